@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Check: what must hold for a job as a whole, after its last option.
+//!
+//! Depths that were not given are filled in here, so that the public fields need no second look.
+
+use super::job::{Engine, Job};
+
+/// Fills in what depends on several options, and finds what cannot be run.
+///
+/// # Errors
+/// What is missing, and what would be right.
+pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), String> {
+    depths(job);
+    if job.engine == Engine::Sync && job.iodepth > 1 {
+        notes.push(format!(
+            "engine `{}` has one I/O in flight whatever iodepth says; use libaio for more",
+            job.engine_name
+        ));
+    }
+    if job.time_based && job.runtime.is_none() {
+        return Err(format!("job `{}` is time_based and needs a runtime", job.name));
+    }
+    sizes(job)
+}
+
+fn depths(job: &mut Job) {
+    let depth = job.iodepth;
+    let or_depth = |given: u32| if given == 0 { depth } else { given.min(depth) };
+    job.iodepth_low = or_depth(job.iodepth_low);
+    job.iodepth_batch_submit = or_depth(job.iodepth_batch_submit);
+    job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(depth);
+    let least = job.iodepth_batch_complete_min.max(1);
+    job.iodepth_batch_complete_max = job.iodepth_batch_complete_max.clamp(least, depth);
+}
+
+/// A device has a size of its own; a file that the simulator lays out has not.
+fn sizes(job: &Job) -> Result<(), String> {
+    use super::value::Amount;
+    if job.on_devices() || job.filesize.is_some() {
+        return Ok(());
+    }
+    match job.size {
+        Some(Amount::Bytes(bytes)) if bytes > 0 => Ok(()),
+        Some(Amount::Percent(_)) => Err(format!(
+            "job `{}` has a size in percent of a file whose size is unknown: \
+             give filesize, or size in bytes",
+            job.name
+        )),
+        _ => Err(format!(
+            "job `{}` works on a file and needs a size: write `size=64m`, \
+             or name a device as in `filename=/dev/sda`",
+            job.name
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::value::Amount;
+    use super::*;
+
+    /// Are depths that were not given those of spec 3.4? Saw-tooth 16 -> 4 is kept.
+    #[test]
+    fn depths_are_filled_in() {
+        let size = Some(Amount::Bytes(4096));
+        let engine = Engine::Async;
+        let mut job = Job { iodepth: 16, size, engine, ..Job::default() };
+        let mut saw = Job { iodepth_low: 4, iodepth_batch_submit: 0, ..job.clone() };
+        complete(&mut job, &mut Vec::new()).unwrap();
+        let found = (job.iodepth_low, job.iodepth_batch_submit, job.iodepth_batch_complete_max);
+        assert_eq!(found, (16, 1, 1));
+        complete(&mut saw, &mut Vec::new()).unwrap();
+        assert_eq!((saw.iodepth_low, saw.iodepth_batch_submit), (4, 16));
+    }
+}

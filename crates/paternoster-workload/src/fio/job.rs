@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Job: everything that one section of a job file says, in numbers.
+//!
+//! A job stands for `numjobs` clones. What was not said has fio's default; a field is an `Option`
+//! only where "not said" differs from every value (`direct`: a simulation may choose).
+//!
+//! Reporting groups: jobs are numbered by group in the report. The number rises at a job with
+//! `stonewall` or `new_group`, unless the group has no member yet:
+//!
+//! ```text
+//! [grp] 0    [one] new_group 1    [two] 1    [three] stonewall 2
+//! ```
+//!
+//! Source: spec `fio.md` section 3, 3.5 for groups, 3.3 for the names of files.
+
+use paternoster::Nanos;
+
+use super::value::Amount;
+
+/// Which directions a job has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only reads.
+    ReadOnly,
+    /// Only writes.
+    WriteOnly,
+    /// Only trims.
+    TrimOnly,
+    /// Reads and writes, mixed by `rwmixread`.
+    ReadWrite,
+    /// Each block is trimmed, then written.
+    TrimWrite,
+}
+
+/// The option `rw`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pattern {
+    /// Offsets are random.
+    pub random: bool,
+    /// Which directions.
+    pub kind: Kind,
+    /// The suffix `:N`. Random: a new offset every N I/Os, at least 1. Sequential: bytes added
+    /// after each I/O, 0 by default, negative to go backwards.
+    pub skip: i64,
+}
+
+/// How a job waits for its I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// One I/O at a time.
+    Sync,
+    /// Up to `iodepth` in flight.
+    Async,
+    /// Every I/O completes at once and never reaches a device.
+    Null,
+}
+
+/// What `randread:N` does between two random offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sequencer {
+    /// Go on behind the last I/O.
+    Sequential,
+    /// Repeat the last I/O.
+    Identical,
+}
+
+/// The option `random_generator`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Generator {
+    /// taus88, with a random map.
+    Tausworthe,
+}
+
+/// One job: a section with what it inherited.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Name of the section, or what `name=` says.
+    pub name: String,
+    /// Options with a value of this section, in order, variables replaced: the report's
+    /// `job options`.
+    pub given: Vec<(String, String)>,
+    /// Source that holds the section.
+    pub file: String,
+    /// Line of its header.
+    pub line: u32,
+    /// Free text.
+    pub description: Option<String>,
+    /// Directions and order.
+    pub rw: Pattern,
+    /// The pattern's name in reports, without suffix: `randread`, `rw`.
+    pub rw_text: &'static str,
+    /// Smallest and largest block in bytes: reads, writes, trims.
+    pub block_size: [(u64, u64); 3],
+    /// Block sizes in bytes with their shares in percent, rising; empty without `bssplit`.
+    pub bssplit: [Vec<(u64, u8)>; 3],
+    /// `ba`: alignment of random offsets; turns the random map off.
+    pub block_align: Option<u64>,
+    /// Sizes of a range need not be multiples of its smallest.
+    pub bs_unaligned: bool,
+    /// The block sizes of reads and writes are those of sequential and random I/O.
+    pub bs_is_seq_rand: bool,
+    /// Size of the region; `None` is all of the file or device.
+    pub size: Option<Amount>,
+    /// Amount of I/O; `None` is the size.
+    pub io_size: Option<Amount>,
+    /// Start of the region.
+    pub offset: Amount,
+    /// Added to the offset once for each clone before this one.
+    pub offset_increment: Amount,
+    /// Stop after so many I/Os.
+    pub number_ios: Option<u64>,
+    /// Repetitions of the job, at least 1.
+    pub loops: u64,
+    /// Files or devices; empty: one file named after the job, see [`Job::file_names`].
+    pub filenames: Vec<String>,
+    /// Where files are.
+    pub directory: Option<String>,
+    /// Form of the names of files.
+    pub filename_format: Option<String>,
+    /// Number of files; 1.
+    pub nrfiles: u32,
+    /// Size of a file.
+    pub filesize: Option<u64>,
+    /// Bypass the page cache; `None`: not said.
+    pub direct: Option<bool>,
+    /// How the job waits.
+    pub engine: Engine,
+    /// The engine's name as given.
+    pub engine_name: String,
+    /// I/Os in flight as given; a synchronous engine has one whatever this says.
+    pub iodepth: u32,
+    /// How far the depth falls before it is filled again: 1 to `iodepth`.
+    pub iodepth_low: u32,
+    /// I/Os submitted together: 1 to `iodepth`.
+    pub iodepth_batch_submit: u32,
+    /// Completions waited for: 0 (poll) to `iodepth`.
+    pub iodepth_batch_complete_min: u32,
+    /// Completions taken at most: 1 to `iodepth`, not below the least.
+    pub iodepth_batch_complete_max: u32,
+    /// Clones, at least 1.
+    pub numjobs: u32,
+    /// Report clones as one.
+    pub group_reporting: bool,
+    /// Begin a new reporting group.
+    pub new_group: bool,
+    /// Start after all earlier jobs have ended.
+    pub stonewall: bool,
+    /// Least and greatest delay of the start.
+    pub start_delay: (Nanos, Nanos),
+    /// Stop after so long, counted from the end of `ramp_time`.
+    pub runtime: Option<Nanos>,
+    /// Only `runtime` ends the job.
+    pub time_based: bool,
+    /// Time before anything is counted.
+    pub ramp_time: Nanos,
+    /// Pause after `thinktime_blocks` I/Os.
+    pub thinktime: Nanos,
+    /// Part of the pause that burns CPU.
+    pub thinktime_spin: Nanos,
+    /// I/Os between two pauses.
+    pub thinktime_blocks: u32,
+    /// Bytes per second: reads, writes, trims.
+    pub rate: [Option<u64>; 3],
+    /// I/Os per second: reads, writes, trims.
+    pub rate_iops: [Option<u64>; 3],
+    /// I/O priority, 0 to 7.
+    pub prio: Option<u8>,
+    /// I/O class, 0 to 3.
+    pub prioclass: Option<u8>,
+    /// CPU priority, -20 to 19.
+    pub nice: i8,
+    /// Control group.
+    pub cgroup: Option<String>,
+    /// Its weight, 100 to 1000.
+    pub cgroup_weight: Option<u32>,
+    /// Seed of the generators, if given.
+    pub randseed: Option<u64>,
+    /// Same offsets on every run.
+    pub randrepeat: bool,
+    /// Same everything on every run.
+    pub allrandrepeat: bool,
+    /// Random offsets may repeat.
+    pub norandommap: bool,
+    /// Which generator.
+    pub random_generator: Generator,
+    /// What happens between two random offsets.
+    pub rw_sequencer: Sequencer,
+    /// Hundredths of a random job that are random: reads, writes, trims.
+    pub percentage_random: [u8; 3],
+    /// Hundredths of a mixed job that are reads.
+    pub rwmixread: u8,
+    /// Window of bandwidth samples.
+    pub bwavgtime: Nanos,
+    /// Percentiles of the report.
+    pub percentile_list: Vec<f64>,
+}
+
+/// fio's block size when nothing is said.
+const BLOCK_SIZE: u64 = 4096;
+
+/// fio's percentiles when nothing is said.
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
+
+impl Default for Job {
+    /// fio's defaults. The depths 0 mean "not said" until the job is complete.
+    fn default() -> Job {
+        Job {
+            name: String::new(),
+            given: Vec::new(),
+            file: String::new(),
+            line: 1,
+            description: None,
+            rw: Pattern { random: false, kind: Kind::ReadOnly, skip: 0 },
+            rw_text: "read",
+            block_size: [(BLOCK_SIZE, BLOCK_SIZE); 3],
+            bssplit: [const { Vec::new() }; 3],
+            block_align: None,
+            bs_unaligned: false,
+            bs_is_seq_rand: false,
+            size: None,
+            io_size: None,
+            offset: Amount::Bytes(0),
+            offset_increment: Amount::Bytes(0),
+            number_ios: None,
+            loops: 1,
+            filenames: Vec::new(),
+            directory: None,
+            filename_format: None,
+            nrfiles: 1,
+            filesize: None,
+            direct: None,
+            engine: Engine::Sync,
+            engine_name: "psync".to_owned(),
+            iodepth: 1,
+            iodepth_low: 0,
+            iodepth_batch_submit: 1,
+            iodepth_batch_complete_min: 1,
+            iodepth_batch_complete_max: 0,
+            numjobs: 1,
+            group_reporting: false,
+            new_group: false,
+            stonewall: false,
+            start_delay: (Nanos::ZERO, Nanos::ZERO),
+            runtime: None,
+            time_based: false,
+            ramp_time: Nanos::ZERO,
+            thinktime: Nanos::ZERO,
+            thinktime_spin: Nanos::ZERO,
+            thinktime_blocks: 1,
+            rate: [None; 3],
+            rate_iops: [None; 3],
+            prio: None,
+            prioclass: None,
+            nice: 0,
+            cgroup: None,
+            cgroup_weight: None,
+            randseed: None,
+            randrepeat: true,
+            allrandrepeat: false,
+            norandommap: false,
+            random_generator: Generator::Tausworthe,
+            rw_sequencer: Sequencer::Sequential,
+            percentage_random: [100; 3],
+            rwmixread: 50,
+            bwavgtime: Nanos::from_millis(500),
+            percentile_list: PERCENTILES.to_vec(),
+        }
+    }
+}
+
+impl Job {
+    /// The files of clone number `clone`, from 0, with their directory.
+    ///
+    /// Named files are shared by all clones; else each clone has its own, `job.clone.0` or what
+    /// `filename_format` says.
+    #[must_use]
+    pub fn file_names(&self, clone: u32) -> Vec<String> {
+        let own = |number: u32| match &self.filename_format {
+            None => format!("{}.{clone}.{number}", self.name),
+            Some(format) => format
+                .replace("$jobname", &self.name)
+                .replace("$jobnum", &clone.to_string())
+                .replace("$filenum", &number.to_string())
+                .replace("$clientuid", "localhost"),
+        };
+        let names = if self.filenames.is_empty() {
+            (0..self.nrfiles).map(own).collect()
+        } else {
+            self.filenames.clone()
+        };
+        names.into_iter().map(|name| self.in_directory(name)).collect()
+    }
+
+    fn in_directory(&self, name: String) -> String {
+        match &self.directory {
+            // A device's path is whole in itself.
+            Some(directory) if !is_device(&name) => {
+                format!("{}/{name}", directory.trim_end_matches('/'))
+            }
+            _ => name,
+        }
+    }
+
+    /// Whether all the job's files are devices, which have a size of their own.
+    #[must_use]
+    pub fn on_devices(&self) -> bool {
+        !self.filenames.is_empty() && self.filenames.iter().all(|name| is_device(name))
+    }
+}
+
+/// Whether a file's name is that of a block device.
+#[must_use]
+pub fn is_device(name: &str) -> bool {
+    name.starts_with("/dev/")
+}
+
+/// The reporting group of each job, from 0.
+#[must_use]
+pub fn reporting_groups(jobs: &[Job]) -> Vec<u32> {
+    let mut group = 0;
+    let mut groups = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        // After the first job the current group always has a member.
+        if (job.stonewall || job.new_group) && !groups.is_empty() {
+            group += 1;
+        }
+        groups.push(group);
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Job {
+        Job { name: name.to_owned(), ..Job::default() }
+    }
+
+    /// Do groups rise only where the current one has members?
+    #[test]
+    fn groups_rise_at_walls() {
+        let wall = || Job { stonewall: true, ..named("wall") };
+        let new = Job { new_group: true, ..named("new") };
+        let jobs = [wall(), named("a"), new, named("b"), wall(), wall()];
+        assert_eq!(reporting_groups(&jobs), [0, 0, 1, 1, 2, 3]);
+    }
+
+    /// Are files named as fio names them?
+    #[test]
+    fn files_are_named_after_job_and_clone() {
+        let mut job = named("rdwr");
+        assert_eq!(job.file_names(0), ["rdwr.0.0"]);
+        job.directory = Some("/tmp/".to_owned());
+        assert_eq!(job.file_names(1), ["/tmp/rdwr.1.0"]);
+        job.filename_format = Some("$jobname-$jobnum-$filenum".to_owned());
+        assert_eq!(job.file_names(2), ["/tmp/rdwr-2-0"]);
+        job.filenames = vec!["/dev/sda".to_owned(), "b".to_owned()];
+        assert_eq!(job.file_names(2), ["/dev/sda", "/tmp/b"]);
+        assert!(!job.on_devices());
+    }
+}

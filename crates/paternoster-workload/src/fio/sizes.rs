@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sizes: how long each I/O is, by `bs`, `bsrange` or `bssplit`.
+//!
+//! Each direction has its own generator, so the sizes of reads do not depend on how many writes lie
+//! between them. A size that would pass the end of the region is drawn again.
+//!
+//! ```text
+//! bsrange=4k-16k   4k + floor(16k * r / 2^32), down to a multiple of 4k, at most 16k
+//!                  draws 4k..20k: 1/4 each for 4k, 8k, 12k ... and the rest, 16k and above, is 16k
+//! bssplit          the smallest share first; r picks by cumulative percent, else the last
+//! ```
+//!
+//! Source: spec `fio.md` 3.2 and 4.3.
+
+use super::job::Job;
+use super::random::{Choice, Seeds, Taus88};
+
+/// Draws before a size that fits is given up; then it is the smallest one.
+const DRAWS_MAX: u32 = 1000;
+
+/// The generators of sizes of one job, and what they draw from.
+#[derive(Debug, Clone)]
+pub(super) struct Sizes {
+    ranges: [(u64, u64); 3],
+    splits: [Vec<(u64, u8)>; 3],
+    unaligned: bool,
+    generators: [Taus88; 3],
+}
+
+impl Sizes {
+    pub(super) fn new(job: &Job, seeds: &Seeds) -> Sizes {
+        Sizes {
+            ranges: job.block_size,
+            splits: job.bssplit.clone(),
+            unaligned: job.bs_unaligned,
+            generators: generators(seeds),
+        }
+    }
+
+    /// Begins the order of sizes again.
+    pub(super) fn replay(&mut self, seeds: &Seeds) {
+        self.generators = generators(seeds);
+    }
+
+    /// The smallest size of a place in the triple.
+    pub(super) fn least(&self, place: usize) -> u64 {
+        self.ranges[place].0
+    }
+
+    /// The next size, at most `room`; `None` if not even the smallest fits.
+    pub(super) fn next(&mut self, place: usize, room: u64) -> Option<u64> {
+        let (least, most) = self.ranges[place];
+        if least > room {
+            return None;
+        }
+        if least == most {
+            return Some(least);
+        }
+        let fitting = |size: &u64| *size <= room;
+        (0..DRAWS_MAX).map(|_| self.draw(place, room)).find(fitting).or(Some(least))
+    }
+
+    fn draw(&mut self, place: usize, room: u64) -> u64 {
+        let (least, most) = self.ranges[place];
+        let generator = &mut self.generators[place];
+        if !self.splits[place].is_empty() {
+            return pick(&self.splits[place], generator.next_u32(), room);
+        }
+        let size = least + generator.below(most);
+        let size = if self.unaligned { size } else { size / least * least };
+        size.min(most)
+    }
+}
+
+fn generators(seeds: &Seeds) -> [Taus88; 3] {
+    [Choice::BlockSizeRead, Choice::BlockSizeWrite, Choice::BlockSizeTrim]
+        .map(|choice| seeds.generator(choice))
+}
+
+/// The first size whose cumulative percentage reaches `draw` and which fits, else the last.
+fn pick(split: &[(u64, u8)], draw: u32, room: u64) -> u64 {
+    let mut cumulative = 0_u32;
+    for (size, percent) in split.iter().filter(|(_, percent)| *percent > 0) {
+        cumulative += u32::from(*percent);
+        if draw / cumulative <= u32::MAX / 100 && *size <= room {
+            return *size;
+        }
+    }
+    split.last().map_or(0, |(size, _)| *size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(job: &Job) -> Sizes {
+        Sizes::new(job, &Seeds::new(None, true, false, 1, 0))
+    }
+
+    /// Is the greatest size of a range favoured? 4k..16k draws 4k + 0..16k: a quarter each for 4k,
+    /// 8k and 12k, and the last quarter for 16k; 4k..8k draws 4k + 0..8k: half each.
+    #[test]
+    fn ranges_are_multiples_of_the_least() {
+        let mut sizes = sizes(&Job { block_size: [(4096, 16_384); 3], ..Job::default() });
+        let mut counts = [0; 5];
+        for _ in 0..4000 {
+            let size = sizes.next(0, u64::MAX).unwrap();
+            assert_eq!(size % 4096, 0);
+            counts[usize::try_from(size / 4096).unwrap()] += 1;
+        }
+        assert!(counts[1..].iter().all(|count| (900..1100).contains(count)), "{counts:?}");
+    }
+
+    /// Do shares come out as given, and does the end of the region bound sizes?
+    #[test]
+    fn splits_come_out_as_given() {
+        let mut job = Job { block_size: [(4096, 16_384); 3], ..Job::default() };
+        job.bssplit[0] = vec![(16_384, 40), (4096, 60)];
+        let mut sizes = sizes(&job);
+        let large = (0..1000).filter(|_| sizes.next(0, u64::MAX) == Some(16_384)).count();
+        assert!((350..450).contains(&large), "{large}");
+        assert!((0..100).all(|_| sizes.next(0, 8192) == Some(4096)));
+        assert_eq!(sizes.next(0, 4095), None);
+    }
+}

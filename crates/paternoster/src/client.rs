@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clients and groups: who submits, with which class, level and weight.
+//!
+//! A *client* is what the kernel calls an I/O context: a process, a thread, an NBD connection. A
+//! *group* is a cgroup: clients and further groups share its weight.
+//!
+//! ```text
+//! root 1000 ─┬─ tenant-a 200 ─┬─ client 0  best effort 4
+//!            │                └─ client 1  best effort 4
+//!            └─ tenant-b 100 ─── client 2  realtime 0
+//! ```
+//!
+//! The queue only keeps this tree; what a weight or a level means is the elevator's business.
+//!
+//! Source: spec `cfq-flush-block.md` 1.3 (classes, levels, nice), section 8 (weights); `bfq.md` section 15.
+
+use core::fmt;
+
+use crate::list::List;
+use crate::slab::{Key, Slab};
+use crate::time::Nanos;
+
+/// Names a client of a queue. A kept id of a client that has left is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub(crate) Key);
+
+impl ClientId {
+    /// A small number, unique among the present clients: an index for tables.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.0.index()
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {}", self.index())
+    }
+}
+
+/// Names a group of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub(crate) Key);
+
+impl GroupId {
+    /// A small number, unique among the present groups: an index for tables.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.0.index()
+    }
+}
+
+/// The three scheduling classes, most urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Class {
+    /// Before everyone else.
+    Realtime = 0,
+    /// Everyone, unless said otherwise.
+    #[default]
+    BestEffort = 1,
+    /// Only when nobody else wants the device.
+    Idle = 2,
+}
+
+/// Class and level of a client or of one bio; level 0 is the highest, 7 the lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority {
+    /// Scheduling class.
+    pub class: Class,
+    /// 0 (most) to 7 (least).
+    pub level: u8,
+}
+
+impl Default for Priority {
+    fn default() -> Priority {
+        Priority { class: Class::BestEffort, level: 4 }
+    }
+}
+
+impl Priority {
+    /// What Linux gives a process that never called `ioprio_set`: best effort, level `(nice + 20) / 5`.
+    #[must_use]
+    pub const fn from_nice(nice: i8) -> Priority {
+        let nice = if nice < -20 {
+            -20
+        } else if nice > 19 {
+            19
+        } else {
+            nice
+        };
+        Priority { class: Class::BestEffort, level: ((nice + 20) / 5).unsigned_abs() }
+    }
+
+    /// The more urgent of two: what a request gets that two bios share.
+    #[must_use]
+    pub fn better(self, other: Priority) -> Priority {
+        self.min(other)
+    }
+}
+
+/// A group to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupSpec {
+    pub(crate) parent: Option<GroupId>,
+    pub(crate) weight: u32,
+}
+
+impl Default for GroupSpec {
+    fn default() -> GroupSpec {
+        GroupSpec::new()
+    }
+}
+
+impl GroupSpec {
+    /// A child of the root with the weight that cgroups start with, 100.
+    #[must_use]
+    pub const fn new() -> GroupSpec {
+        GroupSpec { parent: None, weight: 100 }
+    }
+
+    /// Share relative to the siblings: 1 to 10 000, others are brought into that range.
+    #[must_use]
+    pub const fn weight(mut self, weight: u32) -> GroupSpec {
+        self.weight = clamp_weight(weight);
+        self
+    }
+
+    /// Below `parent` instead of below the root.
+    #[must_use]
+    pub const fn parent(mut self, parent: GroupId) -> GroupSpec {
+        self.parent = Some(parent);
+        self
+    }
+}
+
+pub(crate) const fn clamp_weight(weight: u32) -> u32 {
+    if weight < 1 {
+        1
+    } else if weight > 10_000 {
+        10_000
+    } else {
+        weight
+    }
+}
+
+/// A client to be attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientSpec {
+    pub(crate) group: Option<GroupId>,
+    pub(crate) priority: Priority,
+    pub(crate) weight: u32,
+    pub(crate) pid: u32,
+}
+
+impl Default for ClientSpec {
+    fn default() -> ClientSpec {
+        ClientSpec::new()
+    }
+}
+
+impl ClientSpec {
+    /// A client of the root group: best effort, level 4, weight 100, no pid.
+    #[must_use]
+    pub const fn new() -> ClientSpec {
+        let priority = Priority { class: Class::BestEffort, level: 4 };
+        ClientSpec { group: None, priority, weight: 100, pid: 0 }
+    }
+
+    /// A member of `group`.
+    #[must_use]
+    pub const fn group(mut self, group: GroupId) -> ClientSpec {
+        self.group = Some(group);
+        self
+    }
+
+    /// Class and level; levels beyond 7 become 7.
+    #[must_use]
+    pub const fn priority(mut self, class: Class, level: u8) -> ClientSpec {
+        self.priority = Priority { class, level: if level > 7 { 7 } else { level } };
+        self
+    }
+
+    /// Share relative to the other clients of its group: 1 to 10 000.
+    #[must_use]
+    pub const fn weight(mut self, weight: u32) -> ClientSpec {
+        self.weight = clamp_weight(weight);
+        self
+    }
+
+    /// The process id to show in traces.
+    #[must_use]
+    pub const fn pid(mut self, pid: u32) -> ClientSpec {
+        self.pid = pid;
+        self
+    }
+}
+
+/// A member of a queue's group tree.
+#[derive(Debug, Clone, Default)]
+pub struct Group {
+    pub(crate) parent: Option<GroupId>,
+    pub(crate) weight: u32,
+    /// Clients and groups directly below.
+    pub(crate) members: u32,
+}
+
+impl Group {
+    /// The group above; `None` for the root.
+    #[must_use]
+    pub const fn parent(&self) -> Option<GroupId> {
+        self.parent
+    }
+
+    /// Share relative to the siblings.
+    #[must_use]
+    pub const fn weight(&self) -> u32 {
+        self.weight
+    }
+}
+
+/// Where a client stands with the pools it waits for (see `allocate.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Sleep {
+    /// Not waiting.
+    #[default]
+    Awake,
+    /// Got Busy; is in the pool's list of sleepers.
+    Asleep,
+    /// Got a Wake and has not tried again yet.
+    Woken,
+}
+
+/// Someone who submits bios.
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    pub(crate) group: Option<GroupId>,
+    pub(crate) priority: Priority,
+    pub(crate) weight: u32,
+    pub(crate) pid: u32,
+    /// Requests allocated on its behalf and not yet freed.
+    pub(crate) requests: u32,
+    /// Bios submitted and not yet handed back.
+    pub(crate) bios: u32,
+    /// Detached: goes when its last bio has gone.
+    pub(crate) leaving: bool,
+    pub(crate) plugged: bool,
+    pub(crate) plug: List,
+    pub(crate) sleep: [Sleep; crate::allocate::POOLS],
+    /// Requests left of the batch that a batcher may finish, and since when (BLK-7).
+    pub(crate) batch_left: u8,
+    pub(crate) batch_since: Nanos,
+    /// The bio that got Busy last: submitting it again is not a second Q event.
+    pub(crate) refused: Option<(u64, u32)>,
+}
+
+impl Client {
+    /// The group it belongs to; `None` before it was attached.
+    #[must_use]
+    pub const fn group(&self) -> Option<GroupId> {
+        self.group
+    }
+
+    /// Class and level of bios that do not say otherwise.
+    #[must_use]
+    pub const fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Share relative to the other clients of its group.
+    #[must_use]
+    pub const fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Process id for traces.
+    #[must_use]
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Requests allocated on its behalf and not yet freed.
+    #[must_use]
+    pub const fn requests(&self) -> u32 {
+        self.requests
+    }
+}
+
+/// All clients of a queue.
+pub type Clients = Slab<Client>;
+/// All groups of a queue.
+pub type Groups = Slab<Group>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does a process without ioprio get the level of its nice value? Spec CFQ-2.
+    #[test]
+    fn nice_gives_the_level() {
+        for (nice, level) in [(0, 4), (-20, 0), (19, 7), (10, 6)] {
+            let expected = Priority { class: Class::BestEffort, level };
+            assert_eq!(Priority::from_nice(nice), expected, "nice {nice}");
+        }
+    }
+
+    /// Is an idle client at most 1 KiB, as the plan of the house asks?
+    #[test]
+    fn an_idle_client_is_small() {
+        assert!(size_of::<Client>() <= 1024, "{}", size_of::<Client>());
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The device: what it says of itself, what it is given, what it answers; and device time.
+//!
+//! The library never touches a device. A caller carries [`Command`]s to something that implements
+//! [`Device`], a model in virtual time or io_uring in real time, and carries the [`Completion`]s back.
+//!
+//! # Device time
+//! Fairness is judged by device time: while k commands are in service, each is charged 1/k of the time that passes.
+//! [`ServiceClock`] computes it: a clock that runs at 1/k, so that a command's device time is the
+//! difference of two readings.
+//!
+//! ```text
+//! time   0        10        20        30
+//! A      |---------------------|             clock at its start 0, at its end 10 + 10/2 = 15
+//! B               |---------------------|    clock at its start 10, at its end 15 + 10 = 25
+//! charge A 15, B 15: together 30, the time the device was busy
+//! ```
+//!
+//! Source: the plan of the house, "Device time".
+
+use crate::client::ClientId;
+use crate::request::{Flags, Op};
+use crate::slab::Key;
+use crate::time::Nanos;
+
+/// What a device says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// Sectors of 512 bytes.
+    pub capacity: u64,
+    /// Commands it takes at a time, at least 1.
+    pub depth: u32,
+    /// Whether seeks cost time.
+    pub rotational: bool,
+    /// Whether completed writes may be lost with the power until a flush.
+    pub write_cache: bool,
+    /// Whether it knows forced unit access.
+    pub fua: bool,
+    /// Whether a flush can be queued beside other commands.
+    pub flush_queueable: bool,
+    /// Largest command, in sectors.
+    pub max_sectors: u32,
+    /// Pieces of memory that a command may gather.
+    pub max_segments: u16,
+}
+
+impl Default for DeviceFacts {
+    /// 1 TiB of flash that takes 32 commands; limits as Linux 6 sets them (1280 KiB, 128 segments).
+    fn default() -> DeviceFacts {
+        DeviceFacts {
+            capacity: 1 << 31,
+            depth: 32,
+            rotational: false,
+            write_cache: false,
+            fua: false,
+            flush_queueable: true,
+            max_sectors: 2560,
+            max_segments: 128,
+        }
+    }
+}
+
+/// Names a command that is in the device; the number of a slot below its depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub(crate) Key);
+
+impl Tag {
+    /// The slot, below the device's depth: an index for buffers.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.0.index()
+    }
+}
+
+/// What the device is to do. Merged, ordered, within its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Name it with this when it has ended.
+    pub tag: Tag,
+    /// What is done.
+    pub op: Op,
+    /// First sector; 0 for a flush.
+    pub sector: u64,
+    /// How many sectors; 0 for a flush.
+    pub sectors: u32,
+    /// Properties; FUA only if the device knows it.
+    pub flags: Flags,
+    /// Whose it is; the first bio's client when several were merged.
+    pub client: ClientId,
+}
+
+impl Command {
+    /// The sector behind its last.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.sector + self.sectors as u64
+    }
+}
+
+/// How an I/O ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Status {
+    /// Done.
+    #[default]
+    Ok,
+    /// Failed, with the errno of the device (positive, as EIO = 5).
+    Failed(i32),
+    /// Withdrawn before it reached the device.
+    Cancelled,
+}
+
+/// How an I/O ended and what it cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// Device time, if the device knows it; the queue measures it otherwise.
+    pub served: Option<Nanos>,
+}
+
+impl Outcome {
+    /// Done.
+    pub const OK: Outcome = Outcome { status: Status::Ok, served: None };
+
+    /// Failed with this errno.
+    #[must_use]
+    pub const fn failed(errno: i32) -> Outcome {
+        Outcome { status: Status::Failed(errno), served: None }
+    }
+
+    /// With the device time it took.
+    #[must_use]
+    pub const fn served(mut self, served: Nanos) -> Outcome {
+        self.served = Some(served);
+        self
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// Which.
+    pub tag: Tag,
+    /// When.
+    pub at: Nanos,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// The device takes no command now; requeue it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused;
+
+/// Something that does commands, in virtual or in real time. The device owns the clock.
+pub trait Device {
+    /// What it says of itself.
+    fn facts(&self) -> DeviceFacts;
+
+    /// The time now. Never steps back.
+    fn now(&self) -> Nanos;
+
+    /// Takes a command.
+    ///
+    /// # Errors
+    /// [`Refused`] when it cannot take one now; the caller requeues the command.
+    fn submit(&mut self, command: Command) -> Result<(), Refused>;
+
+    /// Lets time pass until a command ends, at most until `until`; `None` when none ended by then.
+    /// With nothing in service and no `until` it returns at once.
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
+}
+
+/// A clock that runs at 1/k while k commands are in service and stands still while there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServiceClock {
+    clock: u64,
+    /// What the division left over, less than k: nothing is lost over time.
+    rest: u64,
+    in_service: u32,
+    last: Nanos,
+    busy: Nanos,
+}
+
+impl ServiceClock {
+    /// Lets the clock run to `now`.
+    pub fn advance(&mut self, now: Nanos) {
+        let passed = (now - self.last).0;
+        self.last = self.last.max(now);
+        if self.in_service != 0 {
+            let served = passed + self.rest;
+            let commands = u64::from(self.in_service);
+            self.clock += served / commands;
+            self.rest = served % commands;
+            self.busy += Nanos(passed);
+        }
+    }
+
+    /// A command enters service at `now`; keep the reading for [`ServiceClock::leave`].
+    pub fn enter(&mut self, now: Nanos) -> Nanos {
+        self.advance(now);
+        self.in_service += 1;
+        Nanos(self.clock)
+    }
+
+    /// A command leaves service at `now`; returns its device time.
+    pub fn leave(&mut self, now: Nanos, entered: Nanos) -> Nanos {
+        self.advance(now);
+        debug_assert!(self.in_service > 0, "a command leaves an idle device");
+        self.in_service = self.in_service.saturating_sub(1);
+        Nanos(self.clock) - entered
+    }
+
+    /// How many commands are in service.
+    #[must_use]
+    pub const fn in_service(&self) -> u32 {
+        self.in_service
+    }
+
+    /// How long at least one command was in service, up to the last call.
+    #[must_use]
+    pub const fn busy(&self) -> Nanos {
+        self.busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// Does the example of the essay hold? A 0-20, B 10-30: 15 each.
+    #[test]
+    fn two_commands_share_the_time_they_overlap() {
+        let mut clock = ServiceClock::default();
+        let a = clock.enter(Nanos(0));
+        let b = clock.enter(Nanos(10));
+        assert_eq!(clock.leave(Nanos(20), a), Nanos(15));
+        assert_eq!(clock.leave(Nanos(30), b), Nanos(15));
+        assert_eq!(clock.busy(), Nanos(30));
+    }
+
+    proptest! {
+        /// Do the charges add up to the time the device was busy, but for one ns per command?
+        #[test]
+        fn charges_add_up_to_busy_time(steps in prop::collection::vec((0u64..1000, any::<bool>()), 1..200)) {
+            let (mut clock, mut now, mut charged, mut commands) =
+                (ServiceClock::default(), 0, 0, 0u64);
+            let mut inside: Vec<Nanos> = Vec::new();
+            for (passed, enter) in steps {
+                now += passed;
+                if enter || inside.is_empty() {
+                    inside.push(clock.enter(Nanos(now)));
+                    commands += 1;
+                } else {
+                    charged += clock.leave(Nanos(now), inside.remove(0)).0;
+                }
+            }
+            while let Some(entered) = inside.pop() {
+                charged += clock.leave(Nanos(now), entered).0;
+            }
+            prop_assert!(clock.busy().0.abs_diff(charged) <= commands * 2);
+        }
+    }
+}

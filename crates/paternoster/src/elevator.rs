@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elevator: the part that decides whose request rides next.
+//!
+//! An elevator keeps the waiting requests and answers one question: *which one next, or nothing until when?*
+//! It is told of everything that happens to its requests, in this order:
+//!
+//! ```text
+//!            admit                      may this client have a request?
+//!              │
+//!            bind                       the request exists (queues merge and split here)
+//!              │
+//! requeued   insert ◀─ grown, absorbed  it waits, and may be merged with others
+//!    │         │
+//!    │       pick                       it is chosen ... or nobody is, for a stated reason
+//!    │         │
+//!    └────── started                    it is in the device
+//!              │
+//!           completed                   it has ended, with the device time it took
+//!              │
+//!           released                    it is free
+//! ```
+//!
+//! [`Elevator::removed`] ends a wait early (cancel); [`Elevator::drain`] empties it for a change of
+//! elevator. A request that an elevator did not bind is never shown to it: those that outlive a change of
+//! elevator carry the epoch of the old one.
+//!
+//! # What holds
+//! I1  Between `insert` and `pick`/`removed`/`absorbed`/`drain` the elevator holds the request, once.
+//! I2  `Pick::Nothing` means that it holds none. Holding some and picking none has a reason: `Idle` with the timer
+//!     set, or `Await` with something in the device.
+//! I3  It allocates in `attach` only (its tables have the capacities of `Scene::limits`).
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use crate::attribute::Attribute;
+use crate::client::{ClientId, GroupId};
+use crate::request::{Bio, Flags, Op, RequestId};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// Which of the two block layers of Linux an elevator was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rules {
+    /// The single queue until 5.0: request pools with batching, sorted dispatch list, requeue to its head.
+    #[default]
+    Legacy,
+    /// blk-mq: tags, requeue through the scheduler.
+    Mq,
+}
+
+/// May a client have a request?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// By the ordinary limits.
+    Normal,
+    /// Whatever the limits say (as long as there is memory): others wait for this client.
+    Must,
+    /// Requests admitted with such a limit may hold at most so many (0 counts as 1).
+    AtMost(u32),
+}
+
+/// Where an insertion puts a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// Where it belongs.
+    Sorted,
+    /// Before all others of its kind: it was refused by the device, or is urgent.
+    Head,
+}
+
+/// Which end of a request a bio was merged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Behind its end.
+    Back,
+    /// Before its start, which has changed.
+    Front,
+}
+
+/// Where a picked request goes on the dispatch list (legacy rules; under mq it goes to the device).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Among the others by sector.
+    Sorted,
+    /// Behind all others.
+    Tail,
+}
+
+/// The answer to: which one next?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// This one.
+    Dispatch(RequestId, Place),
+    /// Nothing on purpose, until the timer rings or something changes.
+    Idle,
+    /// Nothing until something in the device has ended.
+    Await,
+    /// Nothing waits.
+    Nothing,
+}
+
+/// An invariant that does not hold, by its name.
+pub type Fault = String;
+
+/// A scheduler. Object-safe: a queue changes it at run time.
+pub trait Elevator: fmt::Debug + Send {
+    /// The name it is chosen by.
+    fn name(&self) -> &'static str;
+
+    /// The block layer it was made for.
+    fn rules(&self) -> Rules;
+
+    /// Comes to a queue: makes its tables. The clients and groups that are there already follow by
+    /// `client_attached` and `group_changed`.
+    fn attach(&mut self, scene: &mut Scene);
+
+    /// May `client` have a request for this?
+    fn admit(
+        &mut self,
+        _scene: &mut Scene,
+        _client: ClientId,
+        _op: Op,
+        _flags: Flags,
+    ) -> Admission {
+        Admission::Normal
+    }
+
+    /// A waiting request that starts where `bio` ends, if it keeps an order in which to find one.
+    fn front_merge(&self, _scene: &Scene, _bio: &Bio) -> Option<RequestId> {
+        None
+    }
+
+    /// May `bio` become part of `request`, which it adjoins?
+    fn may_merge(&self, _scene: &Scene, _request: RequestId, _bio: &Bio) -> bool {
+        true
+    }
+
+    /// May `next` become part of `request`, which it adjoins? Both wait here.
+    fn may_absorb(&self, _scene: &Scene, _request: RequestId, _next: RequestId) -> bool {
+        true
+    }
+
+    /// A request was made. Its scratch is zero.
+    fn bind(&mut self, _scene: &mut Scene, _request: RequestId) {}
+
+    /// A request begins to wait.
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position);
+
+    /// A bio was merged into a waiting request.
+    fn grown(&mut self, _scene: &mut Scene, _request: RequestId, _side: Side) {}
+
+    /// `gone`, which waited here, is now part of `survivor`, which waits here too.
+    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId);
+
+    /// The request that waits before `request` in the order that merges go by.
+    fn former(&self, _scene: &Scene, _request: RequestId) -> Option<RequestId> {
+        None
+    }
+
+    /// The request that waits behind `request` in the order that merges go by.
+    fn latter(&self, _scene: &Scene, _request: RequestId) -> Option<RequestId> {
+        None
+    }
+
+    /// Which one next? What it dispatches it holds no longer.
+    fn pick(&mut self, scene: &mut Scene) -> Pick;
+
+    /// A request that it picked goes to the device.
+    fn started(&mut self, _scene: &mut Scene, _request: RequestId) {}
+
+    /// The device refused a request that had started. It comes again: by `insert` at the head under mq
+    /// rules, by `started` alone under legacy ones.
+    fn requeued(&mut self, _scene: &mut Scene, _request: RequestId) {}
+
+    /// A request has ended in the device, which spent `served` on it.
+    fn completed(&mut self, _scene: &mut Scene, _request: RequestId, _served: Nanos) {}
+
+    /// A waiting request is withdrawn.
+    fn removed(&mut self, scene: &mut Scene, request: RequestId);
+
+    /// A request that it had bound ends its life.
+    fn released(&mut self, _scene: &mut Scene, _request: RequestId) {}
+
+    /// The time asked for with `Scene::set_timer` has come; the timer is no longer set.
+    fn timer(&mut self, _scene: &mut Scene) {}
+
+    /// A client came.
+    fn client_attached(&mut self, _scene: &mut Scene, _client: ClientId) {}
+
+    /// A client's class, level, weight or group changed.
+    fn client_changed(&mut self, _scene: &mut Scene, _client: ClientId) {}
+
+    /// A client has gone; it has no requests left.
+    fn client_detached(&mut self, _scene: &mut Scene, _client: ClientId) {}
+
+    /// A group came or its weight changed.
+    fn group_changed(&mut self, _scene: &mut Scene, _group: GroupId) {}
+
+    /// A group has gone; it has no members left.
+    fn group_removed(&mut self, _scene: &mut Scene, _group: GroupId) {}
+
+    /// Device time that was spent for `client` outside its own requests: a flush, injected service.
+    fn charge(&mut self, _scene: &mut Scene, _client: ClientId, _cost: Nanos) {}
+
+    /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it holds none.
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId>;
+
+    /// Why `request`, which waits here, still waits: a clause that continues "it waits because …".
+    ///
+    /// # Errors
+    /// Only what `out` reports.
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result;
+
+    /// How many requests wait here.
+    fn waiting(&self) -> u32;
+
+    /// Verifies its invariants, in time that may grow with what it holds.
+    ///
+    /// # Errors
+    /// The invariant that does not hold, with its numbers.
+    fn audit(&self, scene: &Scene) -> Result<(), Fault>;
+
+    /// What can be set, in the order of the listing.
+    fn attributes(&self) -> &'static [Attribute] {
+        &[]
+    }
+
+    /// The value of the attribute at `place` of `attributes`.
+    fn get(&self, _scene: &Scene, _place: usize) -> u64 {
+        0
+    }
+
+    /// Sets the attribute at `place`; the value is in its range.
+    fn set(&mut self, _scene: &mut Scene, _place: usize, _value: u64) {}
+
+    /// Writes the attribute at `place` as sysfs shows it; for those that are not one number.
+    ///
+    /// # Errors
+    /// Only what `out` reports.
+    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        match self.attributes().get(place) {
+            Some(attribute) => attribute.show(self.get(scene, place), out),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Makes an elevator by its name.
+pub type Make = fn() -> Box<dyn Elevator>;

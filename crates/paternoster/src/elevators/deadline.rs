@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! deadline: sector order within batches, and nobody waits much longer than his deadline.
+//!
+//! The scheduler of the single-queue block layer for devices whose neighbours do not matter. Everything it does
+//! is in [`crate::pick::batch`]; this file gives it the seam.
+//!
+//! Source: spec `cfq-flush-block.md` 12.2 (R34, R36): DL-1 to DL-6.
+
+use alloc::format;
+use core::fmt;
+
+use crate::attribute::{Attribute, Values};
+use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
+use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
+use crate::pick::lane::LaneSpace;
+use crate::request::{Bio, RequestId};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+const COUNT: Values = Values::Number { min: 0, max: i32::MAX as u64 };
+const SWITCH: Values = Values::Number { min: 0, max: 1 };
+
+/// What deadline and mq-deadline have in common, in the order of [`get_tuning`].
+pub(super) const TUNING: [Attribute; 5] = [
+    Attribute {
+        name: "read_expire",
+        unit: "ms",
+        values: COUNT,
+        help: "after which time a read should be served",
+    },
+    Attribute {
+        name: "write_expire",
+        unit: "ms",
+        values: COUNT,
+        help: "after which time a write should be served",
+    },
+    Attribute {
+        name: "writes_starved",
+        unit: "batches",
+        values: COUNT,
+        help: "how often reads may be preferred while writes wait",
+    },
+    Attribute {
+        name: "front_merges",
+        unit: "",
+        values: SWITCH,
+        help: "1 if bios are merged before requests too",
+    },
+    Attribute {
+        name: "fifo_batch",
+        unit: "requests",
+        values: COUNT,
+        help: "requests in sector order before the other direction and the deadlines are looked at",
+    },
+];
+
+pub(super) fn get_tuning(tuning: &Tuning, place: usize) -> u64 {
+    match place {
+        0 => tuning.expire[READ].as_millis(),
+        1 => tuning.expire[WRITE].as_millis(),
+        2 => tuning.writes_starved.into(),
+        3 => tuning.front_merges.into(),
+        _ => tuning.fifo_batch.into(),
+    }
+}
+
+pub(super) fn set_tuning(tuning: &mut Tuning, place: usize, value: u64) {
+    let count = u32::try_from(value).unwrap_or(u32::MAX);
+    match place {
+        0 => tuning.expire[READ] = Nanos::from_millis(value),
+        1 => tuning.expire[WRITE] = Nanos::from_millis(value),
+        2 => tuning.writes_starved = count,
+        3 => tuning.front_merges = value == 1,
+        _ => tuning.fifo_batch = count,
+    }
+}
+
+/// "it waits because …", for a request in a lane.
+pub(super) fn explain_lane(
+    directions: &Directions,
+    space: &LaneSpace,
+    scene: &Scene,
+    request: RequestId,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let lane = &directions.lanes[direction(scene.requests[request].op())];
+    let before = lane.before(space, request);
+    let deadline = Nanos(scene.requests[request].scratch[0]);
+    write!(
+        out,
+        "{} others wait in its direction, {before} of them at lower sectors; ",
+        lane.len() - 1
+    )?;
+    if deadline > scene.now() {
+        write!(out, "its deadline is in {}", deadline - scene.now())
+    } else {
+        write!(
+            out,
+            "its deadline passed {} ago, the next batch begins with the oldest",
+            scene.now() - deadline
+        )
+    }
+}
+
+/// The deadline scheduler.
+#[derive(Debug)]
+pub struct Deadline {
+    space: LaneSpace,
+    directions: Directions,
+    turn: Turn,
+    tuning: Tuning,
+}
+
+impl Default for Deadline {
+    fn default() -> Deadline {
+        Deadline::new()
+    }
+}
+
+impl Deadline {
+    /// A deadline scheduler with the kernel's defaults, without a queue.
+    #[must_use]
+    pub fn new() -> Deadline {
+        Deadline {
+            space: LaneSpace::with_capacity(0),
+            directions: Directions::default(),
+            turn: Turn::default(),
+            tuning: Tuning::new(false, Resume::Next),
+        }
+    }
+
+    fn choose(&mut self, scene: &mut Scene) -> Option<(RequestId, usize)> {
+        let running = self.directions.running();
+        match self.directions.following(&self.space, &self.tuning, running) {
+            Some(next) if self.turn.batching < self.tuning.fifo_batch => Some((next, running)),
+            _ => self.directions.begin_batch(&self.space, scene, &self.tuning, &mut self.turn),
+        }
+    }
+
+    fn take(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        let (request, direction) = self.choose(scene)?;
+        self.turn.batching += 1;
+        self.directions.dispatch(&mut self.space, scene, request, direction);
+        Some(request)
+    }
+}
+
+impl Elevator for Deadline {
+    fn name(&self) -> &'static str {
+        "deadline"
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Legacy
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        self.space = LaneSpace::with_capacity(scene.request_slots());
+    }
+
+    fn front_merge(&self, scene: &Scene, bio: &Bio) -> Option<RequestId> {
+        if !self.tuning.front_merges {
+            return None;
+        }
+        let lane = &self.directions.lanes[direction(bio.op)];
+        let found = lane.from_sector(&self.space, bio.end())?;
+        (scene.requests[found].sector() == bio.end()).then_some(found)
+    }
+
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, _: Position) {
+        let lane = direction(scene.requests[request].op());
+        let deadline = scene.now() + self.tuning.expire[lane];
+        self.directions.lanes[lane].insert(&mut self.space, scene, request, deadline);
+    }
+
+    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: crate::elevator::Side) {
+        if side == crate::elevator::Side::Front {
+            let lane = direction(scene.requests[request].op());
+            self.directions.lanes[lane].resort(&mut self.space, scene, request);
+        }
+    }
+
+    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
+        let lane = direction(scene.requests[gone].op());
+        self.directions.absorb(&mut self.space, scene, survivor, gone, lane);
+    }
+
+    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.space.former(request)
+    }
+
+    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.space.latter(request)
+    }
+
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        self.take(scene).map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Tail))
+    }
+
+    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+        let lane = direction(scene.requests[request].op());
+        self.directions.remove(&mut self.space, request, lane);
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        self.take(scene)
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        explain_lane(&self.directions, &self.space, scene, request, out)
+    }
+
+    fn waiting(&self) -> u32 {
+        self.directions.len()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        self.directions.check(&self.space, scene).map_err(|fault| format!("deadline: {fault}"))
+    }
+
+    fn attributes(&self) -> &'static [Attribute] {
+        &TUNING
+    }
+
+    fn get(&self, _: &Scene, place: usize) -> u64 {
+        get_tuning(&self.tuning, place)
+    }
+
+    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
+        set_tuning(&mut self.tuning, place, value);
+    }
+}

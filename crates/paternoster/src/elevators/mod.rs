@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The elevators, by name.
+
+mod deadline;
+mod mq_deadline;
+mod noop;
+
+use alloc::boxed::Box;
+
+pub use deadline::Deadline;
+pub use mq_deadline::MqDeadline;
+pub use noop::Noop;
+
+use crate::elevator::{Elevator, Make};
+
+/// One elevator that can be chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// What it is chosen by.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Makes one.
+    pub make: Make,
+}
+
+/// Every elevator, in the order in which a person would read of them.
+pub const ALL: &[Entry] = &[
+    Entry {
+        name: "noop",
+        summary: "first come, first served; also called none",
+        make: || Box::new(Noop::new()),
+    },
+    Entry {
+        name: "deadline",
+        summary: "batches in sector order, with deadlines (legacy block layer)",
+        make: || Box::new(Deadline::new()),
+    },
+    Entry {
+        name: "mq-deadline",
+        summary: "deadline for blk-mq, with classes (Linux 6.0)",
+        make: || Box::new(MqDeadline::new()),
+    },
+    Entry {
+        name: "mq-deadline-6.8",
+        summary: "mq-deadline whose directions go on where they stood (Linux 6.8)",
+        make: || Box::new(MqDeadline::linux_6_8()),
+    },
+];
+
+/// Makes the elevator of this name; `none` is `noop`.
+#[must_use]
+pub fn by_name(name: &str) -> Option<Box<dyn Elevator>> {
+    let name = if name == "none" { "noop" } else { name };
+    ALL.iter().find(|entry| entry.name == name).map(|entry| (entry.make)())
+}

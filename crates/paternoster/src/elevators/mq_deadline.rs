@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! mq-deadline: deadline for blk-mq, with classes.
+//!
+//! Each class (RT, BE, IDLE) has its own reads and writes; a lower class is served only while no request of a higher one waits
+//! *or is in the device*, except for what has waited longer than `prio_aging_expire`:
+//!
+//! ```text
+//! RT in the device, BE waits 9.9 s     BE waits on
+//! RT in the device, BE waits 10 s      BE goes, before further RT
+//! ```
+//!
+//! Batch, `writes_starved` and the running direction are shared by the classes. Everything but synchronous reads is held to
+//! `async_depth` tags. What the device refused goes to its class's own list, which is served first.
+//!
+//! The preset `mq-deadline-6.8` differs in one thing: each direction goes on at the sector where it stood
+//! ([`Resume::Position`]).
+//!
+//! # Invariants
+//! I1  `queued` of a class is the number of live requests that were inserted in it: waiting, dispatched or in the device.
+//!
+//! Source: spec `cfq-flush-block.md` 12.2 (MQ60, MQ68): DL-1 to DL-3, DL-5 to DL-10. Not here: zoned devices.
+
+use alloc::format;
+use core::fmt;
+
+use super::deadline::{TUNING, explain_lane, get_tuning, set_tuning};
+use crate::attribute::{Attribute, Values};
+use crate::client::{Class, ClientId};
+use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::event::Note;
+use crate::list::{Links, List};
+use crate::pick::batch::{Directions, Resume, Tuning, Turn, direction};
+use crate::pick::lane::LaneSpace;
+use crate::request::{Bio, Flags, Op, RequestId, is_sync};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+const CLASSES: usize = 3;
+const BEST_EFFORT: usize = Class::BestEffort as usize;
+const IDLE: usize = Class::Idle as usize;
+
+/// In `scratch[1]`: the class it was inserted in, plus one. Zero: not inserted yet.
+const CLASS_SLOT: usize = 1;
+
+static ATTRIBUTES: [Attribute; 7] = [
+    TUNING[0],
+    TUNING[1],
+    TUNING[2],
+    TUNING[3],
+    Attribute {
+        name: "async_depth",
+        unit: "requests",
+        values: Values::Number { min: 1, max: i32::MAX as u64 },
+        help: "tags for everything but synchronous reads; follows nr_requests (3/4) until it is set",
+    },
+    TUNING[4],
+    Attribute {
+        name: "prio_aging_expire",
+        unit: "ms",
+        values: Values::Number { min: 0, max: i32::MAX as u64 },
+        help: "after which time a request goes before those of a higher class",
+    },
+];
+const ASYNC_DEPTH: usize = 4;
+const FIFO_BATCH: usize = 5;
+const AGING: usize = 6;
+
+/// The reads and writes of one class, and what of it goes first.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rank {
+    directions: Directions,
+    at_head: List,
+    /// Inserted and not yet released (I1).
+    queued: u32,
+}
+
+/// The mq-deadline scheduler.
+#[derive(Debug)]
+pub struct MqDeadline {
+    space: LaneSpace,
+    head_links: Links,
+    ranks: [Rank; CLASSES],
+    turn: Turn,
+    tuning: Tuning,
+    aging: Nanos,
+    async_depth: Option<u32>,
+    name: &'static str,
+}
+
+impl Default for MqDeadline {
+    fn default() -> MqDeadline {
+        MqDeadline::new()
+    }
+}
+
+impl MqDeadline {
+    /// As in Linux 6.0.
+    #[must_use]
+    pub fn new() -> MqDeadline {
+        MqDeadline::with("mq-deadline", Resume::Next)
+    }
+
+    /// As in Linux 6.8: directions go on where they stood.
+    #[must_use]
+    pub fn linux_6_8() -> MqDeadline {
+        MqDeadline::with("mq-deadline-6.8", Resume::Position)
+    }
+
+    fn with(name: &'static str, resume: Resume) -> MqDeadline {
+        MqDeadline {
+            space: LaneSpace::with_capacity(0),
+            head_links: Links::default(),
+            ranks: [Rank::default(); CLASSES],
+            turn: Turn::default(),
+            tuning: Tuning::new(true, resume),
+            aging: Nanos::from_secs(10),
+            async_depth: None,
+            name,
+        }
+    }
+
+    /// DL-9: three quarters of the tags, at least one.
+    fn async_depth(&self, scene: &Scene) -> u32 {
+        self.async_depth.unwrap_or((3 * scene.nr_requests() / 4).max(1))
+    }
+
+    /// When `request` was inserted, as far as its deadline tells.
+    fn inserted(&self, scene: &Scene, request: RequestId) -> Nanos {
+        let expire = self.tuning.expire[direction(scene.requests[request].op())];
+        Nanos(scene.requests[request].scratch[0]) - expire
+    }
+
+    /// The next request of a class, unless it was inserted later than `latest`.
+    fn try_rank(&mut self, scene: &mut Scene, class: usize, latest: Nanos) -> Option<RequestId> {
+        if let Some(first) = self.ranks[class].at_head.first() {
+            let request = RequestId::from_index(first);
+            if Nanos(scene.requests[request].scratch[0]) > latest {
+                return None;
+            }
+            self.ranks[class].at_head.pop_front(&mut self.head_links);
+            return Some(request);
+        }
+        let directions = self.ranks[class].directions;
+        let running = self.turn.direction;
+        let mut turn = self.turn;
+        let (request, way) = match directions.following(&self.space, &self.tuning, running) {
+            Some(next) if turn.batching < self.tuning.fifo_batch => (next, running),
+            _ => directions.begin_batch(&self.space, scene, &self.tuning, &mut turn)?,
+        };
+        if self.inserted(scene, request) > latest {
+            return None;
+        }
+        turn.batching += 1;
+        turn.direction = way;
+        self.turn = turn;
+        self.ranks[class].directions.dispatch(&mut self.space, scene, request, way);
+        Some(request)
+    }
+
+    /// What has waited too long in a class that others are preferred to. DL-10: only if there are others.
+    fn take_aged(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        if self.ranks.iter().filter(|rank| rank.queued > 0).count() < 2 {
+            return None;
+        }
+        // Nothing can be that old before that much time has passed.
+        let latest = Nanos(scene.now().0.checked_sub(self.aging.0)?);
+        for class in [BEST_EFFORT, IDLE] {
+            if let Some(request) = self.try_rank(scene, class, latest) {
+                let client = scene.requests[request].client();
+                scene.note(Note::Aged { client });
+                return Some(request);
+            }
+        }
+        None
+    }
+
+    fn class_of(scene: &Scene, request: RequestId) -> usize {
+        usize::try_from(scene.requests[request].scratch[CLASS_SLOT].saturating_sub(1))
+            .map_or(BEST_EFFORT, |class| class.min(IDLE))
+    }
+
+    fn is_at_head(&self, request: RequestId) -> bool {
+        self.head_links.contains(request.index())
+    }
+
+    fn waiting_in(rank: &Rank) -> u32 {
+        rank.directions.len() + rank.at_head.len()
+    }
+}
+
+impl Elevator for MqDeadline {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Mq
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        self.space = LaneSpace::with_capacity(scene.request_slots());
+        self.head_links = Links::with_capacity(scene.request_slots());
+    }
+
+    fn admit(&mut self, scene: &mut Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+        if op == Op::Read && is_sync(op, flags) {
+            Admission::Normal
+        } else {
+            Admission::AtMost(self.async_depth(scene))
+        }
+    }
+
+    fn front_merge(&self, scene: &Scene, bio: &Bio) -> Option<RequestId> {
+        if !self.tuning.front_merges {
+            return None;
+        }
+        let own = scene.clients.at(bio.client.index()).priority();
+        let class = bio.priority.unwrap_or(own).class as usize;
+        let lane = &self.ranks[class].directions.lanes[direction(bio.op)];
+        let found = lane.from_sector(&self.space, bio.end())?;
+        (scene.requests[found].sector() == bio.end()).then_some(found)
+    }
+
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+        let lane = direction(scene.requests[request].op());
+        if scene.requests[request].scratch[CLASS_SLOT] == 0 {
+            let class = scene.requests[request].priority().class;
+            scene.requests[request].scratch[CLASS_SLOT] = class as u64 + 1;
+            self.ranks[class as usize].queued += 1;
+        }
+        let rank = &mut self.ranks[Self::class_of(scene, request)];
+        match position {
+            Position::Sorted => {
+                let deadline = scene.now() + self.tuning.expire[lane];
+                rank.directions.lanes[lane].insert(&mut self.space, scene, request, deadline);
+            }
+            Position::Head => {
+                scene.requests[request].scratch[0] = scene.now().0;
+                rank.at_head.push_front(&mut self.head_links, request.index());
+            }
+        }
+    }
+
+    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        if side == Side::Front && !self.is_at_head(request) {
+            let lane = direction(scene.requests[request].op());
+            let rank = &mut self.ranks[Self::class_of(scene, request)];
+            rank.directions.lanes[lane].resort(&mut self.space, scene, request);
+        }
+    }
+
+    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
+        Self::class_of(scene, request) == Self::class_of(scene, next)
+    }
+
+    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
+        let lane = direction(scene.requests[gone].op());
+        let rank = &mut self.ranks[Self::class_of(scene, gone)];
+        rank.directions.absorb(&mut self.space, scene, survivor, gone, lane);
+    }
+
+    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.space.former(request)
+    }
+
+    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.space.latter(request)
+    }
+
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        if let Some(request) = self.take_aged(scene) {
+            return Pick::Dispatch(request, Place::Tail);
+        }
+        let now = scene.now();
+        for class in 0..CLASSES {
+            if let Some(request) = self.try_rank(scene, class, now) {
+                return Pick::Dispatch(request, Place::Tail);
+            }
+            if self.ranks[class].queued > 0 {
+                break;
+            }
+        }
+        // A lower class waits for the end of what a higher one has in the device.
+        if self.waiting() == 0 { Pick::Nothing } else { Pick::Await }
+    }
+
+    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+        let lane = direction(scene.requests[request].op());
+        let rank = &mut self.ranks[Self::class_of(scene, request)];
+        if self.head_links.contains(request.index()) {
+            rank.at_head.remove(&mut self.head_links, request.index());
+        } else {
+            rank.directions.remove(&mut self.space, request, lane);
+        }
+    }
+
+    fn released(&mut self, scene: &mut Scene, request: RequestId) {
+        if scene.requests[request].scratch[CLASS_SLOT] != 0 {
+            self.ranks[Self::class_of(scene, request)].queued -= 1;
+        }
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        (0..CLASSES).find_map(|class| self.try_rank(scene, class, Nanos::MAX))
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let class = Self::class_of(scene, request);
+        let above: u32 = self.ranks[..class].iter().map(|rank| rank.queued).sum();
+        if above > 0 {
+            write!(out, "{above} requests of higher classes wait or are in the device; ")?;
+        }
+        if self.is_at_head(request) {
+            return out.write_str("the device refused it, it goes first in its class");
+        }
+        explain_lane(&self.ranks[class].directions, &self.space, scene, request, out)
+    }
+
+    fn waiting(&self) -> u32 {
+        self.ranks.iter().map(Self::waiting_in).sum()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        for (class, rank) in self.ranks.iter().enumerate() {
+            rank.directions
+                .check(&self.space, scene)
+                .and_then(|()| rank.at_head.check(&self.head_links))
+                .map_err(|fault| format!("mq-deadline: {fault}"))?;
+            if Self::waiting_in(rank) > rank.queued {
+                let (waiting, queued) = (Self::waiting_in(rank), rank.queued);
+                return Err(format!("mq-deadline I1: class {class}: {waiting} wait of {queued}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn attributes(&self) -> &'static [Attribute] {
+        &ATTRIBUTES
+    }
+
+    fn get(&self, scene: &Scene, place: usize) -> u64 {
+        match place {
+            ASYNC_DEPTH => self.async_depth(scene).into(),
+            FIFO_BATCH => get_tuning(&self.tuning, ASYNC_DEPTH),
+            AGING => self.aging.as_millis(),
+            _ => get_tuning(&self.tuning, place),
+        }
+    }
+
+    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
+        match place {
+            ASYNC_DEPTH => self.async_depth = Some(u32::try_from(value).unwrap_or(u32::MAX)),
+            FIFO_BATCH => set_tuning(&mut self.tuning, ASYNC_DEPTH, value),
+            AGING => self.aging = Nanos::from_millis(value),
+            _ => set_tuning(&mut self.tuning, place, value),
+        }
+    }
+}

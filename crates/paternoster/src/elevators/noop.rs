@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! noop: first come, first served.
+//!
+//! One FIFO. What it is good for: a device that orders by itself, and as the measure of what the others cost and bring.
+//! Merging still happens (the core does it), with neighbours in the FIFO as former and latter. `none` is another name for it.
+//!
+//! Source: spec `cfq-flush-block.md` 12.1: NOOP-1, NOOP-2.
+
+use alloc::format;
+use core::fmt;
+
+use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
+use crate::list::{Links, List};
+use crate::request::RequestId;
+use crate::scene::Scene;
+
+/// First come, first served.
+#[derive(Debug, Default)]
+pub struct Noop {
+    links: Links,
+    fifo: List,
+}
+
+impl Noop {
+    /// A noop without a queue.
+    #[must_use]
+    pub fn new() -> Noop {
+        Noop::default()
+    }
+
+    fn take(&mut self) -> Option<RequestId> {
+        self.fifo.pop_front(&mut self.links).map(RequestId::from_index)
+    }
+}
+
+impl Elevator for Noop {
+    fn name(&self) -> &'static str {
+        "noop"
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Legacy
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        self.links = Links::with_capacity(scene.request_slots());
+    }
+
+    fn insert(&mut self, _: &mut Scene, request: RequestId, position: Position) {
+        match position {
+            Position::Sorted => self.fifo.push_back(&mut self.links, request.index()),
+            Position::Head => self.fifo.push_front(&mut self.links, request.index()),
+        }
+    }
+
+    fn absorbed(&mut self, _: &mut Scene, _: RequestId, gone: RequestId) {
+        self.fifo.remove(&mut self.links, gone.index());
+    }
+
+    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.links.prev(request.index()).map(RequestId::from_index)
+    }
+
+    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.links.next(request.index()).map(RequestId::from_index)
+    }
+
+    fn pick(&mut self, _: &mut Scene) -> Pick {
+        self.take().map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Sorted))
+    }
+
+    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+        self.fifo.remove(&mut self.links, request.index());
+    }
+
+    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+        self.take()
+    }
+
+    fn explain(&self, _: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let at = |&index: &u32| index == request.index();
+        let before = self.fifo.iter(&self.links).position(|index| at(&index)).unwrap_or(0);
+        match before {
+            0 => out.write_str("it is the next"),
+            _ => write!(out, "{before} came before it"),
+        }
+    }
+
+    fn waiting(&self) -> u32 {
+        self.fifo.len()
+    }
+
+    fn audit(&self, _: &Scene) -> Result<(), Fault> {
+        self.fifo.check(&self.links).map_err(|fault| format!("noop: {fault}"))
+    }
+}

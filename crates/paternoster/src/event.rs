@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events: every step of a request's journey, with blktrace's action letters.
+//!
+//! Figures, plots, live statistics and recorded traces read this stream and nothing else. The queue is generic over
+//! its [`Observer`]; with [`NoObserver`] the compiler removes the calls.
+//!
+//! ```text
+//! Q ── G ── I ── D ── C          a bio that became a request
+//! Q ── M                         a bio that was merged behind another
+//! Q ── S ─ ─ (Busy, Wake) ── G   a bio whose client slept for a request
+//! ```
+//!
+//! Elevators tell their reasons in [`Note`]s: small, typed, copied; words are made of them elsewhere.
+//!
+//! Source: spec `trace.md` (actions); the plan of the house, "Observer".
+
+use alloc::vec::Vec;
+
+use crate::client::ClientId;
+use crate::request::{Flags, Op};
+use crate::time::Nanos;
+
+/// What happened, by blktrace's letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// `Q`: a bio was submitted.
+    Queue,
+    /// `G`: a request was allocated for it.
+    Get,
+    /// `I`: a request went to the elevator.
+    Insert,
+    /// `D`: a request went to the device.
+    Issue,
+    /// `C`: a request came back.
+    Complete,
+    /// `M`: a bio was merged behind a request.
+    BackMerge,
+    /// `F`: a bio was merged before a request.
+    FrontMerge,
+    /// `P`: the queue or a client was plugged.
+    Plug,
+    /// `U`: unplugged.
+    Unplug,
+    /// `T`: unplugged by the timer.
+    UnplugTimer,
+    /// `S`: a client sleeps for want of a request.
+    Sleep,
+    /// `R`: the device refused, the request waits again.
+    Requeue,
+    /// `X`: a bio was split.
+    Split,
+}
+
+impl Action {
+    /// The letter that blkparse prints.
+    #[must_use]
+    pub const fn letter(self) -> char {
+        match self {
+            Action::Queue => 'Q',
+            Action::Get => 'G',
+            Action::Insert => 'I',
+            Action::Issue => 'D',
+            Action::Complete => 'C',
+            Action::BackMerge => 'M',
+            Action::FrontMerge => 'F',
+            Action::Plug => 'P',
+            Action::Unplug => 'U',
+            Action::UnplugTimer => 'T',
+            Action::Sleep => 'S',
+            Action::Requeue => 'R',
+            Action::Split => 'X',
+        }
+    }
+}
+
+/// One step of a request's journey.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Nanos,
+    /// Numbers the events and notes of a queue, from 0.
+    pub sequence: u64,
+    /// What.
+    pub action: Action,
+    /// Whose.
+    pub client: ClientId,
+    /// What is done to the sectors.
+    pub op: Op,
+    /// Properties.
+    pub flags: Flags,
+    /// First sector.
+    pub sector: u64,
+    /// How many sectors. For `U` and `T`: how many requests were released.
+    pub sectors: u32,
+    /// For `C`: the errno, 0 if done.
+    pub error: i32,
+    /// For `C`: device time.
+    pub served: Nanos,
+}
+
+/// Why an elevator decided as it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// The queue got this elevator; the number counts the changes.
+    ElevatorChanged {
+        /// Its epoch.
+        epoch: u32,
+    },
+    /// deadline, mq-deadline: a new batch begins.
+    BatchBegins {
+        /// Of writes instead of reads.
+        writes: bool,
+        /// Because the oldest request was too old, or because nothing continues the last batch.
+        from_fifo: bool,
+    },
+    /// mq-deadline: a request of a lower class was picked because it waited too long.
+    Aged {
+        /// Whose.
+        client: ClientId,
+    },
+    /// A time slice begins for a client's queue.
+    SliceBegins {
+        /// Whose.
+        client: ClientId,
+        /// How long.
+        slice: Nanos,
+    },
+    /// A time slice ends.
+    SliceEnds {
+        /// Whose.
+        client: ClientId,
+        /// Device time received in it.
+        served: Nanos,
+    },
+    /// The device idles on purpose, for a client's next request.
+    Idling {
+        /// For whom.
+        client: ClientId,
+        /// At most until then.
+        until: Nanos,
+    },
+    /// Two clients share one queue from now on.
+    QueuesMerged {
+        /// The one who moves.
+        client: ClientId,
+        /// The one whose queue it joins.
+        into: ClientId,
+    },
+}
+
+/// Reads the stream. Calls come in order of time and sequence.
+pub trait Observer {
+    /// Whether anybody listens; `false` removes the calls.
+    const LISTENS: bool = true;
+
+    /// A step of a request's journey.
+    fn event(&mut self, event: &Event);
+
+    /// A reason of the elevator.
+    fn note(&mut self, at: Nanos, sequence: u64, note: &Note);
+}
+
+/// Nobody listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    const LISTENS: bool = false;
+    fn event(&mut self, _: &Event) {}
+    fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
+}
+
+/// Two observers of one stream.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const LISTENS: bool = A::LISTENS || B::LISTENS;
+
+    fn event(&mut self, event: &Event) {
+        self.0.event(event);
+        self.1.event(event);
+    }
+
+    fn note(&mut self, at: Nanos, sequence: u64, note: &Note) {
+        self.0.note(at, sequence, note);
+        self.1.note(at, sequence, note);
+    }
+}
+
+/// Where elevators put their notes until the queue forwards them: bounded, and counting what it dropped.
+#[derive(Debug, Clone, Default)]
+pub struct Notes {
+    notes: Vec<Note>,
+    capacity: usize,
+    dropped: u64,
+}
+
+impl Notes {
+    pub(crate) fn with_capacity(capacity: u32) -> Notes {
+        let capacity = capacity as usize;
+        Notes { notes: Vec::with_capacity(capacity), capacity, dropped: 0 }
+    }
+
+    /// Writes a note down, if somebody listens and there is room.
+    #[inline]
+    pub fn write(&mut self, note: Note) {
+        if self.capacity == 0 {
+            return;
+        }
+        if self.notes.len() < self.capacity {
+            self.notes.push(note);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// How many notes found no room: one call of the queue wrote more than the ring holds.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Note> + '_ {
+        self.notes.drain(..)
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inspection: why a bio still waits, and whether everything is where it should be.
+//!
+//! [`RequestQueue::explain`] answers the question of a user with a slow client, in words. [`RequestQueue::audit`]
+//! verifies the invariants of the queue, of its parts and of its elevator; in debug builds it runs after every
+//! call.
+
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::client::Sleep;
+use crate::elevator::Fault;
+use crate::event::Observer;
+use crate::queue::{BioRun, RequestQueue};
+use crate::request::{Op, Request, RequestId, Stage, Ticket};
+use crate::slab::NIL;
+
+/// Why a bio is where it is; prints as a sentence.
+#[derive(Debug)]
+pub struct Explanation<'a, O: Observer> {
+    queue: &'a RequestQueue<O>,
+    ticket: Ticket,
+}
+
+impl<O: Observer> RequestQueue<O> {
+    /// Why does this bio still wait?
+    #[must_use]
+    pub const fn explain(&self, ticket: Ticket) -> Explanation<'_, O> {
+        Explanation { queue: self, ticket }
+    }
+}
+
+impl<O: Observer> fmt::Display for Explanation<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = self.queue;
+        let Some(slot) = queue.bios.get(self.ticket.0) else {
+            return f.write_str("the bio has ended");
+        };
+        if slot.request == NIL {
+            let (current, line) = queue.flush.bios();
+            return if current == Some(self.ticket.0.index()) {
+                f.write_str("its flush is under way, or waits for the device to become empty")
+            } else if line.iter(&queue.bios).any(|index| index == self.ticket.0.index()) {
+                f.write_str("it waits because flushes before it are not finished")
+            } else {
+                f.write_str("it has ended and will be handed back by the next call")
+            };
+        }
+        let request = queue.scene.request(slot.request);
+        let waited = queue.scene.exact - request.start;
+        match request.stage {
+            Stage::Plugged => {
+                write!(f, "it waits because its client has plugged itself {waited} ago")
+            }
+            Stage::Dispatched => {
+                write!(f, "it was chosen and waits because the device takes no more commands")
+            }
+            Stage::InDevice => {
+                let since = queue.scene.exact - request.issued;
+                write!(f, "it is in the device since {since}")
+            }
+            Stage::Waiting => {
+                write!(f, "it waits since {waited} in {} because ", queue.elevator.name())?;
+                if queue.flush.is_waiting() {
+                    f.write_str("a flush is under way; then ")?;
+                }
+                queue.elevator.explain(&queue.scene, RequestId(slot.request), f)
+            }
+            Stage::Free => f.write_str("the bio has ended"),
+        }
+    }
+}
+
+impl<O: Observer> RequestQueue<O> {
+    /// Verifies every invariant. O(everything that is in the queue).
+    ///
+    /// # Errors
+    /// The first invariant that does not hold, with its numbers.
+    pub fn audit(&self) -> Result<(), Fault> {
+        self.audit_bios()?;
+        self.audit_requests()?;
+        self.audit_pools()?;
+        self.audit_clients()?;
+        self.elevator.audit(&self.scene)
+    }
+
+    /// Every bio is in exactly one place (queue I1).
+    fn audit_bios(&self) -> Result<(), Fault> {
+        let mut places: Vec<u8> = vec![0; self.bios.capacity() as usize];
+        let mut walk = |run: BioRun, owner: u32| -> Result<u32, Fault> {
+            let mut sectors = 0;
+            for index in run.iter(&self.bios) {
+                places[index as usize] += 1;
+                let slot = self.bios.at(index);
+                if slot.request != owner {
+                    return Err(format!("queue I1: bio {index} names another request"));
+                }
+                if places[index as usize] > 1 {
+                    return Err(format!("queue I1: bio {index} is in two places"));
+                }
+                sectors += slot.bio.map_or(0, |bio| bio.sectors);
+            }
+            Ok(sectors)
+        };
+        walk(self.done, NIL)?;
+        let (current, line) = self.flush.bios();
+        walk(line, NIL)?;
+        if let Some(current) = current {
+            walk(BioRun::one(current), NIL)?;
+        }
+        for (key, request) in self.scene.requests.0.iter() {
+            if self.flush_request() == Some(RequestId(key.index())) {
+                continue;
+            }
+            let run = BioRun { first: request.bios_first, last: request.bios_last };
+            let sectors = walk(run, key.index())?;
+            if sectors != request.sectors {
+                let index = key.index();
+                return Err(format!(
+                    "queue I1: request {index} has {} sectors, its bios {sectors}",
+                    request.sectors
+                ));
+            }
+            self.audit_adjacency(request, run)?;
+        }
+        match self.bios.iter().find(|(key, _)| places[key.index() as usize] != 1) {
+            Some((key, _)) => Err(format!("queue I1: bio {} is nowhere", key.index())),
+            None => Ok(()),
+        }
+    }
+
+    fn audit_adjacency(&self, request: &Request, run: BioRun) -> Result<(), Fault> {
+        let mut at = request.sector;
+        for index in run.iter(&self.bios) {
+            let Some(bio) = self.bios.at(index).bio else { continue };
+            if bio.sector != at || bio.op != request.op {
+                return Err(format!("merge: bio {index} does not continue its request at {at}"));
+            }
+            at = bio.end();
+        }
+        Ok(())
+    }
+
+    /// Every request is in exactly one place (queue I2).
+    fn audit_requests(&self) -> Result<(), Fault> {
+        self.dispatch.check(&self.links)?;
+        let (mut counts, mut sync) = ([0u32; 5], 0);
+        for (key, request) in self.scene.requests.0.iter() {
+            let index = key.index();
+            counts[request.stage as usize] += 1;
+            let flush = self.flush_request() == Some(RequestId(index));
+            let linked = self.links.contains(index);
+            let right = match request.stage {
+                Stage::Free => false,
+                Stage::Plugged => linked,
+                Stage::Waiting => !linked && request.epoch == self.epoch,
+                Stage::Dispatched => linked != flush,
+                Stage::InDevice => {
+                    let tenant =
+                        self.tags.is_live(request.tag) && *self.tags.at(request.tag) == index;
+                    sync += u32::from(request.is_sync() && request.op != Op::Flush);
+                    !linked && tenant
+                }
+            };
+            let indexed = self.merge.contains(index);
+            if !right || (indexed && request.stage != Stage::Waiting) {
+                return Err(format!(
+                    "queue I2: request {index} is not where {:?} is",
+                    request.stage
+                ));
+            }
+        }
+        let expected = [
+            ("plugged", counts[Stage::Plugged as usize], self.plugged),
+            ("waiting", counts[Stage::Waiting as usize], self.elevator.waiting()),
+            ("in device", counts[Stage::InDevice as usize], self.tags.len()),
+            ("in device, sync", sync, self.scene.in_device.sync),
+            ("in service", self.service.in_service(), self.tags.len()),
+        ];
+        match expected.iter().find(|(_, found, counted)| found != counted) {
+            Some((what, found, counted)) => {
+                Err(format!("queue I2: {found} requests are {what}, counted {counted}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Pools count what they count; nobody sleeps whom nobody will wake (allocate I1, I3).
+    fn audit_pools(&self) -> Result<(), Fault> {
+        for (number, pool) in self.allocator.pools.iter().enumerate() {
+            let holds = |request: &Request| usize::from(request.pool) == number;
+            let live = self.scene.requests.0.iter().filter(|(_, request)| holds(request)).count();
+            if live != pool.allocated as usize {
+                return Err(format!("allocate I1: pool {number} has {live}, counts {pool:?}"));
+            }
+        }
+        let in_all: u32 = self.allocator.pools.iter().map(|pool| pool.allocated).sum();
+        let asleep: u32 = self.allocator.sleepers.iter().take(2).map(|list| list.len()).sum();
+        if in_all == 0 && asleep != 0 {
+            return Err(format!("allocate I3: {asleep} clients sleep and nothing is allocated"));
+        }
+        Ok(())
+    }
+
+    fn audit_clients(&self) -> Result<(), Fault> {
+        let mut bios: Vec<u32> = vec![0; self.scene.clients.capacity() as usize];
+        for (_, slot) in self.bios.iter() {
+            if let Some(bio) = slot.bio {
+                bios[bio.client.index() as usize] += 1;
+            }
+        }
+        for (key, client) in self.scene.clients.iter() {
+            let index = key.index();
+            client.plug.check(&self.links)?;
+            if bios[index as usize] != client.bios {
+                let found = bios[index as usize];
+                return Err(format!("client {index} has {found} bios, counts {}", client.bios));
+            }
+            for (number, sleep) in client.sleep.iter().enumerate() {
+                let listed = self.allocator.sleeper_links[number].contains(index);
+                if listed != (*sleep == Sleep::Asleep) {
+                    return Err(format!(
+                        "allocate I2: client {index} is {sleep:?}, list: {listed}"
+                    ));
+                }
+            }
+        }
+        for list in self.allocator.sleepers.iter().zip(&self.allocator.sleeper_links) {
+            list.0.check(list.1)?;
+        }
+        Ok(())
+    }
+
+    /// The audit after every call of a debug build: always while little is going on, now and then otherwise.
+    #[cfg(all(debug_assertions, not(feature = "planted-bugs")))]
+    pub(crate) fn audit_in_passing(&mut self) {
+        const ALWAYS_BELOW: u32 = 24;
+        const OTHERWISE_EVERY: u64 = 64;
+        self.calls += 1;
+        let look = self.bios.len() <= ALWAYS_BELOW || self.calls.is_multiple_of(OTHERWISE_EVERY);
+        if look && let Err(fault) = self.audit() {
+            panic!("audit after call {}: {fault}", self.calls);
+        }
+    }
+}

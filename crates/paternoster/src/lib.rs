@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A block layer in user space, without I/O of its own.
+//!
+//! The journey of a request: a client submits a [`Bio`]; the [`RequestQueue`] merges it with its neighbours or gives it a
+//! request of its own; an [`Elevator`] decides when that request goes to the device as a
+//! [`Command`]; at its end the bio comes back. Time is an argument of every call, so that the same code runs in virtual time on a
+//! model and in real time before a real device.
+//!
+//! ```
+//! use paternoster::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output};
+//! use paternoster::{RequestQueue, elevators};
+//!
+//! let facts = DeviceFacts { depth: 1, ..DeviceFacts::default() };
+//! let elevator = elevators::by_name("mq-deadline").unwrap();
+//! let mut queue = RequestQueue::unobserved(facts, Limits::default(), elevator);
+//! let client = queue.attach(ClientSpec::new()).unwrap();
+//!
+//! // Two adjacent reads of 4 KiB become one command of 8 KiB.
+//! let now = Nanos::ZERO;
+//! queue.submit(now, Bio::new(client, Op::Read, 0, 8).cookie(1)).unwrap();
+//! queue.submit(now, Bio::new(client, Op::Read, 8, 8).cookie(2)).unwrap();
+//! let Output::Issue(command) = queue.next(now) else { panic!("nothing to do") };
+//! assert_eq!((command.sector, command.sectors), (0, 16));
+//!
+//! // The device took a millisecond; both bios end.
+//! let now = Nanos::from_millis(1);
+//! queue.complete(now, command.tag, Outcome::OK).unwrap();
+//! assert!(matches!(queue.next(now), Output::Done(1, _)));
+//! assert!(matches!(queue.next(now), Output::Done(2, _)));
+//! assert!(matches!(queue.next(now), Output::Wait { until: None, .. }));
+//! ```
+//!
+//! # Rooms
+//! * [`RequestQueue`]: the face. Its parts: merging, plugs, allocation, dispatch list, flush, attributes.
+//! * [`elevator`]: what a scheduler sees and answers; [`elevators`]: those there are.
+//! * [`pick`]: what several schedulers choose with.
+//! * [`tree`], [`list`], [`slab`]: containers that do not allocate once they are made.
+//! * [`event`]: the stream that figures and traces are made from.
+//!
+//! # What one queue on one thread cannot have
+//! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware queues), and BLK-9's choice between
+//! batch sizes: a caller pulls one command at a time, so there is no round whose size would be chosen; its retry
+//! after a refusal is here.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod allocate;
+pub mod attribute;
+mod change;
+mod client;
+mod control;
+pub mod device;
+mod dispatch_list;
+pub mod elevator;
+pub mod elevators;
+pub mod event;
+mod flush;
+mod inspect;
+pub mod list;
+mod merge;
+pub mod pick;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
+mod plug;
+mod queue;
+mod request;
+mod scene;
+pub mod slab;
+pub mod time;
+pub mod tree;
+
+pub use attribute::{Attribute, AttributeError, Values};
+pub use change::{AddError, CancelError, InUse};
+pub use client::{
+    Class, Client, ClientId, ClientSpec, Clients, Group, GroupId, GroupSpec, Groups, Priority,
+};
+pub use control::QUEUE_ATTRIBUTES;
+pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
+pub use elevator::Elevator;
+pub use event::{Action, Event, NoObserver, Note, Observer};
+pub use inspect::Explanation;
+pub use queue::{Output, RequestQueue, Stale, SubmitError, Waiting};
+pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Requests, Stage, Ticket, is_sync};
+pub use scene::{InDevice, Limits, Ncq, Scene};
+pub use time::{Hz, Nanos};

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Batches: reads and writes take turns, each in sector order for a while.
+//!
+//! The heart of deadline and mq-deadline. A batch runs up the sectors in one direction; after `fifo_batch` requests, or when
+//! nothing lies ahead, the next direction is chosen: reads, unless writes have been passed over `writes_starved`
+//! times. It begins with the oldest request if that one has expired, and where the direction last stood otherwise.
+//!
+//! ```text
+//! fifo_batch 16, writes_starved 2, both always waiting        R16 R16 W16 R16 R16 W16 …
+//! ```
+//!
+//! Expiry is looked at only when a batch begins: it is a wish, bounded by the length of a batch.
+//!
+//! # Invariants
+//! I1  `next[d]` is in lane d. Under [`Resume::Next`] at most one of them is set.
+//!
+//! Source: spec `cfq-flush-block.md` 12.2.
+
+use crate::event::Note;
+use crate::pick::lane::{Lane, LaneSpace};
+use crate::request::{Op, RequestId};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// Index of the lane for reads.
+pub const READ: usize = 0;
+/// Index of the lane for everything else.
+pub const WRITE: usize = 1;
+
+/// The lane for an operation.
+#[must_use]
+pub const fn direction(op: Op) -> usize {
+    if matches!(op, Op::Read) { READ } else { WRITE }
+}
+
+/// Where a direction goes on when its next batch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// Only the running direction remembers its next request; the other begins with its oldest (until 6.7).
+    Next,
+    /// Each direction remembers the sector where it stood (6.8 on).
+    Position,
+}
+
+/// What can be tuned.
+#[derive(Debug, Clone, Copy)]
+pub struct Tuning {
+    /// After which time a request should be served, by direction.
+    pub expire: [Nanos; 2],
+    /// How often reads may pass over writes.
+    pub writes_starved: u32,
+    /// Requests in a batch.
+    pub fifo_batch: u32,
+    /// Whether a front merge is looked for.
+    pub front_merges: bool,
+    /// Whether a request has expired at its deadline (blk-mq) or behind it (legacy).
+    pub expires_at_deadline: bool,
+    /// Where a direction goes on.
+    pub resume: Resume,
+}
+
+impl Tuning {
+    /// The defaults of both: 500 ms, 5 s, 2, 16, on.
+    #[must_use]
+    pub const fn new(expires_at_deadline: bool, resume: Resume) -> Tuning {
+        Tuning {
+            expire: [Nanos::from_millis(500), Nanos::from_secs(5)],
+            writes_starved: 2,
+            fifo_batch: 16,
+            front_merges: true,
+            expires_at_deadline,
+            resume,
+        }
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Turn {
+    /// Requests of the present batch so far.
+    pub batching: u32,
+    /// How often writes have been passed over.
+    pub starved: u32,
+    /// The direction of the present batch.
+    pub direction: usize,
+}
+
+/// The reads and the writes of one class.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Directions {
+    /// By direction.
+    pub lanes: [Lane; 2],
+    next: [Option<RequestId>; 2],
+    position: [u64; 2],
+}
+
+impl Directions {
+    /// How many wait in both directions.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.lanes[READ].len() + self.lanes[WRITE].len()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The direction that remembers a next request, writes first.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        if self.next[WRITE].is_some() { WRITE } else { READ }
+    }
+
+    /// The request with which `direction` would go on.
+    #[must_use]
+    pub fn following(
+        &self,
+        space: &LaneSpace,
+        tuning: &Tuning,
+        direction: usize,
+    ) -> Option<RequestId> {
+        match tuning.resume {
+            Resume::Next => self.next[direction],
+            Resume::Position => self.lanes[direction].from_sector(space, self.position[direction]),
+        }
+    }
+
+    /// The next request of a new batch, and its direction. `turn` changes only in what a choice changes.
+    pub fn begin_batch(
+        &self,
+        space: &LaneSpace,
+        scene: &mut Scene,
+        tuning: &Tuning,
+        turn: &mut Turn,
+    ) -> Option<(RequestId, usize)> {
+        let direction = self.choose_direction(tuning, turn)?;
+        let lane = &self.lanes[direction];
+        let expired = lane.deadline(scene).is_some_and(|deadline| {
+            let now = scene.now();
+            if tuning.expires_at_deadline { now >= deadline } else { now > deadline }
+        });
+        let following = self.following(space, tuning, direction);
+        let from_fifo = expired || following.is_none();
+        let request = if from_fifo { lane.oldest()? } else { following? };
+        turn.batching = 0;
+        scene.note(Note::BatchBegins { writes: direction == WRITE, from_fifo });
+        Some((request, direction))
+    }
+
+    /// Reads, unless writes have been passed over often enough. Counts only when both wait.
+    fn choose_direction(&self, tuning: &Tuning, turn: &mut Turn) -> Option<usize> {
+        let (reads, writes) = (!self.lanes[READ].is_empty(), !self.lanes[WRITE].is_empty());
+        if reads {
+            if !writes {
+                return Some(READ);
+            }
+            let passed_over = turn.starved;
+            turn.starved += 1;
+            if passed_over < tuning.writes_starved {
+                return Some(READ);
+            }
+        } else if !writes {
+            return None;
+        }
+        turn.starved = 0;
+        Some(WRITE)
+    }
+
+    /// Takes the chosen request out and remembers where its direction goes on.
+    pub fn dispatch(
+        &mut self,
+        space: &mut LaneSpace,
+        scene: &Scene,
+        request: RequestId,
+        direction: usize,
+    ) {
+        self.next = [None; 2];
+        self.next[direction] = space.latter(request);
+        self.position[direction] = scene.requests[request].sector();
+        self.lanes[direction].remove(space, request);
+    }
+
+    /// Takes a request out for another reason.
+    pub fn remove(&mut self, space: &mut LaneSpace, request: RequestId, direction: usize) {
+        self.leave_next(space, request, direction);
+        self.lanes[direction].remove(space, request);
+    }
+
+    /// `gone` became part of `survivor`.
+    pub fn absorb(
+        &mut self,
+        space: &mut LaneSpace,
+        scene: &mut Scene,
+        survivor: RequestId,
+        gone: RequestId,
+        direction: usize,
+    ) {
+        self.leave_next(space, gone, direction);
+        self.lanes[direction].absorb(space, scene, survivor, gone);
+    }
+
+    /// A request that goes away is nobody's next: its successor is.
+    fn leave_next(&mut self, space: &LaneSpace, request: RequestId, direction: usize) {
+        if self.next[direction] == Some(request) {
+            self.next[direction] = space.latter(request);
+        }
+    }
+
+    /// Verifies I1 and the lanes. O(n).
+    ///
+    /// # Errors
+    /// Which invariant is broken.
+    pub fn check(&self, space: &LaneSpace, scene: &Scene) -> Result<(), &'static str> {
+        for (lane, next) in self.lanes.iter().zip(self.next) {
+            lane.check(space, scene)?;
+            if next.is_some_and(|next| !space.contains(next)) {
+                return Err("batch I1: the next request does not wait");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lane: waiting requests in sector order and, beside it, in order of age.
+//!
+//! A scheduler follows the sectors as long as that is fair, and the ages when it no longer is. A lane holds both orders
+//! of the same requests; deadline has one for each direction, mq-deadline one for each class and direction.
+//!
+//! ```text
+//! by sector   8 ─ 40 ─ 96 ─ 200          successor of 40: 96
+//! by age      96, 8, 200, 40             96 expires first, at its deadline
+//! ```
+//!
+//! All lanes of an elevator share one [`LaneSpace`]; a request is in at most one of them. Its deadline stands in
+//! `scratch[0]`.
+//!
+//! # Invariants
+//! I1  Both orders hold the same requests.
+//! I2  Deadlines do not fall along the FIFO, as long as expiries are not changed: the head is the oldest.
+//!
+//! Source: spec `cfq-flush-block.md` 12.2; BLK-4 (the survivor inherits the earlier deadline and its position).
+
+use crate::list::{Links, List};
+use crate::request::RequestId;
+use crate::scene::Scene;
+use crate::time::Nanos;
+use crate::tree::{Nodes, Root};
+
+/// Trees and links for all lanes of an elevator.
+#[derive(Debug)]
+pub struct LaneSpace {
+    nodes: Nodes<u64>,
+    links: Links,
+}
+
+impl LaneSpace {
+    /// Room for requests in slots below `capacity`.
+    #[must_use]
+    pub fn with_capacity(capacity: u32) -> LaneSpace {
+        LaneSpace { nodes: Nodes::with_capacity(capacity), links: Links::with_capacity(capacity) }
+    }
+
+    /// Whether a request is in some lane.
+    #[must_use]
+    pub fn contains(&self, request: RequestId) -> bool {
+        self.nodes.contains(request.index())
+    }
+
+    /// The request behind `request` in sector order.
+    #[must_use]
+    pub fn latter(&self, request: RequestId) -> Option<RequestId> {
+        self.nodes.next(request.index()).map(RequestId::from_index)
+    }
+
+    /// The request before `request` in sector order.
+    #[must_use]
+    pub fn former(&self, request: RequestId) -> Option<RequestId> {
+        self.nodes.prev(request.index()).map(RequestId::from_index)
+    }
+}
+
+/// Requests by sector and by age.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lane {
+    sorted: Root,
+    fifo: List,
+}
+
+impl Lane {
+    /// How many requests it holds.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.sorted.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    /// Puts a request in that should be served by `deadline`, as the youngest.
+    pub fn insert(
+        &mut self,
+        space: &mut LaneSpace,
+        scene: &mut Scene,
+        request: RequestId,
+        deadline: Nanos,
+    ) {
+        scene.requests[request].scratch[0] = deadline.0;
+        self.sorted.insert(&mut space.nodes, request.index(), scene.requests[request].sector());
+        self.fifo.push_back(&mut space.links, request.index());
+    }
+
+    /// Takes a request out.
+    pub fn remove(&mut self, space: &mut LaneSpace, request: RequestId) {
+        self.sorted.remove(&mut space.nodes, request.index());
+        self.fifo.remove(&mut space.links, request.index());
+    }
+
+    /// A request's start has changed: its place in sector order does.
+    pub fn resort(&mut self, space: &mut LaneSpace, scene: &Scene, request: RequestId) {
+        self.sorted.rekey(&mut space.nodes, request.index(), scene.requests[request].sector());
+    }
+
+    /// `gone` became part of `survivor`: if it was the more urgent, its deadline and its place among the ages go over.
+    pub fn absorb(
+        &mut self,
+        space: &mut LaneSpace,
+        scene: &mut Scene,
+        survivor: RequestId,
+        gone: RequestId,
+    ) {
+        let (own, other) = (scene.requests[survivor].scratch[0], scene.requests[gone].scratch[0]);
+        if other < own {
+            scene.requests[survivor].scratch[0] = other;
+            self.fifo.remove(&mut space.links, survivor.index());
+            self.fifo.insert_before(&mut space.links, gone.index(), survivor.index());
+        }
+        self.remove(space, gone);
+    }
+
+    /// The request with the lowest sector.
+    #[must_use]
+    pub fn lowest(&self, space: &LaneSpace) -> Option<RequestId> {
+        self.sorted.first(&space.nodes).map(RequestId::from_index)
+    }
+
+    /// The first request that starts at `sector` or behind it.
+    #[must_use]
+    pub fn from_sector(&self, space: &LaneSpace, sector: u64) -> Option<RequestId> {
+        self.sorted.lower_bound(&space.nodes, &sector).map(RequestId::from_index)
+    }
+
+    /// The oldest request.
+    #[must_use]
+    pub fn oldest(&self) -> Option<RequestId> {
+        self.fifo.first().map(RequestId::from_index)
+    }
+
+    /// When the oldest request should be served.
+    #[must_use]
+    pub fn deadline(&self, scene: &Scene) -> Option<Nanos> {
+        self.oldest().map(|oldest| Nanos(scene.requests[oldest].scratch[0]))
+    }
+
+    /// How many requests stand before `request` in sector order. O(n).
+    #[must_use]
+    pub fn before(&self, space: &LaneSpace, request: RequestId) -> u32 {
+        let mut count = 0;
+        for index in self.sorted.iter(&space.nodes) {
+            if index == request.index() {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// Verifies the orders. O(n).
+    ///
+    /// # Errors
+    /// Which invariant is broken.
+    pub fn check(&self, space: &LaneSpace, scene: &Scene) -> Result<(), &'static str> {
+        self.sorted.check(&space.nodes)?;
+        self.fifo.check(&space.links)?;
+        if self.sorted.len() != self.fifo.len() {
+            return Err("lane I1: the two orders hold different requests");
+        }
+        for index in self.sorted.iter(&space.nodes) {
+            let request = &scene.requests[RequestId::from_index(index)];
+            if space.nodes.key(index) != Some(request.sector()) {
+                return Err("lane I1: a request stands under another sector than its own");
+            }
+        }
+        Ok(())
+    }
+}

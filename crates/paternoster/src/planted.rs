@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Planted bugs: the test of the tests.
+//!
+//! Compiled only with the feature `planted-bugs`, which this crate's own tests turn on. A queue into which one of these is
+//! planted does wrong once, at its n-th opportunity; the property test has to notice.
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// A client that sleeps is taken off the list without being told.
+    LostWake,
+    /// A bio is handed back twice.
+    DoubleCompletion,
+    /// Of a merged request only the first bio ends.
+    ForgottenBio,
+    /// A completion of the old elevator's request is reported to the new one.
+    OldEpoch,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Planted {
+    bug: Option<Bug>,
+    /// Opportunities to let pass before.
+    after: u32,
+}
+
+impl Planted {
+    fn strikes(&mut self, bug: Bug) -> bool {
+        if self.bug != Some(bug) {
+            return false;
+        }
+        if self.after == 0 {
+            self.bug = None;
+            return true;
+        }
+        self.after -= 1;
+        false
+    }
+
+    pub(crate) fn loses_wake(&mut self) -> bool {
+        self.strikes(Bug::LostWake)
+    }
+
+    pub(crate) fn completes_twice(&mut self) -> bool {
+        self.strikes(Bug::DoubleCompletion)
+    }
+
+    pub(crate) fn forgets_merged_bio(&mut self, merged: bool) -> bool {
+        merged && self.strikes(Bug::ForgottenBio)
+    }
+
+    pub(crate) fn completes_old_epoch(&mut self) -> bool {
+        self.strikes(Bug::OldEpoch)
+    }
+}
+
+impl<O: crate::event::Observer> crate::queue::RequestQueue<O> {
+    /// Plants a bug that strikes once, after `after` opportunities.
+    pub fn plant(&mut self, bug: Bug, after: u32) {
+        self.planted = Planted { bug: Some(bug), after };
+    }
+}

@@ -1,0 +1,758 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Request queue: the face of the library.
+//!
+//! A state machine without I/O. Time is an argument; what it wants done comes out of [`RequestQueue::next`]:
+//!
+//! ```text
+//!  submit ──▶ merge? ──▶ plug ──▶ elevator ──▶ dispatch list ──▶ Issue ──▶ (device)
+//!                │ allocate: Busy, later Wake                                 │
+//!  Done ◀────────┴───────────────────────────────────────────── complete ◀────┘
+//! ```
+//!
+//! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`, `flush.rs`, `change.rs` (elevators,
+//! clients, groups), `control.rs` (attributes), `inspect.rs` (explain, audit). This file is the way of a bio through them.
+//!
+//! # Order at one instant
+//! Completions, then timers, then submissions in the order of the calls, then `next` until `Wait`.
+//!
+//! # Invariants (asserted after every call in debug builds, see `inspect.rs`)
+//! I1  Every bio that was accepted is in exactly one place (a request, the flush line, the done list) until its
+//!     one `Done`.
+//! I2  Every request is in exactly one place: a plug, the elevator, the dispatch list, the device.
+//! I3  Who got `Busy` gets a `Wake`, as long as others make progress.
+//! I4  While requests wait and the device has room, `Wait` names the rule that says so.
+//!
+//! Source: spec `cfq-flush-block.md` section 13; the plan of the house, the library's contract.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use crate::allocate::{Allocator, POOL_BIOS};
+use crate::client::ClientId;
+use crate::device::{Command, DeviceFacts, Outcome, ServiceClock, Tag};
+use crate::elevator::{Elevator, Pick, Place, Position, Rules};
+use crate::event::{Action, Event, NoObserver, Observer};
+use crate::flush::FlushLine;
+use crate::list::{Links, List};
+use crate::merge::MergeIndex;
+use crate::plug::DevicePlug;
+use crate::request::{Bio, Cookie, Flags, Op, Request, RequestId, Stage, Ticket};
+use crate::scene::{Limits, Scene};
+use crate::slab::{NIL, Slab};
+use crate::time::Nanos;
+
+/// A device that refused with nothing under way is asked again after this time (BLK-9).
+const RETRY_AFTER_REFUSAL: Nanos = Nanos::from_millis(3);
+
+/// What the queue wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// Give this to the device.
+    Issue(Command),
+    /// A bio has ended, also one that never became a command: a flush of no cache, a cancel.
+    Done(Cookie, Outcome),
+    /// A client that got `Busy` may try again.
+    Wake(ClientId),
+    /// Nothing now. Call again when something happened, at the latest at `until`.
+    Wait {
+        /// When a timer rings, if one is set.
+        until: Option<Nanos>,
+        /// Why there is nothing.
+        why: Waiting,
+    },
+}
+
+/// Why the queue gives nothing to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing waits, nothing is under way.
+    Empty,
+    /// Nothing waits; something is in the device.
+    InDevice,
+    /// The device holds as many commands as it takes.
+    DeviceFull,
+    /// The elevator idles on purpose.
+    Idling,
+    /// The elevator waits for something in the device to end.
+    Completion,
+    /// Requests are held back to be merged.
+    Plugged,
+    /// A flush waits for the device to become empty, or is in it.
+    Flush,
+    /// The device refused the last command.
+    Refused,
+}
+
+/// A bio was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// No request or bio is free. The client sleeps now; an `Output::Wake` will come. The bio is the caller's again.
+    Busy,
+    /// The client has gone, or never was.
+    NoClient,
+    /// It reaches beyond the device.
+    BeyondEnd {
+        /// The sector behind its last.
+        end: u64,
+        /// Sectors of the device.
+        capacity: u64,
+    },
+    /// It is larger than a command may be; split it.
+    TooLarge {
+        /// Its sectors or segments.
+        size: u32,
+        /// The most that is allowed.
+        most: u32,
+    },
+    /// It has no sectors, and is no flush; or it is a flush and has some.
+    Size,
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SubmitError::Busy => f.write_str("no free request, the client sleeps"),
+            SubmitError::NoClient => f.write_str("no such client"),
+            SubmitError::BeyondEnd { end, capacity } => {
+                write!(f, "it ends at sector {end} of a device of {capacity}")
+            }
+            SubmitError::TooLarge { size, most } => {
+                write!(f, "it has {size} sectors or segments where {most} are allowed")
+            }
+            SubmitError::Size => f.write_str("a flush has no sectors, everything else has some"),
+        }
+    }
+}
+
+impl core::error::Error for SubmitError {}
+
+/// A handle names something that has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stale;
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the handle names something that has gone")
+    }
+}
+
+impl core::error::Error for Stale {}
+
+/// A bio in the queue.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BioSlot {
+    /// `None` only in a free slot.
+    pub(crate) bio: Option<Bio>,
+    /// Next of the same request, of the flush line or of the done list.
+    pub(crate) next: u32,
+    /// The request that carries it.
+    pub(crate) request: u32,
+    pub(crate) outcome: Outcome,
+}
+
+/// A singly linked run of bios: those of a request, the flush line, the done list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BioRun {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+impl BioRun {
+    pub(crate) const EMPTY: BioRun = BioRun { first: NIL, last: NIL };
+
+    pub(crate) const fn one(index: u32) -> BioRun {
+        BioRun { first: index, last: index }
+    }
+
+    pub(crate) fn append(&mut self, bios: &mut Slab<BioSlot>, run: BioRun) {
+        if self.last == NIL {
+            *self = run;
+        } else if run.first != NIL {
+            bios.at_mut(self.last).next = run.first;
+            self.last = run.last;
+        }
+    }
+
+    pub(crate) fn pop(&mut self, bios: &mut Slab<BioSlot>) -> Option<u32> {
+        let index = self.first;
+        if index == NIL {
+            return None;
+        }
+        let slot = bios.at_mut(index);
+        self.first = slot.next;
+        slot.next = NIL;
+        if self.first == NIL {
+            self.last = NIL;
+        }
+        Some(index)
+    }
+
+    pub(crate) fn iter(self, bios: &Slab<BioSlot>) -> impl Iterator<Item = u32> + '_ {
+        let some = |index: u32| (index != NIL).then_some(index);
+        core::iter::successors(some(self.first), move |&index| some(bios.at(index).next))
+    }
+}
+
+/// What is set by attributes.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    pub(crate) rules: Rules,
+    /// Set by attribute: a change of elevator leaves it alone.
+    pub(crate) rules_fixed: bool,
+    pub(crate) requests_fixed: bool,
+    /// 0 all merges, 1 only with the last merged, 2 none (BLK-3).
+    pub(crate) nomerges: u8,
+    pub(crate) device_plug: bool,
+    pub(crate) max_sectors: u32,
+}
+
+/// A block layer for one device. See the crate's opening for an example.
+#[derive(Debug)]
+pub struct RequestQueue<O: Observer = NoObserver> {
+    pub(crate) scene: Scene,
+    pub(crate) elevator: Box<dyn Elevator>,
+    pub(crate) epoch: u32,
+    pub(crate) policy: Policy,
+    pub(crate) bios: Slab<BioSlot>,
+    pub(crate) done: BioRun,
+    pub(crate) merge: MergeIndex,
+    pub(crate) allocator: Allocator,
+    /// Of plug lists and the dispatch list.
+    pub(crate) links: Links,
+    pub(crate) dispatch: List,
+    pub(crate) tags: Slab<u32>,
+    pub(crate) plug: DevicePlug,
+    /// Requests in the plugs of clients.
+    pub(crate) plugged: u32,
+    pub(crate) flush: FlushLine,
+    pub(crate) service: ServiceClock,
+    /// The device refused: not before then, or before something ends.
+    pub(crate) refused_until: Option<Nanos>,
+    pub(crate) observer: O,
+    pub(crate) sequence: u64,
+    /// Calls so far, for the audit in passing.
+    #[cfg(debug_assertions)]
+    pub(crate) calls: u64,
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) planted: crate::planted::Planted,
+}
+
+impl RequestQueue<NoObserver> {
+    /// A queue that nobody observes.
+    #[must_use]
+    pub fn unobserved(facts: DeviceFacts, limits: Limits, elevator: Box<dyn Elevator>) -> Self {
+        RequestQueue::new(facts, limits, elevator, NoObserver)
+    }
+}
+
+impl<O: Observer> RequestQueue<O> {
+    /// A queue in front of a device. Allocates everything it will ever need; limits below the least that
+    /// works (12 requests, 16 bios, one client) are raised to it.
+    #[must_use]
+    pub fn new(
+        facts: DeviceFacts,
+        limits: Limits,
+        elevator: Box<dyn Elevator>,
+        observer: O,
+    ) -> RequestQueue<O> {
+        let limits = Limits {
+            requests: limits.requests.max(12),
+            bios: limits.bios.max(16),
+            clients: limits.clients.max(1),
+            groups: limits.groups.max(1),
+            notes: limits.notes,
+        };
+        let facts = DeviceFacts { depth: facts.depth.max(1), ..facts };
+        let scene = Scene::new(facts, limits, O::LISTENS);
+        let mut queue = RequestQueue {
+            epoch: 0,
+            policy: Policy {
+                rules: elevator.rules(),
+                rules_fixed: false,
+                requests_fixed: false,
+                nomerges: 0,
+                device_plug: false,
+                max_sectors: facts.max_sectors.max(1),
+            },
+            elevator,
+            bios: Slab::with_capacity(limits.bios),
+            done: BioRun::EMPTY,
+            merge: MergeIndex::with_capacity(limits.requests + 1),
+            allocator: Allocator::new(&limits),
+            links: Links::with_capacity(limits.requests + 1),
+            dispatch: List::new(),
+            tags: Slab::with_capacity(facts.depth),
+            plug: DevicePlug::default(),
+            plugged: 0,
+            flush: FlushLine::default(),
+            service: ServiceClock::default(),
+            refused_until: None,
+            observer,
+            sequence: 0,
+            #[cfg(debug_assertions)]
+            calls: 0,
+            #[cfg(feature = "planted-bugs")]
+            planted: crate::planted::Planted::default(),
+            scene,
+        };
+        queue.reset_nr_requests();
+        queue.elevator.attach(&mut queue.scene);
+        queue
+    }
+
+    /// Takes a bio in.
+    ///
+    /// # Errors
+    /// [`SubmitError::Busy`] puts its client to sleep until an [`Output::Wake`]; the others say what is wrong with it.
+    pub fn submit(&mut self, now: Nanos, bio: Bio) -> Result<Ticket, SubmitError> {
+        self.advance(now);
+        self.validate(&bio)?;
+        self.announce(&bio);
+        let result = self.take_in(bio);
+        if result.is_ok() {
+            let client = self.scene.clients.at_mut(bio.client.index());
+            client.bios += 1;
+            client.refused = None;
+        }
+        self.end_call();
+        result
+    }
+
+    fn validate(&self, bio: &Bio) -> Result<(), SubmitError> {
+        let facts = &self.scene.facts;
+        let client = self.scene.clients.get(bio.client.0).ok_or(SubmitError::NoClient)?;
+        if client.leaving {
+            return Err(SubmitError::NoClient);
+        }
+        if (bio.op == Op::Flush) != (bio.sectors == 0) {
+            return Err(SubmitError::Size);
+        }
+        let end = bio.sector.saturating_add(u64::from(bio.sectors));
+        if end > facts.capacity {
+            return Err(SubmitError::BeyondEnd { end, capacity: facts.capacity });
+        }
+        if bio.sectors > self.policy.max_sectors {
+            return Err(SubmitError::TooLarge { size: bio.sectors, most: self.policy.max_sectors });
+        }
+        if bio.segments > facts.max_segments {
+            let (size, most) = (bio.segments.into(), facts.max_segments.into());
+            return Err(SubmitError::TooLarge { size, most });
+        }
+        Ok(())
+    }
+
+    /// One Q event per bio, also when it has to be submitted again after a sleep.
+    fn announce(&mut self, bio: &Bio) {
+        let refused = self.scene.clients.at(bio.client.index()).refused;
+        if refused != Some((bio.sector, bio.sectors)) {
+            self.emit(Action::Queue, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        }
+    }
+
+    fn take_in(&mut self, bio: Bio) -> Result<Ticket, SubmitError> {
+        let slot = BioSlot { bio: Some(bio), next: NIL, request: NIL, outcome: Outcome::default() };
+        let Ok(key) = self.bios.insert(slot) else {
+            return Err(self.fall_asleep(&bio, POOL_BIOS));
+        };
+        let bio = match self.order_cache(key.index(), bio) {
+            Some(bio) => bio,
+            None => {
+                self.pass_on_wakes(bio.client);
+                return Ok(Ticket(key));
+            }
+        };
+        if self.merge_bio(key.index(), &bio) {
+            // The client had been woken for a request that it does not take now.
+            self.pass_on_wakes(bio.client);
+            return Ok(Ticket(key));
+        }
+        match self.allocate(&bio) {
+            Ok(id) => {
+                self.begin(id, key.index(), &bio);
+                Ok(Ticket(key))
+            }
+            Err(pool) => {
+                self.bios.release(key.index());
+                Err(self.fall_asleep(&bio, pool))
+            }
+        }
+    }
+
+    /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
+    fn begin(&mut self, id: RequestId, bio_index: u32, bio: &Bio) {
+        self.bios.at_mut(bio_index).request = id.0;
+        self.emit(Action::Get, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        self.elevator.bind(&mut self.scene, id);
+        if self.scene.clients.at(bio.client.index()).plugged {
+            self.add_to_plug(bio.client, id);
+        } else {
+            self.plug_device();
+            self.insert(id);
+            self.unplug_device_if_enough();
+        }
+    }
+
+    /// Gives a bound request to the elevator.
+    pub(crate) fn insert(&mut self, id: RequestId) {
+        let request = &mut self.scene.requests[id];
+        request.stage = Stage::Waiting;
+        let (client, op, flags) = (request.client(), request.op, request.flags);
+        let at = (request.sector, request.sectors);
+        let mergeable = !flags.intersects(Flags::NOMERGE | Flags::FUA);
+        self.emit(Action::Insert, client, op, flags, at);
+        self.elevator.insert(&mut self.scene, id, Position::Sorted);
+        if mergeable {
+            self.index_for_merging(id);
+        }
+    }
+
+    /// What to do next. Call it until it says `Wait`.
+    pub fn next(&mut self, now: Nanos) -> Output {
+        self.advance(now);
+        let output = match self.hand_back() {
+            Some(output) => output,
+            None => {
+                self.run_timers();
+                self.choose()
+            }
+        };
+        self.end_call();
+        output
+    }
+
+    /// Bios that have ended and clients that may try again, before anything else.
+    fn hand_back(&mut self) -> Option<Output> {
+        if let Some(index) = self.done.pop(&mut self.bios) {
+            let slot = self.bios.release(index);
+            let bio = slot.bio?;
+            self.forget_bio_of(bio.client);
+            return Some(Output::Done(bio.cookie, slot.outcome));
+        }
+        self.next_wake().map(Output::Wake)
+    }
+
+    fn run_timers(&mut self) {
+        if self.scene.timer <= self.scene.now {
+            self.scene.cancel_timer();
+            self.elevator.timer(&mut self.scene);
+        }
+        if self.plug.is_due(self.scene.exact) {
+            self.unplug_device(Action::UnplugTimer);
+        }
+        if self.tags.is_empty() && self.refused_until.is_some_and(|at| at <= self.scene.exact) {
+            self.refused_until = None;
+        }
+    }
+
+    fn choose(&mut self) -> Output {
+        if self.tags.is_full() {
+            return self.wait(Waiting::DeviceFull);
+        }
+        if self.refused_until.is_some() {
+            return self.wait(Waiting::Refused);
+        }
+        if self.flush.is_waiting() {
+            return self.flush_step();
+        }
+        if let Some(index) = self.dispatch.pop_front(&mut self.links) {
+            return self.issue(RequestId(index));
+        }
+        if self.plug.is_plugged() {
+            return self.wait(Waiting::Plugged);
+        }
+        match self.elevator.pick(&mut self.scene) {
+            Pick::Dispatch(id, place) => {
+                self.leave_merging(id);
+                if self.policy.rules == Rules::Mq || place == Place::Tail {
+                    // The dispatch list is empty: its tail is its head (BLK-17).
+                    return self.issue(id);
+                }
+                self.add_to_dispatch(id);
+                match self.dispatch.pop_front(&mut self.links) {
+                    Some(index) => self.issue(RequestId(index)),
+                    None => self.wait(Waiting::Empty),
+                }
+            }
+            Pick::Idle => self.wait(Waiting::Idling),
+            Pick::Await => self.wait(Waiting::Completion),
+            Pick::Nothing if self.plugged != 0 => self.wait(Waiting::Plugged),
+            Pick::Nothing if !self.tags.is_empty() => self.wait(Waiting::InDevice),
+            Pick::Nothing => self.wait(Waiting::Empty),
+        }
+    }
+
+    pub(crate) fn wait(&self, why: Waiting) -> Output {
+        let mut until = self.scene.hz.ceil(self.scene.timer).min(self.plug.deadline());
+        if let (true, Some(at)) = (self.tags.is_empty(), self.refused_until) {
+            until = until.min(at);
+        }
+        Output::Wait { until: (until != Nanos::MAX).then_some(until), why }
+    }
+
+    /// Gives a request to the device. There is a free tag.
+    pub(crate) fn issue(&mut self, id: RequestId) -> Output {
+        let Ok(tag) = self.tags.insert(id.0) else {
+            // Only reached if a caller of this function forgot to look; the request keeps its turn.
+            self.dispatch.push_front(&mut self.links, id.0);
+            return self.wait(Waiting::DeviceFull);
+        };
+        let now = self.scene.exact;
+        let clock = self.service.enter(now);
+        let request = &mut self.scene.requests[id];
+        request.stage = Stage::InDevice;
+        request.was_started = true;
+        request.tag = tag.index();
+        request.issued = now;
+        request.clock = clock;
+        let command = Command {
+            tag: Tag(tag),
+            op: request.op,
+            sector: request.sector,
+            sectors: request.sectors,
+            flags: request.flags,
+            client: request.client(),
+        };
+        let (sync, bound) = (request.is_sync(), request.epoch == self.epoch);
+        if command.op != Op::Flush {
+            let in_device = &mut self.scene.in_device;
+            in_device.requests += 1;
+            in_device.sync += u32::from(sync);
+            in_device.last_end = command.end();
+        }
+        let at = (command.sector, command.sectors);
+        self.emit(Action::Issue, command.client, command.op, command.flags, at);
+        if bound {
+            self.elevator.started(&mut self.scene, id);
+        }
+        Output::Issue(command)
+    }
+
+    /// The device has finished the command `tag`.
+    ///
+    /// # Errors
+    /// [`Stale`] when no such command is in the device: it was completed or requeued already.
+    pub fn complete(&mut self, now: Nanos, tag: Tag, outcome: Outcome) -> Result<(), Stale> {
+        self.advance(now);
+        let (id, measured) = self.take_from_device(tag)?;
+        let served = outcome.served.unwrap_or(measured);
+        let request = &self.scene.requests[id];
+        let bound = request.epoch == self.epoch;
+        self.emit_completion(id, outcome, served);
+        self.refused_until = None;
+        if self.flush.owns(id) {
+            self.flush_step_ended(id, outcome);
+        } else {
+            #[cfg(feature = "planted-bugs")]
+            let bound = bound || self.planted.completes_old_epoch();
+            if bound {
+                self.elevator.completed(&mut self.scene, id, served);
+            }
+            self.end_bios(id, outcome);
+            self.free(id);
+        }
+        self.end_call();
+        Ok(())
+    }
+
+    /// The device refused the command `tag`; it goes out again.
+    ///
+    /// # Errors
+    /// [`Stale`] when no such command is in the device.
+    pub fn requeue(&mut self, now: Nanos, tag: Tag) -> Result<(), Stale> {
+        self.advance(now);
+        let (id, _) = self.take_from_device(tag)?;
+        let request = &self.scene.requests[id];
+        let (client, op, flags) = (request.client(), request.op, request.flags);
+        let at = (request.sector, request.sectors);
+        let bound = request.epoch == self.epoch;
+        self.emit(Action::Requeue, client, op, flags, at);
+        self.refused_until = Some(self.scene.exact + RETRY_AFTER_REFUSAL);
+        if self.flush.owns(id) {
+            self.flush_step_refused(id);
+        } else {
+            if bound {
+                self.elevator.requeued(&mut self.scene, id);
+            }
+            if bound && self.policy.rules == Rules::Mq {
+                self.scene.requests[id].stage = Stage::Waiting;
+                self.elevator.insert(&mut self.scene, id, Position::Head);
+            } else {
+                // Also what an earlier elevator had picked: it keeps its precedence (BLK-11).
+                self.scene.requests[id].stage = Stage::Dispatched;
+                self.dispatch.push_front(&mut self.links, id.0);
+            }
+        }
+        self.end_call();
+        Ok(())
+    }
+
+    fn take_from_device(&mut self, tag: Tag) -> Result<(RequestId, Nanos), Stale> {
+        let id = RequestId(*self.tags.get(tag.0).ok_or(Stale)?);
+        self.tags.release(tag.index());
+        let request = &self.scene.requests[id];
+        let (sync, op) = (request.is_sync(), request.op);
+        let measured = self.service.leave(self.scene.exact, request.clock);
+        if op != Op::Flush {
+            self.scene.in_device.requests -= 1;
+            self.scene.in_device.sync -= u32::from(sync);
+        }
+        Ok((id, measured))
+    }
+
+    /// All bios of a request have ended with `outcome`.
+    pub(crate) fn end_bios(&mut self, id: RequestId, outcome: Outcome) {
+        let request = &self.scene.requests[id];
+        let mut run = BioRun { first: request.bios_first, last: request.bios_last };
+        #[cfg(feature = "planted-bugs")]
+        if self.planted.forgets_merged_bio(run.first != run.last) {
+            run = BioRun::one(run.first);
+            self.bios.at_mut(run.first).next = NIL;
+        }
+        let mut index = run.first;
+        while index != NIL {
+            let slot = self.bios.at_mut(index);
+            slot.outcome = outcome;
+            slot.request = NIL;
+            index = slot.next;
+        }
+        #[cfg(feature = "planted-bugs")]
+        if self.planted.completes_twice() {
+            let again = self.bios.at(run.first).clone();
+            if let Ok(key) = self.bios.insert(BioSlot { next: NIL, ..again }) {
+                self.done.append(&mut self.bios, BioRun::one(key.index()));
+            }
+        }
+        self.done.append(&mut self.bios, core::mem::replace(&mut run, BioRun::EMPTY));
+    }
+
+    /// Lets time reach `now`; an earlier time than the last is taken as the last.
+    pub(crate) fn advance(&mut self, now: Nanos) {
+        if now > self.scene.exact {
+            self.scene.exact = now;
+            self.scene.now = self.scene.hz.floor(now);
+        }
+    }
+
+    /// An event about sectors `at.0` to `at.0 + at.1`.
+    #[inline]
+    pub(crate) fn emit(
+        &mut self,
+        action: Action,
+        client: ClientId,
+        op: Op,
+        flags: Flags,
+        at: (u64, u32),
+    ) {
+        if O::LISTENS {
+            self.tell(Event {
+                at: self.scene.exact,
+                sequence: 0,
+                action,
+                client,
+                op,
+                flags,
+                sector: at.0,
+                sectors: at.1,
+                error: 0,
+                served: Nanos::ZERO,
+            });
+        }
+    }
+
+    fn emit_completion(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
+        if O::LISTENS {
+            let request = &self.scene.requests[id];
+            self.tell(Event {
+                at: self.scene.exact,
+                sequence: 0,
+                action: Action::Complete,
+                client: request.client(),
+                op: request.op,
+                flags: request.flags,
+                sector: request.sector,
+                sectors: request.sectors,
+                error: match outcome.status {
+                    crate::device::Status::Failed(errno) => errno,
+                    _ => 0,
+                },
+                served,
+            });
+        }
+    }
+
+    fn tell(&mut self, mut event: Event) {
+        self.tell_notes();
+        event.sequence = self.sequence;
+        self.sequence += 1;
+        self.observer.event(&event);
+    }
+
+    /// Forwards what the elevator has written down.
+    pub(crate) fn tell_notes(&mut self) {
+        if O::LISTENS && !self.scene.notes.is_empty() {
+            for note in self.scene.notes.drain() {
+                self.observer.note(self.scene.exact, self.sequence, &note);
+                self.sequence += 1;
+            }
+        }
+    }
+
+    /// The end of every public call: notes go out, and in debug builds the audit is held.
+    #[inline]
+    pub(crate) fn end_call(&mut self) {
+        self.tell_notes();
+        #[cfg(all(debug_assertions, not(feature = "planted-bugs")))]
+        self.audit_in_passing();
+    }
+
+    /// What a request knows of itself, for callers that keep tables by tag.
+    #[must_use]
+    pub fn request_of(&self, tag: Tag) -> Option<&Request> {
+        self.tags.get(tag.0).map(|&index| self.scene.request(index))
+    }
+
+    /// The cookies of the bios that a command carries, in the order of their sectors: whose buffers to use.
+    pub fn cookies(&self, tag: Tag) -> impl Iterator<Item = Cookie> + '_ {
+        let run = self.request_of(tag).map_or(BioRun::EMPTY, |request| BioRun {
+            first: request.bios_first,
+            last: request.bios_last,
+        });
+        run.iter(&self.bios).filter_map(|index| self.bios.at(index).bio.map(|bio| bio.cookie))
+    }
+
+    /// The observer, to read what it has gathered.
+    #[must_use]
+    pub const fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// The observer, to change what it does.
+    pub const fn observer_mut(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    /// What the device says of itself.
+    #[must_use]
+    pub const fn facts(&self) -> &DeviceFacts {
+        &self.scene.facts
+    }
+
+    /// Largest bio and request, in sectors.
+    #[must_use]
+    pub const fn max_sectors(&self) -> u32 {
+        self.policy.max_sectors
+    }
+
+    /// The present elevator's name.
+    #[must_use]
+    pub fn elevator_name(&self) -> &'static str {
+        self.elevator.name()
+    }
+
+    /// Commands in the device.
+    #[must_use]
+    pub const fn in_device(&self) -> u32 {
+        self.tags.len()
+    }
+}

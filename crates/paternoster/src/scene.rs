@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scene: the world as an elevator sees it.
+//!
+//! The queue owns everything that is shared: time, requests, clients, groups, what the device says and holds.
+//! It passes the scene into every call of an elevator, so that elevators keep only what is their own: their
+//! trees, their slices, their statistics. An elevator has one timer, which it sets here.
+//!
+//! # Invariants
+//! I1  `now()` never steps back. Under `hz` it is a multiple of the tick.
+//! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (flush commands apart).
+
+use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups};
+use crate::device::DeviceFacts;
+use crate::event::{Note, Notes};
+use crate::request::{Request, RequestId, Requests};
+use crate::slab::{NIL, Slab};
+use crate::time::{Hz, Nanos};
+
+/// Capacities of a queue, fixed when it is made. None grows later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests, in all pools together.
+    pub requests: u32,
+    /// Bios submitted and not yet handed back.
+    pub bios: u32,
+    /// Clients.
+    pub clients: u32,
+    /// Groups, the root included.
+    pub groups: u32,
+    /// Notes that one call of an elevator may write while somebody observes.
+    pub notes: u32,
+}
+
+impl Default for Limits {
+    /// 384 requests (192 in each of the two legacy pools with 128 nominal), 64 clients, 16 groups.
+    fn default() -> Limits {
+        Limits { requests: 384, bios: 1024, clients: 64, groups: 16, notes: 64 }
+    }
+}
+
+/// How an elevator learns whether the device queues commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ncq {
+    /// The device says it: depth above 1.
+    #[default]
+    Declared,
+    /// Elevators find out as the originals do.
+    Probe,
+}
+
+/// What is in the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InDevice {
+    /// Requests in all.
+    pub requests: u32,
+    /// Those that somebody waits for.
+    pub sync: u32,
+    /// The sector behind the last request that was issued: where the head is believed to be.
+    pub last_end: u64,
+}
+
+/// The world as an elevator sees it.
+#[derive(Debug)]
+pub struct Scene {
+    pub(crate) exact: Nanos,
+    pub(crate) now: Nanos,
+    pub(crate) hz: Hz,
+    pub(crate) timer: Nanos,
+    /// What waits and what is under way. Elevators use the scratch of those they hold.
+    pub requests: Requests,
+    /// Who submits.
+    pub clients: Clients,
+    /// The group tree.
+    pub groups: Groups,
+    pub(crate) root: GroupId,
+    pub(crate) facts: DeviceFacts,
+    pub(crate) limits: Limits,
+    pub(crate) ncq: Ncq,
+    pub(crate) nr_requests: u32,
+    pub(crate) in_device: InDevice,
+    pub(crate) notes: Notes,
+}
+
+impl Scene {
+    pub(crate) fn new(facts: DeviceFacts, limits: Limits, observed: bool) -> Scene {
+        let mut groups: Groups = Slab::with_capacity(limits.groups.max(1));
+        let root = groups
+            .insert(Group { parent: None, weight: 1000, members: 0 })
+            .map(GroupId)
+            .unwrap_or(GroupId(crate::slab::Key::new(NIL, 0)));
+        Scene {
+            exact: Nanos::ZERO,
+            now: Nanos::ZERO,
+            hz: Hz::EXACT,
+            timer: Nanos::MAX,
+            // One more than asked for: the flush command, which is in no pool.
+            requests: Requests(Slab::with_capacity(limits.requests + 1)),
+            clients: Slab::with_capacity(limits.clients),
+            groups,
+            root,
+            facts,
+            limits,
+            ncq: Ncq::Declared,
+            nr_requests: 0,
+            in_device: InDevice::default(),
+            notes: Notes::with_capacity(if observed { limits.notes } else { 0 }),
+        }
+    }
+
+    /// Time in the ticks that elevators see.
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Time in nanoseconds, whatever `hz` says.
+    #[must_use]
+    pub const fn exact_now(&self) -> Nanos {
+        self.exact
+    }
+
+    /// Ticks per second.
+    #[must_use]
+    pub const fn hz(&self) -> Hz {
+        self.hz
+    }
+
+    /// Asks for a call of `Elevator::timer` at `at`, instead of any earlier wish.
+    pub const fn set_timer(&mut self, at: Nanos) {
+        self.timer = at;
+    }
+
+    /// No timer any more.
+    pub const fn cancel_timer(&mut self) {
+        self.timer = Nanos::MAX;
+    }
+
+    /// When the timer will ring; `Nanos::MAX` if it is not set.
+    #[must_use]
+    pub const fn timer(&self) -> Nanos {
+        self.timer
+    }
+
+    /// What the device says of itself.
+    #[must_use]
+    pub const fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// The queue's capacities: the sizes of an elevator's tables.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Slots of requests, each below this.
+    #[must_use]
+    pub fn request_slots(&self) -> u32 {
+        self.requests.0.capacity()
+    }
+
+    /// Whether the device's own word on queueing counts.
+    #[must_use]
+    pub const fn ncq(&self) -> Ncq {
+        self.ncq
+    }
+
+    /// Requests that may be allocated (per pool under legacy rules).
+    #[must_use]
+    pub const fn nr_requests(&self) -> u32 {
+        self.nr_requests
+    }
+
+    /// What is in the device.
+    #[must_use]
+    pub const fn in_device(&self) -> &InDevice {
+        &self.in_device
+    }
+
+    /// The group of all groups.
+    #[must_use]
+    pub const fn root(&self) -> GroupId {
+        self.root
+    }
+
+    /// Whose request this is.
+    #[must_use]
+    pub fn client_of(&self, request: RequestId) -> &Client {
+        self.clients.at(self.requests[request].client().index())
+    }
+
+    /// The group of a client; the root if it has none.
+    #[must_use]
+    pub fn group_of(&self, client: ClientId) -> GroupId {
+        self.clients.get(client.0).and_then(Client::group).unwrap_or(self.root)
+    }
+
+    /// Writes a note down, if somebody listens.
+    #[inline]
+    pub fn note(&mut self, note: Note) {
+        self.notes.write(note);
+    }
+
+    pub(crate) fn request(&self, index: u32) -> &Request {
+        self.requests.0.at(index)
+    }
+}
