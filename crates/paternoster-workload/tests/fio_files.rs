@@ -169,15 +169,15 @@ fn messages_are_as_agreed() {
     assert_eq!(
         messages(text),
         [
-            "test.fio:4: no blanks are allowed around `=`: write `rw=read`: `rw = read`",
-            "test.fio:10: the section's `[` is not closed by `]`: `[c`",
             "test.fio:3: unknown option `iodeph`; did you mean `iodepth`?: `iodeph=3`",
+            "test.fio:4: no blanks are allowed around `=`: write `rw=read`: `rw = read`",
             "test.fio:5: `q` in `4q` is no unit: sizes take k, m, g, t or p, \
              powers of 1024: `bs=4q`",
             "test.fio:6: 8 is out of range: it must be from 0 to 7: `prio=8`",
             "test.fio:7: unknown option `badopt`: `badopt=3`",
             "test.fio:8: job `b` works on a file and needs a size: \
              write `size=64m`, or name a device as in `filename=/dev/sda`: `b`",
+            "test.fio:10: the section's `[` is not closed by `]`: `[c`",
         ]
         .map(str::to_owned)
     );
@@ -186,6 +186,8 @@ fn messages_are_as_agreed() {
         ["test.fio:1: options need a section before them: write `[global]` or `[name]`: `bs=4k`"]
     );
     assert_eq!(messages("; x\n").len(), 1);
+    // What could not be read may have been the size: no second message.
+    assert_eq!(messages("[a]\nsize = 1m\n").len(), 1);
     assert_eq!(jobs("[a]\nfilename=/dev/sda\n")[0].size, None);
 }
 

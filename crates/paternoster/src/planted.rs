@@ -20,11 +20,17 @@ pub enum Bug {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Planted {
     bug: Option<Bug>,
+    /// A bug was planted once: the audit in passing stays away, the test asks for it itself.
+    sick: bool,
     /// Opportunities to let pass before.
     after: u32,
 }
 
 impl Planted {
+    pub(crate) const fn is_sick(&self) -> bool {
+        self.sick
+    }
+
     fn strikes(&mut self, bug: Bug) -> bool {
         if self.bug != Some(bug) {
             return false;
@@ -57,6 +63,6 @@ impl Planted {
 impl<O: crate::event::Observer> crate::queue::RequestQueue<O> {
     /// Plants a bug that strikes once, after `after` opportunities.
     pub fn plant(&mut self, bug: Bug, after: u32) {
-        self.planted = Planted { bug: Some(bug), after };
+        self.planted = Planted { bug: Some(bug), sick: true, after };
     }
 }

@@ -382,6 +382,8 @@ impl<O: Observer> RequestQueue<O> {
     /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
     fn begin(&mut self, id: RequestId, bio_index: u32, bio: &Bio) {
         self.bios.at_mut(bio_index).request = id.0;
+        let request = &mut self.scene.requests[id];
+        (request.bios_first, request.bios_last) = (bio_index, bio_index);
         self.emit(Action::Get, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
         self.elevator.bind(&mut self.scene, id);
         if self.scene.clients.at(bio.client.index()).plugged {
@@ -702,7 +704,7 @@ impl<O: Observer> RequestQueue<O> {
     #[inline]
     pub(crate) fn end_call(&mut self) {
         self.tell_notes();
-        #[cfg(all(debug_assertions, not(feature = "planted-bugs")))]
+        #[cfg(debug_assertions)]
         self.audit_in_passing();
     }
 

@@ -9,7 +9,7 @@
 
 use super::job::{Engine, Generator, Job, Kind, Pattern, Sequencer};
 use super::option::{self, FioOption, Status};
-use super::value::{self, MICROSECOND, MILLISECOND, Reader};
+use super::value::{self, Amount, MICROSECOND, MILLISECOND, Reader};
 
 /// The largest block. Larger ones make no sense on disks and would overflow sums of them.
 const BLOCK_SIZE_MAX: u64 = 1 << 30;
@@ -157,8 +157,11 @@ fn place(job: &mut Job, name: &str, text: &str, read: &mut Reader<'_>) -> Result
         "filename" => job.filenames = filenames(text)?,
         "directory" => job.directory = Some(text.to_owned()),
         "filename_format" => job.filename_format = Some(text.to_owned()),
-        "size" => job.size = Some(read.amount(text)?),
-        "io_size" => job.io_size = Some(read.amount(text)?),
+        // Zero is fio's way to say "not given".
+        "size" => job.size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0)),
+        "io_size" => {
+            job.io_size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0));
+        }
         "offset" => job.offset = read.amount(text)?,
         "offset_increment" => job.offset_increment = read.amount(text)?,
         "filesize" => {

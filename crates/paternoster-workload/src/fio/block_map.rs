@@ -3,8 +3,8 @@
 //!
 //! A random job touches each block once per pass: a draw that hits a used block takes the next free
 //! one instead. Near the end of a pass nearly every draw hits, and a plain bitmap would be scanned
-//! from end to end. So words that are full are marked in a bitmap above, whose full words are marked
-//! in one above that, until one word is left:
+//! from end to end. So words that are full are marked in a bitmap above, whose full words are
+//! marked in one above that, until one word is left:
 //!
 //! ```text
 //! level 1                 1 0 ...            word 0 below is full, word 1 is not
@@ -13,8 +13,8 @@
 //!
 //! 2^32 blocks have six levels, so a search reads at most eleven words.
 //!
-//! Invariants: I1 a bit above is set exactly if all 64 bits below are; I2 bits behind the last block
-//! are set, so that no search ends there.
+//! Invariants: I1 a bit above is set exactly if all 64 bits below are; I2 bits behind the last
+//! block are set, so that no search ends there.
 
 /// Blocks in a word.
 const WORD: u64 = 64;

@@ -18,7 +18,11 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
         ));
     }
     if job.time_based && job.runtime.is_none() {
-        return Err(format!("job `{}` is time_based and needs a runtime", job.name));
+        job.time_based = false;
+        notes.push(format!(
+            "job `{}` is time_based without a runtime: it ends after its size instead",
+            job.name
+        ));
     }
     sizes(job)
 }

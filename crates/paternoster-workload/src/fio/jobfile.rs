@@ -156,6 +156,9 @@ impl<'a> Builder<'a> {
 
     /// One header with its options. The first line of a file may be an option instead.
     fn section(&mut self, head: &Line, body: &[Line], sections: &[String], found: &mut [bool]) {
+        if head.content == Content::Wrong {
+            return;
+        }
         let Content::Header(name) = &head.content else {
             let message = "options need a section before them: write `[global]` or `[name]`";
             self.problems.push(Problem::new(&head.file, head.number, &head.text, message));
@@ -175,8 +178,11 @@ impl<'a> Builder<'a> {
             if self.is_full() {
                 break;
             }
-            if let Content::Option(key, value) = &line.content {
-                self.option(&line.file, line.number, &line.text, key, value.clone());
+            match &line.content {
+                Content::Option(key, value) => {
+                    self.option(&line.file, line.number, &line.text, key, value.clone());
+                }
+                Content::Wrong | Content::Header(_) => self.mark_broken(),
             }
         }
         self.end_job();
@@ -227,9 +233,13 @@ impl<'a> Builder<'a> {
             self.note(file, line, text, remark);
         }
         if let Err(message) = result {
-            self.current.as_mut().unwrap_or(&mut self.template).broken = true;
+            self.mark_broken();
             self.problems.push(Problem::new(file, line, text, message));
         }
+    }
+
+    fn mark_broken(&mut self) {
+        self.current.as_mut().unwrap_or(&mut self.template).broken = true;
     }
 
     fn apply(
@@ -303,7 +313,21 @@ impl<'a> Builder<'a> {
         if self.problems.is_empty() {
             Ok(JobFile { global: self.global, jobs: self.jobs, notes: self.notes })
         } else {
-            Err(self.problems)
+            Err(in_order(self.problems))
         }
     }
+}
+
+/// Problems by file, in the order in which files were met, and by line.
+fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let mut files: Vec<String> = Vec::new();
+    for problem in &problems {
+        if !files.contains(&problem.file) {
+            files.push(problem.file.clone());
+        }
+    }
+    problems.sort_by_cached_key(|problem| {
+        (files.iter().position(|file| *file == problem.file), problem.line)
+    });
+    problems
 }

@@ -34,6 +34,8 @@ pub(super) enum Content {
     Header(String),
     /// `key=value`, or a bare `key`.
     Option(String, Option<String>),
+    /// An option that could not be read; the problem is reported already.
+    Wrong,
 }
 
 /// A line that says something.
@@ -97,7 +99,13 @@ impl<'a> Lexer<'a> {
                 break;
             }
             if let Err(message) = self.line(&file, number, raw, problems) {
-                problems.push(Problem::new(name, number, raw.trim(), message));
+                let text = raw.trim();
+                problems.push(Problem::new(name, number, text, message));
+                // A broken header is no option of the section above it.
+                if !text.starts_with('[') {
+                    let (file, content) = (Rc::clone(&file), Content::Wrong);
+                    self.lines.push(Line { file, number, text: String::new(), content });
+                }
             }
         }
         self.open.pop();

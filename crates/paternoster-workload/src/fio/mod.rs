@@ -2,7 +2,8 @@
 //! fio's job-file language: what a job file says, and the I/O that its jobs make.
 //!
 //! ```text
-//! text --lines--> sections --variables, value, option, apply--> Job --offsets, sizes, random--> Piece
+//! text --lines--> sections --variables, value, option, apply--> Job
+//! Job  --offsets, sizes, random, block_map--> Piece, Piece, Piece ...
 //! ```
 //!
 //! A [`jobfile`] is parsed into [`job::Job`]s; [`offsets::Offsets`] then gives the same directions,

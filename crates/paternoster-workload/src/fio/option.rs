@@ -107,7 +107,7 @@ pub static OPTIONS: &[FioOption] = &[
     also(&["blockalign"], yes("ba", "alignment of random offsets; turns the random map off")),
     yes("bs_is_seq_rand", "first block size for sequential, second for random I/O"),
     yes("norandommap", "random offsets may repeat before all blocks are used"),
-    yes("random_generator", "tausworthe, tausworthe64 or lfsr"),
+    yes("random_generator", "tausworthe; tausworthe64 and lfsr come later"),
     yes("randseed", "seed of all generators"),
     yes("randrepeat", "same offsets on every run"),
     yes("allrandrepeat", "same everything on every run"),

@@ -2,9 +2,9 @@
 //! Random numbers: fio's generator and seeds, so that a job makes the same I/O here as there.
 //!
 //! The generator is taus88 (L'Ecuyer 1996): three 32-bit shift registers, combined by exclusive or,
-//! with a period of about 2^88. A job has one generator for each kind of choice, so that for example
-//! another block size does not change the order of offsets. Each is seeded from the number `T` of
-//! the thread: 1 for the first clone of the first job, counting every clone of every job.
+//! with a period of about 2^88. A job has one generator for each kind of choice, so that for
+//! example another block size does not change the order of offsets. Each is seeded from the number
+//! `T` of the thread: 1 for the first clone of the first job, counting every clone of every job.
 //!
 //! ```text
 //!             T=1: 256 blocks -> 15 189 215 120 102 216 ...    the same on every run
@@ -201,8 +201,8 @@ mod tests {
         (0..draws).map(|_| generator.below(count)).collect()
     }
 
-    /// Are the draws those of fio 3.33? 61440 / 4096 = 15, 774144 / 4096 = 189, 880640 / 4096 = 215,
-    /// 491520 / 4096 = 120; the second job's 266240 / 4096 = 65, then 46, 153, 10.
+    /// Are the draws those of fio 3.33? 61440 / 4096 = 15, 774144 / 4096 = 189, 880640 / 4096 is
+    /// 215, 491520 / 4096 = 120; the second job's 266240 / 4096 = 65, then 46, 153, 10.
     #[test]
     fn draws_equal_fio() {
         assert_eq!(blocks(1, 256, 4), [15, 189, 215, 120]);

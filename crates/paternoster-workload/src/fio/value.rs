@@ -232,7 +232,8 @@ impl<'a> Reader<'a> {
             "ib" => {
                 let other = if self.kilo == 1024 { 1000_u64 } else { 1024 };
                 self.notes.push(format!(
-                    "`{rest}` counts in powers of {other} here, as in fio; write `{}` for powers of {}",
+                    "`{rest}` counts in powers of {other} here, as in fio; \
+                     write `{}` for powers of {}",
                     &rest[..1],
                     self.kilo
                 ));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Variables: `${NAME}` of the environment, and `$ncpus`, `$pagesize`, `$mb_memory` with arithmetic.
+//! Variables: `${NAME}` of the environment, and `$ncpus`, `$pagesize`, `$mb_memory` in sums.
 //!
 //! ```text
 //! directory=${DIR}/x      an unset variable is empty
 //! iodepth=2*$ncpus        a sum may stand before the keyword, which comes last
-//! size=8*$mb_memory m     ... and a unit may follow:  size=8*$mb_memorym
+//! size=8*$mb_memorym      a unit may follow the keyword: this is 8 times the memory
 //! ```
 //!
 //! The machine is a simulated one, so that the same job file gives the same run everywhere: it has

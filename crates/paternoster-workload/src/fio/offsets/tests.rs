@@ -175,10 +175,12 @@ proptest! {
     #[test]
     fn pieces_stay_in_the_region(
         pattern in prop::sample::select(&[
-            "read", "randread", "rw", "randrw", "randrw:3", "write:-12k", "read:3k", "randtrimwrite",
+            "read", "randread", "rw", "randrw", "randrw:3", "write:-12k", "read:3k",
+            "randtrimwrite",
         ][..]),
         sizes in prop::sample::select(&[
-            "--bs=4k", "--bs=4k,8k", "--bs=6k,4k", "--bsrange=1k-64k", "--bsrange=3k-10k --bs_unaligned",
+            "--bs=4k", "--bs=4k,8k", "--bs=6k,4k", "--bsrange=1k-64k",
+            "--bsrange=3k-10k --bs_unaligned",
             "--bssplit=4k/10:64k/90,8k", "--bs=4k,16k --bs_is_seq_rand=1", "--ba=512",
         ][..]),
         share in 0_u8..=100,
