@@ -1,3 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program.
-fn main() {}
+//! The program `paternoster`: I/O scheduler experiments in virtual time.
+//!
+//! ```text
+//! arguments ──▶ run | schedulers | devices ──▶ text on stdout, messages on stderr, exit status
+//! ```
+//!
+//! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed, 2 if the request was wrong.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod choice;
+mod compare;
+mod devices;
+mod manual;
+mod progress;
+mod run;
+mod schedulers;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Command, Program};
+
+/// Why the program ends without having done what was asked; printed on stderr.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The request was wrong: exit status 2.
+    Request(String),
+    /// A job failed: exit status 1.
+    Job(String),
+}
+
+impl<T: std::error::Error> From<T> for Failure {
+    fn from(error: T) -> Failure {
+        Failure::Request(error.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    let (own, fio) = arguments::split_off_fio(std::env::args().collect());
+    let program = Program::parse_from(own);
+    let done = match program.command {
+        Command::Run(options) => run::run(&options, &fio),
+        Command::Schedulers(options) => schedulers::list(&options),
+        Command::Devices(options) => devices::list(&options),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Job(message)) => {
+            eprintln!("paternoster: {message}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Request(message)) => {
+            eprintln!("paternoster: {message}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,2 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placeholder opening.
+//! Virtual time: devices that exist only as models.
+//!
+//! ```text
+//! devices/NAME.toml ── description ──▶ Box<dyn Model> ── Simulated ──▶ impl Device
+//!                       (numbers, each with its source)   (the clock)
+//! ```
+//!
+//! * [`model`]: what a model is, and the virtual clock in front of it.
+//! * [`null`], [`linear`]: the models.
+//! * [`description`]: device files; [`catalog`]: those that come with the program.
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod description;
+pub mod linear;
+pub mod model;
+pub mod null;
+mod quantity;
+
+pub use description::{Description, DeviceFileError};
+pub use model::{Model, Simulated};

@@ -1,8 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What processes do: fio job files, the processes they describe, and fio's reports.
+//!
+//! ```text
+//! job file ──▶ fio::jobfile ──▶ Job ──▶ Process ─┐
+//!                                                ├─ run ──▶ statistics ──▶ report
+//!                     RequestQueue, impl Device ─┘    └──▶ events ──▶ meter
+//! ```
+//!
+//! * [`fio`]: the language: job files, values, offsets as fio draws them.
+//! * [`layout`], [`process`], [`mod@run`]: where files lie, what a process does, and the loop around the library.
+//! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes themselves.
+//! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports take.
+//! * [`report`]: fio's forms of telling it.
 #![forbid(unsafe_code)]
 
 pub mod direction;
 pub mod fio;
+pub mod layout;
+pub mod meter;
+pub mod outcome;
+pub mod process;
 pub mod report;
+pub mod run;
+pub mod shares;
 pub mod statistics;
+
+pub use direction::Direction;
+pub use run::{Progress, RunError, RunResult, Settings, run};

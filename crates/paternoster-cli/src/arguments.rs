@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arguments: what can be asked, and the way of fio's options through ours.
+//!
+//! `paternoster run` takes fio's options beside its own (`--name=a --rw=randread --bs=4k`). Those that are not ours are split
+//! off before ours are parsed; in doubt (`--runtime`) ours wins.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
+#[derive(Debug, Parser)]
+#[command(name = "paternoster", version, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
+  paternoster schedulers mq-deadline
+  paternoster devices flash-card-2010")]
+pub(crate) struct Program {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunOptions),
+    Schedulers(SchedulersOptions),
+    Devices(DevicesOptions),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:
+  paternoster completions bash > /etc/bash_completion.d/paternoster")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder
+    #[command(after_help = "Example:
+  paternoster man /usr/local/share/man/man1")]
+    Man {
+        /// Where to; made if it is not there
+        folder: PathBuf,
+    },
+}
+
+/// Run fio jobs on a modelled device, in virtual time, under one scheduler or several
+#[derive(Debug, Args)]
+#[command(
+    after_help = "fio's own options may stand beside these: before a job file or the first --name they are \
+defaults for all jobs, after --name they belong to that job. Write them as --option=value.
+
+Examples:
+  paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
+  paternoster run jobs/fair.fio --section=test30 --scheduler deadline:fifo_batch=1 --output-format json
+  paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime 5s --scheduler noop
+  generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong."
+)]
+pub(crate) struct RunOptions {
+    /// Job files; `-` is standard input
+    #[arg(value_name = "JOB.fio")]
+    pub(crate) files: Vec<String>,
+
+    /// A device's name (see `paternoster devices`) or device file; several give one table
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "flash-card-2010")]
+    pub(crate) device: Vec<String>,
+
+    /// A scheduler's name (see `paternoster schedulers`), with attributes; several give one table
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]", default_value = "mq-deadline")]
+    pub(crate) scheduler: Vec<String>,
+
+    /// An attribute for all schedulers, by its sysfs name
+    #[arg(long, value_name = "ATTRIBUTE=VALUE")]
+    pub(crate) set: Vec<String>,
+
+    /// Seeds what the jobs leave to chance (randrepeat=0)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Ends every job after this time, whatever it says (5s, 300ms, 2m; seconds without a unit)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) runtime: Option<String>,
+
+    /// CPU time between a completion and the next submission; the device file's unless given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) submit_cost: Option<String>,
+
+    /// Only the sections of this name, and the globals
+    #[arg(long, value_name = "NAME")]
+    pub(crate) section: Vec<String>,
+
+    /// Read and check everything, run nothing
+    #[arg(long)]
+    pub(crate) parse_only: bool,
+
+    /// How to tell the results [default: normal for one run, table for several]
+    #[arg(long, value_name = "FORM", value_enum, value_delimiter = ',')]
+    pub(crate) output_format: Vec<Form>,
+
+    /// Write the results to a file instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Add a digest of the event stream to the JSON: equal digests, equal runs
+    #[arg(long)]
+    pub(crate) event_hash: bool,
+
+    /// No notes, no progress on the terminal
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// fio's report
+    Normal,
+    /// fio's JSON; one document for each run
+    Json,
+    /// The report of fio 1.x, with its `Run status` lines in bytes per millisecond
+    Normal1,
+    /// One line for each job and direction
+    Csv,
+    /// Schedulers and devices side by side
+    Table,
+}
+
+/// List the schedulers, or one with its attributes
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  paternoster schedulers
+  paternoster schedulers mq-deadline
+  paternoster schedulers deadline --grep")]
+pub(crate) struct SchedulersOptions {
+    /// Only this one, with every attribute and its meaning
+    pub(crate) name: Option<String>,
+    /// Print as `grep -r . .` does in /sys/block/DEVICE/queue
+    #[arg(long)]
+    pub(crate) grep: bool,
+}
+
+/// List the devices, or one with every number and its source
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  paternoster devices
+  paternoster devices flash-card-2010
+  paternoster devices my-disk.toml --grep")]
+pub(crate) struct DevicesOptions {
+    /// Only this one; a name or a device file
+    pub(crate) name: Option<String>,
+    /// Print as `grep -r . .` does in /sys/block/DEVICE/queue
+    #[arg(long)]
+    pub(crate) grep: bool,
+    /// The scheduler for --grep
+    #[arg(long, value_name = "NAME", default_value = "mq-deadline")]
+    pub(crate) scheduler: String,
+}
+
+/// Our own arguments, and fio's options of `run`, each in their order.
+pub(crate) fn split_off_fio(all: Vec<String>) -> (Vec<String>, Vec<String>) {
+    if all.get(1).map(String::as_str) != Some("run") {
+        return (all, Vec::new());
+    }
+    let command = Program::command();
+    let run = command.find_subcommand("run");
+    let ours = |name: &str| {
+        let known = |argument: &clap::Arg| argument.get_long() == Some(name);
+        name == "help" || run.is_some_and(|run| run.get_arguments().any(known))
+    };
+    all.into_iter().partition(|argument| match argument.strip_prefix("--") {
+        Some(option) if !option.is_empty() => {
+            ours(option.split_once('=').map_or(option, |(name, _)| name))
+        }
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are the definitions sound by clap's own check?
+    #[test]
+    fn definitions_are_sound() {
+        Program::command().debug_assert();
+    }
+
+    /// Do fio's options go to fio, and ours to us?
+    #[test]
+    fn fio_options_are_split_off() {
+        let all =
+            ["paternoster", "run", "--name=a", "--rw=read", "--seed", "3", "a.fio", "--direct=1"];
+        let (own, fio) = split_off_fio(all.map(String::from).to_vec());
+        assert_eq!(own, ["paternoster", "run", "--seed", "3", "a.fio"]);
+        assert_eq!(fio, ["--name=a", "--rw=read", "--direct=1"]);
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Catalog: the device files that come with the program, by name.
+
+use crate::description::{Description, DeviceFileError};
+
+/// Name and text of each device file in `devices/`.
+pub const FILES: &[(&str, &str)] = &[
+    ("flash-card-2010", include_str!("../../../devices/flash-card-2010.toml")),
+    ("lab-disk", include_str!("../../../devices/lab-disk.toml")),
+    ("null", include_str!("../../../devices/null.toml")),
+];
+
+/// The device of this name, if there is one.
+///
+/// # Errors
+/// [`DeviceFileError`] if its file is wrong, which a test excludes.
+pub fn by_name(name: &str) -> Option<Result<Description, DeviceFileError>> {
+    let (name, text) = FILES.iter().find(|(known, _)| *known == name)?;
+    Some(Description::parse(&format!("devices/{name}.toml"), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does every file in the catalog parse, under the name by which it is chosen; and is every file in it?
+    #[test]
+    fn every_device_file_is_sound() {
+        for (name, _) in FILES {
+            let device = by_name(name).unwrap().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(device.name, *name);
+        }
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../devices");
+        let count = std::fs::read_dir(folder).unwrap().count();
+        assert_eq!(count, FILES.len(), "a file in devices/ is not in the catalog");
+    }
+}

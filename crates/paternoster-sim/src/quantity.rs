@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Quantities of device files: `1.116 ms`, `4 GiB`, `150 MB/s`, `46.04 us/KiB`.
+//!
+//! A number, a blank if one likes, a unit. Decimals are exact to the nanosecond or byte: they are read as digits,
+//! not as floating point. SI prefixes are powers of 1000, KiB and its kin powers of 1024.
+
+use paternoster::Nanos;
+
+use crate::linear::Transfer;
+
+const TIMES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const SIZES: [(&str, u64); 9] = [
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// A span of time.
+pub(crate) fn time(text: &str) -> Result<Nanos, String> {
+    quantity(text, &TIMES).map(Nanos).ok_or_else(|| {
+        "not a span of time: a number and one of ns, us, ms, s (as `1.116 ms`)".to_owned()
+    })
+}
+
+/// A size in bytes.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    quantity(text, &SIZES).ok_or_else(|| {
+        "not a size: a number and one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB (as `4 GiB`)"
+            .to_owned()
+    })
+}
+
+/// A rate, as bytes per second or as time per size.
+pub(crate) fn transfer(text: &str) -> Result<Transfer, String> {
+    let wrong = || {
+        "not a rate: a size per second (`150 MB/s`) or a time per size (`46.04 us/KiB`)".to_owned()
+    };
+    let (left, right) = text.split_once('/').ok_or_else(wrong)?;
+    let (left, right) = (left.trim(), right.trim());
+    let unit = |table: &[(&str, u64)], name: &str| {
+        table.iter().find(|(unit, _)| *unit == name).map(|&(_, factor)| factor)
+    };
+    let transfer = match (quantity(left, &SIZES), quantity(left, &TIMES)) {
+        (Some(bytes), _) => Transfer { nanos: unit(&TIMES, right).ok_or_else(wrong)?, bytes },
+        (_, Some(nanos)) => Transfer { nanos, bytes: unit(&SIZES, right).ok_or_else(wrong)? },
+        _ => return Err(wrong()),
+    };
+    if transfer.bytes == 0 { Err("a rate of 0 bytes never ends".to_owned()) } else { Ok(transfer) }
+}
+
+/// `text` as a number of the table's smallest unit; `None` if it is not one or too large.
+fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let factor = units.iter().find(|(name, _)| *name == unit).map(|&(_, factor)| factor)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.len() > 18 || fraction.contains('.') {
+        return None;
+    }
+    let whole: u128 = whole.parse().ok()?;
+    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let value = whole.checked_mul(u128::from(factor))? + fraction * u128::from(factor) / scale;
+    u64::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are decimals exact, and units those that people write?
+    #[test]
+    fn quantities_are_exact() {
+        assert_eq!(time("1.116 ms"), Ok(Nanos(1_116_000)));
+        assert_eq!(time("20us"), Ok(Nanos(20_000)));
+        assert_eq!(size("4 GiB"), Ok(4 << 30));
+        assert_eq!(transfer("46.04 us/KiB"), Ok(Transfer { nanos: 46_040, bytes: 1024 }));
+        assert_eq!(transfer("150 MB/s"), Ok(Transfer { nanos: 1_000_000_000, bytes: 150_000_000 }));
+    }
+
+    /// Is nonsense refused with what would be right, without a panic?
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "ms", "1", "-1 ms", "1.2.3 ms", "99999999999999999999 s", ".5 ms", "1 µs"]
+        {
+            assert!(time(text).unwrap_err().contains("as `1.116 ms`"), "{text}");
+        }
+        for text in ["150 MB", "0 B/s", "1/2", "5 ms/s", "/", "1 MB/KiB"] {
+            assert!(transfer(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Outcome: a run's result in the shape that fio's reports take.
+//!
+//! fio's own figures come from the processes; what fio does not know (device time, fairness, idle time) goes under the
+//! key `paternoster` in JSON and into the table that compares schedulers.
+
+use paternoster::Nanos;
+use serde_json::{Value, json};
+
+use crate::fio::job::{Job, reporting_groups};
+use crate::fio::jobfile::JobFile;
+use crate::report::{DiskReport, JobReport, RunReport};
+use crate::run::{ProcessResult, RunResult, Settings};
+use crate::shares::{GroupShares, shares};
+
+/// A run under one scheduler on one device, ready to be told.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// In fio's terms.
+    pub report: RunReport,
+    /// Who got how much of the device.
+    pub shares: Vec<GroupShares>,
+    /// Digest of the event stream, if it was asked for.
+    pub event_hash: Option<u64>,
+}
+
+/// What a run was about.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// What was asked for.
+    pub jobs: &'a JobFile,
+    /// The device's name.
+    pub device: &'a str,
+    /// The scheduler, with the attributes that were set.
+    pub scheduler: &'a str,
+    /// Seed, submit cost.
+    pub settings: &'a Settings,
+}
+
+impl Outcome {
+    /// Makes the report of a run.
+    #[must_use]
+    pub fn new(subject: &Subject<'_>, result: &RunResult, event_hash: Option<u64>) -> Outcome {
+        let groups = reporting_groups(&subject.jobs.jobs);
+        let shares = shares(result, &groups);
+        let elapsed_s = result.ended.0.div_ceil(Nanos::from_secs(1).0);
+        let job_reports = result.processes.iter().map(|process| {
+            let group = groups.get(process.job).copied().unwrap_or(0);
+            job_report(&subject.jobs.jobs[process.job], process, group, elapsed_s)
+        });
+        let report = RunReport {
+            device: subject.device.to_owned(),
+            scheduler: subject.scheduler.to_owned(),
+            seed: subject.settings.seed,
+            global_options: subject.jobs.global.clone(),
+            jobs: job_reports.collect(),
+            disks: vec![disk(subject.device, result)],
+            extra: extra(subject, result, &shares, event_hash),
+        };
+        Outcome { report, shares, event_hash }
+    }
+
+    /// Whether no job failed.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        self.report.jobs.iter().all(|job| job.error == 0)
+    }
+}
+
+fn job_report(job: &Job, process: &ProcessResult, group: u32, elapsed_s: u64) -> JobReport {
+    JobReport {
+        name: job.name.clone(),
+        description: job.description.clone(),
+        group,
+        group_reporting: job.group_reporting,
+        clones: 1,
+        error: process.error.unsigned_abs(),
+        pid: process.pid,
+        options: job.given.clone(),
+        rw_text: job.rw_text.to_owned(),
+        block_size: job.block_size,
+        engine: job.engine_name.clone(),
+        iodepth: job.iodepth,
+        percentiles: job.percentile_list.clone(),
+        elapsed_s,
+        first_of_section: process.clone == 0,
+        section_clones: job.numjobs,
+        statistics: process.statistics.clone(),
+    }
+}
+
+fn disk(name: &str, result: &RunResult) -> DiskReport {
+    let device = &result.device;
+    let ticks_ms = device.ticks.map(Nanos::as_millis);
+    #[expect(clippy::cast_precision_loss, reason = "a percentage")]
+    let util = |busy: Nanos, all: Nanos| {
+        if all == Nanos::ZERO { 0.0 } else { 100.0 * busy.0 as f64 / all.0 as f64 }
+    };
+    DiskReport {
+        name: name.to_owned(),
+        ios: device.ios,
+        merges: device.merges,
+        ticks_ms,
+        in_queue_ms: ticks_ms.iter().sum(),
+        util_percent: util(device.busy, result.ended),
+    }
+}
+
+/// What fio's JSON has no key for.
+fn extra(
+    subject: &Subject<'_>,
+    result: &RunResult,
+    shares: &[GroupShares],
+    event_hash: Option<u64>,
+) -> Value {
+    let process = |group: &GroupShares, nth: usize| {
+        let process = &result.processes[group.processes[nth]];
+        json!({
+            "jobname": subject.jobs.jobs[process.job].name,
+            "clone": process.clone,
+            "device_time_ns": process.served.0,
+            "device_time_share": group.shares[nth],
+        })
+    };
+    let groups: Vec<Value> = shares
+        .iter()
+        .map(|group| {
+            let members = (0..group.processes.len()).map(|nth| process(group, nth));
+            json!({
+                "groupid": group.group,
+                "jain_device_time": group.jain,
+                "device_idle": group.idle,
+                "processes": members.collect::<Vec<Value>>(),
+            })
+        })
+        .collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "device": subject.device,
+        "scheduler": subject.scheduler,
+        "seed": subject.settings.seed,
+        "submit_cost_ns": subject.settings.submit_cost.0,
+        "virtual_time_ns": result.ended.0,
+        "refused_by_device": result.device.refused,
+        "event_hash": event_hash.map(|hash| format!("{hash:016x}")),
+        "groups": groups,
+    })
+}
