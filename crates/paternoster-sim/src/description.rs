@@ -130,8 +130,8 @@ impl Description {
         let raw: RawDescription = toml::from_str(text).map_err(|error| {
             reader.error(error.span().map(|span| span.start), error.message().to_owned())
         })?;
-        let facts = reader.facts(&raw.facts)?;
         let kind = reader.kind(&raw)?;
+        let facts = reader.facts(&raw.facts)?;
         let mut host = Fields::new(&reader, "host", &raw.host);
         let submit_cost = host.time("submit_cost", Some(Nanos::from_micros(20)))?;
         host.finish()?;

@@ -51,7 +51,7 @@ const BATCH_REQUESTS: u8 = 32;
 /// ... in this time (BLK-7).
 const BATCH_TIME: Nanos = Nanos::from_millis(20);
 /// Fewer than this nominal requests cannot be set (BLK-7).
-pub(crate) const LEGACY_REQUESTS_MIN: u32 = 4;
+const LEGACY_REQUESTS_MIN: u32 = 4;
 /// What a legacy queue starts with (BLK-7).
 const LEGACY_REQUESTS: u32 = 128;
 
@@ -84,15 +84,20 @@ impl Allocator {
             wake_links: links(),
         }
     }
+
+    fn nobody_sleeps(&self) -> bool {
+        self.sleepers.iter().all(List::is_empty)
+    }
 }
 
 impl<O: Observer> RequestQueue<O> {
     /// A request for `bio`, filled in and linked to nothing yet; or the pool to sleep in.
     pub(crate) fn allocate(&mut self, bio: &Bio) -> Result<RequestId, u8> {
         let admission = self.elevator.admit(&mut self.scene, bio.client, bio.op, bio.flags);
+        let slots_left = self.has_slots();
         let pool = match self.policy.rules {
-            Rules::Legacy => self.admit_by_pools(bio, admission)?,
-            Rules::Mq => self.admit_by_tags(admission)?,
+            Rules::Legacy => self.admit_by_pools(bio, admission, slots_left)?,
+            Rules::Mq => self.admit_by_tags(admission, slots_left)?,
         };
         let request = Request {
             sector: bio.sector,
@@ -123,6 +128,13 @@ impl<O: Observer> RequestQueue<O> {
         Ok(RequestId(key.index()))
     }
 
+    /// Whether a slot is free that is not the flush command's. Pools filled under one set of rules may leave none
+    /// to those of another, and `Must` knows no other limit.
+    fn has_slots(&self) -> bool {
+        let [first, second] = self.allocator.pools;
+        first.allocated + second.allocated < self.scene.limits.requests
+    }
+
     fn pools_changed(&mut self, pool: u8, by: i32) {
         if let Some(pool) = self.allocator.pools.get_mut(usize::from(pool)) {
             pool.allocated = pool.allocated.wrapping_add_signed(by);
@@ -130,7 +142,12 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// BLK-7. The pool, if it gives one.
-    fn admit_by_pools(&mut self, bio: &Bio, admission: Admission) -> Result<u8, u8> {
+    fn admit_by_pools(
+        &mut self,
+        bio: &Bio,
+        admission: Admission,
+        slots_left: bool,
+    ) -> Result<u8, u8> {
         let nominal = self.scene.nr_requests;
         let number = if bio.is_sync() { POOL_SYNC } else { POOL_ASYNC };
         let now = self.scene.exact;
@@ -153,7 +170,7 @@ impl<O: Observer> RequestQueue<O> {
                 return Err(number);
             }
         }
-        if count >= hard_stop(nominal) {
+        if count >= hard_stop(nominal) || !slots_left {
             return Err(number);
         }
         client.batch_left = client.batch_left.saturating_sub(1);
@@ -161,15 +178,16 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// BLK-8, one hardware queue. The pool, if it gives one.
-    fn admit_by_tags(&mut self, admission: Admission) -> Result<u8, u8> {
+    fn admit_by_tags(&mut self, admission: Admission, slots_left: bool) -> Result<u8, u8> {
         let [limited, others] = &self.allocator.pools;
         let in_all = limited.allocated + others.allocated;
         let room = in_all < self.scene.nr_requests;
         match admission {
             Admission::AtMost(most) if room && limited.allocated < most.max(1) => Ok(POOL_ASYNC),
             Admission::AtMost(_) => Err(POOL_ASYNC),
-            Admission::Normal if !room => Err(POOL_SYNC),
-            Admission::Normal | Admission::Must => Ok(POOL_SYNC),
+            Admission::Must if slots_left => Ok(POOL_SYNC),
+            Admission::Normal if room => Ok(POOL_SYNC),
+            Admission::Normal | Admission::Must => Err(POOL_SYNC),
         }
     }
 
@@ -210,19 +228,30 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A request's life ends; the elevator knows.
     pub(crate) fn free_unbound(&mut self, id: RequestId) {
-        let request = self.scene.requests.0.release(id.0);
-        if request.pool == POOL_NONE {
+        let request = &self.scene.requests[id];
+        let (pool, client) = (request.pool, request.client);
+        self.scene.requests.0.free(id.0);
+        if pool == POOL_NONE {
             return;
         }
-        self.pools_changed(request.pool, -1);
-        if let Some(client) = request.client {
-            self.scene.clients.at_mut(client.index()).requests -= 1;
+        self.pools_changed(pool, -1);
+        let mut gone = None;
+        if let Some(client) = client {
+            let owner = self.scene.clients.at_mut(client.index());
+            owner.requests -= 1;
+            gone = owner.is_gone().then_some(client);
         }
         if self.policy.rules == Rules::Legacy {
-            self.update_fullness(request.pool);
+            self.update_fullness(pool);
         }
-        self.wake_for(request.pool);
-        self.wake_if_nobody_will();
+        if !self.allocator.nobody_sleeps() {
+            self.wake_for(pool);
+            self.wake_if_nobody_will();
+        }
+        if let Some(client) = gone {
+            // It had left; this request was made for a bio of its own that was withdrawn.
+            self.remove_client(client);
+        }
     }
 
     fn update_fullness(&mut self, number: u8) {
@@ -250,11 +279,16 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Wakes the first sleeper of each pool with room, other than `except`.
     fn wake_where_there_is_room(&mut self, except: Option<u8>) {
+        if self.allocator.nobody_sleeps() {
+            return;
+        }
         let [first, second] = self.allocator.pools;
         let nominal = self.scene.nr_requests;
         for pool in [POOL_SYNC, POOL_ASYNC] {
             let room = match self.policy.rules {
-                Rules::Legacy => self.allocator.pools[usize::from(pool)].allocated < nominal,
+                Rules::Legacy => {
+                    self.has_slots() && self.allocator.pools[usize::from(pool)].allocated < nominal
+                }
                 Rules::Mq => first.allocated + second.allocated < nominal,
             };
             // Tags are one pool, yet both lists are asked: those who wait under a limit of their own
@@ -275,7 +309,7 @@ impl<O: Observer> RequestQueue<O> {
             self.wake_all();
             return;
         }
-        if self.policy.rules == Rules::Legacy {
+        if self.policy.rules == Rules::Legacy && self.has_slots() {
             for pool in [POOL_ASYNC, POOL_SYNC] {
                 while self.allocator.pools[usize::from(pool)].allocated == 0
                     && self.wake_first(pool)
@@ -350,7 +384,7 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn forget_bio_of(&mut self, id: ClientId) {
         let client = self.scene.clients.at_mut(id.index());
         client.bios -= 1;
-        let gone = client.leaving && client.bios == 0;
+        let gone = client.is_gone();
         self.wake_first(POOL_BIOS);
         // Nobody holds a bio any more whose end would wake the others (I3).
         while self.bios.is_empty() && self.wake_first(POOL_BIOS) {}
@@ -385,8 +419,19 @@ impl<O: Observer> RequestQueue<O> {
 
     pub(crate) fn reset_nr_requests(&mut self) {
         let (default, most) = self.nr_requests_bounds();
-        self.scene.nr_requests =
-            if self.policy.requests_fixed { self.scene.nr_requests.min(most) } else { default };
+        self.scene.nr_requests = if self.policy.requests_fixed {
+            self.scene.nr_requests.max(self.nr_requests_least()).min(most)
+        } else {
+            default
+        };
+    }
+
+    /// Fewer than this cannot be set under the present rules.
+    pub(crate) fn nr_requests_least(&self) -> u32 {
+        match self.policy.rules {
+            Rules::Legacy => LEGACY_REQUESTS_MIN,
+            Rules::Mq => 1,
+        }
     }
 }
 

@@ -146,7 +146,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// The new elevator makes its tables and learns who is there.
-    fn introduce(&mut self) {
+    pub(crate) fn introduce(&mut self) {
         self.elevator.attach(&mut self.scene);
         for index in 0..self.scene.limits.groups {
             if self.scene.groups.is_live(index) {
@@ -207,7 +207,8 @@ impl<O: Observer> RequestQueue<O> {
         Ok(id)
     }
 
-    /// Lets a client go: its plug is flushed, its bios end as usual, and with the last of them it is gone.
+    /// Lets a client go: its plug is flushed, its bios end as usual, and with the last of them and of its requests
+    /// it is gone.
     /// It can submit nothing more.
     ///
     /// # Errors
@@ -217,7 +218,7 @@ impl<O: Observer> RequestQueue<O> {
         let client = self.scene.clients.get_mut(id.0).ok_or(Stale)?;
         client.plugged = false;
         client.leaving = true;
-        let gone = client.bios == 0;
+        let gone = client.is_gone();
         self.flush_plug(id);
         self.stop_sleeping(id);
         if gone {

@@ -278,6 +278,12 @@ impl Client {
         self.pid
     }
 
+    /// Whether it has left and nothing is left of it: neither a bio nor a request, which may outlive the bio that it was
+    /// made for (withdrawn from a merged request).
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.leaving && self.bios == 0 && self.requests == 0
+    }
+
     /// Requests allocated on its behalf and not yet freed.
     #[must_use]
     pub const fn requests(&self) -> u32 {

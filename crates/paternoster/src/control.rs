@@ -231,11 +231,7 @@ impl<O: Observer> RequestQueue<O> {
     fn set_nr_requests(&mut self, value: u64) -> Result<(), AttributeError> {
         let (_, most) = self.nr_requests_bounds();
         let value = u32::try_from(value).unwrap_or(u32::MAX);
-        let least = match self.policy.rules {
-            Rules::Legacy => crate::allocate::LEGACY_REQUESTS_MIN,
-            Rules::Mq => 1,
-        };
-        let value = value.max(least);
+        let value = value.max(self.nr_requests_least());
         if value > most {
             return Err(AttributeError::Capacity { name: "nr_requests", most: most.into() });
         }

@@ -185,7 +185,10 @@ impl ServiceClock {
     /// Lets the clock run to `now`.
     pub fn advance(&mut self, now: Nanos) {
         let passed = (now - self.last).0;
-        self.last = self.last.max(now);
+        if passed == 0 {
+            return;
+        }
+        self.last = now;
         if self.in_service != 0 {
             let served = passed + self.rest;
             let commands = u64::from(self.in_service);

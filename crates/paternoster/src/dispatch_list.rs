@@ -17,6 +17,7 @@
 //!
 //! Source: spec `cfq-flush-block.md` 13.5: BLK-10, BLK-11, BLK-12, BLK-17.
 
+use crate::elevator::{Place, Rules};
 use crate::event::Observer;
 use crate::queue::RequestQueue;
 use crate::request::{Op, Request, RequestId, Stage};
@@ -42,14 +43,20 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Empties the elevator into the dispatch list, sorted, whatever its limits and idling say: a forced dispatch, as
-    /// an insertion at the back of the queue needs it (BLK-10). Returns how many requests went.
+    /// Empties the elevator into the dispatch list, whatever its limits and idling say: a forced dispatch, as
+    /// an insertion at the back of the queue needs it (BLK-10). Sorted, unless the elevator's own order is to stay
+    /// (deadline; everything under mq rules). Returns how many requests went.
     pub fn dispatch_all(&mut self, now: Nanos) -> u32 {
         self.advance(now);
         let mut count = 0;
         while let Some(id) = self.elevator.drain(&mut self.scene) {
             self.leave_merging(id);
-            self.add_to_dispatch(id);
+            if self.policy.rules == Rules::Mq || self.elevator.drain_place() == Place::Tail {
+                self.scene.requests[id].stage = Stage::Dispatched;
+                self.dispatch.push_back(&mut self.links, id.0);
+            } else {
+                self.add_to_dispatch(id);
+            }
             count += 1;
         }
         self.end_call();

@@ -207,6 +207,11 @@ pub trait Elevator: fmt::Debug + Send {
     /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it holds none.
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId>;
 
+    /// Where a forced dispatch puts what `drain` gives up (legacy rules; under mq it is the tail).
+    fn drain_place(&self) -> Place {
+        Place::Sorted
+    }
+
     /// Why `request`, which waits here, still waits: a clause that continues "it waits because …".
     ///
     /// # Errors

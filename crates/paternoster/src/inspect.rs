@@ -65,6 +65,8 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
                 write!(f, "it waits since {waited} in {} because ", queue.elevator.name())?;
                 if queue.flush.is_waiting() {
                     f.write_str("a flush is under way; then ")?;
+                } else if queue.plug.is_plugged() {
+                    write!(f, "the device is plugged until {}; then ", queue.plug.deadline())?;
                 }
                 queue.elevator.explain(&queue.scene, RequestId(slot.request), f)
             }
@@ -236,8 +238,8 @@ impl<O: Observer> RequestQueue<O> {
     /// The audit after every call of a debug build: always while little is going on, now and then otherwise.
     #[cfg(debug_assertions)]
     pub(crate) fn audit_in_passing(&mut self) {
-        const ALWAYS_BELOW: u32 = 24;
-        const OTHERWISE_EVERY: u64 = 64;
+        const ALWAYS_BELOW: u32 = 6;
+        const OTHERWISE_EVERY: u64 = 32;
         self.calls += 1;
         #[cfg(feature = "planted-bugs")]
         if self.planted.is_sick() {

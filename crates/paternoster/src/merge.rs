@@ -188,6 +188,10 @@ impl<O: Observer> RequestQueue<O> {
             && request.segments.saturating_add(segments) <= max_segments;
         if !fits {
             request.flags |= Flags::NOMERGE;
+            // It would only keep others, who can grow, out of the cache.
+            if self.merge.last == id.0 {
+                self.merge.last = NIL;
+            }
         }
         fits
     }
@@ -243,12 +247,16 @@ impl<O: Observer> RequestQueue<O> {
     /// A plug's request that begins where a waiting one ends becomes part of it (BLK-6, legacy).
     /// Whether it did: then `id` has ended.
     pub(crate) fn absorb_before_insert(&mut self, id: RequestId) -> bool {
-        if self.policy.nomerges != 0 {
+        if self.policy.nomerges >= 2 {
             return false;
         }
         let start = self.scene.requests[id].sector;
         let ends_there = |&index: &u32| self.scene.request(index).end() == start;
-        let Some(index) = self.merge.chain(start).find(ends_there) else { return false };
+        let found = match self.merge.last().filter(ends_there) {
+            None if self.policy.nomerges == 0 => self.merge.chain(start).find(ends_there),
+            cached => cached,
+        };
+        let Some(index) = found else { return false };
         let survivor = RequestId(index);
         if !self.may_become_one(survivor, id) {
             return false;

@@ -297,7 +297,7 @@ impl<O: Observer> RequestQueue<O> {
             scene,
         };
         queue.reset_nr_requests();
-        queue.elevator.attach(&mut queue.scene);
+        queue.introduce();
         queue
     }
 
@@ -401,7 +401,7 @@ impl<O: Observer> RequestQueue<O> {
         request.stage = Stage::Waiting;
         let (client, op, flags) = (request.client(), request.op, request.flags);
         let at = (request.sector, request.sectors);
-        let mergeable = !flags.intersects(Flags::NOMERGE | Flags::FUA);
+        let mergeable = !flags.intersects(Flags::NOMERGE | Flags::FUA) && !request.was_started;
         self.emit(Action::Insert, client, op, flags, at);
         self.elevator.insert(&mut self.scene, id, Position::Sorted);
         if mergeable {
@@ -426,10 +426,11 @@ impl<O: Observer> RequestQueue<O> {
     /// Bios that have ended and clients that may try again, before anything else.
     fn hand_back(&mut self) -> Option<Output> {
         if let Some(index) = self.done.pop(&mut self.bios) {
-            let slot = self.bios.release(index);
-            let bio = slot.bio?;
+            let slot = self.bios.at(index);
+            let (bio, outcome) = (slot.bio?, slot.outcome);
+            self.bios.free(index);
             self.forget_bio_of(bio.client);
-            return Some(Output::Done(bio.cookie, slot.outcome));
+            return Some(Output::Done(bio.cookie, outcome));
         }
         self.next_wake().map(Output::Wake)
     }
@@ -632,7 +633,8 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn advance(&mut self, now: Nanos) {
         if now > self.scene.exact {
             self.scene.exact = now;
-            self.scene.now = self.scene.hz.floor(now);
+            // Behind a change to a coarser `hz` its next tick may be still to come.
+            self.scene.now = self.scene.now.max(self.scene.hz.floor(now));
         }
     }
 

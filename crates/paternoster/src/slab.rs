@@ -91,17 +91,22 @@ impl<T: Default> Slab<T> {
 
     /// Ends the tenancy of slot `index` and returns what was in it.
     pub fn release(&mut self, index: u32) -> T {
+        self.free(index);
+        mem::take(&mut self.slots[index as usize].value)
+    }
+}
+
+impl<T> Slab<T> {
+    /// Ends the tenancy of slot `index`; what was in it stays until the next tenant overwrites it.
+    pub fn free(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         assert!(slot.generation % 2 == 1, "slot {index} is released twice");
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
         self.free = index;
         self.live -= 1;
-        mem::take(&mut slot.value)
     }
-}
 
-impl<T> Slab<T> {
     /// How many slots there are.
     #[must_use]
     pub fn capacity(&self) -> u32 {

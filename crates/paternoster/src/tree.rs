@@ -19,9 +19,9 @@
 //!
 //! # Invariants
 //! I1  In order, no key comes before its predecessor's; equal keys stand in the order of their insertion.
-//! I2  The heights of two siblings differ by at most one (AVL), so a tree of n has a height below 1.45 log2(n + 2).
+//! I2  The heights of two siblings differ by at most one, as `balance` says (AVL): a tree of n is lower than 1.45 log2(n + 2).
 //! I3  Each summary is what `combine` says of the node's own key and its children's summaries.
-//! I4  A slot is in some tree exactly when its height is not zero.
+//! I4  A slot is in some tree exactly when it is marked as a member.
 //!
 //! Source: Adelson-Velsky and Landis 1962. Linux uses a red-black tree in these places; which balanced tree it is
 //! makes no difference to a decision.
@@ -32,9 +32,12 @@ use core::fmt::Debug;
 use crate::slab::NIL;
 
 /// What a tree is ordered by.
-pub trait TreeKey: Copy + Debug {
+pub trait TreeKey: Copy + Default + Debug {
     /// What a node knows of its subtree.
-    type Summary: Copy + PartialEq + Debug;
+    type Summary: Copy + Default + PartialEq + Debug;
+
+    /// Whether there is anything to sum up; if not, nothing is.
+    const SUMMED: bool = true;
 
     /// Whether `self` stands before `other`. Equal keys keep the order of insertion.
     fn before(&self, other: &Self) -> bool;
@@ -48,6 +51,8 @@ pub trait TreeKey: Copy + Debug {
 impl TreeKey for u64 {
     type Summary = ();
 
+    const SUMMED: bool = false;
+
     fn before(&self, other: &u64) -> bool {
         self < other
     }
@@ -55,15 +60,32 @@ impl TreeKey for u64 {
     fn combine(&self, _: Option<&()>, _: Option<&()>) {}
 }
 
-#[derive(Debug, Clone)]
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+
+#[derive(Debug, Clone, Copy)]
 struct Node<K: TreeKey> {
-    key: Option<K>,
-    summary: Option<K::Summary>,
+    key: K,
+    summary: K::Summary,
     parent: u32,
-    left: u32,
-    right: u32,
-    /// Of the subtree; a leaf has 1, a slot in no tree 0 (I4).
-    height: u8,
+    child: [u32; 2],
+    /// Height of the right subtree less that of the left: -1, 0 or 1 (I2).
+    balance: i8,
+    /// Whether the slot is in a tree (I4).
+    member: bool,
+}
+
+impl<K: TreeKey> Node<K> {
+    fn outside() -> Node<K> {
+        Node {
+            key: K::default(),
+            summary: K::Summary::default(),
+            parent: NIL,
+            child: [NIL; 2],
+            balance: 0,
+            member: false,
+        }
+    }
 }
 
 /// One node per slot, shared by many trees.
@@ -91,109 +113,101 @@ impl<K: TreeKey> Nodes<K> {
     /// Nodes for slots 0 to `capacity`, none of them in a tree.
     #[must_use]
     pub fn with_capacity(capacity: u32) -> Nodes<K> {
-        let node = Node { key: None, summary: None, parent: NIL, left: NIL, right: NIL, height: 0 };
-        Nodes((0..capacity).map(|_| node.clone()).collect())
+        Nodes((0..capacity).map(|_| Node::outside()).collect())
     }
 
     /// Whether slot `index` is in some tree of these nodes.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
-        self.0[index as usize].height != 0
+        self.0[index as usize].member
     }
 
     /// The key under which slot `index` stands, if it is in a tree.
     #[must_use]
     pub fn key(&self, index: u32) -> Option<K> {
-        self.0[index as usize].key
+        let node = &self.0[index as usize];
+        node.member.then_some(node.key)
     }
 
     /// The summary of the subtree below slot `index`, itself included.
     #[must_use]
     pub fn summary(&self, index: u32) -> Option<K::Summary> {
-        self.0[index as usize].summary
+        let node = &self.0[index as usize];
+        node.member.then_some(node.summary)
     }
 
     /// The left child of slot `index`: for descents that are guided by summaries.
     #[must_use]
     pub fn left(&self, index: u32) -> Option<u32> {
-        some(self.0[index as usize].left)
+        some(self.0[index as usize].child[LEFT])
     }
 
     /// The right child of slot `index`.
     #[must_use]
     pub fn right(&self, index: u32) -> Option<u32> {
-        some(self.0[index as usize].right)
+        some(self.0[index as usize].child[RIGHT])
     }
 
     /// The slot that follows `index` in order.
     #[must_use]
     pub fn next(&self, index: u32) -> Option<u32> {
-        match self.right(index) {
-            Some(right) => Some(self.leftmost(right)),
-            None => {
-                self.climb(index, |nodes, parent, child| nodes.0[parent as usize].left == child)
-            }
-        }
+        self.neighbour(index, RIGHT)
     }
 
     /// The slot that precedes `index` in order.
     #[must_use]
     pub fn prev(&self, index: u32) -> Option<u32> {
-        match self.left(index) {
-            Some(left) => Some(self.rightmost(left)),
-            None => {
-                self.climb(index, |nodes, parent, child| nodes.0[parent as usize].right == child)
-            }
-        }
+        self.neighbour(index, LEFT)
     }
 
-    /// Up from `index` to the first parent for which `arrived` holds.
-    fn climb(&self, index: u32, arrived: impl Fn(&Self, u32, u32) -> bool) -> Option<u32> {
+    /// The nearest slot on `side`: the far end of the subtree there, or the first parent on that side.
+    fn neighbour(&self, index: u32, side: usize) -> Option<u32> {
+        if let Some(child) = some(self.0[index as usize].child[side]) {
+            return Some(self.outermost(child, 1 - side));
+        }
         let mut child = index;
         loop {
             let parent = some(self.0[child as usize].parent)?;
-            if arrived(self, parent, child) {
+            if self.0[parent as usize].child[1 - side] == child {
                 return Some(parent);
             }
             child = parent;
         }
     }
 
-    fn leftmost(&self, mut index: u32) -> u32 {
-        while let Some(left) = self.left(index) {
-            index = left;
+    fn outermost(&self, mut index: u32, side: usize) -> u32 {
+        while let Some(child) = some(self.0[index as usize].child[side]) {
+            index = child;
         }
         index
     }
 
-    fn rightmost(&self, mut index: u32) -> u32 {
-        while let Some(right) = self.right(index) {
-            index = right;
-        }
-        index
+    /// On which side of `parent` its child `index` is.
+    fn side_of(&self, parent: u32, index: u32) -> usize {
+        usize::from(self.0[parent as usize].child[RIGHT] == index)
     }
 
-    fn height(&self, index: u32) -> u8 {
-        if index == NIL { 0 } else { self.0[index as usize].height }
-    }
-
-    /// What height and summary of `index` follow from its children.
-    fn expected(&self, index: u32) -> (u8, Option<K::Summary>) {
+    fn expected_summary(&self, index: u32) -> K::Summary {
         let node = &self.0[index as usize];
         let below =
-            |child: u32| some(child).and_then(|child| self.0[child as usize].summary.as_ref());
-        let summary = node.key.as_ref().map(|key| key.combine(below(node.left), below(node.right)));
-        (1 + self.height(node.left).max(self.height(node.right)), summary)
+            |side: usize| some(node.child[side]).map(|child| &self.0[child as usize].summary);
+        node.key.combine(below(LEFT), below(RIGHT))
     }
 
-    /// Height and summary of `index` from its children; whether either changed.
-    fn refresh(&mut self, index: u32) -> bool {
-        let (height, summary) = self.expected(index);
-        let node = &mut self.0[index as usize];
-        let changed = height != node.height || summary != node.summary;
-        node.height = height;
-        node.summary = summary;
-        changed
+    fn refresh(&mut self, index: u32) {
+        if K::SUMMED {
+            self.0[index as usize].summary = self.expected_summary(index);
+        }
+    }
+
+    /// Refreshes the summaries from `at` up to the top.
+    fn refresh_upwards(&mut self, mut at: u32) {
+        if K::SUMMED {
+            while at != NIL {
+                self.refresh(at);
+                at = self.0[at as usize].parent;
+            }
+        }
     }
 }
 
@@ -225,102 +239,142 @@ impl Root {
     /// The slot that stands first.
     #[must_use]
     pub fn first<K: TreeKey>(&self, nodes: &Nodes<K>) -> Option<u32> {
-        some(self.root).map(|root| nodes.leftmost(root))
+        some(self.root).map(|root| nodes.outermost(root, LEFT))
     }
 
     /// The slot that stands last.
     #[must_use]
     pub fn last<K: TreeKey>(&self, nodes: &Nodes<K>) -> Option<u32> {
-        some(self.root).map(|root| nodes.rightmost(root))
+        some(self.root).map(|root| nodes.outermost(root, RIGHT))
     }
 
     /// The first slot whose key does not stand before `key`.
     #[must_use]
     pub fn lower_bound<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> Option<u32> {
-        let (mut at, mut found) = (self.root, None);
-        while let Some(index) = some(at) {
-            let node = &nodes.0[index as usize];
-            if node.key.as_ref().is_some_and(|own| own.before(key)) {
-                at = node.right;
-            } else {
-                found = Some(index);
-                at = node.left;
-            }
+        let (mut at, mut found) = (self.root, NIL);
+        while at != NIL {
+            let node = &nodes.0[at as usize];
+            let before = node.key.before(key);
+            found = if before { found } else { at };
+            at = node.child[usize::from(before)];
         }
-        found
+        some(found)
     }
 
     /// Puts slot `index` in under `key`, behind those with an equal key.
     pub fn insert<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         assert!(!nodes.contains(index), "slot {index} is in a tree already");
-        let (mut parent, mut at, mut goes_left) = (NIL, self.root, false);
+        let (mut parent, mut at, mut side) = (NIL, self.root, LEFT);
         while at != NIL {
             let node = &nodes.0[at as usize];
             parent = at;
-            goes_left = node.key.as_ref().is_some_and(|own| key.before(own));
-            at = if goes_left { node.left } else { node.right };
+            side = usize::from(!key.before(&node.key));
+            at = node.child[side];
         }
-        nodes.0[index as usize] =
-            Node { key: Some(key), summary: None, parent, left: NIL, right: NIL, height: 0 };
+        nodes.0[index as usize] = Node { key, parent, member: true, ..Node::outside() };
         nodes.refresh(index);
-        self.replace_child(nodes, parent, goes_left, index);
+        self.put_child(nodes, parent, side, index);
         self.len += 1;
-        self.mend(nodes, parent);
+        self.grown(nodes, parent, index);
+        nodes.refresh_upwards(nodes.0[index as usize].parent);
+    }
+
+    /// The subtree `child` of `at` became higher: restores the balance upwards.
+    fn grown<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, mut at: u32, mut child: u32) {
+        while at != NIL {
+            let side = nodes.side_of(at, child);
+            let node = &mut nodes.0[at as usize];
+            let tilt = if side == RIGHT { 1 } else { -1 };
+            if node.balance == tilt {
+                self.rotate_heavy(nodes, at, side);
+                return;
+            }
+            node.balance += tilt;
+            if node.balance == 0 {
+                return;
+            }
+            child = at;
+            at = node.parent;
+        }
     }
 
     /// Takes slot `index`, which is in this tree, out of it.
     pub fn remove<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32) {
         assert!(nodes.contains(index), "slot {index} is in no tree");
-        let node = nodes.0[index as usize].clone();
-        let goes_left = node.parent != NIL && nodes.0[node.parent as usize].left == index;
-        let mend_from = if node.left == NIL || node.right == NIL {
-            let child = if node.left == NIL { node.right } else { node.left };
-            self.replace_child(nodes, node.parent, goes_left, child);
+        let node = nodes.0[index as usize];
+        let side = if node.parent == NIL { LEFT } else { nodes.side_of(node.parent, index) };
+        // Where a subtree became lower, and on which side.
+        let (at, lower) = if node.child[LEFT] == NIL || node.child[RIGHT] == NIL {
+            let child = if node.child[LEFT] == NIL { node.child[RIGHT] } else { node.child[LEFT] };
+            self.put_child(nodes, node.parent, side, child);
             if child != NIL {
                 nodes.0[child as usize].parent = node.parent;
             }
-            node.parent
+            (node.parent, side)
         } else {
-            self.replace_by_successor(nodes, index, &node, goes_left)
+            self.put_successor(nodes, &node, index, side)
         };
-        let gone = &mut nodes.0[index as usize];
-        *gone = Node { key: None, summary: None, parent: NIL, left: NIL, right: NIL, height: 0 };
+        nodes.0[index as usize] = Node::outside();
         self.len -= 1;
-        self.mend(nodes, mend_from);
+        self.shrunk(nodes, at, lower);
+        nodes.refresh_upwards(at);
     }
 
-    /// Puts the successor of `index`, which has two children, in its place. Returns where to mend from.
-    fn replace_by_successor<K: TreeKey>(
+    /// Puts the successor of `index`, which has two children, in its place. Returns where a subtree became lower.
+    fn put_successor<K: TreeKey>(
         &mut self,
         nodes: &mut Nodes<K>,
-        index: u32,
         node: &Node<K>,
-        goes_left: bool,
-    ) -> u32 {
-        let heir = nodes.leftmost(node.right);
-        let (heir_parent, heir_right) =
-            (nodes.0[heir as usize].parent, nodes.0[heir as usize].right);
-        let mend_from = if heir_parent == index {
-            heir
+        index: u32,
+        side: usize,
+    ) -> (u32, usize) {
+        let heir = nodes.outermost(node.child[RIGHT], LEFT);
+        let Node { parent: heir_parent, child: [_, orphan], .. } = nodes.0[heir as usize];
+        let lower = if heir_parent == index {
+            (heir, RIGHT)
         } else {
-            nodes.0[heir_parent as usize].left = heir_right;
-            if heir_right != NIL {
-                nodes.0[heir_right as usize].parent = heir_parent;
+            nodes.0[heir_parent as usize].child[LEFT] = orphan;
+            if orphan != NIL {
+                nodes.0[orphan as usize].parent = heir_parent;
             }
-            nodes.0[heir as usize].right = node.right;
-            nodes.0[node.right as usize].parent = heir;
-            heir_parent
+            nodes.0[heir as usize].child[RIGHT] = node.child[RIGHT];
+            nodes.0[node.child[RIGHT] as usize].parent = heir;
+            (heir_parent, LEFT)
         };
-        nodes.0[heir as usize].left = node.left;
-        nodes.0[node.left as usize].parent = heir;
-        nodes.0[heir as usize].parent = node.parent;
-        self.replace_child(nodes, node.parent, goes_left, heir);
-        // Those above still see what the one who left had: the heir starts from there, and has to be looked
-        // at whether or not something below it changes.
-        nodes.0[heir as usize].height = node.height;
-        nodes.0[heir as usize].summary = node.summary;
-        self.mend(nodes, mend_from);
-        heir
+        let place = &mut nodes.0[heir as usize];
+        place.child[LEFT] = node.child[LEFT];
+        place.parent = node.parent;
+        place.balance = node.balance;
+        nodes.0[node.child[LEFT] as usize].parent = heir;
+        self.put_child(nodes, node.parent, side, heir);
+        lower
+    }
+
+    /// The subtree of `at` on `side` became lower: restores the balance upwards.
+    fn shrunk<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, mut at: u32, mut side: usize) {
+        while at != NIL {
+            let node = &mut nodes.0[at as usize];
+            let tilt = if side == LEFT { 1 } else { -1 };
+            let top = if node.balance == tilt {
+                let heavy = node.child[1 - side];
+                let level = nodes.0[heavy as usize].balance == 0;
+                let top = self.rotate_heavy(nodes, at, 1 - side);
+                if level {
+                    return;
+                }
+                top
+            } else {
+                node.balance += tilt;
+                if node.balance != 0 {
+                    return;
+                }
+                at
+            };
+            at = nodes.0[top as usize].parent;
+            if at != NIL {
+                side = nodes.side_of(at, top);
+            }
+        }
     }
 
     /// Takes the key of slot `index` back to order after it changed.
@@ -329,81 +383,66 @@ impl Root {
         self.insert(nodes, index, key);
     }
 
-    fn replace_child<K: TreeKey>(
+    fn put_child<K: TreeKey>(
         &mut self,
         nodes: &mut Nodes<K>,
         parent: u32,
-        goes_left: bool,
+        side: usize,
         child: u32,
     ) {
         match some(parent) {
             None => self.root = child,
-            Some(parent) if goes_left => nodes.0[parent as usize].left = child,
-            Some(parent) => nodes.0[parent as usize].right = child,
+            Some(parent) => nodes.0[parent as usize].child[side] = child,
         }
     }
 
-    /// From `at` upwards: restores I2 and I3. Stops where nothing changes any more.
-    fn mend<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, at: u32) {
-        let mut at = at;
-        while at != NIL {
-            let (left, right) = (nodes.0[at as usize].left, nodes.0[at as usize].right);
-            let (left_height, right_height) = (nodes.height(left), nodes.height(right));
-            let top = if left_height > right_height + 1 {
-                if nodes.height(nodes.0[left as usize].left)
-                    < nodes.height(nodes.0[left as usize].right)
-                {
-                    self.rotate_left(nodes, left);
-                }
-                self.rotate_right(nodes, at)
-            } else if right_height > left_height + 1 {
-                if nodes.height(nodes.0[right as usize].right)
-                    < nodes.height(nodes.0[right as usize].left)
-                {
-                    self.rotate_right(nodes, right);
-                }
-                self.rotate_left(nodes, at)
-            } else if nodes.refresh(at) {
-                at
-            } else {
-                return;
-            };
-            at = nodes.0[top as usize].parent;
+    /// `at` is two higher on `side`: one rotation, or two if its child leans the other way. Returns the new top.
+    ///
+    /// ```text
+    /// at            child               at              middle
+    ///   \          /     \               \             /      \
+    ///   child  -> at     x              child   ->   at       child
+    ///       \                           /
+    ///        x                      middle
+    /// ```
+    fn rotate_heavy<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, at: u32, side: usize) -> u32 {
+        let tilt: i8 = if side == RIGHT { 1 } else { -1 };
+        let child = nodes.0[at as usize].child[side];
+        let lean = nodes.0[child as usize].balance;
+        if lean != -tilt {
+            let top = self.rotate(nodes, at, side);
+            // A level child (only when something was removed) stays one lower on its own side.
+            nodes.0[at as usize].balance = if lean == 0 { tilt } else { 0 };
+            nodes.0[top as usize].balance = if lean == 0 { -tilt } else { 0 };
+            return top;
         }
-    }
-
-    /// The right child of `at` takes its place; returns it.
-    fn rotate_left<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, at: u32) -> u32 {
-        let top = nodes.0[at as usize].right;
-        let middle = nodes.0[top as usize].left;
-        nodes.0[at as usize].right = middle;
-        nodes.0[top as usize].left = at;
-        self.reparent(nodes, at, top, middle);
+        let middle = nodes.0[child as usize].child[1 - side];
+        let lean = nodes.0[middle as usize].balance;
+        self.rotate(nodes, child, 1 - side);
+        let top = self.rotate(nodes, at, side);
+        nodes.0[at as usize].balance = if lean == tilt { -tilt } else { 0 };
+        nodes.0[child as usize].balance = if lean == -tilt { tilt } else { 0 };
+        nodes.0[top as usize].balance = 0;
         top
     }
 
-    /// The left child of `at` takes its place; returns it.
-    fn rotate_right<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, at: u32) -> u32 {
-        let top = nodes.0[at as usize].left;
-        let middle = nodes.0[top as usize].right;
-        nodes.0[at as usize].left = middle;
-        nodes.0[top as usize].right = at;
-        self.reparent(nodes, at, top, middle);
-        top
-    }
-
-    /// The common half of a rotation: `top` rises above `at`, `middle` changes its parent to `at`.
-    fn reparent<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, at: u32, top: u32, middle: u32) {
+    /// The child of `at` on `side` takes its place; returns it. Balances are the caller's.
+    fn rotate<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, at: u32, side: usize) -> u32 {
         let parent = nodes.0[at as usize].parent;
-        let goes_left = parent != NIL && nodes.0[parent as usize].left == at;
+        let top = nodes.0[at as usize].child[side];
+        let middle = nodes.0[top as usize].child[1 - side];
+        nodes.0[at as usize].child[side] = middle;
         if middle != NIL {
             nodes.0[middle as usize].parent = at;
         }
+        let place = if parent == NIL { LEFT } else { nodes.side_of(parent, at) };
+        nodes.0[top as usize].child[1 - side] = at;
         nodes.0[top as usize].parent = parent;
         nodes.0[at as usize].parent = top;
-        self.replace_child(nodes, parent, goes_left, top);
+        self.put_child(nodes, parent, place, top);
         nodes.refresh(at);
         nodes.refresh(top);
+        top
     }
 
     /// The slots in order.
@@ -422,20 +461,34 @@ impl Root {
         let (mut previous, mut count): (Option<K>, u32) = (None, 0);
         for index in self.iter(nodes) {
             let node = &nodes.0[index as usize];
-            let Some(key) = node.key else { return Err("tree I4: a slot without a key") };
-            if previous.is_some_and(|previous| key.before(&previous)) {
+            if !node.member {
+                return Err("tree I4: a slot that is no member");
+            }
+            if previous.is_some_and(|previous| node.key.before(&previous)) {
                 return Err("tree I1: out of order");
             }
-            if nodes.height(node.left).abs_diff(nodes.height(node.right)) > 1 {
-                return Err("tree I2: out of balance");
-            }
-            if nodes.expected(index) != (node.height, node.summary) {
+            if K::SUMMED && nodes.expected_summary(index) != node.summary {
                 return Err("tree I3: a summary is not that of its subtree");
             }
-            previous = Some(key);
+            previous = Some(node.key);
             count += 1;
         }
-        if count == self.len { Ok(()) } else { Err("tree: more or fewer slots than counted") }
+        if count != self.len {
+            return Err("tree: more or fewer slots than counted");
+        }
+        Root::check_balance(nodes, self.root).map(|_| ())
+    }
+
+    /// The height of the subtree at `index`, if all balances in it are true (I2). As deep as the tree is high.
+    fn check_balance<K: TreeKey>(nodes: &Nodes<K>, index: u32) -> Result<i32, &'static str> {
+        let Some(index) = some(index) else { return Ok(0) };
+        let node = &nodes.0[index as usize];
+        let left = Root::check_balance(nodes, node.child[LEFT])?;
+        let right = Root::check_balance(nodes, node.child[RIGHT])?;
+        if right - left != i32::from(node.balance) || (right - left).abs() > 1 {
+            return Err("tree I2: out of balance");
+        }
+        Ok(1 + left.max(right))
     }
 }
 
@@ -446,7 +499,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Ordered by the first, summing up the least of the second: the shape of a service tree.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     struct Entity(u64, u64);
 
     impl TreeKey for Entity {
@@ -503,6 +556,6 @@ mod tests {
         for index in 0..1023 {
             root.insert(&mut nodes, index, u64::from(index));
         }
-        assert!(nodes.height(root.top().unwrap()) <= 14);
+        assert!(Root::check_balance(&nodes, root.root).unwrap() <= 14);
     }
 }

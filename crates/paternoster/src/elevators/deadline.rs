@@ -156,6 +156,8 @@ impl Elevator for Deadline {
 
     fn attach(&mut self, scene: &mut Scene) {
         self.space = LaneSpace::with_capacity(scene.request_slots());
+        self.directions = Directions::default();
+        self.turn = Turn::default();
     }
 
     fn front_merge(&self, scene: &Scene, bio: &Bio) -> Option<RequestId> {
@@ -204,6 +206,10 @@ impl Elevator for Deadline {
 
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
         self.take(scene)
+    }
+
+    fn drain_place(&self) -> Place {
+        Place::Tail
     }
 
     fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {

@@ -134,13 +134,14 @@ impl MqDeadline {
     fn try_rank(&mut self, scene: &mut Scene, class: usize, latest: Nanos) -> Option<RequestId> {
         if let Some(first) = self.ranks[class].at_head.first() {
             let request = RequestId::from_index(first);
-            if Nanos(scene.requests[request].scratch[0]) > latest {
+            // Its deadline is the time of the refusal, so it counts as older than it is (spec 12.2).
+            if self.inserted(scene, request) > latest {
                 return None;
             }
             self.ranks[class].at_head.pop_front(&mut self.head_links);
             return Some(request);
         }
-        let directions = self.ranks[class].directions;
+        let directions = &self.ranks[class].directions;
         let running = self.turn.direction;
         let mut turn = self.turn;
         let (request, way) = match directions.following(&self.space, &self.tuning, running) {
@@ -200,6 +201,9 @@ impl Elevator for MqDeadline {
     fn attach(&mut self, scene: &mut Scene) {
         self.space = LaneSpace::with_capacity(scene.request_slots());
         self.head_links = Links::with_capacity(scene.request_slots());
+        // It may have been elsewhere before; what it left in a device there is not its own any more.
+        self.ranks = [Rank::default(); CLASSES];
+        self.turn = Turn::default();
     }
 
     fn admit(&mut self, scene: &mut Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
@@ -271,9 +275,9 @@ impl Elevator for MqDeadline {
         if let Some(request) = self.take_aged(scene) {
             return Pick::Dispatch(request, Place::Tail);
         }
-        let now = scene.now();
         for class in 0..CLASSES {
-            if let Some(request) = self.try_rank(scene, class, now) {
+            // Whatever its age: when an expiry is shortened, what waits looks younger than now.
+            if let Some(request) = self.try_rank(scene, class, Nanos::MAX) {
                 return Pick::Dispatch(request, Place::Tail);
             }
             if self.ranks[class].queued > 0 {

@@ -44,6 +44,7 @@ impl Elevator for Noop {
 
     fn attach(&mut self, scene: &mut Scene) {
         self.links = Links::with_capacity(scene.request_slots());
+        self.fifo = List::new();
     }
 
     fn insert(&mut self, _: &mut Scene, request: RequestId, position: Position) {

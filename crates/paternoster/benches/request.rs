@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What does a request cost on its whole way through the library: submit, merge attempts, insert, pick, complete?
+//!
+//! Budgets (plan of the house, issue of the first elevators), on the kind of machine that CI has: noop 80 ns,
+//! mq-deadline 150 ns. At 100 ns one core could schedule ten million requests a second.
+
+#[path = "rig.rs"]
+mod rig;
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+use rig::Rig;
+
+const BATCH: u64 = 1000;
+
+fn schedulers(criterion: &mut Criterion) {
+    for (name, sequential) in [("random", 0), ("half_sequential", 128)] {
+        let mut group = criterion.benchmark_group(format!("request/{name}"));
+        group.throughput(Throughput::Elements(BATCH));
+        for scheduler in ["noop", "deadline", "mq-deadline"] {
+            let mut rig = Rig::new(scheduler, 16, 128, sequential);
+            rig.turn(100_000);
+            group.bench_function(BenchmarkId::from_parameter(scheduler), |bencher| {
+                bencher.iter(|| black_box(&mut rig).turn(BATCH));
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, schedulers);
+criterion_main!(benches);

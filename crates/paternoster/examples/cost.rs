@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a number of requests through the library, to count instructions:
+//!
+//! ```text
+//! valgrind --tool=callgrind target/release/examples/cost mq-deadline 100000
+//! ```
+//!
+//! Two runs of different length differ by the cost of the requests alone; `./test` does that.
+
+#[path = "../benches/rig.rs"]
+mod rig;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let scheduler = arguments.next();
+    let requests = arguments.next().and_then(|text| text.parse().ok());
+    let (Some(scheduler), Some(requests)) = (scheduler, requests) else {
+        eprintln!("usage: cost SCHEDULER REQUESTS");
+        return ExitCode::from(2);
+    };
+    rig::Rig::new(&scheduler, 16, 128, 0).turn(requests);
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fuzzing of the device-file parser: no panic; what is refused says where; what is accepted works.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use paternoster::{Device, Nanos};
+use paternoster_sim::{Description, Simulated};
+
+fuzz_target!(|text: &str| {
+    match Description::parse("fuzz.toml", text) {
+        Ok(device) => {
+            assert!(device.facts.depth >= 1 && device.facts.depth <= 10_240);
+            // An idle device lets time pass and nothing else.
+            let mut simulated = Simulated::new(device.model());
+            assert_eq!(simulated.wait(Some(Nanos::from_secs(1))), None);
+        }
+        Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),
+    }
+});
