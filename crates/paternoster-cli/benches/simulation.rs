@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many requests does a whole simulation do in a second on one core: process, queue, scheduler, model, statistics?
+//! How many requests does a whole simulation do in a second on one core: process, queue,
+//! scheduler, model, statistics?
 //!
-//! Budget: 2 million a second under noop on the linear model. For comparison: MQSim 0.13 to 0.19 million, DiskSim 0.10 to
-//! 0.16 million.
+//! Budget: 2 million a second under noop on the linear model. For comparison: MQSim 0.13 to 0.19
+//! million, DiskSim 0.10 to 0.16 million.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use paternoster::{NoObserver, elevators};

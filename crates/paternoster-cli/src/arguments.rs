@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arguments: what can be asked, and the way of fio's options through ours.
 //!
-//! `paternoster run` takes fio's options beside its own (`--name=a --rw=randread --bs=4k`). Those that are not ours are split
-//! off before ours are parsed; in doubt (`--runtime`) ours wins.
+//! `paternoster run` takes fio's options beside its own (`--name=a --rw=randread --bs=4k`). Those
+//! that are not ours are split off before ours are parsed; in doubt (`--runtime`) ours wins.
 
 use std::path::PathBuf;
 
@@ -43,18 +43,17 @@ pub(crate) enum Command {
 
 /// Run fio jobs on a modelled device, in virtual time, under one scheduler or several
 #[derive(Debug, Args)]
-#[command(
-    after_help = "fio's own options may stand beside these: before a job file or the first --name they are \
+#[command(after_help = "fio's own options may stand beside these: before a job file or the first \
+     --name they are \
 defaults for all jobs, after --name they belong to that job. Write them as --option=value.
 
 Examples:
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
-  paternoster run jobs/fair.fio --section=test30 --scheduler deadline:fifo_batch=1 --output-format json
+  paternoster run jobs/fair.fio --section=test30 --scheduler noop --output-format json
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime 5s --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
 
-Exit status: 0 done, 1 a job failed, 2 the request was wrong."
-)]
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct RunOptions {
     /// Job files; `-` is standard input
     #[arg(value_name = "JOB.fio")]

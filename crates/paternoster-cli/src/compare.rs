@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compare: schedulers and devices side by side, job by job.
 //!
-//! Two tables: one row for each job, direction and scheduler; then one for each group and scheduler, with its total, Jain's index of
-//! device time and the part of the time that the device was idle. Bandwidths are in kB/s (1000 bytes), as in the tables of the seeds.
+//! Two tables: one row for each job, direction and scheduler; then one for each group and
+//! scheduler, with its total, Jain's index of device time and the part of the time that the
+//! device was idle. Bandwidths are in kB/s (1000 bytes), as in the tables of the seeds.
 
 use comfy_table::{CellAlignment, Table};
 use paternoster_workload::Direction;

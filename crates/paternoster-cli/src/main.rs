@@ -5,7 +5,8 @@
 //! arguments ──▶ run | schedulers | devices ──▶ text on stdout, messages on stderr, exit status
 //! ```
 //!
-//! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed, 2 if the request was wrong.
+//! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed, 2 if the
+//! request was wrong.
 #![forbid(unsafe_code)]
 
 mod arguments;

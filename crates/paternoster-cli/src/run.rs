@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster run`: fio jobs on modelled devices, under one scheduler or several.
 //!
-//! Everything is read and checked before anything runs. Each pair of device and scheduler is a run of its own with a
-//! fresh device; results come in the order of the arguments.
+//! Everything is read and checked before anything runs. Each pair of device and scheduler is a
+//! run of its own with a fresh device; results come in the order of the arguments.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -76,7 +76,8 @@ fn read_jobs(options: &RunOptions, fio: &[String]) -> Result<JobFile, Failure> {
         jobs.notes.extend(more.notes);
     }
     if jobs.jobs.is_empty() {
-        let message = "there is no job: name a job file, `-` for standard input, or --name=… with fio's options";
+        let message = "there is no job: name a job file, `-` for standard input, or \
+         --name=… with fio's options";
         return Err(Failure::Request(message.to_owned()));
     }
     Ok(jobs)
@@ -123,7 +124,8 @@ fn tell_notes(jobs: &JobFile) {
     for job in jobs.jobs.iter().filter(|job| job.direct.is_none()) {
         let (file, line, name) = (&job.file, job.line, &job.name);
         eprintln!(
-            "note: {file}:{line}: job `{name}` does not say direct; it runs with direct=1, there is no page cache yet"
+            "note: {file}:{line}: job `{name}` does not say direct; it runs with direct=1, \
+             there is no page cache yet"
         );
     }
 }
@@ -146,7 +148,8 @@ impl Plan<'_> {
             if job.direct == Some(false) {
                 let (file, line, name) = (&job.file, job.line, &job.name);
                 return Err(Failure::Request(format!(
-                    "{file}:{line}: job `{name}` asks for buffered I/O, which needs a page cache that is not \
+                    "{file}:{line}: job `{name}` asks for buffered I/O, which needs a page \
+                     cache that is not \
                      here yet; say direct=1: `direct=0`"
                 )));
             }

@@ -67,7 +67,8 @@ fn describe(name: &str, queue: &RequestQueue) {
     });
     println!("{table}");
     println!(
-        "\nValues are those of a device with 32 tags; `paternoster devices NAME --grep` shows another's."
+        "\nValues are those of a device with 32 tags; `paternoster devices NAME --grep` \
+         shows another's."
     );
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Same seed, same job: the same bytes, on every machine, debug or release.
 //!
-//! A thousand seeds of a job of at most 2,000 requests, each under one of the schedulers on one of two devices. The digests of
-//! the reports and event streams are compared with `golden/determinism.txt`, which `./test` does in debug and in release: a
-//! run that depends on the profile, the hash order or the clock differs. Every tenth seed is run twice.
+//! A thousand seeds of a job of at most 2,000 requests, each under one of the schedulers on one
+//! of two devices. The digests of the reports and event streams are compared with
+//! `golden/determinism.txt`, which `./test` does in debug and in release: a run that depends on
+//! the profile, the hash order or the clock differs. Every tenth seed is run twice.
 //!
-//! After an intended change of behaviour: `PATERNOSTER_GOLDEN=write cargo test --release --test determinism`, and read
-//! the diff.
+//! After an intended change of behaviour: `PATERNOSTER_GOLDEN=write cargo test --release --test
+//! determinism`, and read the diff.
 
 use paternoster::elevators;
 use paternoster_sim::{Description, Simulated, catalog};

@@ -94,7 +94,8 @@ fn seed_000_in_its_own_form() {
     );
 }
 
-/// Every key path of a JSON value, arrays by their first element; percentile numbers and bins apart.
+/// Every key path of a JSON value, arrays by their first element; percentile numbers and bins
+/// apart.
 fn key_tree(value: &Value, path: &str, tree: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -165,8 +166,9 @@ fn jq_reads_it() {
     let mut child = jq.spawn().unwrap();
     child.stdin.take().unwrap().write_all(json.as_bytes()).unwrap();
     let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    // Alone on the card: 8 KiB in 1.48432 ms and 20 us between. In 5 s begin 5000 / 1.50432 = 3323.8, so 3324 reads;
-    // the last ends at 3324 * 1.50432 - 0.02 = 5000.3 ms: 3324 * 8 KiB / 5.000 s = 5318 KiB/s.
+    // Alone on the card: 8 KiB in 1.48432 ms and 20 us between. In 5 s begin 5000 / 1.50432 =
+    // 3323.8, so 3324 reads; the last ends at 3324 * 1.50432 - 0.02 = 5000.3 ms: 3324 * 8 KiB /
+    // 5.000 s = 5318 KiB/s.
     assert_eq!(text, "5318\n5318\n");
 }
 

@@ -23,7 +23,8 @@ pub fn by_name(name: &str) -> Option<Result<Description, DeviceFileError>> {
 mod tests {
     use super::*;
 
-    /// Does every file in the catalog parse, under the name by which it is chosen; and is every file in it?
+    /// Does every file in the catalog parse, under the name by which it is chosen; and is every
+    /// file in it?
     #[test]
     fn every_device_file_is_sound() {
         for (name, _) in FILES {

@@ -20,8 +20,8 @@
 //! submit_cost = { value = "20 us", source = "assumed" }
 //! ```
 //!
-//! A number without a source is refused: a reproduced figure is worth what the numbers behind it are. Say "assumed" or
-//! "fitted" where that is the truth.
+//! A number without a source is refused: a reproduced figure is worth what the numbers behind it
+//! are. Say "assumed" or "fitted" where that is the truth.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -399,7 +399,8 @@ mod tests {
             (
                 "1.116 ms",
                 "1.116 hours",
-                "card.toml:18: `linear.base` cannot be `\"1.116 hours\"`: not a span of time: a number and \
+                "card.toml:18: `linear.base` cannot be `\"1.116 hours\"`: not a span of \
+                 time: a number and \
                  one of ns, us, ms, s (as `1.116 ms`)",
             ),
             (
@@ -421,7 +422,8 @@ mod tests {
             (
                 "source = \"fitted: with base\"",
                 "source = \"\"",
-                "card.toml:19: `linear.rate` cannot be `\"46.04 us/KiB\"`: its source is empty; say where it \
+                "card.toml:19: `linear.rate` cannot be `\"46.04 us/KiB\"`: its source is \
+                 empty; say where it \
                  comes from, or \"assumed\" or \"fitted\"",
             ),
             (

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! linear: n servers, each command costs `base + bytes / rate`, and a penalty if it does not continue the last.
+//! linear: n servers, each command costs `base + bytes / rate`, and a penalty if it does not
+//! continue the last.
 //!
-//! The simplest model that has a cost for size and one for place. With one server it is a flash card without queueing or an
-//! emulated disk; with several, parallel flash. Commands wait in the order of their arrival for a server:
+//! The simplest model that has a cost for size and one for place. With one server it is a flash
+//! card without queueing or an emulated disk; with several, parallel flash. Commands wait in the
+//! order of their arrival for a server:
 //!
 //! ```text
 //! depth 4, servers 2       in service A B     waiting C D     A ends: C starts
@@ -17,7 +19,8 @@
 //! # Not here
 //! Seeks by distance, rotation, caches, channels: see the models `hdd`, `ssd`, `array`.
 //!
-//! Source: plan of the house, section 6; `devices.md` 1.3 (flash card), `lab.md` (emulated devices).
+//! Source: plan of the house, section 6; `devices.md` 1.3 (flash card), `lab.md` (emulated
+//! devices).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -180,7 +183,8 @@ mod tests {
         }
     }
 
-    /// Reads of 4 KiB at these sectors, all at time zero: when each ends, and its device time, in us.
+    /// Reads of 4 KiB at these sectors, all at time zero: when each ends, and its device time, in
+    /// us.
     fn ends(servers: u32, depth: u32, sectors: &[u64]) -> Vec<(u64, u64)> {
         let mut device = Simulated::new(Linear::new(facts(depth), costs(servers)));
         let elevator = elevators::by_name("noop").unwrap();
@@ -213,8 +217,8 @@ mod tests {
         assert_eq!(ends(1, 1, &[0, 8, 100]), [(8104, 8104), (8208, 104), (16312, 8104)]);
     }
 
-    /// Do two servers work at the same time, and share the passing time?
-    /// Both start at 0 with a penalty and end at 8104: half of it each; the third starts then, alone.
+    /// Do two servers work at the same time, and share the passing time? Both start at 0 with a
+    /// penalty and end at 8104: half of it each; the third starts then, alone.
     #[test]
     fn servers_work_side_by_side() {
         assert_eq!(ends(2, 4, &[0, 100, 200]), [(8104, 4052), (8104, 4052), (16208, 8104)]);

@@ -2,8 +2,8 @@
 //! Model: a device as a state machine in virtual time; and the clock in front of it.
 //!
 //! A model says when its next event is and is told when that time has come. [`Simulated`] makes a
-//! [`Device`] of it: waiting is nothing but setting the clock forward, so an hour of I/O passes as fast as its events
-//! are computed, and always in the same way.
+//! [`Device`] of it: waiting is nothing but setting the clock forward, so an hour of I/O passes
+//! as fast as its events are computed, and always in the same way.
 //!
 //! # Invariants
 //! I1  Time never steps back: a model's next event is not before the last one.
@@ -27,8 +27,8 @@ pub trait Model: Debug {
     /// When something happens in it next, if anything is under way.
     fn next_event(&self) -> Option<Nanos>;
 
-    /// Does what is due at `now` and returns the first completion of that, if any. Called again until it returns
-    /// `None`.
+    /// Does what is due at `now` and returns the first completion of that, if any. Called again
+    /// until it returns `None`.
     fn advance(&mut self, now: Nanos) -> Option<Completion>;
 }
 

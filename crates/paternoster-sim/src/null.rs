@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! null: every command completes after a fixed latency, any number at a time.
 //!
-//! For measuring what schedulers and the simulation itself cost. Commands do not hinder each other; k of them share the
-//! passing time as device time all the same.
+//! For measuring what schedulers and the simulation itself cost. Commands do not hinder each
+//! other; k of them share the passing time as device time all the same.
 
 use std::collections::VecDeque;
 

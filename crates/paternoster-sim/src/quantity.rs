@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Quantities of device files: `1.116 ms`, `4 GiB`, `150 MB/s`, `46.04 us/KiB`.
 //!
-//! A number, a blank if one likes, a unit. Decimals are exact to the nanosecond or byte: they are read as digits,
-//! not as floating point. SI prefixes are powers of 1000, KiB and its kin powers of 1024.
+//! A number, a blank if one likes, a unit. Decimals are exact to the nanosecond or byte: they are
+//! read as digits, not as floating point. SI prefixes are powers of 1000, KiB and its kin powers
+//! of 1024.
 
 use paternoster::Nanos;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Layout: where the files of a run lie on its device.
 //!
-//! Every file is one contiguous extent; files follow one another in the order in which the jobs first name them, each
-//! at a multiple of 1 MiB. A name below `/dev/` is the device itself. Jobs that name the same file share it.
+//! Every file is one contiguous extent; files follow one another in the order in which the jobs
+//! first name them, each at a multiple of 1 MiB. A name below `/dev/` is the device itself. Jobs
+//! that name the same file share it.
 //!
 //! ```text
 //! device   |a.dat 64 MiB      |b.dat 10 MiB |            … capacity
@@ -88,7 +89,8 @@ fn too_large(job: &Job, name: &str, end: u64, capacity: u64) -> Problem {
         line: job.line,
         text: format!("[{}]", job.name),
         message: format!(
-            "file `{name}` would end at byte {end} of a device of {capacity}; make `size` smaller or let jobs \
+            "file `{name}` would end at byte {end} of a device of {capacity}; make `size` \
+             smaller or let jobs \
              share a `filename`"
         ),
     }
@@ -139,7 +141,8 @@ mod tests {
     #[test]
     fn files_follow_one_another() {
         let jobs = jobs(
-            "[a]\nfilename=x\nsize=3m\noffset=1m\n[b]\nfilename=y\nsize=1m\n[c]\nfilename=x\nsize=1m\n\
+            "[a]\nfilename=x\nsize=3m\noffset=1m\n[b]\nfilename=y\nsize=1m\n\
+             [c]\nfilename=x\nsize=1m\n\
              [d]\nfilename=/dev/sda\noffset=2m\n",
         );
         let plan = plan(&jobs, 10 << 20).unwrap();
@@ -166,7 +169,8 @@ mod tests {
         let problem = plan(&jobs("[big]\nfilename=x\nsize=2m\n"), 1 << 20).unwrap_err();
         assert_eq!(
             problem.to_string(),
-            "t.fio:1: file `x` would end at byte 2097152 of a device of 1048576; make `size` smaller or \
+            "t.fio:1: file `x` would end at byte 2097152 of a device of 1048576; make \
+             `size` smaller or \
              let jobs share a `filename`: `[big]`"
         );
     }

@@ -8,9 +8,12 @@
 //! ```
 //!
 //! * [`fio`]: the language: job files, values, offsets as fio draws them.
-//! * [`layout`], [`process`], [`mod@run`]: where files lie, what a process does, and the loop around the library.
-//! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes themselves.
-//! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports take.
+//! * [`layout`], [`process`], [`mod@run`]: where files lie, what a process does, and the loop
+//!   around the library.
+//! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes
+//!   themselves.
+//! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports
+//!   take.
 //! * [`report`]: fio's forms of telling it.
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Meter: what the figures of a run are made from, read off the event stream.
 //!
-//! Device time per client, merges and I/Os per direction, the time that the device had something to do. It reads `D`, `C`,
-//! `R`, `M` and `F` and nothing else.
+//! Device time per client, merges and I/Os per direction, the time that the device had something
+//! to do. It reads `D`, `C`, `R`, `M` and `F` and nothing else.
 //!
 //! ```text
 //! D     D         C    C      D      C
@@ -111,7 +111,8 @@ impl Observer for Meter {
     fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
 }
 
-/// A digest of the whole stream: two runs with the same digest took the same steps at the same times.
+/// A digest of the whole stream: two runs with the same digest took the same steps at the same
+/// times.
 ///
 /// Multiplies and rotates every field into 64 bits; the same on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +132,8 @@ impl EventHash {
     }
 
     fn mix(&mut self, value: u64) {
-        // An odd constant with well spread bits (2^64 / golden ratio); the rotation brings the upper bits back down.
+        // An odd constant with well spread bits (2^64 / golden ratio); the rotation brings the
+        // upper bits back down.
         self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Outcome: a run's result in the shape that fio's reports take.
 //!
-//! fio's own figures come from the processes; what fio does not know (device time, fairness, idle time) goes under the
-//! key `paternoster` in JSON and into the table that compares schedulers.
+//! fio's own figures come from the processes; what fio does not know (device time, fairness, idle
+//! time) goes under the key `paternoster` in JSON and into the table that compares schedulers.
 
 use paternoster::Nanos;
 use serde_json::{Value, json};

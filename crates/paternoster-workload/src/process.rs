@@ -8,8 +8,9 @@
 //!                     └─ runtime over, or everything done ──▶ Draining ──▶ Ended
 //! ```
 //!
-//! A process has one CPU: each I/O costs it `submit cost` of CPU time between a completion (or the submission before) and its
-//! own submission. An I/O larger than a request may be is several bios under one plug.
+//! A process has one CPU: each I/O costs it `submit cost` of CPU time between a completion (or
+//! the submission before) and its own submission. An I/O larger than a request may be is several
+//! bios under one plug.
 //!
 //! # Invariants
 //! I1  At most `depth` I/Os are under way; a slot's I/O ends when its last bio has.
@@ -181,7 +182,8 @@ impl Process {
         self.statistics.start(self.measure_from);
     }
 
-    /// Does what can be done at `now`. Returns when to call again, if time alone brings something new.
+    /// Does what can be done at `now`. Returns when to call again, if time alone brings something
+    /// new.
     pub fn act<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) -> Option<Nanos> {
         loop {
             if !self.measuring && self.phase != Phase::Waiting && now >= self.measure_from {

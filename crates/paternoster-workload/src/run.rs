@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Run: processes, a request queue and a device, until every process has ended.
 //!
-//! The loop is the twenty lines around the library, and the same for a model in virtual time and for a real device: only the
-//! device knows which it is. At one instant, in this order: completions, timers of the queue, submissions in the order of
-//! the processes' timers, then whatever the queue says.
+//! The loop is the twenty lines around the library, and the same for a model in virtual time and
+//! for a real device: only the device knows which it is. At one instant, in this order:
+//! completions, timers of the queue, submissions in the order of the processes' timers, then
+//! whatever the queue says.
 //!
 //! ```text
 //!        ┌───────────── due processes act: submit ────────────┐
@@ -16,9 +17,11 @@
 //!
 //! # Invariants
 //! I1  A process has at most one timer; an entry of the heap that is not that timer is ignored.
-//! I2  When nothing is under way and no timer is set, every process has ended; otherwise the run fails and says who waits.
+//! I2  When nothing is under way and no timer is set, every process has ended; otherwise the run
+//!     fails and says who waits.
 //!
-//! Source: plan of the house, sections 4 (order at one instant) and 7; spec `fio.md` 3.5 (stonewall, start delay).
+//! Source: plan of the house, sections 4 (order at one instant) and 7; spec `fio.md` 3.5
+//! (stonewall, start delay).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -128,8 +131,8 @@ pub struct Progress {
     pub ended: (u32, u32),
 }
 
-/// Runs the jobs on `device` under `elevator`. `prepare` sets the queue's attributes before anything is submitted; `observer`
-/// sees every event and is returned.
+/// Runs the jobs on `device` under `elevator`. `prepare` sets the queue's attributes before
+/// anything is submitted; `observer` sees every event and is returned.
 ///
 /// # Errors
 /// [`RunError`] when a job does not fit the device, or the run cannot go on.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shares: who got how much of the device, and how even that was.
 //!
-//! Fairness is judged by device time: while k commands are in service each is charged 1/k of the time that passes. A group's
-//! figures are made of the rates `device time / measured time` of its processes:
+//! Fairness is judged by device time: while k commands are in service each is charged 1/k of the
+//! time that passes. A group's figures are made of the rates `device time / measured time` of its
+//! processes:
 //!
 //! ```text
 //! rates 0.24 and 0.75     shares 24 % and 76 %
@@ -87,8 +88,8 @@ const fn as_f64(value: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Does the index say 1 for even shares, 1/n for all to one, and the essay's example in between?
-    /// (0.24 + 0.75)^2 = 0.9801; 2 (0.0576 + 0.5625) = 1.2402; 0.9801 / 1.2402 = 0.790.
+    /// Does the index say 1 for even shares, 1/n for all to one, and the essay's example in
+    /// between? (0.24 + 0.75)^2 = 0.9801; 2 (0.0576 + 0.5625) = 1.2402; 0.9801 / 1.2402 = 0.790.
     #[test]
     fn jain_is_one_when_even() {
         assert!((jain(&[2.0, 2.0, 2.0]) - 1.0).abs() < 1e-12);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What does a request cost on its whole way through the library: submit, merge attempts, insert, pick, complete?
+//! What does a request cost on its whole way through the library: submit, merge attempts, insert,
+//! pick, complete?
 //!
-//! Budgets (plan of the house, issue of the first elevators), on the kind of machine that CI has: noop 80 ns,
-//! mq-deadline 150 ns. At 100 ns one core could schedule ten million requests a second.
+//! Budgets (plan of the house, issue of the first elevators), on the kind of machine that CI has:
+//! noop 80 ns, mq-deadline 150 ns. At 100 ns one core could schedule ten million requests a
+//! second.
 
-#[path = "rig.rs"]
+#[path = "common/rig.rs"]
 mod rig;
 
 use std::hint::black_box;

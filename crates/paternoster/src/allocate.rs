@@ -3,9 +3,10 @@
 //!
 //! Two generations of Linux, by the attribute `rules`:
 //!
-//! * **legacy** pools (BLK-7): one for sync and one for async requests, `nr_requests` each. A client that finds its pool
-//!   full may become a *batcher*, who may finish a batch of 32 requests (or 20 ms) up to half as many
-//!   again; the next who comes sleeps. A woken client is a batcher.
+//! * **legacy** pools (BLK-7): one for sync and one for async requests, `nr_requests` each. A
+//!   client that finds its pool full may become a *batcher*, who may finish a batch of 32
+//!   requests (or 20 ms) up to half as many again; the next who comes sleeps. A woken client is a
+//!   batcher.
 //!
 //! ```text
 //! 0 ──────────── 103 ──── 113 ──── 128 ───────────── 192        nr_requests = 128
@@ -13,26 +14,29 @@
 //!                └ congested ┘      └ batchers only ┘
 //! ```
 //!
-//! * **mq** tags (BLK-8): one pool of `nr_requests`; the elevator may hold some kinds of I/O to a part of it.
+//! * **mq** tags (BLK-8): one pool of `nr_requests`; the elevator may hold some kinds of I/O to a
+//!   part of it.
 //!
-//! Sleepers are woken one for each request that becomes free, first come first served. A client that was woken and does
-//! not use it (its bio was merged, it left) passes it on.
+//! Sleepers are woken one for each request that becomes free, first come first served. A client
+//! that was woken and does not use it (its bio was merged, it left) passes it on.
 //!
 //! # Invariants
 //! I1  `allocated` of each pool is the number of live requests that name it.
 //! I2  A client is in a pool's list of sleepers exactly while its state there is `Asleep`.
-//! I3  No one sleeps in a pool that nobody holds anything of, unless a woken client is about to try.
+//! I3  No one sleeps in a pool that nobody holds anything of, unless a woken client is about to
+//!     try.
 //!
-//! Source: spec `cfq-flush-block.md` 13.4. Not here: BLK-8's shared tag sets (several queues on one set of tags).
+//! Source: spec `cfq-flush-block.md` 13.4. Not here: BLK-8's shared tag sets (several queues on
+//! one set of tags).
 
+use crate::answer::SubmitError;
 use crate::client::{ClientId, Sleep};
 use crate::elevator::{Admission, Rules};
 use crate::event::{Action, Observer};
 use crate::list::{Links, List};
-use crate::queue::{RequestQueue, SubmitError};
-use crate::request::{Bio, Request, RequestId, Stage};
+use crate::queue::RequestQueue;
+use crate::request::{Bio, RequestId};
 use crate::scene::Limits;
-use crate::slab::NIL;
 use crate::time::Nanos;
 
 /// Lists of sleepers: two pools of requests, and the bios.
@@ -97,39 +101,32 @@ impl<O: Observer> RequestQueue<O> {
         let slots_left = self.has_slots();
         let pool = match self.policy.rules {
             Rules::Legacy => self.admit_by_pools(bio, admission, slots_left)?,
-            Rules::Mq => self.admit_by_tags(admission, slots_left)?,
+            Rules::Mq => self.admit_by_tags(bio.client, admission, slots_left)?,
         };
-        let request = Request {
-            sector: bio.sector,
-            client: Some(bio.client),
-            scratch: [0; 2],
-            sectors: bio.sectors,
-            segments: bio.segments,
-            flags: bio.flags,
-            bios_first: NIL,
-            bios_last: NIL,
-            op: bio.op,
-            stage: Stage::Plugged,
-            priority: self.priority_of(bio),
-            start: self.scene.exact,
-            epoch: self.epoch,
-            pool,
-            ..Request::default()
-        };
-        let Ok(key) = self.scene.requests.0.insert(request) else { return Err(pool) };
+        let priority = self.priority_of(bio);
+        let Some((key, request)) = self.scene.requests.0.take() else { return Err(pool) };
+        request.fill(bio, priority, self.scene.exact);
+        request.epoch = self.epoch;
+        request.pool = pool;
         self.pools_changed(pool, 1);
         let client = self.scene.clients.at_mut(bio.client.index());
         client.requests += 1;
-        for sleep in &mut client.sleep {
+        let mut unused = false;
+        for (number, sleep) in client.sleep.iter_mut().enumerate() {
             if *sleep == Sleep::Woken {
                 *sleep = Sleep::Awake;
+                unused |= number != usize::from(pool) && number != usize::from(POOL_BIOS);
             }
+        }
+        if unused {
+            // It had also been woken for the other pool.
+            self.wake_where_there_is_room(None);
         }
         Ok(RequestId(key.index()))
     }
 
-    /// Whether a slot is free that is not the flush command's. Pools filled under one set of rules may leave none
-    /// to those of another, and `Must` knows no other limit.
+    /// Whether a slot is free that is not the flush command's. Pools filled under one set of
+    /// rules may leave none to those of another, and `Must` knows no other limit.
     fn has_slots(&self) -> bool {
         let [first, second] = self.allocator.pools;
         first.allocated + second.allocated < self.scene.limits.requests
@@ -178,24 +175,31 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// BLK-8, one hardware queue. The pool, if it gives one.
-    fn admit_by_tags(&mut self, admission: Admission, slots_left: bool) -> Result<u8, u8> {
+    fn admit_by_tags(
+        &mut self,
+        client: ClientId,
+        admission: Admission,
+        slots_left: bool,
+    ) -> Result<u8, u8> {
         let [limited, others] = &self.allocator.pools;
         let in_all = limited.allocated + others.allocated;
         let room = in_all < self.scene.nr_requests;
         match admission {
             Admission::AtMost(most) if room && limited.allocated < most.max(1) => Ok(POOL_ASYNC),
-            Admission::AtMost(_) => Err(POOL_ASYNC),
+            Admission::AtMost(most) => {
+                self.scene.clients.at_mut(client.index()).limit = most.max(1);
+                Err(POOL_ASYNC)
+            }
             Admission::Must if slots_left => Ok(POOL_SYNC),
             Admission::Normal if room => Ok(POOL_SYNC),
             Admission::Normal | Admission::Must => Err(POOL_SYNC),
         }
     }
 
-    /// The client sleeps in `pool` until a wake; what it had plugged goes on first, for others may wait for that.
+    /// The client sleeps in `pool` until a wake; what it had plugged goes on first, for others
+    /// may wait for that.
     pub(crate) fn fall_asleep(&mut self, bio: &Bio, pool: u8) -> SubmitError {
         let index = bio.client.index();
-        self.flush_plug(bio.client);
-        self.unplug_device(Action::Unplug);
         let number = usize::from(pool);
         let client = self.scene.clients.at_mut(index);
         client.refused = Some((bio.sector, bio.sectors));
@@ -209,8 +213,19 @@ impl<O: Observer> RequestQueue<O> {
             Sleep::Woken => list.push_front(links, index),
             Sleep::Asleep => {}
         }
+        let mut unused = before == Sleep::Woken;
+        for other in &mut client.sleep {
+            if *other == Sleep::Woken {
+                *other = Sleep::Awake;
+                unused = true;
+            }
+        }
         self.emit(Action::Sleep, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
-        if before == Sleep::Woken {
+        // Only now that it is on the list: a request that becomes free on the way may be what it
+        // waits for.
+        self.flush_plug(bio.client);
+        self.unplug_device(Action::Unplug);
+        if unused {
             // What it was woken for may serve somebody else, who waits for something else.
             self.wake_where_there_is_room(Some(pool));
         }
@@ -291,15 +306,26 @@ impl<O: Observer> RequestQueue<O> {
                 }
                 Rules::Mq => first.allocated + second.allocated < nominal,
             };
-            // Tags are one pool, yet both lists are asked: those who wait under a limit of their own
-            // must not sleep for ever behind sync traffic that never pauses.
-            if Some(pool) != except && room {
+            // Tags are one pool, yet both lists are asked: those who wait under a limit of their
+            // own must not sleep for ever behind sync traffic that never pauses.
+            if Some(pool) != except && room && self.below_limit_of_first(pool) {
                 self.wake_first(pool);
             }
         }
         if Some(POOL_BIOS) != except && !self.bios.is_full() {
             self.wake_first(POOL_BIOS);
         }
+    }
+
+    /// Whether the first sleeper of a pool is not kept out by a limit of its own, as far as
+    /// known: it would only look and sleep again.
+    fn below_limit_of_first(&self, pool: u8) -> bool {
+        let first = self.allocator.sleepers[usize::from(pool)].first();
+        self.policy.rules == Rules::Legacy
+            || pool != POOL_ASYNC
+            || first.is_none_or(|index| {
+                self.allocator.pools[0].allocated < self.scene.clients.at(index).limit
+            })
     }
 
     /// If a pool's sleepers have nobody whose end would wake them, they are woken now (I3).

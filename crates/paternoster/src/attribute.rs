@@ -9,7 +9,8 @@
 //! ./iosched/read_expire:500
 //! ```
 //!
-//! As in sysfs a number outside its range is brought into it, and text that is no number is refused.
+//! As in sysfs a number outside its range is brought into it, and text that is no number is
+//! refused.
 //!
 //! Source: spec `cfq-flush-block.md` 1.2 (CFQ-1), 12.2, 13.
 
@@ -117,7 +118,8 @@ impl Attribute {
     /// The value that `text` means for this attribute.
     ///
     /// # Errors
-    /// [`AttributeError::ReadOnly`], or [`AttributeError::Value`] when the text is not what it takes.
+    /// [`AttributeError::ReadOnly`], or [`AttributeError::Value`] when the text is not what it
+    /// takes.
     pub fn parse(&self, text: &str) -> Result<u64, AttributeError> {
         let text = text.trim();
         let refused = || AttributeError::Value {
@@ -128,7 +130,10 @@ impl Attribute {
         match self.values {
             Values::ReadOnly => Err(AttributeError::ReadOnly { name: self.name }),
             Values::Number { min, max } => {
-                let value: u64 = text.parse().map_err(|_| refused())?;
+                // A number below any range is below this one, however long it is.
+                let negative =
+                    text.strip_prefix('-').is_some_and(|digits| digits.parse::<u64>().is_ok());
+                let value: u64 = if negative { 0 } else { text.parse().map_err(|_| refused())? };
                 Ok(value.clamp(min, max))
             }
             Values::Choice(words) => {
@@ -169,6 +174,7 @@ mod tests {
     #[test]
     fn numbers_are_clamped_and_text_is_refused() {
         assert_eq!(NUMBER.parse("0"), Ok(1));
+        assert_eq!(NUMBER.parse("-5"), Ok(1));
         assert_eq!(NUMBER.parse(" 12\n"), Ok(9));
         assert_eq!(
             NUMBER.parse("many").unwrap_err().to_string(),

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What changes while requests are under way: elevators, clients, groups; and bios that are withdrawn.
+//! What changes while requests are under way: elevators, clients, groups; and bios that are
+//! withdrawn.
 //!
 //! # A change of elevator
-//! No request is lost and none waits for the device to become empty. The old elevator gives up what waits there, the new one
-//! takes it in; what is in the device or on the dispatch list stays, with the *epoch* of the elevator that
-//! picked it, so that its end is not reported to a successor who never knew it:
+//! No request is lost and none waits for the device to become empty. The old elevator gives up
+//! what waits there, the new one takes it in; what is in the device or on the dispatch list
+//! stays, with the *epoch* of the elevator that picked it, so that its end is not reported to a
+//! successor who never knew it:
 //!
 //! ```text
 //!            old (epoch 4)                          new (epoch 5)
@@ -13,13 +15,15 @@
 //! in device  stays, epoch 4 ── complete ─▶ bios end; the new one is not told
 //! ```
 //!
-//! Source: the plan of the house, the library's contract. Differs from Linux, where the legacy layer emptied the queue first
-//! and blk-mq froze it.
+//! Source: the plan of the house, the library's contract. Differs from Linux, where the legacy
+//! layer emptied the queue first and blk-mq froze it.
 
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem;
 
+use crate::answer::Stale;
+use crate::bio_slot::BioRun;
 use crate::client::{
     Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority, clamp_weight,
 };
@@ -27,7 +31,7 @@ use crate::device::{Outcome, Status};
 use crate::elevator::Elevator;
 use crate::event::{Note, Observer};
 use crate::list::List;
-use crate::queue::{BioRun, RequestQueue, Stale};
+use crate::queue::RequestQueue;
 use crate::request::{Bio, Flags, Request, RequestId, Stage, Ticket};
 use crate::slab::NIL;
 use crate::time::Nanos;
@@ -95,8 +99,8 @@ impl fmt::Display for InUse {
 impl core::error::Error for InUse {}
 
 impl<O: Observer> RequestQueue<O> {
-    /// Puts `elevator` in the place of the present one, which is returned empty. Nothing is lost or reordered
-    /// on its way to the device; attributes of the old one are gone with it.
+    /// Puts `elevator` in the place of the present one, which is returned empty. Nothing is lost
+    /// or reordered on its way to the device; attributes of the old one are gone with it.
     pub fn change_elevator(
         &mut self,
         now: Nanos,
@@ -124,8 +128,8 @@ impl<O: Observer> RequestQueue<O> {
         self.wake_all();
     }
 
-    /// What waits in the elevator, as a list in the order of a forced dispatch. The old elevator knows of nothing
-    /// afterwards, nor of what is plugged.
+    /// What waits in the elevator, as a list in the order of a forced dispatch. The old elevator
+    /// knows of nothing afterwards, nor of what is plugged.
     fn take_everything_back(&mut self) -> List {
         let mut waiting = List::new();
         while let Some(id) = self.elevator.drain(&mut self.scene) {
@@ -207,9 +211,8 @@ impl<O: Observer> RequestQueue<O> {
         Ok(id)
     }
 
-    /// Lets a client go: its plug is flushed, its bios end as usual, and with the last of them and of its requests
-    /// it is gone.
-    /// It can submit nothing more.
+    /// Lets a client go: its plug is flushed, its bios end as usual, and with the last of them
+    /// and of its requests it is gone. It can submit nothing more.
     ///
     /// # Errors
     /// [`Stale`] when it has gone already.
@@ -362,7 +365,7 @@ impl<O: Observer> RequestQueue<O> {
             return Err(CancelError::Merged);
         }
         let waiting = request.stage == Stage::Waiting;
-        let Some(bio) = self.bios.at(index).bio else { return Err(CancelError::Stale) };
+        let Some(bio) = self.bios.at(index).bio() else { return Err(CancelError::Stale) };
         if waiting {
             self.leave_merging(id);
             self.elevator.removed(&mut self.scene, id);
@@ -402,7 +405,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             at = next;
         }
-        let first_bio = self.bios.at(kept.first).bio;
+        let first_bio = self.bios.at(kept.first).bio();
         let request = &mut self.scene.requests[id];
         (request.bios_first, request.bios_last) = (kept.first, kept.last);
         request.sectors -= bio.sectors;

@@ -12,7 +12,8 @@
 //!
 //! The queue only keeps this tree; what a weight or a level means is the elevator's business.
 //!
-//! Source: spec `cfq-flush-block.md` 1.3 (classes, levels, nice), section 8 (weights); `bfq.md` section 15.
+//! Source: spec `cfq-flush-block.md` 1.3 (classes, levels, nice), section 8 (weights); `bfq.md`
+//! section 15.
 
 use core::fmt;
 
@@ -78,7 +79,8 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// What Linux gives a process that never called `ioprio_set`: best effort, level `(nice + 20) / 5`.
+    /// What Linux gives a process that never called `ioprio_set`: best effort, level `(nice + 20)
+    /// / 5`.
     #[must_use]
     pub const fn from_nice(nice: i8) -> Priority {
         let nice = if nice < -20 {
@@ -246,6 +248,8 @@ pub struct Client {
     pub(crate) plugged: bool,
     pub(crate) plug: List,
     pub(crate) sleep: [Sleep; crate::allocate::POOLS],
+    /// The elevator's limit on requests of the kind that it was last refused (`Admission::AtMost`).
+    pub(crate) limit: u32,
     /// Requests left of the batch that a batcher may finish, and since when (BLK-7).
     pub(crate) batch_left: u8,
     pub(crate) batch_since: Nanos,
@@ -278,8 +282,8 @@ impl Client {
         self.pid
     }
 
-    /// Whether it has left and nothing is left of it: neither a bio nor a request, which may outlive the bio that it was
-    /// made for (withdrawn from a merged request).
+    /// Whether it has left and nothing is left of it: neither a bio nor a request, which may
+    /// outlive the bio that it was made for (withdrawn from a merged request).
     pub(crate) const fn is_gone(&self) -> bool {
         self.leaving && self.bios == 0 && self.requests == 0
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Control: the queue's own attributes, and the way to the elevator's.
 //!
-//! The queue's attributes have the names of `/sys/block/*/queue`; those of the elevator follow under `iosched/`, as
-//! in sysfs. Either may be set by its bare name when it is unambiguous (`slice_idle` for `iosched/slice_idle`).
+//! The queue's attributes have the names of `/sys/block/*/queue`; those of the elevator follow
+//! under `iosched/`, as in sysfs. Either may be set by its bare name when it is unambiguous
+//! (`slice_idle` for `iosched/slice_idle`).
 //!
 //! | attribute | meaning |
 //! |---|---|
@@ -74,7 +75,7 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         name: "rules",
         unit: "",
         values: Values::Choice(&["legacy", "mq"]),
-        help: "the block layer to follow: request pools (until 5.0) or tags (blk-mq); elevators ask for theirs",
+        help: "the block layer to follow: pools (until 5.0) or tags; elevators ask for theirs",
     },
     Attribute {
         name: "plug",
@@ -92,7 +93,7 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         name: "ncq",
         unit: "",
         values: Values::Choice(&["declared", "probe"]),
-        help: "whether elevators take the device's word on its depth or find out as the originals do",
+        help: "whether elevators take the device's word on its depth, or find out themselves",
     },
 ];
 
@@ -108,7 +109,8 @@ impl<O: Observer> RequestQueue<O> {
     /// Sets an attribute of the queue or its elevator.
     ///
     /// # Errors
-    /// [`AttributeError`] names the attribute, the text and what would be right; nothing has changed then.
+    /// [`AttributeError`] names the attribute, the text and what would be right; nothing has
+    /// changed then.
     pub fn set_attribute(
         &mut self,
         now: Nanos,
@@ -124,6 +126,8 @@ impl<O: Observer> RequestQueue<O> {
             Found::Elevator(place) => {
                 let value = self.elevator.attributes()[place].parse(text)?;
                 self.elevator.set(&mut self.scene, place, value);
+                // It may have been a limit that somebody sleeps for.
+                self.wake_all();
                 Ok(())
             }
         };

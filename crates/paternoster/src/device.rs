@@ -2,12 +2,13 @@
 //! The device: what it says of itself, what it is given, what it answers; and device time.
 //!
 //! The library never touches a device. A caller carries [`Command`]s to something that implements
-//! [`Device`], a model in virtual time or io_uring in real time, and carries the [`Completion`]s back.
+//! [`Device`], a model in virtual time or io_uring in real time, and carries the [`Completion`]s
+//! back.
 //!
 //! # Device time
-//! Fairness is judged by device time: while k commands are in service, each is charged 1/k of the time that passes.
-//! [`ServiceClock`] computes it: a clock that runs at 1/k, so that a command's device time is the
-//! difference of two readings.
+//! Fairness is judged by device time: while k commands are in service, each is charged 1/k of the
+//! time that passes. [`ServiceClock`] computes it: a clock that runs at 1/k, so that a command's
+//! device time is the difference of two readings.
 //!
 //! ```text
 //! time   0        10        20        30
@@ -246,7 +247,9 @@ mod tests {
     proptest! {
         /// Do the charges add up to the time the device was busy, but for one ns per command?
         #[test]
-        fn charges_add_up_to_busy_time(steps in prop::collection::vec((0u64..1000, any::<bool>()), 1..200)) {
+        fn charges_add_up_to_busy_time(
+            steps in prop::collection::vec((0u64..1000, any::<bool>()), 1..200)
+        ) {
             let (mut clock, mut now, mut charged, mut commands) =
                 (ServiceClock::default(), 0, 0, 0u64);
             let mut inside: Vec<Nanos> = Vec::new();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dispatch list: what has left the elevator and not yet reached the device.
 //!
-//! The device pulls: the elevator is asked for one request only when this list is empty, so that at most one
-//! scheduled request stands here (BLK-17). More come together when the elevator is emptied by force
-//! ([`RequestQueue::dispatch_all`]) or the device refuses. Picked requests are sorted one way from the boundary,
-//! which is the end of the last request that was issued (BLK-12):
+//! The device pulls: the elevator is asked for one request only when this list is empty, so that
+//! at most one scheduled request stands here (BLK-17). More come together when the elevator is
+//! emptied by force ([`RequestQueue::dispatch_all`]) or the device refuses. Picked requests are
+//! sorted one way from the boundary, which is the end of the last request that was issued
+//! (BLK-12):
 //!
 //! ```text
 //! boundary 50     picked 30, 70, 20, 60     list 60 70 20 30
@@ -43,9 +44,10 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Empties the elevator into the dispatch list, whatever its limits and idling say: a forced dispatch, as
-    /// an insertion at the back of the queue needs it (BLK-10). Sorted, unless the elevator's own order is to stay
-    /// (deadline; everything under mq rules). Returns how many requests went.
+    /// Empties the elevator into the dispatch list, whatever its limits and idling say: a forced
+    /// dispatch, as an insertion at the back of the queue needs it (BLK-10). Sorted, unless the
+    /// elevator's own order is to stay (deadline; everything under mq rules). Returns how many
+    /// requests went.
     pub fn dispatch_all(&mut self, now: Nanos) -> u32 {
         self.advance(now);
         let mut count = 0;
@@ -64,13 +66,15 @@ impl<O: Observer> RequestQueue<O> {
     }
 }
 
-/// Nothing is sorted across: another direction, a discard beside others, what the device has already seen.
+/// Nothing is sorted across: another direction, a discard beside others, what the device has
+/// already seen.
 fn is_fence(other: &Request, new: &Request) -> bool {
     let discard = |request: &Request| request.op == Op::Discard;
     other.op != new.op || discard(other) != discard(new) || other.was_started
 }
 
-/// One-way order from the boundary: what lies behind it first, ascending; then what lies before it, ascending.
+/// One-way order from the boundary: what lies behind it first, ascending; then what lies before
+/// it, ascending.
 fn goes_before(new: &Request, other: &Request, boundary: u64) -> bool {
     match (new.sector >= boundary, other.sector >= boundary) {
         (true, false) => true,

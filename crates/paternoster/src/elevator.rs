@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Elevator: the part that decides whose request rides next.
 //!
-//! An elevator keeps the waiting requests and answers one question: *which one next, or nothing until when?*
-//! It is told of everything that happens to its requests, in this order:
+//! An elevator keeps the waiting requests and answers one question: *which one next, or nothing
+//! until when?* It is told of everything that happens to its requests, in this order:
 //!
 //! ```text
 //!            admit                      may this client have a request?
@@ -20,14 +20,15 @@
 //!           released                    it is free
 //! ```
 //!
-//! [`Elevator::removed`] ends a wait early (cancel); [`Elevator::drain`] empties it for a change of
-//! elevator. A request that an elevator did not bind is never shown to it: those that outlive a change of
-//! elevator carry the epoch of the old one.
+//! [`Elevator::removed`] ends a wait early (cancel); [`Elevator::drain`] empties it for a change
+//! of elevator. A request that an elevator did not bind is never shown to it: those that outlive
+//! a change of elevator carry the epoch of the old one.
 //!
 //! # What holds
-//! I1  Between `insert` and `pick`/`removed`/`absorbed`/`drain` the elevator holds the request, once.
-//! I2  `Pick::Nothing` means that it holds none. Holding some and picking none has a reason: `Idle` with the timer
-//!     set, or `Await` with something in the device.
+//! I1  Between `insert` and `pick`/`removed`/`absorbed`/`drain` the elevator holds the request,
+//!     once.
+//! I2  `Pick::Nothing` means that it holds none. Holding some and picking none has a reason:
+//!     `Idle` with the timer set, or `Await` with something in the device.
 //! I3  It allocates in `attach` only (its tables have the capacities of `Scene::limits`).
 
 use alloc::boxed::Box;
@@ -43,7 +44,8 @@ use crate::time::Nanos;
 /// Which of the two block layers of Linux an elevator was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rules {
-    /// The single queue until 5.0: request pools with batching, sorted dispatch list, requeue to its head.
+    /// The single queue until 5.0: request pools with batching, sorted dispatch list, requeue to
+    /// its head.
     #[default]
     Legacy,
     /// blk-mq: tags, requeue through the scheduler.
@@ -127,9 +129,9 @@ pub trait Elevator: fmt::Debug + Send {
         Admission::Normal
     }
 
-    /// A waiting request that starts where `bio` ends, if it keeps an order in which to find one.
-    fn front_merge(&self, _scene: &Scene, _bio: &Bio) -> Option<RequestId> {
-        None
+    /// Should bios be merged before waiting requests too, and not only behind them?
+    fn merges_front(&self) -> bool {
+        false
     }
 
     /// May `bio` become part of `request`, which it adjoins?
@@ -137,7 +139,8 @@ pub trait Elevator: fmt::Debug + Send {
         true
     }
 
-    /// May `next` become part of `request`, which it adjoins? Both wait here.
+    /// May `next` become part of `request`, which waits here and which it adjoins? `next` waits
+    /// here too, or comes from a plug.
     fn may_absorb(&self, _scene: &Scene, _request: RequestId, _next: RequestId) -> bool {
         true
     }
@@ -170,8 +173,8 @@ pub trait Elevator: fmt::Debug + Send {
     /// A request that it picked goes to the device.
     fn started(&mut self, _scene: &mut Scene, _request: RequestId) {}
 
-    /// The device refused a request that had started. It comes again: by `insert` at the head under mq
-    /// rules, by `started` alone under legacy ones.
+    /// The device refused a request that had started. It comes again: by `insert` at the head
+    /// under mq rules, by `started` alone under legacy ones.
     fn requeued(&mut self, _scene: &mut Scene, _request: RequestId) {}
 
     /// A request has ended in the device, which spent `served` on it.
@@ -204,7 +207,8 @@ pub trait Elevator: fmt::Debug + Send {
     /// Device time that was spent for `client` outside its own requests: a flush, injected service.
     fn charge(&mut self, _scene: &mut Scene, _client: ClientId, _cost: Nanos) {}
 
-    /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it holds none.
+    /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it
+    /// holds none.
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId>;
 
     /// Where a forced dispatch puts what `drain` gives up (legacy rules; under mq it is the tail).

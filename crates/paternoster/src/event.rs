@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events: every step of a request's journey, with blktrace's action letters.
 //!
-//! Figures, plots, live statistics and recorded traces read this stream and nothing else. The queue is generic over
-//! its [`Observer`]; with [`NoObserver`] the compiler removes the calls.
+//! Figures, plots, live statistics and recorded traces read this stream and nothing else. The
+//! queue is generic over its [`Observer`]; with [`NoObserver`] the compiler removes the calls.
 //!
 //! ```text
 //! Q ── G ── I ── D ── C          a bio that became a request
@@ -10,7 +10,8 @@
 //! Q ── S ─ ─ (Busy, Wake) ── G   a bio whose client slept for a request
 //! ```
 //!
-//! Elevators tell their reasons in [`Note`]s: small, typed, copied; words are made of them elsewhere.
+//! Elevators tell their reasons in [`Note`]s: small, typed, copied; words are made of them
+//! elsewhere.
 //!
 //! Source: spec `trace.md` (actions); the plan of the house, "Observer".
 
@@ -186,7 +187,8 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// Where elevators put their notes until the queue forwards them: bounded, and counting what it dropped.
+/// Where elevators put their notes until the queue forwards them: bounded, and counting what it
+/// dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
     notes: Vec<Note>,

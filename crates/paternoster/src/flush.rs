@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flush and FUA, passed through one at a time: drain, flush, go on.
 //!
-//! What a bio that orders the device's cache becomes depends on the device (WC: it has a volatile write cache):
+//! What a bio that orders the device's cache becomes depends on the device (WC: it has a volatile
+//! write cache):
 //!
 //! | bio               | no cache     | WC               | WC + FUA                     |
 //! |-------------------|--------------|------------------|------------------------------|
@@ -10,20 +11,23 @@
 //! | FUA + data        | plain write  | data, flush      | data with FUA                |
 //! | PREFLUSH + FUA    | plain write  | flush, data, flush | flush, data with FUA       |
 //!
-//! The steps of one bio follow each other; each waits until the device is empty and nothing else is issued meanwhile. Waiting
-//! bios stand in a line. This is correct and slow: flushes are not shared. It holds the place of the sequencer
-//! (spec section 11), which will share them.
+//! The steps of one bio follow each other; each waits until the device is empty and nothing else
+//! is issued meanwhile. Waiting bios stand in a line. This is correct and slow: flushes are not
+//! shared. It holds the place of the sequencer (spec section 11), which will share them.
 //!
 //! # Invariants
 //! I1  While the line is not empty nothing but its head's steps is issued.
-//! I2  A bio in the line ends exactly once, after its last step or with the error of a failed one.
+//! I2  A bio in the line ends exactly once, after its last step or with the error of a failed
+//!     one.
 //!
 //! Source: spec `cfq-flush-block.md` 11.1 (the table, FLUSH-1, FLUSH-2).
 
 use crate::allocate::POOL_NONE;
+use crate::answer::{Output, Waiting};
+use crate::bio_slot::BioRun;
 use crate::device::{Outcome, Status};
 use crate::event::Observer;
-use crate::queue::{BioRun, Output, RequestQueue, Waiting};
+use crate::queue::RequestQueue;
 use crate::request::{Bio, Flags, Op, Request, RequestId, Stage};
 use crate::slab::NIL;
 
@@ -74,12 +78,9 @@ impl FlushLine {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// What is left of `bio` for the ordinary way, its flags as the device understands them; or `None` when the flush
-    /// machinery has taken it.
-    pub(crate) fn order_cache(&mut self, index: u32, bio: Bio) -> Option<Bio> {
-        if !bio.is_flushing() {
-            return Some(bio);
-        }
+    /// What is left of the flushing `bio` for the ordinary way, its flags as the device
+    /// understands them; or `None` when the flush machinery has taken it.
+    pub(crate) fn order_cache(&mut self, index: u32, bio: &Bio) -> Option<Bio> {
         let facts = self.scene.facts;
         if !facts.write_cache {
             if bio.op == Op::Flush {
@@ -87,22 +88,17 @@ impl<O: Observer> RequestQueue<O> {
                 self.done.append(&mut self.bios, BioRun::one(index));
                 return None;
             }
-            return Some(self.without_ordering(index, bio));
+            // A plain write. It stays sync: removing the flags must not make it async.
+            let flags = bio.flags.without(Flags::FUA | Flags::PREFLUSH) | Flags::SYNC;
+            self.bios.at_mut(index).flags = flags;
+            return Some(Bio { flags, ..*bio });
         }
         if bio.op == Op::Write && facts.fua && !bio.flags.contains(Flags::PREFLUSH) {
             // Only data, durable by itself: the ordinary way, alone.
-            return Some(bio);
+            return Some(*bio);
         }
         self.flush.line.append(&mut self.bios, BioRun::one(index));
         None
-    }
-
-    /// The bio as a plain write. It stays sync: removing the flags must not make it async.
-    fn without_ordering(&mut self, index: u32, bio: Bio) -> Bio {
-        let flags = bio.flags.without(Flags::FUA | Flags::PREFLUSH) | Flags::SYNC;
-        let plain = Bio { flags, ..bio };
-        self.bios.at_mut(index).bio = Some(plain);
-        plain
     }
 
     /// The next command of the line, when the device is empty.
@@ -129,7 +125,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// The request of a step, outside all pools.
     fn step_request(&mut self, current: &Current) -> Option<RequestId> {
-        let bio = self.bios.at(current.bio).bio?;
+        let bio = self.bios.at(current.bio).bio()?;
         let ordering = Flags::FUA | Flags::PREFLUSH;
         let (op, sector, sectors, flags) = match current.step {
             Step::Preflush | Step::Postflush => (Op::Flush, 0, 0, Flags::NONE),
@@ -162,12 +158,12 @@ impl<O: Observer> RequestQueue<O> {
 
     fn first_step(&self, bio: u32) -> Step {
         let preflush = |bio: Bio| bio.op == Op::Flush || bio.flags.contains(Flags::PREFLUSH);
-        if self.bios.at(bio).bio.is_some_and(preflush) { Step::Preflush } else { Step::Data }
+        if self.bios.at(bio).bio().is_some_and(preflush) { Step::Preflush } else { Step::Data }
     }
 
     /// The step behind `step` for this bio, by the table above.
     fn step_behind(&self, current: &Current) -> Option<Step> {
-        let bio = self.bios.at(current.bio).bio?;
+        let bio = self.bios.at(current.bio).bio()?;
         match current.step {
             Step::Preflush if bio.sectors > 0 => Some(Step::Data),
             Step::Data if bio.flags.contains(Flags::FUA) && !self.scene.facts.fua => {

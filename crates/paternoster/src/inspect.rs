@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inspection: why a bio still waits, and whether everything is where it should be.
 //!
-//! [`RequestQueue::explain`] answers the question of a user with a slow client, in words. [`RequestQueue::audit`]
-//! verifies the invariants of the queue, of its parts and of its elevator; in debug builds it runs after every
-//! call.
+//! [`RequestQueue::explain`] answers the question of a user with a slow client, in words.
+//! [`RequestQueue::audit`] verifies the invariants of the queue, of its parts and of its
+//! elevator; in debug builds it runs after every call.
 
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::bio_slot::BioRun;
 use crate::client::Sleep;
 use crate::elevator::Fault;
 use crate::event::Observer;
-use crate::queue::{BioRun, RequestQueue};
+use crate::queue::RequestQueue;
 use crate::request::{Op, Request, RequestId, Stage, Ticket};
 use crate::slab::NIL;
 
@@ -102,7 +103,7 @@ impl<O: Observer> RequestQueue<O> {
                 if places[index as usize] > 1 {
                     return Err(format!("queue I1: bio {index} is in two places"));
                 }
-                sectors += slot.bio.map_or(0, |bio| bio.sectors);
+                sectors += slot.bio().map_or(0, |bio| bio.sectors);
             }
             Ok(sectors)
         };
@@ -136,7 +137,7 @@ impl<O: Observer> RequestQueue<O> {
     fn audit_adjacency(&self, request: &Request, run: BioRun) -> Result<(), Fault> {
         let mut at = request.sector;
         for index in run.iter(&self.bios) {
-            let Some(bio) = self.bios.at(index).bio else { continue };
+            let Some(bio) = self.bios.at(index).bio() else { continue };
             if bio.sector != at || bio.op != request.op {
                 return Err(format!("merge: bio {index} does not continue its request at {at}"));
             }
@@ -167,7 +168,7 @@ impl<O: Observer> RequestQueue<O> {
                 }
             };
             let indexed = self.merge.contains(index);
-            if !right || (indexed && request.stage != Stage::Waiting) {
+            if !right || (indexed && (request.stage != Stage::Waiting || request.was_started)) {
                 return Err(format!(
                     "queue I2: request {index} is not where {:?} is",
                     request.stage
@@ -209,7 +210,7 @@ impl<O: Observer> RequestQueue<O> {
     fn audit_clients(&self) -> Result<(), Fault> {
         let mut bios: Vec<u32> = vec![0; self.scene.clients.capacity() as usize];
         for (_, slot) in self.bios.iter() {
-            if let Some(bio) = slot.bio {
+            if let Some(bio) = slot.bio() {
                 bios[bio.client.index() as usize] += 1;
             }
         }
@@ -235,7 +236,8 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// The audit after every call of a debug build: always while little is going on, now and then otherwise.
+    /// The audit after every call of a debug build: always while little is going on, now and then
+    /// otherwise.
     #[cfg(debug_assertions)]
     pub(crate) fn audit_in_passing(&mut self) {
         const ALWAYS_BELOW: u32 = 6;

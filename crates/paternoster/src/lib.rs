@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block layer in user space, without I/O of its own.
 //!
-//! The journey of a request: a client submits a [`Bio`]; the [`RequestQueue`] merges it with its neighbours or gives it a
-//! request of its own; an [`Elevator`] decides when that request goes to the device as a
-//! [`Command`]; at its end the bio comes back. Time is an argument of every call, so that the same code runs in virtual time on a
-//! model and in real time before a real device.
+//! The journey of a request: a client submits a [`Bio`]; the [`RequestQueue`] merges it with its
+//! neighbours or gives it a request of its own; an [`Elevator`] decides when that request goes to
+//! the device as a [`Command`]; at its end the bio comes back. Time is an argument of every call,
+//! so that the same code runs in virtual time on a model and in real time before a real device.
 //!
 //! ```
 //! use paternoster::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output};
@@ -31,16 +31,17 @@
 //! ```
 //!
 //! # Rooms
-//! * [`RequestQueue`]: the face. Its parts: merging, plugs, allocation, dispatch list, flush, attributes.
+//! * [`RequestQueue`]: the face. Its parts: merging, plugs, allocation, dispatch list, flush,
+//!   attributes.
 //! * [`elevator`]: what a scheduler sees and answers; [`elevators`]: those there are.
 //! * [`pick`]: what several schedulers choose with.
 //! * [`tree`], [`list`], [`slab`]: containers that do not allocate once they are made.
 //! * [`event`]: the stream that figures and traces are made from.
 //!
 //! # What one queue on one thread cannot have
-//! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware queues), and BLK-9's choice between
-//! batch sizes: a caller pulls one command at a time, so there is no round whose size would be chosen; its retry
-//! after a refusal is here.
+//! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware
+//! queues), and BLK-9's choice between batch sizes: a caller pulls one command at a time, so
+//! there is no round whose size would be chosen; its retry after a refusal is here.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -49,7 +50,9 @@ extern crate alloc;
 extern crate std;
 
 mod allocate;
+mod answer;
 pub mod attribute;
+mod bio_slot;
 mod change;
 mod client;
 mod control;
@@ -73,6 +76,7 @@ pub mod slab;
 pub mod time;
 pub mod tree;
 
+pub use answer::{Output, Stale, SubmitError, Waiting};
 pub use attribute::{Attribute, AttributeError, Values};
 pub use change::{AddError, CancelError, InUse};
 pub use client::{
@@ -83,7 +87,7 @@ pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Sta
 pub use elevator::Elevator;
 pub use event::{Action, Event, NoObserver, Note, Observer};
 pub use inspect::Explanation;
-pub use queue::{Output, RequestQueue, Stale, SubmitError, Waiting};
+pub use queue::RequestQueue;
 pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Requests, Stage, Ticket, is_sync};
 pub use scene::{InDevice, Limits, Ncq, Scene};
 pub use time::{Hz, Nanos};

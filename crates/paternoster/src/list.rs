@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lists whose links live beside a slab: FIFOs, plugs, sleepers, the dispatch list.
 //!
-//! [`Links`] holds one pair of links for each slot of a slab; a [`List`] is a head and a tail in it. Many
-//! lists share one set of links as long as each slot is in at most one of them at a time:
+//! [`Links`] holds one pair of links for each slot of a slab; a [`List`] is a head and a tail in
+//! it. Many lists share one set of links as long as each slot is in at most one of them at a
+//! time:
 //!
 //! ```text
 //! slot     0     1     2     3            fifo: first 2, last 0, len 3

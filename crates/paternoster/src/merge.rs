@@ -1,72 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Merging: adjacent bios and requests become one command.
 //!
-//! A device pays once per command, so a bio that adjoins a waiting request becomes part of it. Where to look, in
-//! this order (BLK-3):
+//! A device pays once per command, so a bio that adjoins a waiting request becomes part of it.
+//! Where to look, in this order (BLK-3):
 //!
 //! ```text
 //! 1  the client's own plug             only what it has itself plugged
 //! 2  the last merged request           one-hit cache, both sides; all that nomerges=1 leaves
 //! 3  a hash of request ends            back merge:   [request)[bio)
-//! 4  the elevator's order              front merge:  [bio)[request)
+//! 4  a hash of request starts          front merge:  [bio)[request)      if the elevator wants it
 //! ```
 //!
 //! When a merge closes the gap between two requests, these become one as well (BLK-4).
 //!
 //! # Invariants
-//! I1  The index holds exactly the waiting requests that may be merged (not FUA, not refused by the device),
-//!     each under its end.
-//! I2  A request never exceeds max_sectors and max_segments. One that would have is marked and never tried again (BLK-2).
+//! I1  The index holds exactly the waiting requests that may be merged (not FUA, not refused by
+//!     the device), each under its end and its start.
+//! I2  A request never exceeds max_sectors and max_segments. One that would have is marked and
+//!     never tried again (BLK-2).
 //!
 //! Source: spec `cfq-flush-block.md` 13.2: BLK-1 to BLK-4, BLK-16.
-//! Differs: segments are added up; whether two are physically adjacent is the caller's knowledge, who can count
-//! them as one in the second bio.
+//! Differs: the elevators of Linux look for front merges in their own orders; here one hash of
+//! starts serves all, and the elevator only says whether it wants them and agrees
+//! (`merges_front`, `may_merge`). Segments are added up; whether two are physically adjacent is
+//! the caller's knowledge, who can count them as one in the second bio.
 
 use alloc::vec::Vec;
 
+use crate::bio_slot::BioRun;
 use crate::elevator::{Rules, Side};
 use crate::event::{Action, Observer};
-use crate::queue::{BioRun, RequestQueue};
+use crate::queue::RequestQueue;
 use crate::request::{Bio, Flags, Request, RequestId, Stage};
 use crate::slab::NIL;
 
-/// Requests by the sector behind their end: chained buckets whose links lie beside the slab.
+/// Requests by a sector of theirs: chained buckets whose links lie beside the slab.
 #[derive(Debug)]
-pub(crate) struct MergeIndex {
+struct SectorHash {
     buckets: Vec<u32>,
     links: Vec<BucketLink>,
-    /// The one-hit cache.
-    last: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct BucketLink {
     next: u32,
     prev: u32,
-    /// `NIL` while the request is not in the index.
+    /// `NIL` while the request is not in the hash.
     bucket: u32,
 }
 
-impl MergeIndex {
-    pub(crate) fn with_capacity(requests: u32) -> MergeIndex {
+impl SectorHash {
+    fn with_capacity(requests: u32) -> SectorHash {
         let buckets = (requests.max(8) * 2).next_power_of_two();
         let link = BucketLink { next: NIL, prev: NIL, bucket: NIL };
-        MergeIndex {
+        SectorHash {
             buckets: (0..buckets).map(|_| NIL).collect(),
             links: (0..requests).map(|_| link).collect(),
-            last: NIL,
         }
     }
 
-    fn bucket_of(&self, end: u64) -> u32 {
+    fn bucket_of(&self, sector: u64) -> u32 {
         // Fibonacci hashing: the upper bits of a multiplication by 2^64 / golden ratio.
-        let mixed = end.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = sector.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = self.buckets.len().trailing_zeros();
         u32::try_from(mixed >> (64 - bits)).unwrap_or(0)
     }
 
-    fn add(&mut self, index: u32, end: u64) {
-        let bucket = self.bucket_of(end);
+    fn add(&mut self, index: u32, sector: u64) {
+        let bucket = self.bucket_of(sector);
         let next = self.buckets[bucket as usize];
         if next != NIL {
             self.links[next as usize].prev = index;
@@ -91,20 +92,54 @@ impl MergeIndex {
         self.links[index as usize].bucket = NIL;
     }
 
+    fn contains(&self, index: u32) -> bool {
+        self.links[index as usize].bucket != NIL
+    }
+
+    fn chain(&self, sector: u64) -> impl Iterator<Item = u32> + '_ {
+        let some = |index: u32| (index != NIL).then_some(index);
+        let first = self.buckets[self.bucket_of(sector) as usize];
+        core::iter::successors(some(first), move |&index| some(self.links[index as usize].next))
+    }
+}
+
+/// Where bios may be merged: waiting requests by their ends, by their starts, and the one merged
+/// last.
+#[derive(Debug)]
+pub(crate) struct MergeIndex {
+    ends: SectorHash,
+    starts: SectorHash,
+    /// The one-hit cache.
+    last: u32,
+}
+
+impl MergeIndex {
+    pub(crate) fn with_capacity(requests: u32) -> MergeIndex {
+        MergeIndex {
+            ends: SectorHash::with_capacity(requests),
+            starts: SectorHash::with_capacity(requests),
+            last: NIL,
+        }
+    }
+
+    fn add(&mut self, index: u32, request: &Request) {
+        self.ends.add(index, request.end());
+        self.starts.add(index, request.sector);
+    }
+
+    fn drop(&mut self, index: u32) {
+        self.ends.drop(index);
+        self.starts.drop(index);
+    }
+
     /// Whether request `index` is in the index.
     pub(crate) fn contains(&self, index: u32) -> bool {
-        self.links[index as usize].bucket != NIL
+        self.ends.contains(index)
     }
 
     /// The request in the one-hit cache.
     pub(crate) const fn last(&self) -> Option<u32> {
         if self.last == NIL { None } else { Some(self.last) }
-    }
-
-    fn chain(&self, end: u64) -> impl Iterator<Item = u32> + '_ {
-        let some = |index: u32| (index != NIL).then_some(index);
-        let first = self.buckets[self.bucket_of(end) as usize];
-        core::iter::successors(some(first), move |&index| some(self.links[index as usize].next))
     }
 }
 
@@ -141,9 +176,12 @@ impl<O: Observer> RequestQueue<O> {
         {
             return true;
         }
-        match self.elevator.front_merge(&self.scene, bio) {
-            Some(id) if self.merge.contains(id.0) => self.grow(id, index, bio, Side::Front),
-            _ => false,
+        if !self.elevator.merges_front() {
+            return false;
+        }
+        match self.find_front(bio) {
+            Some(id) => self.grow(id, index, bio, Side::Front),
+            None => false,
         }
     }
 
@@ -153,19 +191,29 @@ impl<O: Observer> RequestQueue<O> {
             let request = self.scene.request(index);
             request.end() == bio.sector && compatible(request, bio)
         };
-        self.merge.chain(bio.sector).find(fits).map(RequestId)
+        self.merge.ends.chain(bio.sector).find(fits).map(RequestId)
     }
 
-    /// Makes the bio part of a waiting request if all rules allow it; then closes a gap that this filled.
+    /// A waiting request before whose start the bio ends, and with which the elevator agrees.
+    fn find_front(&self, bio: &Bio) -> Option<RequestId> {
+        let fits = |&index: &u32| {
+            let request = self.scene.request(index);
+            request.sector == bio.end()
+                && compatible(request, bio)
+                && self.elevator.may_merge(&self.scene, RequestId(index), bio)
+        };
+        self.merge.starts.chain(bio.end()).find(fits).map(RequestId)
+    }
+
+    /// Makes the bio part of a waiting request if all rules allow it; then closes a gap that this
+    /// filled.
     fn grow(&mut self, id: RequestId, index: u32, bio: &Bio, side: Side) -> bool {
         if !self.may_grow(id, bio) || !self.elevator.may_merge(&self.scene, id, bio) {
             return false;
         }
         self.join(id, index, bio, side);
-        if side == Side::Back {
-            self.merge.drop(id.0);
-            self.merge.add(id.0, self.scene.requests[id].end());
-        }
+        self.merge.drop(id.0);
+        self.merge.add(id.0, &self.scene.requests[id]);
         self.merge.last = id.0;
         self.elevator.grown(&mut self.scene, id, side);
         self.close_gap(id, side);
@@ -253,17 +301,19 @@ impl<O: Observer> RequestQueue<O> {
         let start = self.scene.requests[id].sector;
         let ends_there = |&index: &u32| self.scene.request(index).end() == start;
         let found = match self.merge.last().filter(ends_there) {
-            None if self.policy.nomerges == 0 => self.merge.chain(start).find(ends_there),
+            None if self.policy.nomerges == 0 => self.merge.ends.chain(start).find(ends_there),
             cached => cached,
         };
         let Some(index) = found else { return false };
         let survivor = RequestId(index);
-        if !self.may_become_one(survivor, id) {
+        if !self.may_become_one(survivor, id)
+            || !self.elevator.may_absorb(&self.scene, survivor, id)
+        {
             return false;
         }
         self.take_over(survivor, id);
         self.merge.drop(survivor.0);
-        self.merge.add(survivor.0, self.scene.requests[survivor].end());
+        self.merge.add(survivor.0, &self.scene.requests[survivor]);
         self.merge.last = survivor.0;
         self.elevator.grown(&mut self.scene, survivor, Side::Back);
         self.elevator.released(&mut self.scene, id);
@@ -285,7 +335,7 @@ impl<O: Observer> RequestQueue<O> {
         self.merge.drop(first.0);
         self.leave_merging(second);
         self.take_over(first, second);
-        self.merge.add(first.0, self.scene.requests[first].end());
+        self.merge.add(first.0, &self.scene.requests[first]);
         self.merge.last = first.0;
         self.elevator.absorbed(&mut self.scene, first, second);
         self.elevator.released(&mut self.scene, second);
@@ -295,10 +345,7 @@ impl<O: Observer> RequestQueue<O> {
     fn may_become_one(&mut self, first: RequestId, second: RequestId) -> bool {
         let (a, b) = (&self.scene.requests[first], &self.scene.requests[second]);
         let barred = Flags::NOMERGE | Flags::FUA;
-        let compatible = a.op == b.op
-            && a.is_sync() == b.is_sync()
-            && !a.flags.intersects(barred)
-            && !b.flags.intersects(barred);
+        let compatible = a.op == b.op && !a.flags.intersects(barred) && !b.flags.intersects(barred);
         let group = |id: RequestId| self.scene.group_of(self.scene.requests[id].client());
         let alike = self.policy.rules == Rules::Legacy
             || (a.priority == b.priority && group(first) == group(second));
@@ -332,7 +379,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A request begins to wait where bios may be merged into it.
     pub(crate) fn index_for_merging(&mut self, id: RequestId) {
-        self.merge.add(id.0, self.scene.requests[id].end());
+        self.merge.add(id.0, &self.scene.requests[id]);
         if self.merge.last == NIL {
             self.merge.last = id.0;
         }

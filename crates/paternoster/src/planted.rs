@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planted bugs: the test of the tests.
 //!
-//! Compiled only with the feature `planted-bugs`, which this crate's own tests turn on. A queue into which one of these is
-//! planted does wrong once, at its n-th opportunity; the property test has to notice.
+//! Compiled only with the feature `planted-bugs`, which this crate's own tests turn on. A queue
+//! into which one of these is planted does wrong once, at its n-th opportunity; the property test
+//! has to notice.
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

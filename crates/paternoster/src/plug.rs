@@ -3,10 +3,11 @@
 //!
 //! Two generations of Linux, chosen by the attribute `plug`:
 //!
-//! * **task** (2.6.39 and later): a client that is about to submit several bios plugs itself; its requests
-//!   stay in a private list until it unplugs, sleeps, or the list is full (BLK-6).
-//! * **device** (until 2.6.38): an empty queue holds its first requests for everybody until four wait, 3 ms have
-//!   passed, somebody unplugs, or a client sleeps (BLK-5). Flash that queues commands is not plugged.
+//! * **task** (2.6.39 and later): a client that is about to submit several bios plugs itself; its
+//!   requests stay in a private list until it unplugs, sleeps, or the list is full (BLK-6).
+//! * **device** (until 2.6.38): an empty queue holds its first requests for everybody until four
+//!   wait, 3 ms have passed, somebody unplugs, or a client sleeps (BLK-5). Flash that queues
+//!   commands is not plugged.
 //!
 //! ```text
 //! task    plug  b0 b1 b2 … b15  b16        unplug
@@ -17,12 +18,15 @@
 //! I1  A request is in its client's plug exactly while its stage is `Plugged`.
 //! I2  A client that sleeps has an empty plug.
 //!
-//! Source: spec `cfq-flush-block.md` 13.3. Differs: a plug has one queue here, so the limits for several do not apply.
+//! Source: spec `cfq-flush-block.md` 13.3. Differs: a plug has one queue here, so the limits for
+//! several do not apply; the elevator is asked whether it allows a merge in a plug too, as it is
+//! for all others.
 
+use crate::answer::Stale;
 use crate::client::ClientId;
 use crate::elevator::{Rules, Side};
 use crate::event::{Action, Observer};
-use crate::queue::{RequestQueue, Stale};
+use crate::queue::RequestQueue;
 use crate::request::{Bio, Flags, Op, RequestId, Stage};
 use crate::time::Nanos;
 
@@ -58,7 +62,8 @@ impl DevicePlug {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// `client` is about to submit several bios: its requests are held back until [`RequestQueue::unplug`].
+    /// `client` is about to submit several bios: its requests are held back until
+    /// [`RequestQueue::unplug`].
     ///
     /// # Errors
     /// [`Stale`] when there is no such client.
@@ -69,7 +74,8 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// `client` has submitted what it had: its requests go to the elevator. Opens the device plug as well.
+    /// `client` has submitted what it had: its requests go to the elevator. Opens the device plug
+    /// as well.
     ///
     /// # Errors
     /// [`Stale`] when there is no such client.
@@ -144,9 +150,8 @@ impl<O: Observer> RequestQueue<O> {
                 None
             };
             if let Some(side) = side {
-                let same_kind = request.is_sync() == bio.is_sync();
                 let id = RequestId(candidate);
-                if same_kind && self.may_grow(id, bio) {
+                if self.may_grow(id, bio) && self.elevator.may_merge(&self.scene, id, bio) {
                     self.join(id, index, bio, side);
                     return true;
                 }
@@ -158,10 +163,13 @@ impl<O: Observer> RequestQueue<O> {
 
     /// The first request of an empty queue plugs the device, under that policy.
     pub(crate) fn plug_device(&mut self) {
+        if !self.policy.device_plug || self.plug.is_plugged() {
+            return;
+        }
         let facts = &self.scene.facts;
         let queues_flash = !facts.rotational && facts.depth > 1;
         let empty = self.elevator.waiting() == 0 && self.dispatch.is_empty();
-        if self.policy.device_plug && !queues_flash && empty && !self.plug.is_plugged() {
+        if !queues_flash && empty {
             self.plug.until = Some(self.scene.exact + DEVICE_PLUG_TIME);
             let nobody = ClientId(crate::slab::Key::new(crate::slab::NIL, 0));
             self.emit(Action::Plug, nobody, Op::Read, Flags::NONE, (0, 0));
@@ -169,8 +177,9 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     pub(crate) fn unplug_device_if_enough(&mut self) {
-        let waiting = self.elevator.waiting() + self.dispatch.len();
-        if self.plug.is_plugged() && waiting >= DEVICE_PLUG_REQUESTS {
+        if self.plug.is_plugged()
+            && self.elevator.waiting() + self.dispatch.len() >= DEVICE_PLUG_REQUESTS
+        {
             self.unplug_device(Action::Unplug);
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Request queue: the face of the library.
 //!
-//! A state machine without I/O. Time is an argument; what it wants done comes out of [`RequestQueue::next`]:
+//! A state machine without I/O. Time is an argument; what it wants done comes out of
+//! [`RequestQueue::next`]:
 //!
 //! ```text
 //!  submit ──▶ merge? ──▶ plug ──▶ elevator ──▶ dispatch list ──▶ Issue ──▶ (device)
@@ -9,25 +10,29 @@
 //!  Done ◀────────┴───────────────────────────────────────────── complete ◀────┘
 //! ```
 //!
-//! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`, `flush.rs`, `change.rs` (elevators,
-//! clients, groups), `control.rs` (attributes), `inspect.rs` (explain, audit). This file is the way of a bio through them.
+//! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`,
+//! `flush.rs`, `change.rs` (elevators, clients, groups), `control.rs` (attributes), `inspect.rs`
+//! (explain, audit). This file is the way of a bio through them.
 //!
 //! # Order at one instant
-//! Completions, then timers, then submissions in the order of the calls, then `next` until `Wait`.
+//! Completions, then timers, then submissions in the order of the calls, then `next` until
+//! `Wait`.
 //!
 //! # Invariants (asserted after every call in debug builds, see `inspect.rs`)
-//! I1  Every bio that was accepted is in exactly one place (a request, the flush line, the done list) until its
-//!     one `Done`.
-//! I2  Every request is in exactly one place: a plug, the elevator, the dispatch list, the device.
+//! I1  Every bio that was accepted is in exactly one place (a request, the flush line, the done
+//!     list) until its one `Done`.
+//! I2  Every request is in exactly one place: a plug, the elevator, the dispatch list, the
+//!     device.
 //! I3  Who got `Busy` gets a `Wake`, as long as others make progress.
 //! I4  While requests wait and the device has room, `Wait` names the rule that says so.
 //!
 //! Source: spec `cfq-flush-block.md` section 13; the plan of the house, the library's contract.
 
 use alloc::boxed::Box;
-use core::fmt;
 
 use crate::allocate::{Allocator, POOL_BIOS};
+use crate::answer::{Output, Stale, SubmitError, Waiting};
+use crate::bio_slot::{BioRun, BioSlot};
 use crate::client::ClientId;
 use crate::device::{Command, DeviceFacts, Outcome, ServiceClock, Tag};
 use crate::elevator::{Elevator, Pick, Place, Position, Rules};
@@ -38,161 +43,11 @@ use crate::merge::MergeIndex;
 use crate::plug::DevicePlug;
 use crate::request::{Bio, Cookie, Flags, Op, Request, RequestId, Stage, Ticket};
 use crate::scene::{Limits, Scene};
-use crate::slab::{NIL, Slab};
+use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 
 /// A device that refused with nothing under way is asked again after this time (BLK-9).
 const RETRY_AFTER_REFUSAL: Nanos = Nanos::from_millis(3);
-
-/// What the queue wants done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// Give this to the device.
-    Issue(Command),
-    /// A bio has ended, also one that never became a command: a flush of no cache, a cancel.
-    Done(Cookie, Outcome),
-    /// A client that got `Busy` may try again.
-    Wake(ClientId),
-    /// Nothing now. Call again when something happened, at the latest at `until`.
-    Wait {
-        /// When a timer rings, if one is set.
-        until: Option<Nanos>,
-        /// Why there is nothing.
-        why: Waiting,
-    },
-}
-
-/// Why the queue gives nothing to the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// Nothing waits, nothing is under way.
-    Empty,
-    /// Nothing waits; something is in the device.
-    InDevice,
-    /// The device holds as many commands as it takes.
-    DeviceFull,
-    /// The elevator idles on purpose.
-    Idling,
-    /// The elevator waits for something in the device to end.
-    Completion,
-    /// Requests are held back to be merged.
-    Plugged,
-    /// A flush waits for the device to become empty, or is in it.
-    Flush,
-    /// The device refused the last command.
-    Refused,
-}
-
-/// A bio was not accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SubmitError {
-    /// No request or bio is free. The client sleeps now; an `Output::Wake` will come. The bio is the caller's again.
-    Busy,
-    /// The client has gone, or never was.
-    NoClient,
-    /// It reaches beyond the device.
-    BeyondEnd {
-        /// The sector behind its last.
-        end: u64,
-        /// Sectors of the device.
-        capacity: u64,
-    },
-    /// It is larger than a command may be; split it.
-    TooLarge {
-        /// Its sectors or segments.
-        size: u32,
-        /// The most that is allowed.
-        most: u32,
-    },
-    /// It has no sectors, and is no flush; or it is a flush and has some.
-    Size,
-}
-
-impl fmt::Display for SubmitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SubmitError::Busy => f.write_str("no free request, the client sleeps"),
-            SubmitError::NoClient => f.write_str("no such client"),
-            SubmitError::BeyondEnd { end, capacity } => {
-                write!(f, "it ends at sector {end} of a device of {capacity}")
-            }
-            SubmitError::TooLarge { size, most } => {
-                write!(f, "it has {size} sectors or segments where {most} are allowed")
-            }
-            SubmitError::Size => f.write_str("a flush has no sectors, everything else has some"),
-        }
-    }
-}
-
-impl core::error::Error for SubmitError {}
-
-/// A handle names something that has gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stale;
-
-impl fmt::Display for Stale {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the handle names something that has gone")
-    }
-}
-
-impl core::error::Error for Stale {}
-
-/// A bio in the queue.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BioSlot {
-    /// `None` only in a free slot.
-    pub(crate) bio: Option<Bio>,
-    /// Next of the same request, of the flush line or of the done list.
-    pub(crate) next: u32,
-    /// The request that carries it.
-    pub(crate) request: u32,
-    pub(crate) outcome: Outcome,
-}
-
-/// A singly linked run of bios: those of a request, the flush line, the done list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BioRun {
-    pub(crate) first: u32,
-    pub(crate) last: u32,
-}
-
-impl BioRun {
-    pub(crate) const EMPTY: BioRun = BioRun { first: NIL, last: NIL };
-
-    pub(crate) const fn one(index: u32) -> BioRun {
-        BioRun { first: index, last: index }
-    }
-
-    pub(crate) fn append(&mut self, bios: &mut Slab<BioSlot>, run: BioRun) {
-        if self.last == NIL {
-            *self = run;
-        } else if run.first != NIL {
-            bios.at_mut(self.last).next = run.first;
-            self.last = run.last;
-        }
-    }
-
-    pub(crate) fn pop(&mut self, bios: &mut Slab<BioSlot>) -> Option<u32> {
-        let index = self.first;
-        if index == NIL {
-            return None;
-        }
-        let slot = bios.at_mut(index);
-        self.first = slot.next;
-        slot.next = NIL;
-        if self.first == NIL {
-            self.last = NIL;
-        }
-        Some(index)
-    }
-
-    pub(crate) fn iter(self, bios: &Slab<BioSlot>) -> impl Iterator<Item = u32> + '_ {
-        let some = |index: u32| (index != NIL).then_some(index);
-        core::iter::successors(some(self.first), move |&index| some(bios.at(index).next))
-    }
-}
 
 /// What is set by attributes.
 #[derive(Debug, Clone)]
@@ -247,8 +102,8 @@ impl RequestQueue<NoObserver> {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// A queue in front of a device. Allocates everything it will ever need; limits below the least that
-    /// works (12 requests, 16 bios, one client) are raised to it.
+    /// A queue in front of a device. Allocates everything it will ever need; limits below the
+    /// least that works (12 requests, 16 bios, one client) are raised to it.
     #[must_use]
     pub fn new(
         facts: DeviceFacts,
@@ -304,12 +159,13 @@ impl<O: Observer> RequestQueue<O> {
     /// Takes a bio in.
     ///
     /// # Errors
-    /// [`SubmitError::Busy`] puts its client to sleep until an [`Output::Wake`]; the others say what is wrong with it.
+    /// [`SubmitError::Busy`] puts its client to sleep until an [`Output::Wake`]; the others say
+    /// what is wrong with it.
     pub fn submit(&mut self, now: Nanos, bio: Bio) -> Result<Ticket, SubmitError> {
         self.advance(now);
         self.validate(&bio)?;
         self.announce(&bio);
-        let result = self.take_in(bio);
+        let result = self.take_in(&bio);
         if result.is_ok() {
             let client = self.scene.clients.at_mut(bio.client.index());
             client.bios += 1;
@@ -350,31 +206,39 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    fn take_in(&mut self, bio: Bio) -> Result<Ticket, SubmitError> {
-        let slot = BioSlot { bio: Some(bio), next: NIL, request: NIL, outcome: Outcome::default() };
-        let Ok(key) = self.bios.insert(slot) else {
-            return Err(self.fall_asleep(&bio, POOL_BIOS));
+    fn take_in(&mut self, bio: &Bio) -> Result<Ticket, SubmitError> {
+        let Some((key, slot)) = self.bios.take() else {
+            return Err(self.fall_asleep(bio, POOL_BIOS));
         };
-        let bio = match self.order_cache(key.index(), bio) {
-            Some(bio) => bio,
+        slot.fill(bio);
+        if !bio.is_flushing() {
+            return self.take_in_plain(key, bio);
+        }
+        match self.order_cache(key.index(), bio) {
+            Some(plain) => self.take_in_plain(key, &plain),
             None => {
                 self.pass_on_wakes(bio.client);
-                return Ok(Ticket(key));
+                Ok(Ticket(key))
             }
-        };
-        if self.merge_bio(key.index(), &bio) {
+        }
+    }
+
+    /// A bio that the flush machinery has nothing to do with: merged, or given a request of its
+    /// own.
+    fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, SubmitError> {
+        if self.merge_bio(key.index(), bio) {
             // The client had been woken for a request that it does not take now.
             self.pass_on_wakes(bio.client);
             return Ok(Ticket(key));
         }
-        match self.allocate(&bio) {
+        match self.allocate(bio) {
             Ok(id) => {
-                self.begin(id, key.index(), &bio);
+                self.begin(id, key.index(), bio);
                 Ok(Ticket(key))
             }
             Err(pool) => {
-                self.bios.release(key.index());
-                Err(self.fall_asleep(&bio, pool))
+                self.bios.free(key.index());
+                Err(self.fall_asleep(bio, pool))
             }
         }
     }
@@ -427,10 +291,10 @@ impl<O: Observer> RequestQueue<O> {
     fn hand_back(&mut self) -> Option<Output> {
         if let Some(index) = self.done.pop(&mut self.bios) {
             let slot = self.bios.at(index);
-            let (bio, outcome) = (slot.bio?, slot.outcome);
+            let (client, cookie, outcome) = (slot.client?, slot.cookie, slot.outcome);
             self.bios.free(index);
-            self.forget_bio_of(bio.client);
-            return Some(Output::Done(bio.cookie, outcome));
+            self.forget_bio_of(client);
+            return Some(Output::Done(cookie, outcome));
         }
         self.next_wake().map(Output::Wake)
     }
@@ -716,13 +580,14 @@ impl<O: Observer> RequestQueue<O> {
         self.tags.get(tag.0).map(|&index| self.scene.request(index))
     }
 
-    /// The cookies of the bios that a command carries, in the order of their sectors: whose buffers to use.
+    /// The cookies of the bios that a command carries, in the order of their sectors: whose
+    /// buffers to use.
     pub fn cookies(&self, tag: Tag) -> impl Iterator<Item = Cookie> + '_ {
         let run = self.request_of(tag).map_or(BioRun::EMPTY, |request| BioRun {
             first: request.bios_first,
             last: request.bios_last,
         });
-        run.iter(&self.bios).filter_map(|index| self.bios.at(index).bio.map(|bio| bio.cookie))
+        run.iter(&self.bios).map(|index| self.bios.at(index).cookie)
     }
 
     /// The observer, to read what it has gathered.

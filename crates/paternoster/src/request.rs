@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bios and requests: what a client submits, and what the device is given.
 //!
-//! A *bio* is one I/O of one client: an operation on a run of sectors, with a cookie that
-//! comes back at its end. A *request* is one command for the device: one bio, or several that were adjacent
-//! and have been merged. Sizes are in sectors of 512 bytes. Data never pass through here: buffers stay with the caller.
+//! A *bio* is one I/O of one client: an operation on a run of sectors, with a cookie that comes
+//! back at its end. A *request* is one command for the device: one bio, or several that were
+//! adjacent and have been merged. Sizes are in sectors of 512 bytes. Data never pass through
+//! here: buffers stay with the caller.
 //!
 //! ```text
 //! bios      [8..16) cookie 1   [16..24) cookie 2   [24..32) cookie 3
@@ -243,11 +244,30 @@ pub struct Request {
     pub(crate) epoch: u32,
     pub(crate) tag: u32,
     pub(crate) pool: u8,
-    pub(crate) limited: bool,
     pub(crate) was_started: bool,
 }
 
 impl Request {
+    /// Begins the life of a request for `bio`, in the slot of one that has ended.
+    pub(crate) fn fill(&mut self, bio: &Bio, priority: Priority, now: Nanos) {
+        self.sector = bio.sector;
+        self.client = Some(bio.client);
+        self.scratch = [0; 2];
+        self.sectors = bio.sectors;
+        self.segments = bio.segments;
+        self.flags = bio.flags;
+        self.bios_first = NIL;
+        self.bios_last = NIL;
+        self.op = bio.op;
+        self.stage = Stage::Plugged;
+        self.priority = priority;
+        self.start = now;
+        self.issued = Nanos::ZERO;
+        self.clock = Nanos::ZERO;
+        self.tag = NIL;
+        self.was_started = false;
+    }
+
     /// First sector.
     #[must_use]
     pub const fn sector(&self) -> u64 {

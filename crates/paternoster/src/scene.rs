@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scene: the world as an elevator sees it.
 //!
-//! The queue owns everything that is shared: time, requests, clients, groups, what the device says and holds.
-//! It passes the scene into every call of an elevator, so that elevators keep only what is their own: their
-//! trees, their slices, their statistics. An elevator has one timer, which it sets here.
+//! The queue owns everything that is shared: time, requests, clients, groups, what the device
+//! says and holds. It passes the scene into every call of an elevator, so that elevators keep
+//! only what is their own: their trees, their slices, their statistics. An elevator has one
+//! timer, which it sets here.
 //!
 //! # Invariants
 //! I1  `now()` never steps back. Under `hz` it is a multiple of the tick.
-//! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (flush commands apart).
+//! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (flush
+//!     commands apart).
 
 use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups};
 use crate::device::DeviceFacts;

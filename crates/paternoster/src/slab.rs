@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Slab: a fixed number of slots, handed out and taken back without allocating.
 //!
-//! Everything that the library keeps (bios, requests, clients, groups) lives in a slab whose capacity is
-//! fixed at the start. A [`Key`] names a slot and the *generation* of its tenant, so that a handle
-//! kept too long is noticed instead of reaching the next tenant:
+//! Everything that the library keeps (bios, requests, clients, groups) lives in a slab whose
+//! capacity is fixed at the start. A [`Key`] names a slot and the *generation* of its tenant, so
+//! that a handle kept too long is noticed instead of reaching the next tenant:
 //!
 //! ```text
 //! insert a  -> slot 0, generation 1        a's key (0, 1)
@@ -13,8 +13,8 @@
 //!
 //! # Invariants
 //! I1  A slot is live exactly when its generation is odd.
-//! I2  The free list holds every slot that is not live, once; the last released is reused first, so that
-//!     the same calls give the same keys on every machine.
+//! I2  The free list holds every slot that is not live, once; the last released is reused first,
+//!     so that the same calls give the same keys on every machine.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -77,16 +77,13 @@ impl<T: Default> Slab<T> {
     /// # Errors
     /// The value itself, when all slots are live.
     pub fn insert(&mut self, value: T) -> Result<Key, T> {
-        let index = self.free;
-        if index == NIL {
-            return Err(value);
+        match self.take() {
+            Some((key, place)) => {
+                *place = value;
+                Ok(key)
+            }
+            None => Err(value),
         }
-        let slot = &mut self.slots[index as usize];
-        self.free = slot.next_free;
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.value = value;
-        self.live += 1;
-        Ok(Key { index, generation: slot.generation })
     }
 
     /// Ends the tenancy of slot `index` and returns what was in it.
@@ -97,6 +94,20 @@ impl<T: Default> Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// A free slot, now live, with what its last tenant left in it: to be filled field by field,
+    /// which is cheaper than to build a large value elsewhere and move it.
+    pub fn take(&mut self) -> Option<(Key, &mut T)> {
+        let index = self.free;
+        if index == NIL {
+            return None;
+        }
+        let slot = &mut self.slots[index as usize];
+        self.free = slot.next_free;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.live += 1;
+        Some((Key { index, generation: slot.generation }, &mut slot.value))
+    }
+
     /// Ends the tenancy of slot `index`; what was in it stays until the next tenant overwrites it.
     pub fn free(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time: nanoseconds everywhere, and the ticks in which a kernel with a given HZ sees them.
 //!
-//! The library never reads a clock: the caller passes `now` into every call. A kernel's schedulers
-//! of the jiffies age saw time in ticks of 1/HZ; published experiments depend on it (an
-//! 8 ms `slice_idle` is two ticks at HZ=250, a FIFO expiry of HZ/8 is 31 ticks = 124 ms). [`Hz`] rounds time
-//! as such a kernel would; `hz=0` leaves it exact.
+//! The library never reads a clock: the caller passes `now` into every call. A kernel's
+//! schedulers of the jiffies age saw time in ticks of 1/HZ; published experiments depend on it
+//! (an 8 ms `slice_idle` is two ticks at HZ=250, a FIFO expiry of HZ/8 is 31 ticks = 124 ms).
+//! [`Hz`] rounds time as such a kernel would; `hz=0` leaves it exact.
 //!
 //! ```text
 //! exact   0    1    2    3    4    5    6    7    8    9 ms

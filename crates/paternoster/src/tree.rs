@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One balanced tree for everything that is kept in order: requests by sector, deadlines, positions,
-//! service trees.
+//! One balanced tree for everything that is kept in order: requests by sector, deadlines,
+//! positions, service trees.
 //!
 //! # Idea
-//! An AVL tree whose nodes lie beside a slab, as [`crate::list`]'s links do: node `i` belongs to slot `i`.
-//! Many trees ([`Root`]) share one set of [`Nodes`], since a slot is in at most one of them at a time;
-//! a scheduler with a thousand queues has a thousand roots and one array.
+//! An AVL tree whose nodes lie beside a slab, as [`crate::list`]'s links do: node `i` belongs to
+//! slot `i`. Many trees ([`Root`]) share one set of [`Nodes`], since a slot is in at most one of
+//! them at a time; a scheduler with a thousand queues has a thousand roots and one array.
 //!
-//! Each node carries a *summary* of its subtree, which the key type defines ([`TreeKey::combine`]): nothing for a
-//! plain order, the least virtual start for a service tree, so that "least finish among those whose start has
-//! come" is one descent.
+//! Each node carries a *summary* of its subtree, which the key type defines
+//! ([`TreeKey::combine`]): nothing for a plain order, the least virtual start for a service tree,
+//! so that "least finish among those whose start has come" is one descent.
 //!
 //! ```text
 //!              (F 9, S 4 | min 1)                 | summary = least S below
@@ -18,13 +18,17 @@
 //! ```
 //!
 //! # Invariants
-//! I1  In order, no key comes before its predecessor's; equal keys stand in the order of their insertion.
-//! I2  The heights of two siblings differ by at most one, as `balance` says (AVL): a tree of n is lower than 1.45 log2(n + 2).
+//! I1  In order, no key comes before its predecessor's; equal keys stand in the order of their
+//!     insertion.
+//! I2  The heights of two siblings differ by at most one, as `balance` says (AVL): a tree of n is
+//!     lower than 1.45 log2(n + 2).
 //! I3  Each summary is what `combine` says of the node's own key and its children's summaries.
 //! I4  A slot is in some tree exactly when it is marked as a member.
+//! I5  Each node knows its neighbours in order (a threaded tree): going on from a slot is one
+//!     step.
 //!
-//! Source: Adelson-Velsky and Landis 1962. Linux uses a red-black tree in these places; which balanced tree it is
-//! makes no difference to a decision.
+//! Source: Adelson-Velsky and Landis 1962. Linux uses a red-black tree in these places; which
+//! balanced tree it is makes no difference to a decision.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -69,6 +73,8 @@ struct Node<K: TreeKey> {
     summary: K::Summary,
     parent: u32,
     child: [u32; 2],
+    /// The slots before and behind in order (I5).
+    thread: [u32; 2],
     /// Height of the right subtree less that of the left: -1, 0 or 1 (I2).
     balance: i8,
     /// Whether the slot is in a tree (I4).
@@ -82,6 +88,7 @@ impl<K: TreeKey> Node<K> {
             summary: K::Summary::default(),
             parent: NIL,
             child: [NIL; 2],
+            thread: [NIL; 2],
             balance: 0,
             member: false,
         }
@@ -97,11 +104,13 @@ pub struct Nodes<K: TreeKey>(Vec<Node<K>>);
 pub struct Root {
     root: u32,
     len: u32,
+    /// The slots that stand first and last.
+    ends: [u32; 2],
 }
 
 impl Default for Root {
     fn default() -> Root {
-        Root { root: NIL, len: 0 }
+        Root::new()
     }
 }
 
@@ -151,35 +160,13 @@ impl<K: TreeKey> Nodes<K> {
     /// The slot that follows `index` in order.
     #[must_use]
     pub fn next(&self, index: u32) -> Option<u32> {
-        self.neighbour(index, RIGHT)
+        some(self.0[index as usize].thread[RIGHT])
     }
 
     /// The slot that precedes `index` in order.
     #[must_use]
     pub fn prev(&self, index: u32) -> Option<u32> {
-        self.neighbour(index, LEFT)
-    }
-
-    /// The nearest slot on `side`: the far end of the subtree there, or the first parent on that side.
-    fn neighbour(&self, index: u32, side: usize) -> Option<u32> {
-        if let Some(child) = some(self.0[index as usize].child[side]) {
-            return Some(self.outermost(child, 1 - side));
-        }
-        let mut child = index;
-        loop {
-            let parent = some(self.0[child as usize].parent)?;
-            if self.0[parent as usize].child[1 - side] == child {
-                return Some(parent);
-            }
-            child = parent;
-        }
-    }
-
-    fn outermost(&self, mut index: u32, side: usize) -> u32 {
-        while let Some(child) = some(self.0[index as usize].child[side]) {
-            index = child;
-        }
-        index
+        some(self.0[index as usize].thread[LEFT])
     }
 
     /// On which side of `parent` its child `index` is.
@@ -215,7 +202,7 @@ impl Root {
     /// An empty tree.
     #[must_use]
     pub const fn new() -> Root {
-        Root { root: NIL, len: 0 }
+        Root { root: NIL, len: 0, ends: [NIL; 2] }
     }
 
     /// How many slots are in it.
@@ -238,14 +225,14 @@ impl Root {
 
     /// The slot that stands first.
     #[must_use]
-    pub fn first<K: TreeKey>(&self, nodes: &Nodes<K>) -> Option<u32> {
-        some(self.root).map(|root| nodes.outermost(root, LEFT))
+    pub const fn first(&self) -> Option<u32> {
+        some(self.ends[LEFT])
     }
 
     /// The slot that stands last.
     #[must_use]
-    pub fn last<K: TreeKey>(&self, nodes: &Nodes<K>) -> Option<u32> {
-        some(self.root).map(|root| nodes.outermost(root, RIGHT))
+    pub const fn last(&self) -> Option<u32> {
+        some(self.ends[RIGHT])
     }
 
     /// The first slot whose key does not stand before `key`.
@@ -274,9 +261,40 @@ impl Root {
         nodes.0[index as usize] = Node { key, parent, member: true, ..Node::outside() };
         nodes.refresh(index);
         self.put_child(nodes, parent, side, index);
+        self.thread_in(nodes, parent, side, index);
         self.len += 1;
         self.grown(nodes, parent, index);
         nodes.refresh_upwards(nodes.0[index as usize].parent);
+    }
+
+    /// A new leaf on `side` of `parent` stands next to it in order.
+    fn thread_in<K: TreeKey>(
+        &mut self,
+        nodes: &mut Nodes<K>,
+        parent: u32,
+        side: usize,
+        index: u32,
+    ) {
+        let beyond = if parent == NIL { NIL } else { nodes.0[parent as usize].thread[side] };
+        nodes.0[index as usize].thread[side] = beyond;
+        nodes.0[index as usize].thread[1 - side] = parent;
+        match some(parent) {
+            Some(parent) => nodes.0[parent as usize].thread[side] = index,
+            None => self.ends[1 - side] = index,
+        }
+        match some(beyond) {
+            Some(beyond) => nodes.0[beyond as usize].thread[1 - side] = index,
+            None => self.ends[side] = index,
+        }
+    }
+
+    fn thread_out<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, thread: [u32; 2]) {
+        for side in [LEFT, RIGHT] {
+            match some(thread[1 - side]) {
+                Some(other) => nodes.0[other as usize].thread[side] = thread[side],
+                None => self.ends[1 - side] = thread[side],
+            }
+        }
     }
 
     /// The subtree `child` of `at` became higher: restores the balance upwards.
@@ -314,13 +332,15 @@ impl Root {
         } else {
             self.put_successor(nodes, &node, index, side)
         };
+        self.thread_out(nodes, node.thread);
         nodes.0[index as usize] = Node::outside();
         self.len -= 1;
         self.shrunk(nodes, at, lower);
         nodes.refresh_upwards(at);
     }
 
-    /// Puts the successor of `index`, which has two children, in its place. Returns where a subtree became lower.
+    /// Puts the successor of `index`, which has two children, in its place. Returns where a
+    /// subtree became lower.
     fn put_successor<K: TreeKey>(
         &mut self,
         nodes: &mut Nodes<K>,
@@ -328,7 +348,7 @@ impl Root {
         index: u32,
         side: usize,
     ) -> (u32, usize) {
-        let heir = nodes.outermost(node.child[RIGHT], LEFT);
+        let heir = node.thread[RIGHT];
         let Node { parent: heir_parent, child: [_, orphan], .. } = nodes.0[heir as usize];
         let lower = if heir_parent == index {
             (heir, RIGHT)
@@ -396,7 +416,8 @@ impl Root {
         }
     }
 
-    /// `at` is two higher on `side`: one rotation, or two if its child leans the other way. Returns the new top.
+    /// `at` is two higher on `side`: one rotation, or two if its child leans the other way.
+    /// Returns the new top.
     ///
     /// ```text
     /// at            child               at              middle
@@ -450,10 +471,10 @@ impl Root {
         &self,
         nodes: &'a Nodes<K>,
     ) -> impl Iterator<Item = u32> + use<'a, K> {
-        core::iter::successors(self.first(nodes), |&index| nodes.next(index))
+        core::iter::successors(self.first(), |&index| nodes.next(index))
     }
 
-    /// Verifies I1 to I4 in O(n).
+    /// Verifies I1 to I5 in O(n).
     ///
     /// # Errors
     /// Which invariant is broken.
@@ -470,16 +491,28 @@ impl Root {
             if K::SUMMED && nodes.expected_summary(index) != node.summary {
                 return Err("tree I3: a summary is not that of its subtree");
             }
+            if nodes.next(index).map_or(self.last(), |next| nodes.prev(next)) != Some(index) {
+                return Err("tree I5: a thread does not lead back");
+            }
             previous = Some(node.key);
             count += 1;
         }
-        if count != self.len {
+        if count != self.len || count != Root::count(nodes, self.root) {
             return Err("tree: more or fewer slots than counted");
         }
         Root::check_balance(nodes, self.root).map(|_| ())
     }
 
-    /// The height of the subtree at `index`, if all balances in it are true (I2). As deep as the tree is high.
+    /// How many slots are below `index`, itself included. As deep as the tree is high.
+    fn count<K: TreeKey>(nodes: &Nodes<K>, index: u32) -> u32 {
+        some(index).map_or(0, |index| {
+            let [left, right] = nodes.0[index as usize].child;
+            1 + Root::count(nodes, left) + Root::count(nodes, right)
+        })
+    }
+
+    /// The height of the subtree at `index`, if all balances in it are true (I2). As deep as the
+    /// tree is high.
     fn check_balance<K: TreeKey>(nodes: &Nodes<K>, index: u32) -> Result<i32, &'static str> {
         let Some(index) = some(index) else { return Ok(0) };
         let node = &nodes.0[index as usize];
@@ -515,7 +548,8 @@ mod tests {
     }
 
     proptest! {
-        /// Does the tree do what a sorted `Vec` does, ties in the order of insertion, summaries true?
+        /// Does the tree do what a sorted `Vec` does, ties in the order of insertion, summaries
+        /// true?
         #[test]
         fn equals_a_sorted_vec(
             steps in prop::collection::vec((0u32..64, 0u64..40, 0u64..100), 1..400)
@@ -536,7 +570,7 @@ mod tests {
                 prop_assert_eq!(root.check(&nodes), Ok(()));
                 prop_assert!(root.iter(&nodes).eq(model.iter().map(|&(_, index)| index)));
                 let backwards =
-                    core::iter::successors(root.last(&nodes), |&index| nodes.prev(index));
+                    core::iter::successors(root.last(), |&index| nodes.prev(index));
                 prop_assert!(backwards.eq(model.iter().rev().map(|&(_, index)| index)));
                 let bound = Entity(start.min(39), 0);
                 let expected = model.iter().find(|(other, _)| other.0 >= bound.0).map(|m| m.1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! deadline: sector order within batches, and nobody waits much longer than his deadline.
 //!
-//! The scheduler of the single-queue block layer for devices whose neighbours do not matter. Everything it does
-//! is in [`crate::pick::batch`]; this file gives it the seam.
+//! The scheduler of the single-queue block layer for devices whose neighbours do not matter.
+//! Everything it does is in [`crate::pick::batch`]; this file gives it the seam.
 //!
 //! Source: spec `cfq-flush-block.md` 12.2 (R34, R36): DL-1 to DL-6.
 
@@ -13,7 +13,7 @@ use crate::attribute::{Attribute, Values};
 use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
 use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use crate::pick::lane::LaneSpace;
-use crate::request::{Bio, RequestId};
+use crate::request::RequestId;
 use crate::scene::Scene;
 use crate::time::Nanos;
 
@@ -160,13 +160,8 @@ impl Elevator for Deadline {
         self.turn = Turn::default();
     }
 
-    fn front_merge(&self, scene: &Scene, bio: &Bio) -> Option<RequestId> {
-        if !self.tuning.front_merges {
-            return None;
-        }
-        let lane = &self.directions.lanes[direction(bio.op)];
-        let found = lane.from_sector(&self.space, bio.end())?;
-        (scene.requests[found].sector() == bio.end()).then_some(found)
+    fn merges_front(&self) -> bool {
+        self.tuning.front_merges
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, _: Position) {

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! mq-deadline: deadline for blk-mq, with classes.
 //!
-//! Each class (RT, BE, IDLE) has its own reads and writes; a lower class is served only while no request of a higher one waits
-//! *or is in the device*, except for what has waited longer than `prio_aging_expire`:
+//! Each class (RT, BE, IDLE) has its own reads and writes; a lower class is served only while no
+//! request of a higher one waits *or is in the device*, except for what has waited longer than
+//! `prio_aging_expire`:
 //!
 //! ```text
 //! RT in the device, BE waits 9.9 s     BE waits on
 //! RT in the device, BE waits 10 s      BE goes, before further RT
 //! ```
 //!
-//! Batch, `writes_starved` and the running direction are shared by the classes. Everything but synchronous reads is held to
-//! `async_depth` tags. What the device refused goes to its class's own list, which is served first.
+//! Batch, `writes_starved` and the running direction are shared by the classes. Everything but
+//! synchronous reads is held to `async_depth` tags. What the device refused goes to its class's
+//! own list, which is served first.
 //!
-//! The preset `mq-deadline-6.8` differs in one thing: each direction goes on at the sector where it stood
-//! ([`Resume::Position`]).
+//! The preset `mq-deadline-6.8` differs in one thing: each direction goes on at the sector where
+//! it stood ([`Resume::Position`]).
 //!
 //! # Invariants
-//! I1  `queued` of a class is the number of live requests that were inserted in it: waiting, dispatched or in the device.
+//! I1  `queued` of a class is the number of live requests that were inserted in it: waiting,
+//!     dispatched or in the device.
 //!
-//! Source: spec `cfq-flush-block.md` 12.2 (MQ60, MQ68): DL-1 to DL-3, DL-5 to DL-10. Not here: zoned devices.
+//! Source: spec `cfq-flush-block.md` 12.2 (MQ60, MQ68): DL-1 to DL-3, DL-5 to DL-10. Not here:
+//! zoned devices.
 
 use alloc::format;
 use core::fmt;
@@ -31,7 +35,7 @@ use crate::event::Note;
 use crate::list::{Links, List};
 use crate::pick::batch::{Directions, Resume, Tuning, Turn, direction};
 use crate::pick::lane::LaneSpace;
-use crate::request::{Bio, Flags, Op, RequestId, is_sync};
+use crate::request::{Flags, Op, RequestId, is_sync};
 use crate::scene::Scene;
 use crate::time::Nanos;
 
@@ -51,7 +55,7 @@ static ATTRIBUTES: [Attribute; 7] = [
         name: "async_depth",
         unit: "requests",
         values: Values::Number { min: 1, max: i32::MAX as u64 },
-        help: "tags for everything but synchronous reads; follows nr_requests (3/4) until it is set",
+        help: "tags for all but synchronous reads; 3/4 of nr_requests until it is set",
     },
     TUNING[4],
     Attribute {
@@ -134,7 +138,8 @@ impl MqDeadline {
     fn try_rank(&mut self, scene: &mut Scene, class: usize, latest: Nanos) -> Option<RequestId> {
         if let Some(first) = self.ranks[class].at_head.first() {
             let request = RequestId::from_index(first);
-            // Its deadline is the time of the refusal, so it counts as older than it is (spec 12.2).
+            // Its deadline is the time of the refusal, so it counts as older than it is (spec
+            // 12.2).
             if self.inserted(scene, request) > latest {
                 return None;
             }
@@ -143,22 +148,25 @@ impl MqDeadline {
         }
         let directions = &self.ranks[class].directions;
         let running = self.turn.direction;
-        let mut turn = self.turn;
+        // Only one that is looked at for its age alone may be refused; then it was nobody's turn.
+        let before = (latest < scene.now()).then_some(self.turn);
+        let turn = &mut self.turn;
         let (request, way) = match directions.following(&self.space, &self.tuning, running) {
             Some(next) if turn.batching < self.tuning.fifo_batch => (next, running),
-            _ => directions.begin_batch(&self.space, scene, &self.tuning, &mut turn)?,
+            _ => directions.begin_batch(&self.space, scene, &self.tuning, turn)?,
         };
         if self.inserted(scene, request) > latest {
+            self.turn = before.unwrap_or(self.turn);
             return None;
         }
-        turn.batching += 1;
-        turn.direction = way;
-        self.turn = turn;
+        self.turn.batching += 1;
+        self.turn.direction = way;
         self.ranks[class].directions.dispatch(&mut self.space, scene, request, way);
         Some(request)
     }
 
-    /// What has waited too long in a class that others are preferred to. DL-10: only if there are others.
+    /// What has waited too long in a class that others are preferred to. DL-10: only if there are
+    /// others.
     fn take_aged(&mut self, scene: &mut Scene) -> Option<RequestId> {
         if self.ranks.iter().filter(|rank| rank.queued > 0).count() < 2 {
             return None;
@@ -175,9 +183,13 @@ impl MqDeadline {
         None
     }
 
+    /// The class a request was inserted in, or would be.
     fn class_of(scene: &Scene, request: RequestId) -> usize {
-        usize::try_from(scene.requests[request].scratch[CLASS_SLOT].saturating_sub(1))
-            .map_or(BEST_EFFORT, |class| class.min(IDLE))
+        let request = &scene.requests[request];
+        match request.scratch[CLASS_SLOT] {
+            0 => request.priority().class as usize,
+            slot => usize::try_from(slot - 1).map_or(BEST_EFFORT, |class| class.min(IDLE)),
+        }
     }
 
     fn is_at_head(&self, request: RequestId) -> bool {
@@ -201,7 +213,8 @@ impl Elevator for MqDeadline {
     fn attach(&mut self, scene: &mut Scene) {
         self.space = LaneSpace::with_capacity(scene.request_slots());
         self.head_links = Links::with_capacity(scene.request_slots());
-        // It may have been elsewhere before; what it left in a device there is not its own any more.
+        // It may have been elsewhere before; what it left in a device there is not its own any
+        // more.
         self.ranks = [Rank::default(); CLASSES];
         self.turn = Turn::default();
     }
@@ -214,15 +227,8 @@ impl Elevator for MqDeadline {
         }
     }
 
-    fn front_merge(&self, scene: &Scene, bio: &Bio) -> Option<RequestId> {
-        if !self.tuning.front_merges {
-            return None;
-        }
-        let own = scene.clients.at(bio.client.index()).priority();
-        let class = bio.priority.unwrap_or(own).class as usize;
-        let lane = &self.ranks[class].directions.lanes[direction(bio.op)];
-        let found = lane.from_sector(&self.space, bio.end())?;
-        (scene.requests[found].sector() == bio.end()).then_some(found)
+    fn merges_front(&self) -> bool {
+        self.tuning.front_merges
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! noop: first come, first served.
 //!
-//! One FIFO. What it is good for: a device that orders by itself, and as the measure of what the others cost and bring.
-//! Merging still happens (the core does it), with neighbours in the FIFO as former and latter. `none` is another name for it.
+//! One FIFO. What it is good for: a device that orders by itself, and as the measure of what the
+//! others cost and bring. Merging still happens (the core does it), with neighbours in the FIFO
+//! as former and latter. `none` is another name for it.
 //!
 //! Source: spec `cfq-flush-block.md` 12.1: NOOP-1, NOOP-2.
 

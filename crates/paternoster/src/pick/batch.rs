@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Batches: reads and writes take turns, each in sector order for a while.
 //!
-//! The heart of deadline and mq-deadline. A batch runs up the sectors in one direction; after `fifo_batch` requests, or when
-//! nothing lies ahead, the next direction is chosen: reads, unless writes have been passed over `writes_starved`
-//! times. It begins with the oldest request if that one has expired, and where the direction last stood otherwise.
+//! The heart of deadline and mq-deadline. A batch runs up the sectors in one direction; after
+//! `fifo_batch` requests, or when nothing lies ahead, the next direction is chosen: reads, unless
+//! writes have been passed over `writes_starved` times. It begins with the oldest request if that
+//! one has expired, and where the direction last stood otherwise.
 //!
 //! ```text
 //! fifo_batch 16, writes_starved 2, both always waiting        R16 R16 W16 R16 R16 W16 …
@@ -36,7 +37,8 @@ pub const fn direction(op: Op) -> usize {
 /// Where a direction goes on when its next batch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// Only the running direction remembers its next request; the other begins with its oldest (until 6.7).
+    /// Only the running direction remembers its next request; the other begins with its oldest
+    /// (until 6.7).
     Next,
     /// Each direction remembers the sector where it stood (6.8 on).
     Position,
@@ -127,7 +129,8 @@ impl Directions {
         }
     }
 
-    /// The next request of a new batch, and its direction. `turn` changes only in what a choice changes.
+    /// The next request of a new batch, and its direction. `turn` changes only in what a choice
+    /// changes.
     pub fn begin_batch(
         &self,
         space: &LaneSpace,

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lane: waiting requests in sector order and, beside it, in order of age.
 //!
-//! A scheduler follows the sectors as long as that is fair, and the ages when it no longer is. A lane holds both orders
-//! of the same requests; deadline has one for each direction, mq-deadline one for each class and direction.
+//! A scheduler follows the sectors as long as that is fair, and the ages when it no longer is. A
+//! lane holds both orders of the same requests; deadline has one for each direction, mq-deadline
+//! one for each class and direction.
 //!
 //! ```text
 //! by sector   8 ─ 40 ─ 96 ─ 200          successor of 40: 96
 //! by age      96, 8, 200, 40             96 expires first, at its deadline
 //! ```
 //!
-//! All lanes of an elevator share one [`LaneSpace`]; a request is in at most one of them. Its deadline stands in
-//! `scratch[0]`.
+//! All lanes of an elevator share one [`LaneSpace`]; a request is in at most one of them. Its
+//! deadline stands in `scratch[0]`.
 //!
 //! # Invariants
 //! I1  Both orders hold the same requests.
-//! I2  Deadlines do not fall along the FIFO, as long as expiries are not changed: the head is the oldest.
+//! I2  Deadlines do not fall along the FIFO, as long as expiries are not changed: the head is the
+//!     oldest.
 //!
-//! Source: spec `cfq-flush-block.md` 12.2; BLK-4 (the survivor inherits the earlier deadline and its position).
+//! Source: spec `cfq-flush-block.md` 12.2; BLK-4 (the survivor inherits the earlier deadline and
+//! its position).
 
 use crate::list::{Links, List};
 use crate::request::RequestId;
@@ -101,7 +104,8 @@ impl Lane {
         self.sorted.rekey(&mut space.nodes, request.index(), scene.requests[request].sector());
     }
 
-    /// `gone` became part of `survivor`: if it was the more urgent, its deadline and its place among the ages go over.
+    /// `gone` became part of `survivor`: if it was the more urgent, its deadline and its place
+    /// among the ages go over.
     pub fn absorb(
         &mut self,
         space: &mut LaneSpace,
@@ -120,8 +124,8 @@ impl Lane {
 
     /// The request with the lowest sector.
     #[must_use]
-    pub fn lowest(&self, space: &LaneSpace) -> Option<RequestId> {
-        self.sorted.first(&space.nodes).map(RequestId::from_index)
+    pub fn lowest(&self) -> Option<RequestId> {
+        self.sorted.first().map(RequestId::from_index)
     }
 
     /// The first request that starts at `sector` or behind it.

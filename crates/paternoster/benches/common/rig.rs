@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rig of the benches: a queue kept full, so that each turn is one request's whole way.
 //!
-//! One turn: the oldest command in the device ends, its bios come back, each is submitted anew at a random place, and the
-//! queue is asked until it waits. Counted are bios, which is what a client sees.
+//! One turn: the oldest command in the device ends, its bios come back, each is submitted anew at
+//! a random place, and the queue is asked until it waits. Counted are bios, which is what a
+//! client sees.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,8 @@ use paternoster::{
 };
 
 /// A queue under constant load.
-pub struct Rig {
+#[derive(Debug)]
+pub(crate) struct Rig {
     queue: RequestQueue,
     in_device: VecDeque<Tag>,
     clients: Vec<ClientId>,
@@ -25,7 +27,7 @@ pub struct Rig {
 
 impl Rig {
     /// `clients` clients with `waiting` bios between them, on a device that takes 32 commands.
-    pub fn new(scheduler: &str, clients: u32, waiting: u32, sequential: u64) -> Rig {
+    pub(crate) fn new(scheduler: &str, clients: u32, waiting: u32, sequential: u64) -> Rig {
         let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
         let limits = Limits { requests: 768, bios: 2048, clients, ..Limits::default() };
         let elevator = elevators::by_name(scheduler).expect("a scheduler of ours");
@@ -59,7 +61,7 @@ impl Rig {
 
     fn submit(&mut self, client: u64) {
         let draw = self.draw();
-        let place = client as usize;
+        let place = usize::try_from(client).expect("a small number");
         let sector = if draw & 0xff < self.sequential {
             self.streams[place]
         } else {
@@ -70,7 +72,8 @@ impl Rig {
         self.queue.submit(self.now, bio).expect("the rig stays within the pools");
     }
 
-    /// Asks until the queue waits; what comes back is submitted anew. Returns how many bios came back.
+    /// Asks until the queue waits; what comes back is submitted anew. Returns how many bios came
+    /// back.
     fn drive(&mut self) -> u64 {
         let mut ended = 0;
         loop {
@@ -87,7 +90,7 @@ impl Rig {
     }
 
     /// Turns until `bios` have come back.
-    pub fn turn(&mut self, bios: u64) {
+    pub(crate) fn turn(&mut self, bios: u64) {
         let mut ended = 0;
         while ended < bios {
             self.now += Nanos::from_micros(10);

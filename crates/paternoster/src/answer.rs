@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers: what a queue says to its caller.
+//!
+//! [`Output`] is the one way out: what `next` wants done. [`Waiting`] is its reason for wanting
+//! nothing; the audit holds the queue to it. The errors are values with the numbers in them.
+
+use core::fmt;
+
+use crate::client::ClientId;
+use crate::device::{Command, Outcome};
+use crate::request::Cookie;
+use crate::time::Nanos;
+
+/// What the queue wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// Give this to the device.
+    Issue(Command),
+    /// A bio has ended, also one that never became a command: a flush of no cache, a cancel.
+    Done(Cookie, Outcome),
+    /// A client that got `Busy` may try again.
+    Wake(ClientId),
+    /// Nothing now. Call again when something happened, at the latest at `until`.
+    Wait {
+        /// When a timer rings, if one is set.
+        until: Option<Nanos>,
+        /// Why there is nothing.
+        why: Waiting,
+    },
+}
+
+/// Why the queue gives nothing to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing waits, nothing is under way.
+    Empty,
+    /// Nothing waits; something is in the device.
+    InDevice,
+    /// The device holds as many commands as it takes.
+    DeviceFull,
+    /// The elevator idles on purpose.
+    Idling,
+    /// The elevator waits for something in the device to end.
+    Completion,
+    /// Requests are held back to be merged.
+    Plugged,
+    /// A flush waits for the device to become empty, or is in it.
+    Flush,
+    /// The device refused the last command.
+    Refused,
+}
+
+/// A bio was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// No request or bio is free. The client sleeps now; an `Output::Wake` will come. The bio is
+    /// the caller's again.
+    Busy,
+    /// The client has gone, or never was.
+    NoClient,
+    /// It reaches beyond the device.
+    BeyondEnd {
+        /// The sector behind its last.
+        end: u64,
+        /// Sectors of the device.
+        capacity: u64,
+    },
+    /// It is larger than a command may be; split it.
+    TooLarge {
+        /// Its sectors or segments.
+        size: u32,
+        /// The most that is allowed.
+        most: u32,
+    },
+    /// It has no sectors, and is no flush; or it is a flush and has some.
+    Size,
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SubmitError::Busy => f.write_str("no free request, the client sleeps"),
+            SubmitError::NoClient => f.write_str("no such client"),
+            SubmitError::BeyondEnd { end, capacity } => {
+                write!(f, "it ends at sector {end} of a device of {capacity}")
+            }
+            SubmitError::TooLarge { size, most } => {
+                write!(f, "it has {size} sectors or segments where {most} are allowed")
+            }
+            SubmitError::Size => f.write_str("a flush has no sectors, everything else has some"),
+        }
+    }
+}
+
+impl core::error::Error for SubmitError {}
+
+/// A handle names something that has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stale;
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the handle names something that has gone")
+    }
+}
+
+impl core::error::Error for Stale {}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bio slots: where the bios of a queue are kept, and the runs that they form.
+//!
+//! A bio is in exactly one run from its submission to its end: that of the request which carries
+//! it, the flush line, or the list of those that have ended. Going over is relinking.
+//!
+//! ```text
+//! request [8..32)    first ─▶ bio 3 ─▶ bio 7 ─▶ bio 4 ◀─ last
+//! done               first ─▶ bio 1 ◀─ last
+//! ```
+
+use crate::client::{ClientId, Priority};
+use crate::device::Outcome;
+use crate::request::{Bio, Cookie, Flags, Op};
+use crate::slab::{NIL, Slab};
+
+/// A bio in the queue.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BioSlot {
+    /// `None` only in a slot that was never used.
+    pub(crate) client: Option<ClientId>,
+    pub(crate) sector: u64,
+    pub(crate) cookie: Cookie,
+    pub(crate) sectors: u32,
+    pub(crate) segments: u16,
+    pub(crate) flags: Flags,
+    pub(crate) op: Op,
+    pub(crate) priority: Option<Priority>,
+    /// Next of the same request, of the flush line or of the done list.
+    pub(crate) next: u32,
+    /// The request that carries it.
+    pub(crate) request: u32,
+    pub(crate) outcome: Outcome,
+}
+
+impl BioSlot {
+    pub(crate) fn fill(&mut self, bio: &Bio) {
+        self.client = Some(bio.client);
+        self.sector = bio.sector;
+        self.cookie = bio.cookie;
+        self.sectors = bio.sectors;
+        self.segments = bio.segments;
+        self.flags = bio.flags;
+        self.op = bio.op;
+        self.priority = bio.priority;
+        self.next = NIL;
+        self.request = NIL;
+        self.outcome = Outcome::default();
+    }
+
+    /// The bio as it was submitted, but for flags that the device does not need.
+    pub(crate) fn bio(&self) -> Option<Bio> {
+        Some(Bio {
+            client: self.client?,
+            op: self.op,
+            sector: self.sector,
+            sectors: self.sectors,
+            segments: self.segments,
+            flags: self.flags,
+            priority: self.priority,
+            cookie: self.cookie,
+        })
+    }
+}
+
+/// A singly linked run of bios: those of a request, the flush line, the done list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BioRun {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+impl BioRun {
+    pub(crate) const EMPTY: BioRun = BioRun { first: NIL, last: NIL };
+
+    pub(crate) const fn one(index: u32) -> BioRun {
+        BioRun { first: index, last: index }
+    }
+
+    pub(crate) fn append(&mut self, bios: &mut Slab<BioSlot>, run: BioRun) {
+        if self.last == NIL {
+            *self = run;
+        } else if run.first != NIL {
+            bios.at_mut(self.last).next = run.first;
+            self.last = run.last;
+        }
+    }
+
+    pub(crate) fn pop(&mut self, bios: &mut Slab<BioSlot>) -> Option<u32> {
+        let index = self.first;
+        if index == NIL {
+            return None;
+        }
+        let slot = bios.at_mut(index);
+        self.first = slot.next;
+        slot.next = NIL;
+        if self.first == NIL {
+            self.last = NIL;
+        }
+        Some(index)
+    }
+
+    pub(crate) fn iter(self, bios: &Slab<BioSlot>) -> impl Iterator<Item = u32> + '_ {
+        let some = |index: u32| (index != NIL).then_some(index);
+        core::iter::successors(some(self.first), move |&index| some(bios.at(index).next))
+    }
+}
