@@ -244,10 +244,7 @@ impl Process {
         if let Some(piece) = self.offsets.next() {
             return Some(piece);
         }
-        if self.offsets.is_finished() {
-            return None;
-        }
-        if self.time_based {
+        if self.time_based && !self.offsets.is_finished() {
             self.offsets.restart();
         } else if self.passes_left > 0 {
             self.passes_left -= 1;

@@ -76,8 +76,6 @@ pub struct Offsets {
     blocks: [u64; 3],
     map: Option<BlockMap>,
     /// Bytes of a block of the map.
-    unit: u64,
-
     seeds: Seeds,
     offset_generator: Taus88,
     mix_generator: Taus88,
@@ -113,7 +111,7 @@ impl Offsets {
         let seeds = Seeds::new(job.randseed, job.randrepeat, job.allrandrepeat, thread, entropy);
         let sizes = Sizes::new(job, &seeds);
         // The end of the address space ends the region too.
-        let region = region_bytes.min(io_bytes).min(u64::MAX - region_start);
+        let region = region_bytes.min(u64::MAX - region_start);
         let least = |direction| sizes.least(place(job.bs_is_seq_rand, direction, true)).max(1);
         let aligns =
             Direction::ALL.map(|direction| job.block_align.unwrap_or(least(direction)).max(1));
@@ -142,7 +140,6 @@ impl Offsets {
             aligns,
             blocks,
             map,
-            unit,
             offset_generator: seeds.generator(Choice::Offset),
             mix_generator: seeds.generator(Choice::Mix),
             random_generators: random_generators(&seeds),
@@ -183,8 +180,14 @@ impl Offsets {
         self.issued_in_pass = 0;
     }
 
-    /// Begins a pass of a job with loops: the same order again.
+    /// Begins a pass of a job with loops: the same order again; or, if `number_ios` ended the last
+    /// one, on from there.
     pub fn replay(&mut self) {
+        self.finished = false;
+        if self.issued >= self.number_ios {
+            self.issued = 0;
+            return;
+        }
         self.rewind();
         self.issued_bytes = 0;
         self.issued_in_pass = 0;
@@ -267,10 +270,12 @@ impl Offsets {
         if share < 100 && self.random_generators[direction as usize].percent() > share {
             return self.behind(direction);
         }
-        self.random(direction)
+        self.random(direction, true)
     }
 
-    fn random(&mut self, direction: Direction) -> Option<(u64, u64)> {
+    /// A random I/O. Only one that was meant to be random marks its blocks in the map; one that
+    /// stands in for a continuation beyond the region does not.
+    fn random(&mut self, direction: Direction, marks: bool) -> Option<(u64, u64)> {
         let place = place(self.bs_is_seq_rand, direction, true);
         let blocks = self.blocks[direction as usize];
         if blocks == 0 {
@@ -282,16 +287,17 @@ impl Offsets {
             let at = drawn * align;
             return Some((at, self.sizes.next(place, self.region - at)?));
         };
-        // Mostly the blocks are those of the map, and a division can be saved.
-        let wanted = if align == self.unit { drawn } else { drawn * align / self.unit };
-        let block = map.next_free(wanted).or_else(|| map.next_free(0))?;
-        let at = block * self.unit;
-        let room = self.region - at;
-        // Only where the directions' sizes differ can there be less room than the smallest.
-        let bytes = self.sizes.next(place, room).unwrap_or_else(|| room / self.unit * self.unit);
-        let units = if bytes == self.unit { 1 } else { bytes.div_ceil(self.unit) };
+        // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
+        // of one direction hides the block of the same number of the other, as in fio.
+        let block = map.next_free(drawn).or_else(|| map.next_free(0))?;
+        let at = block.checked_mul(align)?;
+        let bytes = self.sizes.next(place, self.region.checked_sub(at)?)?;
+        if !marks {
+            return Some((at, bytes));
+        }
+        let units = if bytes == align { 1 } else { bytes.div_ceil(align) };
         let run = map.take_run(block, units);
-        Some((at, bytes.min(run * self.unit)))
+        Some((at, bytes.min(run * align)))
     }
 
     /// An I/O between two random ones.
@@ -305,7 +311,7 @@ impl Offsets {
     /// The I/O behind the last one of the direction, or a random one at the end of the region.
     fn behind(&mut self, direction: Direction) -> Option<(u64, u64)> {
         let at = self.last[direction as usize].map_or(0, |(_, end)| end);
-        self.sized(direction, at).or_else(|| self.random(direction))
+        self.sized(direction, at).or_else(|| self.random(direction, false))
     }
 
     /// The next I/O of a sequential job.
@@ -350,9 +356,10 @@ fn place(bs_is_seq_rand: bool, direction: Direction, random: bool) -> usize {
     if bs_is_seq_rand { usize::from(random) } else { direction as usize }
 }
 
+/// Each direction draws for itself, all from the same seed (measured: a write-only job draws what a
+/// read-only one does).
 fn random_generators(seeds: &Seeds) -> [Taus88; 3] {
-    [Choice::SequentialRead, Choice::SequentialWrite, Choice::SequentialTrim]
-        .map(|choice| seeds.generator(choice))
+    [(); 3].map(|()| seeds.generator(Choice::SequentialOrRandom))
 }
 
 /// Directions that are drawn; the write of a trimwrite follows its trim.

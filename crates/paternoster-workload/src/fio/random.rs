@@ -14,7 +14,8 @@
 //! | options | offsets | the rest |
 //! |---|---|---|
 //! | none, or `randrepeat=1` | 0xb1899bed * T | s * T + i, s from 0x89 |
-//! | `randseed=S` | s * T + 6, s from S | s * T + i, s from S |
+//! | `randseed=S` | 0xb1899bed * T | s * T + i, s from S |
+//! | `randseed=S`, `randrepeat=0` | s * T + 6, s from S | s * T + i, s from S |
 //! | `randrepeat=0` | s * T + 6, s from the run's entropy | likewise |
 //! | `allrandrepeat=1` | 0xb1899bed * T | 0xb1899bed * T + i |
 //!
@@ -49,12 +50,8 @@ pub enum Choice {
     Mix = 4,
     /// Offset, if it is not to repeat.
     Offset = 6,
-    /// Sequential or random read.
-    SequentialRead = 10,
-    /// Sequential or random write.
-    SequentialWrite = 11,
-    /// Sequential or random trim.
-    SequentialTrim = 12,
+    /// Sequential or random, for each direction by itself.
+    SequentialOrRandom = 10,
     /// Start delay within its range.
     StartDelay = 13,
 }
@@ -96,7 +93,7 @@ impl Seeds {
                 state = state.wrapping_mul(SEED_STEP);
             }
         }
-        if allrandrepeat || (randrepeat && randseed.is_none()) {
+        if allrandrepeat || randrepeat {
             seeds[Choice::Offset as usize] = repeatable;
         }
         Seeds { seeds }
@@ -214,9 +211,10 @@ mod tests {
     fn seeds_follow_the_options() {
         let plain = Seeds::new(None, true, false, 1, 1);
         assert_eq!(plain.seeds[6], REPEATABLE_SEED);
-        let given = Seeds::new(Some(0x89), true, false, 1, 1);
-        assert_ne!(given.seeds[6], REPEATABLE_SEED);
-        assert_eq!(given.seeds[4], plain.seeds[4]);
+        let given = Seeds::new(Some(7), true, false, 1, 1);
+        assert_eq!(given.seeds[6], REPEATABLE_SEED);
+        assert_ne!(given.seeds[4], plain.seeds[4]);
+        assert_ne!(Seeds::new(Some(7), false, false, 1, 1).seeds[6], REPEATABLE_SEED);
         let all = Seeds::new(None, true, true, 3, 1);
         assert_eq!(all.seeds[4], 3 * REPEATABLE_SEED + 4);
         let (one, two) =
