@@ -2,7 +2,8 @@
 //! Arguments: what can be asked, and the way of fio's options through ours.
 //!
 //! `paternoster run` takes fio's options beside its own (`--name=a --rw=randread --bs=4k`). Those
-//! that are not ours are split off before ours are parsed; in doubt (`--runtime`) ours wins.
+//! that are not ours are split off before ours are parsed; `--runtime` is ours before the first
+//! `--name=` and the job's behind it.
 
 use std::path::PathBuf;
 
@@ -50,7 +51,7 @@ defaults for all jobs, after --name they belong to that job. Write them as --opt
 Examples:
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
   paternoster run jobs/fair.fio --section=test30 --scheduler noop --output-format json
-  paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime 5s --scheduler noop
+  paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
 
 Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
@@ -79,7 +80,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "TIME")]
     pub(crate) runtime: Option<String>,
 
-    /// CPU time between a completion and the next submission; the device file's unless given
+    /// CPU time between a completion and the next submission (20us, 1ms; microseconds without a
+    /// unit); the device file's unless given
     #[arg(long, value_name = "TIME")]
     pub(crate) submit_cost: Option<String>,
 
@@ -91,7 +93,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) parse_only: bool,
 
-    /// How to tell the results [default: normal for one run, table for several]
+    /// How to tell the results [default: normal and table for one run, table for several]
     #[arg(long, value_name = "FORM", value_enum, value_delimiter = ',')]
     pub(crate) output_format: Vec<Form>,
 
@@ -165,9 +167,14 @@ pub(crate) fn split_off_fio(all: Vec<String>) -> (Vec<String>, Vec<String>) {
         let known = |argument: &clap::Arg| argument.get_long() == Some(name);
         name == "help" || run.is_some_and(|run| run.get_arguments().any(known))
     };
+    let mut in_job = false;
     all.into_iter().partition(|argument| match argument.strip_prefix("--") {
         Some(option) if !option.is_empty() => {
-            ours(option.split_once('=').map_or(option, |(name, _)| name))
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            in_job |= name == "name";
+            // Both know a runtime; behind a job's name it is that job's.
+            let of_job = in_job && name == "runtime" && !value.is_empty();
+            ours(name) && !of_job
         }
         _ => true,
     })
@@ -181,6 +188,15 @@ mod tests {
     #[test]
     fn definitions_are_sound() {
         Program::command().debug_assert();
+    }
+
+    /// Does a runtime belong to the job behind whose name it stands?
+    #[test]
+    fn a_jobs_runtime_is_its_own() {
+        let all = ["paternoster", "run", "--runtime=9", "--name=a", "--runtime=2", "--name=b"];
+        let (own, fio) = split_off_fio(all.map(String::from).to_vec());
+        assert_eq!(own, ["paternoster", "run", "--runtime=9"]);
+        assert_eq!(fio, ["--name=a", "--runtime=2", "--name=b"]);
     }
 
     /// Do fio's options go to fio, and ours to us?

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compare: schedulers and devices side by side, job by job.
 //!
-//! Two tables: one row for each job, direction and scheduler; then one for each group and
-//! scheduler, with its total, Jain's index of device time and the part of the time that the
-//! device was idle. Bandwidths are in kB/s (1000 bytes), as in the tables of the seeds.
+//! Two tables: one row for each job, direction and scheduler; then one for each section between
+//! two stonewalls and scheduler, with its total, Jain's index of device time and the part of the
+//! time that the device was idle. Bandwidths are in kB/s (1000 bytes), as in the tables of the
+//! seeds.
 
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{ContentArrangement, Table};
 use paternoster_workload::Direction;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::report::JobReport;
-use paternoster_workload::shares::GroupShares;
+use paternoster_workload::shares::SectionShares;
 
-use crate::schedulers::plain_table;
+use crate::table::{align_right, plain_table, trimmed};
 
 /// Both tables as text.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
@@ -31,22 +32,19 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
     }
     text.push_str(&trimmed(&jobs_table(outcomes, &label)));
     text.push('\n');
-    text.push_str(&trimmed(&groups_table(outcomes, &label)));
+    text.push_str(&trimmed(&sections_table(outcomes, &label)));
     text
 }
 
-/// Without the blanks that fill the last column.
-fn trimmed(table: &Table) -> String {
-    let mut text = String::new();
-    for line in table.lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+/// Every row on one line, however wide: names of schedulers with attributes are not torn.
+fn wide_table() -> Table {
+    let mut table = plain_table();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table
 }
 
 fn jobs_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Table {
-    let mut table = plain_table();
+    let mut table = wide_table();
     table.set_header([
         "group",
         "job",
@@ -62,25 +60,27 @@ fn jobs_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Tabl
     align_right(&mut table, 4);
     let Some(first) = outcomes.first() else { return table };
     for (place, job) in first.report.jobs.iter().enumerate() {
-        for direction in Direction::ALL {
-            let counted = |outcome: &Outcome| {
-                outcome.report.jobs[place].statistics.direction(direction).ios() > 0
+        let went = |direction: &Direction| {
+            let ios = |outcome: &Outcome| {
+                outcome.report.jobs[place].statistics.direction(*direction).ios()
             };
-            if !outcomes.iter().any(counted) {
-                continue;
-            }
+            outcomes.iter().any(|outcome| ios(outcome) > 0)
+        };
+        let mut directions: Vec<Direction> = Direction::ALL.into_iter().filter(went).collect();
+        if directions.is_empty() {
+            // It did nothing; that is worth a row.
+            directions.push(Direction::Read);
+        }
+        for (row, direction) in directions.into_iter().enumerate() {
             for (nth, outcome) in outcomes.iter().enumerate() {
-                let head = if nth == 0 {
-                    [
-                        job.group.to_string(),
-                        job_name(&first.report.jobs, place),
-                        direction.name().to_owned(),
-                    ]
-                } else {
-                    [const { String::new() }; 3]
-                };
+                let name = job_name(&first.report.jobs, place);
+                let head = [job.group.to_string(), name, direction.name().to_owned()];
+                let head = if nth == 0 { head } else { [const { String::new() }; 3] };
                 let figures = figures(outcome, place, direction);
-                table.add_row(head.into_iter().chain([label(outcome)]).chain(figures));
+                // Device time is the whole job's, whatever its directions.
+                let share = if row == 0 { share(outcome, place) } else { String::new() };
+                let row = head.into_iter().chain([label(outcome)]).chain(figures);
+                table.add_row(row.chain([share]));
             }
         }
     }
@@ -97,33 +97,38 @@ fn job_name(jobs: &[JobReport], place: usize) -> String {
     format!("{}.{}", job.name, jobs[..place].iter().filter(same).count())
 }
 
-fn figures(outcome: &Outcome, place: usize, direction: Direction) -> [String; 6] {
+fn figures(outcome: &Outcome, place: usize, direction: Direction) -> [String; 5] {
     let statistics = outcome.report.jobs[place].statistics.direction(direction);
     let latency = statistics.total();
     let micros = |nanos: f64| format!("{:.1}", nanos / 1000.0);
-    #[expect(clippy::cast_precision_loss, reason = "a printed figure")]
-    let [p99, max] =
-        [statistics.total_histogram().percentile(99.0), latency.max().0].map(|ns| ns as f64);
-    let share = outcome.shares.iter().find_map(|group| share_of(group, place)).unwrap_or(0.0);
+    // A percentile is the middle of its bin, which may lie above the largest value in it.
+    let max = latency.max().0;
+    let p99 = statistics.total_histogram().percentile(99.0).min(max);
+    #[expect(clippy::cast_precision_loss, reason = "printed figures")]
+    let [p99, max] = [p99, max].map(|nanos| nanos as f64);
     [
         (statistics.bytes_per_second() / 1000).to_string(),
         format!("{:.1}", statistics.ios_per_second()),
         micros(latency.mean()),
         micros(p99),
         micros(max),
-        format!("{:.1}", share * 100.0),
     ]
 }
 
-fn share_of(group: &GroupShares, place: usize) -> Option<f64> {
-    let nth = group.processes.iter().position(|&process| process == place)?;
-    group.shares.get(nth).copied()
+/// The job's part of the device time of those it competed with, in per cent.
+fn share(outcome: &Outcome, place: usize) -> String {
+    let share_in = |section: &SectionShares| {
+        let nth = section.processes.iter().position(|&process| process == place)?;
+        section.shares.get(nth).copied()
+    };
+    let share = outcome.shares.iter().find_map(share_in).unwrap_or(0.0);
+    format!("{:.1}", share * 100.0)
 }
 
-fn groups_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Table {
-    let mut table = plain_table();
+fn sections_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Table {
+    let mut table = wide_table();
     table.set_header([
-        "group",
+        "section",
         "scheduler",
         "total bw kB/s",
         "total IOPS",
@@ -134,33 +139,37 @@ fn groups_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Ta
     let Some(first) = outcomes.first() else { return table };
     for place in 0..first.shares.len() {
         for (nth, outcome) in outcomes.iter().enumerate() {
-            let group = &outcome.shares[place];
-            let jobs =
-                group.processes.iter().map(|&process| &outcome.report.jobs[process].statistics);
-            let (mut bytes, mut ios) = (0, 0.0);
-            for statistics in jobs {
-                for direction in Direction::ALL {
-                    bytes += statistics.direction(direction).bytes_per_second();
-                    ios += statistics.direction(direction).ios_per_second();
-                }
-            }
-            let number = if nth == 0 { group.group.to_string() } else { String::new() };
+            let section = &outcome.shares[place];
+            let [bandwidth, iops] = totals(outcome, section);
+            let number = if nth == 0 { section.section.to_string() } else { String::new() };
             table.add_row([
                 number,
                 label(outcome),
-                (bytes / 1000).to_string(),
-                format!("{ios:.1}"),
-                format!("{:.3}", group.jain),
-                format!("{:.1}", group.idle * 100.0),
+                format!("{:.0}", bandwidth / 1000.0),
+                format!("{iops:.1}"),
+                format!("{:.3}", section.jain),
+                format!("{:.1}", section.idle * 100.0),
             ]);
         }
     }
     table
 }
 
-/// Figures line up by their last digit.
-fn align_right(table: &mut Table, from: usize) {
-    for column in table.column_iter_mut().skip(from) {
-        column.set_cell_alignment(CellAlignment::Right);
+/// Bytes and I/Os of all jobs of a section per second of the longest of them, as fio's `Run status`
+/// counts them.
+fn totals(outcome: &Outcome, section: &SectionShares) -> [f64; 2] {
+    let jobs = section.processes.iter().map(|&place| &outcome.report.jobs[place].statistics);
+    let (mut bytes, mut ios, mut longest_ms) = (0, 0, 0);
+    for statistics in jobs {
+        for statistics in Direction::ALL.map(|direction| statistics.direction(direction)) {
+            bytes += statistics.bytes();
+            ios += statistics.ios();
+            longest_ms = longest_ms.max(statistics.runtime_ms());
+        }
     }
+    #[expect(clippy::cast_precision_loss, reason = "printed figures")]
+    let per_second = |count: u64| {
+        if longest_ms == 0 { 0.0 } else { count as f64 * 1000.0 / longest_ms as f64 }
+    };
+    [per_second(bytes), per_second(ios)]
 }

@@ -17,7 +17,9 @@ mod manual;
 mod progress;
 mod run;
 mod schedulers;
+mod table;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -39,8 +41,25 @@ impl<T: std::error::Error> From<T> for Failure {
     }
 }
 
+/// Prints a result. Who closes the pipe early has seen enough.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
+    }
+}
+
 fn main() -> ExitCode {
-    let (own, fio) = arguments::split_off_fio(std::env::args().collect());
+    let words: Result<Vec<String>, _> =
+        std::env::args_os().map(std::ffi::OsString::into_string).collect();
+    let words = match words {
+        Ok(words) => words,
+        Err(word) => {
+            eprintln!("paternoster: the argument {word:?} is not UTF-8 text");
+            return ExitCode::from(2);
+        }
+    };
+    let (own, fio) = arguments::split_off_fio(words);
     let program = Program::parse_from(own);
     let done = match program.command {
         Command::Run(options) => run::run(&options, &fio),

@@ -9,10 +9,10 @@ use crate::Failure;
 use crate::arguments::Program;
 
 /// Prints a completion script.
-#[expect(clippy::unnecessary_wraps, reason = "every command may fail")]
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
-    clap_complete::generate(shell, &mut Program::command(), "paternoster", &mut std::io::stdout());
-    Ok(())
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Program::command(), "paternoster", &mut script);
+    crate::print(&String::from_utf8_lossy(&script))
 }
 
 /// Writes a page for the program and one for each subcommand.

@@ -94,7 +94,11 @@ fn pair(option: &str) -> (String, String) {
 }
 
 fn read_file(name: &str) -> Result<(String, String), Failure> {
-    let wrong = |error: std::io::Error| Failure::Request(format!("job file {name}: {error}"));
+    let wrong = |error: std::io::Error| {
+        let hint = "; fio's options are written --option=value";
+        let hint = if error.kind() == std::io::ErrorKind::NotFound { hint } else { "" };
+        Failure::Request(format!("job file {name}: {error}{hint}"))
+    };
     let text = if name == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(wrong)?;
@@ -168,17 +172,25 @@ impl Plan<'_> {
     }
 
     fn settings(&self, device: &Description) -> Result<Settings, Failure> {
-        let time = |option: &str, text: &Option<String>| -> Result<Option<Nanos>, Failure> {
+        let time = |option: &str, text: &Option<String>, unit: Nanos| {
             let Some(text) = text else { return Ok(None) };
             let mut notes = Vec::new();
-            let parsed = Reader::new(1024, &mut notes).seconds(text);
-            parsed.map(Some).map_err(|why| Failure::Request(format!("{option} {text}: {why}")))
+            match Reader::new(1024, &mut notes).time(text, unit.0) {
+                Ok(time) => Ok(Some(time)),
+                Err(why) => Err(Failure::Request(format!("{option} {text}: {why}"))),
+            }
         };
         Ok(Settings {
             seed: self.options.seed,
-            submit_cost: time("--submit-cost", &self.options.submit_cost)?
+            submit_cost: time("--submit-cost", &self.options.submit_cost, Nanos::from_micros(1))?
                 .unwrap_or(device.submit_cost),
-            runtime: time("--runtime", &self.options.runtime)?,
+            runtime: match time("--runtime", &self.options.runtime, Nanos::from_secs(1))? {
+                Some(Nanos::ZERO) => {
+                    let message = "--runtime 0: a run takes some time, as 5s or 300ms";
+                    return Err(Failure::Request(message.to_owned()));
+                }
+                runtime => runtime,
+            },
         })
     }
 
@@ -260,7 +272,7 @@ fn tell(options: &RunOptions, outcomes: &[Outcome]) -> Result<(), Failure> {
         }
     }
     match &options.output {
-        None => print!("{text}"),
+        None => crate::print(&text)?,
         Some(path) => std::fs::write(path, text)
             .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?,
     }

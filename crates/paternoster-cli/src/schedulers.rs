@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster schedulers`: what there is, and every attribute with its meaning.
 
-use comfy_table::presets;
-use comfy_table::{ContentArrangement, Table};
 use paternoster::{Attribute, DeviceFacts, Limits, RequestQueue, Values, elevators};
 
-use crate::Failure;
 use crate::arguments::SchedulersOptions;
 use crate::choice::SchedulerChoice;
+use crate::table::{plain_table, trimmed};
+use crate::{Failure, print};
 
 pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
-    match &options.name {
+    let text = match &options.name {
         None if options.grep => {
-            for entry in elevators::ALL {
-                println!("{}:", entry.name);
-                grep(&queue(entry.name, DeviceFacts::default())?);
-            }
+            let each = elevators::ALL.iter().map(|entry| {
+                let queue = queue(entry.name, DeviceFacts::default())?;
+                Ok(format!("{}:\n{}", entry.name, grep(&queue)))
+            });
+            each.collect::<Result<String, Failure>>()?
         }
         None => {
             let mut table = plain_table();
             for entry in elevators::ALL {
                 table.add_row([entry.name, entry.summary]);
             }
-            println!("{table}");
-            println!("\n`paternoster schedulers NAME` shows the attributes of one.");
+            let more = "\n`paternoster schedulers NAME` shows the attributes of one.\n";
+            trimmed(&table) + more
         }
         Some(name) => {
             let queue = queue(name, DeviceFacts::default())?;
             if options.grep { grep(&queue) } else { describe(name, &queue) }
         }
-    }
-    Ok(())
+    };
+    print(&text)
 }
 
 pub(crate) fn queue(name: &str, facts: DeviceFacts) -> Result<RequestQueue, Failure> {
@@ -42,9 +42,10 @@ pub(crate) fn queue(name: &str, facts: DeviceFacts) -> Result<RequestQueue, Fail
 }
 
 /// As `grep -r . .` prints a queue folder of sysfs.
-pub(crate) fn grep(queue: &RequestQueue) {
-    queue.for_each_attribute(|path, _, value| println!("./{path}:{value}"));
-    println!("./scheduler:{}", scheduler_line(queue.elevator_name()));
+pub(crate) fn grep(queue: &RequestQueue) -> String {
+    let mut text = String::new();
+    queue.for_each_attribute(|path, _, value| text.push_str(&format!("./{path}:{value}\n")));
+    text + &format!("./scheduler:{}\n", scheduler_line(queue.elevator_name()))
 }
 
 /// As sysfs shows the choice: all names, the present one in brackets.
@@ -55,21 +56,20 @@ fn scheduler_line(present: &str) -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
-fn describe(name: &str, queue: &RequestQueue) {
+fn describe(name: &str, queue: &RequestQueue) -> String {
     let present = queue.elevator_name();
-    if let Some(entry) = elevators::ALL.iter().find(|entry| entry.name == present) {
-        println!("{}: {}\n", name, entry.summary);
-    }
+    let entry = elevators::ALL.iter().find(|entry| entry.name == present);
+    let summary = entry.map_or("", |entry| entry.summary);
     let mut table = plain_table();
     table.set_header(["attribute", "value", "unit", "takes", "meaning"]);
     queue.for_each_attribute(|path, attribute, value| {
         table.add_row([path, value, attribute.unit, &takes(attribute), attribute.help]);
     });
-    println!("{table}");
-    println!(
-        "\nValues are those of a device with 32 tags; `paternoster devices NAME --grep` \
-         shows another's."
-    );
+    format!(
+        "{name}: {summary}\n\n{}\nValues are those of a device with 32 tags; \
+         `paternoster devices NAME --grep` shows another's.\n",
+        trimmed(&table)
+    )
 }
 
 fn takes(attribute: &Attribute) -> String {
@@ -77,11 +77,4 @@ fn takes(attribute: &Attribute) -> String {
         Values::ReadOnly => "read-only".to_owned(),
         values => values.to_string().replace("a whole number ", ""),
     }
-}
-
-pub(crate) fn plain_table() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(100);
-    table
 }

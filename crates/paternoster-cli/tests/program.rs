@@ -118,7 +118,19 @@ fn key_tree(value: &Value, path: &str, tree: &mut Vec<String>) {
     }
 }
 
-/// Has our JSON the key tree of real fio's, for the job that both ran?
+/// Has our JSON the key tree that it had when it was compared with real fio (see the next test)?
+#[test]
+fn json_has_the_golden_key_tree() {
+    let ours =
+        succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--output-format", "json"]);
+    let ours: Value = serde_json::from_str(&ours).unwrap();
+    let mut tree = Vec::new();
+    key_tree(&ours, "", &mut tree);
+    let golden = include_str!("golden/json-key-tree.txt");
+    assert_eq!(tree, golden.lines().collect::<Vec<_>>());
+}
+
+/// Is that golden key tree the one of real fio's JSON for the same job, where its sample is there?
 #[test]
 fn json_has_the_key_tree_of_fio() {
     let sample = Path::new(SAMPLES).join("fair.json");
@@ -291,5 +303,19 @@ fn manuals_come_out() {
     std::fs::remove_dir_all(folder).unwrap();
     for command in ["run", "schedulers", "devices", "completions", "man"] {
         assert!(succeeds(&[command, "--help"]).contains("Example"), "{command}");
+    }
+}
+
+/// Are the rows that the README shows those that its command prints?
+#[test]
+fn the_readme_shows_real_output() {
+    let readme = std::fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
+    let printed =
+        succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--scheduler", "mq-deadline"]);
+    let shown = readme.split("```\n").find(|block| block.starts_with("device flash-card-2010"));
+    let rows: Vec<&str> = shown.expect("the table").lines().filter(|row| *row != " …").collect();
+    assert!(rows.len() > 10);
+    for row in rows {
+        assert!(printed.lines().any(|line| line == row), "the program does not print: {row}");
     }
 }

@@ -37,6 +37,9 @@ use crate::quantity;
 
 /// Larger files are refused before they are parsed.
 const FILE_BYTES_MAX: usize = 1 << 20;
+/// What is said when a file is not even of the right shape.
+const REMEDY: &str = "a device file has name, model, summary, valid and sections of numbers, \
+                      each as `name = { value = …, source = \"…\" }`";
 /// A device with more tags would need tables that nobody wants (blk-mq's own limit, BLK-8).
 const DEPTH_MAX: u64 = 10_240;
 
@@ -53,7 +56,10 @@ pub struct DeviceFileError {
 
 impl fmt::Display for DeviceFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.message)
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.message),
+            line => write!(f, "{}:{line}: {}", self.file, self.message),
+        }
     }
 }
 
@@ -128,7 +134,8 @@ impl Description {
             return Err(reader.error(None, message));
         }
         let raw: RawDescription = toml::from_str(text).map_err(|error| {
-            reader.error(error.span().map(|span| span.start), error.message().to_owned())
+            let message = format!("{}; {REMEDY}", error.message());
+            reader.error(error.span().map(|span| span.start), message)
         })?;
         let kind = reader.kind(&raw)?;
         let facts = reader.facts(&raw.facts)?;
@@ -206,7 +213,10 @@ impl Reader<'_> {
         let default = DeviceFacts::default();
         let mut fields = Fields::new(self, "facts", section);
         let facts = DeviceFacts {
-            capacity: fields.size("capacity", None)? / 512,
+            capacity: fields.read("capacity", |text| match quantity::size(text)? / 512 {
+                0 => Err("a device has at least one sector of 512 bytes".to_owned()),
+                sectors => Ok(sectors),
+            })?,
             depth: fields.number("depth", None, 1..=DEPTH_MAX)?,
             rotational: fields.switch("rotational", default.rotational)?,
             write_cache: fields.switch("write_cache", default.write_cache)?,
@@ -296,7 +306,12 @@ impl<'a> Fields<'a> {
     }
 
     fn missing(&self, name: &str) -> DeviceFileError {
-        self.wrong(name, None, "is missing: `{ value = …, source = \"…\" }`")
+        let section = self.section;
+        let message =
+            format!("`{section}.{name}` is missing: `{name} = {{ value = …, source = \"…\" }}`");
+        // At the section's first number, if it has any.
+        let near = self.fields.values().map(|field| field.span().start).min();
+        self.reader.error(near, message)
     }
 
     fn read<T>(
@@ -320,16 +335,6 @@ impl<'a> Fields<'a> {
                 Ok(default)
             }
             _ => self.read(name, quantity::time),
-        }
-    }
-
-    fn size(&mut self, name: &'static str, default: Option<u64>) -> Result<u64, DeviceFileError> {
-        match default {
-            Some(default) if !self.fields.contains_key(name) => {
-                self.taken.push(name);
-                Ok(default)
-            }
-            _ => self.read(name, quantity::size),
         }
     }
 
@@ -411,7 +416,8 @@ mod tests {
             (
                 "servers = { value = 1",
                 "serverz = { value = 1",
-                "card.toml:0: `linear.servers` is missing: `{ value = …, source = \"…\" }`",
+                "card.toml:17: `linear.servers` is missing: \
+                 `servers = { value = …, source = \"…\" }`",
             ),
             (
                 "penalty = {",

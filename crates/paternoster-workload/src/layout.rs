@@ -78,6 +78,10 @@ fn regions(job: &Job, files: &[File], capacity: u64) -> Result<Vec<Region>, Prob
             if end > capacity {
                 return Err(too_large(job, &name, end, capacity));
             }
+            let block = job.block_size.iter().map(|&(least, _)| least).min().unwrap_or(0);
+            if bytes < block {
+                return Err(too_small(job, bytes, block));
+            }
             Ok(Region { file_at, start, bytes, io_bytes })
         })
         .collect()
@@ -92,6 +96,19 @@ fn too_large(job: &Job, name: &str, end: u64, capacity: u64) -> Problem {
             "file `{name}` would end at byte {end} of a device of {capacity}; make `size` \
              smaller or let jobs \
              share a `filename`"
+        ),
+    }
+}
+
+fn too_small(job: &Job, bytes: u64, block: u64) -> Problem {
+    Problem {
+        file: job.file.clone(),
+        line: job.line,
+        text: format!("[{}]", job.name),
+        message: format!(
+            "job `{}` has {bytes} bytes to work on, less than one block of {block}; make `size` \
+             larger or `bs` smaller",
+            job.name
         ),
     }
 }

@@ -11,7 +11,7 @@ use crate::fio::job::{Job, reporting_groups};
 use crate::fio::jobfile::JobFile;
 use crate::report::{DiskReport, JobReport, RunReport};
 use crate::run::{ProcessResult, RunResult, Settings};
-use crate::shares::{GroupShares, shares};
+use crate::shares::{SectionShares, shares};
 
 /// A run under one scheduler on one device, ready to be told.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct Outcome {
     /// In fio's terms.
     pub report: RunReport,
     /// Who got how much of the device.
-    pub shares: Vec<GroupShares>,
+    pub shares: Vec<SectionShares>,
     /// Digest of the event stream, if it was asked for.
     pub event_hash: Option<u64>,
 }
@@ -42,7 +42,7 @@ impl Outcome {
     #[must_use]
     pub fn new(subject: &Subject<'_>, result: &RunResult, event_hash: Option<u64>) -> Outcome {
         let groups = reporting_groups(&subject.jobs.jobs);
-        let shares = shares(result, &groups);
+        let shares = shares(result);
         let elapsed_s = result.ended.0.div_ceil(Nanos::from_secs(1).0);
         let job_reports = result.processes.iter().map(|process| {
             let group = groups.get(process.job).copied().unwrap_or(0);
@@ -110,26 +110,26 @@ fn disk(name: &str, result: &RunResult) -> DiskReport {
 fn extra(
     subject: &Subject<'_>,
     result: &RunResult,
-    shares: &[GroupShares],
+    shares: &[SectionShares],
     event_hash: Option<u64>,
 ) -> Value {
-    let process = |group: &GroupShares, nth: usize| {
-        let process = &result.processes[group.processes[nth]];
+    let process = |section: &SectionShares, nth: usize| {
+        let process = &result.processes[section.processes[nth]];
         json!({
             "jobname": subject.jobs.jobs[process.job].name,
             "clone": process.clone,
             "device_time_ns": process.served.0,
-            "device_time_share": group.shares[nth],
+            "device_time_share": section.shares[nth],
         })
     };
-    let groups: Vec<Value> = shares
+    let sections: Vec<Value> = shares
         .iter()
-        .map(|group| {
-            let members = (0..group.processes.len()).map(|nth| process(group, nth));
+        .map(|section| {
+            let members = (0..section.processes.len()).map(|nth| process(section, nth));
             json!({
-                "groupid": group.group,
-                "jain_device_time": group.jain,
-                "device_idle": group.idle,
+                "section": section.section,
+                "jain_device_time": section.jain,
+                "device_idle": section.idle,
                 "processes": members.collect::<Vec<Value>>(),
             })
         })
@@ -143,6 +143,6 @@ fn extra(
         "virtual_time_ns": result.ended.0,
         "refused_by_device": result.device.refused,
         "event_hash": event_hash.map(|hash| format!("{hash:016x}")),
-        "groups": groups,
+        "sections": sections,
     })
 }

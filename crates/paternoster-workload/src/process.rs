@@ -100,7 +100,11 @@ pub struct Process {
     ready_at: Nanos,
     /// Whether it fills up to `depth`; off between full and `low`.
     filling: bool,
-    since_think: u32,
+    /// I/Os that have ended, for the count of `thinktime_blocks`.
+    completed: u64,
+    /// It thinks as soon as nothing is under way.
+    think_due: bool,
+    think_until: Nanos,
     issued_bytes: [u64; 3],
     issued_ios: [u64; 3],
     pending: Option<Piece>,
@@ -152,7 +156,9 @@ impl Process {
             deadline: Nanos::MAX,
             ready_at: Nanos::ZERO,
             filling: true,
-            since_think: 0,
+            completed: 0,
+            think_due: false,
+            think_until: Nanos::ZERO,
             issued_bytes: [0; 3],
             issued_ios: [0; 3],
             pending: None,
@@ -172,6 +178,8 @@ impl Process {
         self.measure_from = now + self.ramp;
         self.deadline = self.runtime.map_or(Nanos::MAX, |runtime| self.measure_from + runtime);
         self.ready_at = now;
+        // A job that ends inside its ramp has figures too: those of all it did.
+        self.statistics.start(now);
         if self.ramp == Nanos::ZERO {
             self.begin_measuring();
         }
@@ -190,6 +198,11 @@ impl Process {
                 self.begin_measuring();
             }
             if self.phase != Phase::Running {
+                // A thought that the last I/O brought is thought to its end.
+                let until = self.think_until.min(self.deadline);
+                if self.phase == Phase::Draining && self.in_flight() == 0 && now < until {
+                    return Some(until);
+                }
                 self.end_if_drained(now);
                 return None;
             }
@@ -217,7 +230,7 @@ impl Process {
     }
 
     fn next_step(&mut self, now: Nanos) -> Step {
-        if self.blocked.is_some() || self.free.is_empty() || !self.filling || self.must_think() {
+        if self.blocked.is_some() || self.free.is_empty() || !self.filling || self.think_due {
             return Step::Nothing;
         }
         if now < self.ready_at {
@@ -232,11 +245,6 @@ impl Process {
             return Step::Until(at);
         }
         Step::Submit(piece)
-    }
-
-    /// Enough I/Os since the last thinking; what is under way has to end first.
-    const fn must_think(&self) -> bool {
-        self.think.0 > 0 && self.since_think >= self.think_after
     }
 
     /// The next piece of the pattern, over the end of a pass if there is another one.
@@ -275,7 +283,6 @@ impl Process {
         let way = piece.direction as usize;
         self.issued_bytes[way] += piece.bytes;
         self.issued_ios[way] += 1;
-        self.since_think += 1;
         let sectors = piece.bytes.div_ceil(512);
         self.ios[slot as usize] = Io {
             direction: piece.direction,
@@ -375,9 +382,15 @@ impl Process {
         self.statistics.waited();
         self.ended = now;
         self.filling |= self.in_flight() <= self.low;
+        // At each multiple of so many completions, as fio counts; those that end while what is
+        // under way drains count on.
+        self.completed += 1;
+        self.think_due |=
+            self.think > Nanos::ZERO && self.completed.is_multiple_of(u64::from(self.think_after));
         self.ready_at = self.ready_at.max(now + self.setup.submit_cost);
-        if self.must_think() && self.in_flight() == 0 {
-            self.since_think = 0;
+        if self.think_due && self.in_flight() == 0 {
+            self.think_due = false;
+            self.think_until = now + self.think;
             self.ready_at = now + self.think + self.setup.submit_cost;
             self.statistics.cpu(self.think_spin.min(self.think));
         }
@@ -431,7 +444,7 @@ impl Process {
     /// When its measurement began and when it ended.
     #[must_use]
     pub const fn span(&self) -> (Nanos, Nanos) {
-        (self.measure_from, self.ended)
+        (if self.measuring { self.measure_from } else { self.began }, self.ended)
     }
 
     /// What it has measured.

@@ -177,6 +177,7 @@ struct Run<O: Observer> {
     section: usize,
     left: u32,
     busy_before: Nanos,
+    began: Nanos,
     ended: u32,
     requests: u64,
 }
@@ -238,6 +239,7 @@ impl<O: Observer> Run<O> {
             section: 0,
             left: 0,
             busy_before: Nanos::ZERO,
+            began: device.now(),
             ended: 0,
             requests: 0,
         })
@@ -383,7 +385,8 @@ impl<O: Observer> Run<O> {
         for number in 0..self.seats.len() {
             let seat = &mut self.seats[number];
             if seat.section == self.section {
-                seat.timer = now + seat.delay;
+                // As in fio a start delay counts from the beginning of the run.
+                seat.timer = now.max(self.began + seat.delay);
                 self.timers.push(Reverse((seat.timer, u32::try_from(number).unwrap_or(u32::MAX))));
                 self.left += 1;
             }

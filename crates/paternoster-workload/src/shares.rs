@@ -2,73 +2,66 @@
 //! Shares: who got how much of the device, and how even that was.
 //!
 //! Fairness is judged by device time: while k commands are in service each is charged 1/k of the
-//! time that passes. A group's figures are made of the rates `device time / measured time` of its
-//! processes:
+//! time that passes. Those who run between the same two stonewalls compete; the share of each is
+//! its part of their device time.
 //!
 //! ```text
-//! rates 0.24 and 0.75     shares 24 % and 76 %
-//! Jain index (0.24 + 0.75)^2 / (2 (0.24^2 + 0.75^2)) = 0.790      1 is even, 1/n is all to one
+//! device time 1.2 s and 3.8 s     shares 24 % and 76 %
+//! Jain index (1.2 + 3.8)^2 / (2 (1.2^2 + 3.8^2)) = 0.787      1 is even, 1/n is all to one
 //! ```
+//!
+//! A request that several clients' bios were merged into is charged whole to the first of them.
 //!
 //! Source: plan of the house, "Device time"; R. Jain et al. 1984 for the index.
 
-use crate::run::{ProcessResult, RunResult};
+use crate::run::RunResult;
 
-/// One reporting group of a run.
+/// The jobs between two stonewalls of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GroupShares {
-    /// Its number in the report.
-    pub group: u32,
+pub struct SectionShares {
+    /// Its number, from 0.
+    pub section: usize,
     /// Places of its processes in the result.
     pub processes: Vec<usize>,
     /// Share of each in the device time of all of them, 0 to 1, in the same order.
     pub shares: Vec<f64>,
     /// Jain's index of their device time.
     pub jain: f64,
-    /// Part of the time that the device had nothing to do, 0 to 1, in the section of the group.
+    /// Part of the section's time that the device had nothing to do, 0 to 1.
     pub idle: f64,
 }
 
-/// The shares of every group; `groups` tells the group of each job.
+/// The shares of every section.
 #[must_use]
-pub fn shares(result: &RunResult, groups: &[u32]) -> Vec<GroupShares> {
-    let group_of = |process: &ProcessResult| groups.get(process.job).copied().unwrap_or(0);
-    let count = groups.iter().max().map_or(0, |&last| last + 1);
-    (0..count)
-        .map(|group| {
+pub fn shares(result: &RunResult) -> Vec<SectionShares> {
+    (0..result.sections.len())
+        .map(|section| {
             let members = result.processes.iter().enumerate();
             let processes: Vec<usize> = members
-                .filter(|(_, process)| group_of(process) == group)
+                .filter(|(_, process)| process.section == section)
                 .map(|(place, _)| place)
                 .collect();
-            let rates: Vec<f64> =
-                processes.iter().map(|&place| rate(&result.processes[place])).collect();
-            let sum: f64 = rates.iter().sum();
-            let share = |rate: &f64| if sum > 0.0 { rate / sum } else { 0.0 };
-            let section = processes.first().map(|&place| result.processes[place].section);
-            GroupShares {
-                group,
-                shares: rates.iter().map(share).collect(),
-                jain: jain(&rates),
-                idle: section.map_or(0.0, |section| idle(result, section)),
+            let served = processes.iter().map(|&place| as_f64(result.processes[place].served.0));
+            let served: Vec<f64> = served.collect();
+            let sum: f64 = served.iter().sum();
+            let share = |served: &f64| if sum > 0.0 { served / sum } else { 0.0 };
+            SectionShares {
+                section,
+                shares: served.iter().map(share).collect(),
+                jain: jain(&served),
+                idle: idle(result, section),
                 processes,
             }
         })
         .collect()
 }
 
-/// Device time per time, for one process.
-fn rate(process: &ProcessResult) -> f64 {
-    let time = process.statistics.runtime().0;
-    if time == 0 { 0.0 } else { as_f64(process.served.0) / as_f64(time) }
-}
-
 /// Jain's index of fairness; 1 when there is nothing to divide.
 #[must_use]
-pub fn jain(rates: &[f64]) -> f64 {
-    let sum: f64 = rates.iter().sum();
-    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-    let count = rates.iter().map(|_| 1.0).sum::<f64>();
+pub fn jain(amounts: &[f64]) -> f64 {
+    let sum: f64 = amounts.iter().sum();
+    let squares: f64 = amounts.iter().map(|amount| amount * amount).sum();
+    let count = amounts.iter().map(|_| 1.0).sum::<f64>();
     if squares > 0.0 { sum * sum / (count * squares) } else { 1.0 }
 }
 
@@ -89,12 +82,12 @@ mod tests {
     use super::*;
 
     /// Does the index say 1 for even shares, 1/n for all to one, and the essay's example in
-    /// between? (0.24 + 0.75)^2 = 0.9801; 2 (0.0576 + 0.5625) = 1.2402; 0.9801 / 1.2402 = 0.790.
+    /// between? (1.2 + 3.8)^2 = 25; 2 (1.44 + 14.44) = 31.76; 25 / 31.76 = 0.787.
     #[test]
     fn jain_is_one_when_even() {
         assert!((jain(&[2.0, 2.0, 2.0]) - 1.0).abs() < 1e-12);
         assert!((jain(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
-        assert!((jain(&[0.24, 0.75]) - 0.790).abs() < 5e-4);
+        assert!((jain(&[1.2, 3.8]) - 0.787).abs() < 5e-4);
         assert!((jain(&[]) - 1.0).abs() < 1e-12);
     }
 }

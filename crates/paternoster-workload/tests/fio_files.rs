@@ -147,19 +147,19 @@ fn lines_are_read_as_fio_reads_them() {
 /// Is the surprising KiB form read as fio reads it, with a note that names file and line?
 #[test]
 fn surprising_values_leave_notes() {
-    let file = parsed("[a]\nsize=1m\nbs=4KiB\nthread\n").unwrap();
-    assert_eq!(file.jobs[0].block_size[0], (4000, 4000));
+    let file = parsed("[a]\nsize=1m\nbs=512KiB\nthread\n").unwrap();
+    assert_eq!(file.jobs[0].block_size[0], (512_000, 512_000));
     let notes: Vec<String> = file.notes.iter().map(Problem::to_string).collect();
     assert_eq!(
         notes,
         [
             "test.fio:3: `KiB` counts in powers of 1000 here, as in fio; \
-             write `K` for powers of 1024: `bs=4KiB`",
+             write `K` for powers of 1024: `bs=512KiB`",
             "test.fio:4: `thread` is accepted and ignored (threads instead of processes): `thread`",
         ]
     );
     // kb_base counts wherever in the section it stands.
-    assert_eq!(jobs("[a]\nsize=1m\nbs=4k\nkb_base=1000\n")[0].block_size[0], (4000, 4000));
+    assert_eq!(jobs("[a]\nsize=1m\nbs=64k\nkb_base=1000\n")[0].block_size[0], (64_000, 64_000));
 }
 
 /// Are the messages for common mistakes the agreed ones, all of them in one run?
@@ -174,7 +174,8 @@ fn messages_are_as_agreed() {
             "test.fio:5: `q` in `4q` is no unit: sizes take k, m, g, t or p, \
              powers of 1024: `bs=4q`",
             "test.fio:6: 8 is out of range: it must be from 0 to 7: `prio=8`",
-            "test.fio:7: unknown option `badopt`: `badopt=3`",
+            "test.fio:7: unknown option `badopt`: fio 3.33 has none like it; leave it out: \
+             `badopt=3`",
             "test.fio:8: job `b` works on a file and needs a size: \
              write `size=64m`, or name a device as in `filename=/dev/sda`: `b`",
             "test.fio:10: the section's `[` is not closed by `]`: `[c`",

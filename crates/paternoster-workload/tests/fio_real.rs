@@ -50,15 +50,27 @@ const JOBS: &[&str] = &[
     "--rw=randrw --bs=4k --size=1m --allrandrepeat=1",
 ];
 
+/// Jobs that run as the second thread of a run, whose generators have other seeds.
+const SECOND_JOBS: &[&str] = &[
+    "--rw=randread --bs=4k --size=1m",
+    "--rw=randrw --bs=4k --size=4m",
+    "--rw=randrw --bs=4k --size=4m --rwmixread=70",
+    "--rw=rw --bs=4k --size=4m --rwmixread=30",
+    "--rw=randrw --bssplit=4k/60:16k/40,8k --size=4m --rwmixread=70",
+    "--rw=randread --bsrange=4k-16k --size=1m",
+    "--rw=randread --bs=4k --size=1m --percentage_random=40",
+];
+
 /// One I/O: direction, offset, bytes.
 type Io = (String, u64, u64);
 
 fn ours(arguments: &[String]) -> Vec<Io> {
     let jobs = parse_command_line(arguments, &|_| None).expect("a sound job");
-    let job = &jobs.jobs[0];
+    let thread = u32::try_from(jobs.jobs.len()).expect("one or two");
+    let job = jobs.jobs.last().expect("a job");
     let size = job.size.expect("a size").of(0);
     let io_size = job.io_size.map_or(size, |io_size| io_size.of(size));
-    let mut offsets = Offsets::new(job, 1, 0, size, io_size, 0);
+    let mut offsets = Offsets::new(job, thread, 0, size, io_size, 0);
     let mut all = Vec::new();
     for pass in 0..job.loops {
         if pass > 0 {
@@ -102,8 +114,12 @@ fn every_io_is_that_of_fio() {
     }
     let folder = std::env::temp_dir().join(format!("paternoster-fio-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    for (number, job) in JOBS.iter().enumerate() {
-        let mut arguments = vec!["--name=judge".to_owned()];
+    let first = "--name=first --rw=read --bs=4k --size=4k --ioengine=null --filename=first.dat ";
+    let jobs = JOBS.iter().map(|job| ("", job));
+    let jobs = jobs.chain(SECOND_JOBS.iter().map(|job| (first, job)));
+    for (number, (before, job)) in jobs.enumerate() {
+        let before = before.split_whitespace().chain(["--name=judge"]).map(str::to_owned);
+        let mut arguments: Vec<String> = before.collect();
         arguments.extend(job.split(' ').map(str::to_owned));
         let (ours, theirs) = (ours(&arguments), theirs(&arguments, &folder, number));
         assert!(theirs.len() > 10, "{job}: fio made {} I/Os", theirs.len());

@@ -17,7 +17,8 @@
 //! * **mq** tags (BLK-8): one pool of `nr_requests`; the elevator may hold some kinds of I/O to a
 //!   part of it.
 //!
-//! Sleepers are woken one for each request that becomes free, first come first served. A client
+//! Sleepers are woken first come first served: for each request that becomes free one of the pool,
+//! under mq rules one of either kind, since the tags are one pool. A client
 //! that was woken and does not use it (its bio was merged, it left) passes it on.
 //!
 //! # Invariants
@@ -30,7 +31,7 @@
 //! one set of tags).
 
 use crate::answer::SubmitError;
-use crate::client::{ClientId, Sleep};
+use crate::client::{ClientId, POOLS, Sleep};
 use crate::elevator::{Admission, Rules};
 use crate::event::{Action, Observer};
 use crate::list::{Links, List};
@@ -39,8 +40,6 @@ use crate::request::{Bio, RequestId};
 use crate::scene::Limits;
 use crate::time::Nanos;
 
-/// Lists of sleepers: two pools of requests, and the bios.
-pub(crate) const POOLS: usize = 3;
 /// Legacy: async requests. mq: those admitted with a limit of their own.
 const POOL_ASYNC: u8 = 0;
 /// Legacy: sync requests. mq: all others.
@@ -438,7 +437,7 @@ impl<O: Observer> RequestQueue<O> {
             // Two pools, each up to its hard stop: 2 * 3/2 nominal.
             Rules::Legacy => (LEGACY_REQUESTS.min(capacity / 3), capacity / 3),
             // Without a scheduler the requests are the device's own tags.
-            Rules::Mq if self.elevator.name() == "noop" => (depth.min(capacity), capacity),
+            Rules::Mq if self.elevator.passes_through() => (depth.min(capacity), capacity),
             Rules::Mq => ((2 * depth.min(128)).min(capacity), capacity),
         }
     }

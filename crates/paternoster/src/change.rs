@@ -335,7 +335,7 @@ impl<O: Observer> RequestQueue<O> {
     /// # Errors
     /// [`CancelError`] says why it goes on.
     pub fn cancel(&mut self, now: Nanos, ticket: Ticket) -> Result<(), CancelError> {
-        self.advance(now);
+        self.arrive(now);
         let index = ticket.0.index();
         let slot = self.bios.get(ticket.0).ok_or(CancelError::Stale)?;
         if slot.request == NIL {

@@ -21,6 +21,9 @@ use crate::list::List;
 use crate::slab::{Key, Slab};
 use crate::time::Nanos;
 
+/// What a client may sleep for: a request of one of two pools, a bio (see `allocate.rs`).
+pub(crate) const POOLS: usize = 3;
+
 /// Names a client of a queue. A kept id of a client that has left is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub(crate) Key);
@@ -247,7 +250,7 @@ pub struct Client {
     pub(crate) leaving: bool,
     pub(crate) plugged: bool,
     pub(crate) plug: List,
-    pub(crate) sleep: [Sleep; crate::allocate::POOLS],
+    pub(crate) sleep: [Sleep; POOLS],
     /// The elevator's limit on requests of the kind that it was last refused (`Admission::AtMost`).
     pub(crate) limit: u32,
     /// Requests left of the batch that a batcher may finish, and since when (BLK-7).

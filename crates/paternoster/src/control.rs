@@ -27,6 +27,9 @@ use crate::time::{Hz, Nanos};
 
 const SWITCH: Values = Values::Number { min: 0, max: 1 };
 
+/// HZ of the kernels that there are, and exact time.
+const TICKS: &[&str] = &["0", "100", "250", "1000"];
+
 /// What the queue itself offers, in the order of the listing.
 pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
     Attribute {
@@ -86,7 +89,7 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
     Attribute {
         name: "hz",
         unit: "1/s",
-        values: Values::Number { min: 0, max: 10_000 },
+        values: Values::Choice(TICKS),
         help: "ticks in which elevators see time, as a kernel of that HZ; 0 is exact",
     },
     Attribute {
@@ -121,7 +124,7 @@ impl<O: Observer> RequestQueue<O> {
         let result = match self.find_attribute(name)? {
             Found::Queue(place) => {
                 let value = QUEUE_ATTRIBUTES[place].parse(text)?;
-                self.set_own(place, value, text)
+                self.set_own(place, value)
             }
             Found::Elevator(place) => {
                 let value = self.elevator.attributes()[place].parse(text)?;
@@ -192,12 +195,18 @@ impl<O: Observer> RequestQueue<O> {
             "rotational" => facts.rotational.into(),
             "rules" => (policy.rules == Rules::Mq).into(),
             "plug" => policy.device_plug.into(),
-            "hz" => self.scene.hz.get().into(),
+            "hz" => self.ticks_place(),
             _ => (self.scene.ncq == Ncq::Probe).into(),
         }
     }
 
-    fn set_own(&mut self, place: usize, value: u64, text: &str) -> Result<(), AttributeError> {
+    fn ticks_place(&self) -> u64 {
+        let hz = self.scene.hz.get();
+        let same = |word: &&&str| word.parse() == Ok(hz);
+        TICKS.iter().take_while(|word| !same(word)).count() as u64
+    }
+
+    fn set_own(&mut self, place: usize, value: u64) -> Result<(), AttributeError> {
         let attribute = &QUEUE_ATTRIBUTES[place];
         match attribute.name {
             "nr_requests" => self.set_nr_requests(value)?,
@@ -218,12 +227,9 @@ impl<O: Observer> RequestQueue<O> {
                 self.unplug_device(crate::event::Action::Unplug);
             }
             "hz" => {
-                let hz = u32::try_from(value).ok().and_then(Hz::new);
-                self.scene.hz = hz.ok_or_else(|| AttributeError::Value {
-                    name: attribute.name,
-                    text: text.into(),
-                    values: Values::Choice(&["0", "100", "250", "1000"]),
-                })?;
+                let hz =
+                    TICKS.get(usize::try_from(value).unwrap_or(0)).and_then(|hz| hz.parse().ok());
+                self.scene.hz = hz.and_then(Hz::new).unwrap_or_default();
                 // Time never steps back for elevators: a coarser tick begins at the next one.
                 self.scene.now = self.scene.now.max(self.scene.hz.floor(self.scene.exact));
             }

@@ -114,6 +114,12 @@ pub trait Elevator: fmt::Debug + Send {
     /// The block layer it was made for.
     fn rules(&self) -> Rules;
 
+    /// Whether it only passes requests on, so that under mq rules they are the device's own tags
+    /// and no more of them are useful (BLK-8, a hardware queue without scheduler).
+    fn passes_through(&self) -> bool {
+        false
+    }
+
     /// Comes to a queue: makes its tables. The clients and groups that are there already follow by
     /// `client_attached` and `group_changed`.
     fn attach(&mut self, scene: &mut Scene);

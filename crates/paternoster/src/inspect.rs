@@ -3,7 +3,8 @@
 //!
 //! [`RequestQueue::explain`] answers the question of a user with a slow client, in words.
 //! [`RequestQueue::audit`] verifies the invariants of the queue, of its parts and of its
-//! elevator; in debug builds it runs after every call.
+//! elevator; in debug builds it runs in passing: after every
+//! call while little is going on, after every 32nd otherwise.
 
 use alloc::format;
 use alloc::vec;
@@ -55,15 +56,18 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Plugged => {
                 write!(f, "it waits because its client has plugged itself {waited} ago")
             }
+            Stage::Dispatched if queue.refused_until.is_some() => {
+                f.write_str("it was chosen; the device refused a command and will be asked again")
+            }
             Stage::Dispatched => {
                 write!(f, "it was chosen and waits because the device takes no more commands")
             }
             Stage::InDevice => {
                 let since = queue.scene.exact - request.issued;
-                write!(f, "it is in the device since {since}")
+                write!(f, "it is in the device for {since}")
             }
             Stage::Waiting => {
-                write!(f, "it waits since {waited} in {} because ", queue.elevator.name())?;
+                write!(f, "it waits for {waited} in {} because ", queue.elevator.name())?;
                 if queue.flush.is_waiting() {
                     f.write_str("a flush is under way; then ")?;
                 } else if queue.plug.is_plugged() {
@@ -236,7 +240,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// The audit after every call of a debug build: always while little is going on, now and then
+    /// The audit in passing of a debug build: always while little is going on, now and then
     /// otherwise.
     #[cfg(debug_assertions)]
     pub(crate) fn audit_in_passing(&mut self) {

@@ -155,14 +155,7 @@ impl<O: Observer> RequestQueue<O> {
         }
         if let Some(last) = self.merge.last() {
             let request = &self.scene.requests.0.at(last);
-            let side = if request.end() == bio.sector {
-                Some(Side::Back)
-            } else if bio.end() == request.sector {
-                Some(Side::Front)
-            } else {
-                None
-            };
-            if let Some(side) = side
+            if let Some(side) = adjoining_side(request, bio)
                 && self.grow(RequestId(last), index, bio, side)
             {
                 return true;
@@ -229,14 +222,17 @@ impl<O: Observer> RequestQueue<O> {
         self.fits_or_mark(id, bio.sectors, bio.segments)
     }
 
+    fn fits(&self, id: RequestId, sectors: u32, segments: u16) -> bool {
+        let request = &self.scene.requests[id];
+        request.sectors.saturating_add(sectors) <= self.policy.max_sectors
+            && request.segments.saturating_add(segments) <= self.scene.facts.max_segments
+    }
+
+    /// Whether so much more fits; a request that is too full for it is never tried again (BLK-2).
     fn fits_or_mark(&mut self, id: RequestId, sectors: u32, segments: u16) -> bool {
-        let (max_sectors, max_segments) = (self.policy.max_sectors, self.scene.facts.max_segments);
-        let request = &mut self.scene.requests[id];
-        let fits = request.sectors.saturating_add(sectors) <= max_sectors
-            && request.segments.saturating_add(segments) <= max_segments;
+        let fits = self.fits(id, sectors, segments);
         if !fits {
-            request.flags |= Flags::NOMERGE;
-            // It would only keep others, who can grow, out of the cache.
+            self.scene.requests[id].flags |= Flags::NOMERGE;
             if self.merge.last == id.0 {
                 self.merge.last = NIL;
             }
@@ -342,7 +338,7 @@ impl<O: Observer> RequestQueue<O> {
         self.free_unbound(second);
     }
 
-    fn may_become_one(&mut self, first: RequestId, second: RequestId) -> bool {
+    fn may_become_one(&self, first: RequestId, second: RequestId) -> bool {
         let (a, b) = (&self.scene.requests[first], &self.scene.requests[second]);
         let barred = Flags::NOMERGE | Flags::FUA;
         let compatible = a.op == b.op && !a.flags.intersects(barred) && !b.flags.intersects(barred);
@@ -350,7 +346,8 @@ impl<O: Observer> RequestQueue<O> {
         let alike = self.policy.rules == Rules::Legacy
             || (a.priority == b.priority && group(first) == group(second));
         let (sectors, segments) = (b.sectors, b.segments);
-        compatible && alike && self.fits_or_mark(first, sectors, segments)
+        // Only a bio that does not fit marks a request (BLK-2): a smaller one may still come.
+        compatible && alike && self.fits(first, sectors, segments)
     }
 
     /// The bios of `gone` go to `survivor`, which keeps the earlier start and the better priority.
@@ -391,6 +388,17 @@ impl<O: Observer> RequestQueue<O> {
         if self.merge.last == id.0 {
             self.merge.last = NIL;
         }
+    }
+}
+
+/// At which end of the request the bio would continue it, if at one.
+pub(crate) fn adjoining_side(request: &Request, bio: &Bio) -> Option<Side> {
+    if request.end() == bio.sector {
+        Some(Side::Back)
+    } else if bio.end() == request.sector {
+        Some(Side::Front)
+    } else {
+        None
     }
 }
 

@@ -24,8 +24,9 @@
 
 use crate::answer::Stale;
 use crate::client::ClientId;
-use crate::elevator::{Rules, Side};
+use crate::elevator::Rules;
 use crate::event::{Action, Observer};
+use crate::merge::adjoining_side;
 use crate::queue::RequestQueue;
 use crate::request::{Bio, Flags, Op, RequestId, Stage};
 use crate::time::Nanos;
@@ -80,7 +81,7 @@ impl<O: Observer> RequestQueue<O> {
     /// # Errors
     /// [`Stale`] when there is no such client.
     pub fn unplug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
-        self.advance(now);
+        self.arrive(now);
         self.scene.clients.get_mut(client.0).ok_or(Stale)?.plugged = false;
         self.flush_plug(client);
         self.unplug_device(Action::Unplug);
@@ -142,14 +143,7 @@ impl<O: Observer> RequestQueue<O> {
         let mut at = client.plug.last();
         while let Some(candidate) = at {
             let request = self.scene.request(candidate);
-            let side = if request.end() == bio.sector {
-                Some(Side::Back)
-            } else if bio.end() == request.sector {
-                Some(Side::Front)
-            } else {
-                None
-            };
-            if let Some(side) = side {
+            if let Some(side) = adjoining_side(request, bio) {
                 let id = RequestId(candidate);
                 if self.may_grow(id, bio) && self.elevator.may_merge(&self.scene, id, bio) {
                     self.join(id, index, bio, side);

@@ -411,6 +411,19 @@ fn blk_5_the_timer_unplugs() {
     assert_eq!((rig.count(Action::UnplugTimer), rig.count(Action::Unplug)), (1, 0));
 }
 
+/// Is a timer that is due at the instant of a submission first, as the order at one instant says?
+#[test]
+fn timers_come_before_submissions() {
+    let (mut rig, client) = device_plugged(disk(1));
+    rig.at(10);
+    rig.read(client, 0, 8);
+    rig.at(13);
+    rig.read(client, 800, 8);
+    // Opened by the timer first: the second request finds a queue that is not empty and no plug.
+    assert_eq!((rig.count(Action::UnplugTimer), rig.count(Action::Plug)), (1, 1));
+    assert_eq!(rig.pulled(), [0]);
+}
+
 /// Does an explicit unplug open it at once?
 #[test]
 fn blk_5_an_explicit_unplug() {
@@ -1437,19 +1450,19 @@ fn explain_names_place_and_reason() {
     assert!(rig.pull().is_empty());
     assert_eq!(rig.explain(first), "it waits because its client has plugged itself 2 ms ago");
     rig.unplug(client);
-    assert_eq!(rig.explain(first), "it waits since 2 ms in noop because it is the next");
-    assert_eq!(rig.explain(second), "it waits since 2 ms in noop because 1 came before it");
+    assert_eq!(rig.explain(first), "it waits for 2 ms in noop because it is the next");
+    assert_eq!(rig.explain(second), "it waits for 2 ms in noop because 1 came before it");
     rig.pull();
     rig.at(3);
     assert!(rig.pull().is_empty());
-    assert_eq!(rig.explain(first), "it is in the device since 1 ms");
+    assert_eq!(rig.explain(first), "it is in the device for 1 ms");
     rig.complete_oldest();
     let ended = "it has ended and will be handed back by the next call";
     assert_eq!(rig.explain(first), ended);
     rig.pull();
     assert_eq!(rig.explain(first), "the bio has ended");
     rig.refuse(100);
-    let chosen = "it was chosen and waits because the device takes no more commands";
+    let chosen = "it was chosen; the device refused a command and will be asked again";
     assert_eq!(rig.explain(second), chosen);
 }
 
@@ -1460,7 +1473,7 @@ fn explain_names_the_device_plug() {
     let ticket = rig.read(client, 0, 8);
     assert_eq!(
         rig.explain(ticket),
-        "it waits since 0 s in noop because the device is plugged until 3 ms; then it is the next"
+        "it waits for 0 s in noop because the device is plugged until 3 ms; then it is the next"
     );
 }
 
@@ -1475,7 +1488,7 @@ fn explain_names_a_flush() {
     let under_way = "its flush is under way, or waits for the device to become empty";
     assert_eq!(rig.explain(first), under_way);
     assert_eq!(rig.explain(second), "it waits because flushes before it are not finished");
-    let why = "it waits since 0 s in noop because a flush is under way; then it is the next";
+    let why = "it waits for 0 s in noop because a flush is under way; then it is the next";
     assert_eq!(rig.explain(read), why);
 }
 
@@ -1490,7 +1503,7 @@ fn explain_names_the_deadline() {
     assert!(rig.pull().is_empty());
     assert_eq!(
         rig.explain(ticket),
-        "it waits since 400 ms in deadline because 1 others wait in its direction, 1 of them at \
+        "it waits for 400 ms in deadline because 1 other waits in its direction, 1 of them at \
          lower sectors; its deadline is in 100 ms"
     );
     rig.at(600);

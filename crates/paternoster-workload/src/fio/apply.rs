@@ -66,7 +66,7 @@ pub(super) fn apply(
 fn unknown(name: &str) -> String {
     match option::nearest(name) {
         Some(near) => format!("unknown option `{name}`; did you mean `{near}`?"),
-        None => format!("unknown option `{name}`"),
+        None => format!("unknown option `{name}`: fio 3.33 has none like it; leave it out"),
     }
 }
 

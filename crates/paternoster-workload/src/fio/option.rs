@@ -84,6 +84,7 @@ const TARGET: &str = "give a fixed iodepth instead";
 const CLASSES: &str = "give prio and prioclass for the whole job instead";
 const ENDING: &str = "give each job a runtime instead";
 const RATES: &str = "use rate or rate_iops";
+const BATCHES: &str = "I/Os go and come one by one here; leave it at 1";
 const FILES: &str = "give the files as several jobs instead";
 const CACHE: &str = "the page cache comes later; use direct=1";
 
@@ -147,12 +148,15 @@ pub static OPTIONS: &[FioOption] = &[
     yes("ioengine", "sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio, null"),
     yes("iodepth", "I/Os in flight, with an asynchronous engine"),
     yes("iodepth_low", "how far the depth falls before it is filled again"),
-    also(&["iodepth_batch"], yes("iodepth_batch_submit", "I/Os submitted together; 0 is iodepth")),
+    also(
+        &["iodepth_batch"],
+        later("iodepth_batch_submit", &["1"], BATCHES, "I/Os submitted together; 0 is iodepth"),
+    ),
     also(
         &["iodepth_batch_complete"],
-        yes("iodepth_batch_complete_min", "completions waited for; 0 polls"),
+        later("iodepth_batch_complete_min", &["1"], BATCHES, "completions waited for; 0 polls"),
     ),
-    yes("iodepth_batch_complete_max", "completions taken at most"),
+    later("iodepth_batch_complete_max", &["1"], BATCHES, "completions taken at most"),
     later("io_submit_mode", &["inline"], RATES, "inline, or offload for an open loop"),
     later("serialize_overlap", OFF, "use iodepth=1", "no two I/Os in flight on the same bytes"),
     later("sync", OFF_OR_NONE, SYNCS, "O_SYNC or O_DSYNC for writes"),

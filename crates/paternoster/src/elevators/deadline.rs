@@ -86,11 +86,9 @@ pub(super) fn explain_lane(
     let lane = &directions.lanes[direction(scene.requests[request].op())];
     let before = lane.before(space, request);
     let deadline = Nanos(scene.requests[request].scratch[0]);
-    write!(
-        out,
-        "{} others wait in its direction, {before} of them at lower sectors; ",
-        lane.len() - 1
-    )?;
+    let others = lane.len() - 1;
+    let wait = if others == 1 { "other waits" } else { "others wait" };
+    write!(out, "{others} {wait} in its direction, {before} of them at lower sectors; ")?;
     if deadline > scene.now() {
         write!(out, "its deadline is in {}", deadline - scene.now())
     } else {

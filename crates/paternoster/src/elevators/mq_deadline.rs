@@ -149,6 +149,7 @@ impl MqDeadline {
         let directions = &self.ranks[class].directions;
         let running = self.turn.direction;
         // Only one that is looked at for its age alone may be refused; then it was nobody's turn.
+        // Differs: Linux 6.0 has begun a batch by then and leaves it so.
         let before = (latest < scene.now()).then_some(self.turn);
         let turn = &mut self.turn;
         let (request, way) = match directions.following(&self.space, &self.tuning, running) {

@@ -43,6 +43,10 @@ impl Elevator for Noop {
         Rules::Legacy
     }
 
+    fn passes_through(&self) -> bool {
+        true
+    }
+
     fn attach(&mut self, scene: &mut Scene) {
         self.links = Links::with_capacity(scene.request_slots());
         self.fifo = List::new();

@@ -25,13 +25,14 @@
 //! In a request's scratch: the number of its queue plus one, and its [`State`].
 //!
 //! # Invariants
-//! S1  A request stands in the members of exactly one queue, the one that its scratch names. S2
-//! `waiting` and `picked` are the numbers of members in these states; those that wait are in the
-//! queue's tree or its head list, under their own sector. S3  A queue is in the ring of its group
-//! and class exactly while something waits in it. S4  The timer is set exactly while the device
-//! idles, for an active queue in which nothing waits. S5  Time and the groups' virtual time never
-//! step back. S6  Queues are joined only within a group and a class, and never in a circle. S7
-//! It is told only of requests that it was asked to bind, each in its order.
+//! S1  A request stands in the members of exactly one queue, the one that its scratch names.
+//! S2  `waiting` and `picked` are the numbers of members in these states; those that wait are in
+//!     the queue's tree or its head list, under their own sector.
+//! S3  A queue is in the ring of its group and class exactly while something waits in it.
+//! S4  The timer is set exactly while the device idles, for an active queue in which nothing waits.
+//! S5  Time and the groups' virtual time never step back.
+//! S6  Queues are joined only within a group and a class, and never in a circle.
+//! S7  It is told only of requests that it was asked to bind, each in its order.
 //!
 //! What breaks S7 is written down and reported by the audit, since the calls themselves cannot
 //! refuse.
