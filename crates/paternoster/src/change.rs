@@ -28,7 +28,7 @@ use crate::client::{
     Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority, clamp_weight,
 };
 use crate::device::{Outcome, Status};
-use crate::elevator::Elevator;
+use crate::elevator::{Elevator, Side};
 use crate::event::{Note, Observer};
 use crate::list::List;
 use crate::queue::RequestQueue;
@@ -368,20 +368,21 @@ impl<O: Observer> RequestQueue<O> {
         let Some(bio) = self.bios.at(index).bio() else { return Err(CancelError::Stale) };
         if waiting {
             self.leave_merging(id);
-            self.elevator.removed(&mut self.scene, id);
-        } else {
-            self.leave_plug(id);
         }
         if first == last {
+            if waiting {
+                self.elevator.removed(&mut self.scene, id);
+            } else {
+                self.leave_plug(id);
+            }
             self.free(id);
             return Ok(());
         }
         self.shrink(id, index, &bio);
         if waiting {
-            self.insert(id);
-        } else {
-            self.scene.clients.at_mut(bio.client.index()).plug.push_back(&mut self.links, id.0);
-            self.plugged += 1;
+            let side = if index == first { Side::Front } else { Side::Back };
+            self.elevator.shrunk(&mut self.scene, id, side);
+            self.index_for_merging(id);
         }
         Ok(())
     }

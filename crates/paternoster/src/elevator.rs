@@ -160,6 +160,13 @@ pub trait Elevator: fmt::Debug + Send {
     /// A bio was merged into a waiting request.
     fn grown(&mut self, _scene: &mut Scene, _request: RequestId, _side: Side) {}
 
+    /// A bio at one end of a waiting request was withdrawn; on `Side::Front` its start has changed.
+    /// Who keeps more than an order by sector should keep the request's turn too.
+    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, _side: Side) {
+        self.removed(scene, request);
+        self.insert(scene, request, Position::Sorted);
+    }
+
     /// `gone`, which waited here, is now part of `survivor`, which waits here too.
     fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId);
 

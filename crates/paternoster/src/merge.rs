@@ -374,8 +374,12 @@ impl<O: Observer> RequestQueue<O> {
         self.emit(Action::BackMerge, client, op, flags, (taken.sector, taken.sectors));
     }
 
-    /// A request begins to wait where bios may be merged into it.
+    /// A request waits: bios may be merged into it, unless it forbids that or was in the device.
     pub(crate) fn index_for_merging(&mut self, id: RequestId) {
+        let request = &self.scene.requests[id];
+        if request.was_started || request.flags.intersects(Flags::NOMERGE | Flags::FUA) {
+            return;
+        }
         self.merge.add(id.0, &self.scene.requests[id]);
         if self.merge.last == NIL {
             self.merge.last = id.0;

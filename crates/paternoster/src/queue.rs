@@ -266,12 +266,9 @@ impl<O: Observer> RequestQueue<O> {
         request.stage = Stage::Waiting;
         let (client, op, flags) = (request.client(), request.op, request.flags);
         let at = (request.sector, request.sectors);
-        let mergeable = !flags.intersects(Flags::NOMERGE | Flags::FUA) && !request.was_started;
         self.emit(Action::Insert, client, op, flags, at);
         self.elevator.insert(&mut self.scene, id, Position::Sorted);
-        if mergeable {
-            self.index_for_merging(id);
-        }
+        self.index_for_merging(id);
     }
 
     /// What to do next. Call it until it says `Wait`.

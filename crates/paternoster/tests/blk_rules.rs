@@ -1380,6 +1380,24 @@ fn cancel_in_a_merged_request() {
     }
 }
 
+/// Does the rest of a merged request keep its turn? Two reads wait since 0 ms, one more since
+/// 400 ms; when the first is withdrawn at 450 ms, the second still expires at 500 ms.
+#[test]
+fn cancel_leaves_the_rest_its_turn() {
+    for elevator in ["deadline", "mq-deadline"] {
+        let mut rig = Rig::new(disk(1), elevator);
+        let client = rig.client();
+        let first = rig.read(client, 800, 8);
+        rig.read(client, 808, 8);
+        rig.at(400);
+        rig.read(client, 0, 8);
+        rig.at(450);
+        rig.queue.cancel(rig.now, first).unwrap();
+        rig.at(501);
+        assert_eq!(rig.pulled(), [808], "{elevator}: the oldest has expired");
+    }
+}
+
 /// Is it too late in the device, on the dispatch list and after the end; and stale after the
 /// handing back?
 #[test]

@@ -10,7 +10,7 @@ use alloc::format;
 use core::fmt;
 
 use crate::attribute::{Attribute, Values};
-use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
+use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use crate::pick::lane::LaneSpace;
 use crate::request::RequestId;
@@ -168,11 +168,16 @@ impl Elevator for Deadline {
         self.directions.lanes[lane].insert(&mut self.space, scene, request, deadline);
     }
 
-    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: crate::elevator::Side) {
-        if side == crate::elevator::Side::Front {
+    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        if side == Side::Front {
             let lane = direction(scene.requests[request].op());
             self.directions.lanes[lane].resort(&mut self.space, scene, request);
         }
+    }
+
+    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        // Its place by sector changes as after a front merge; its age does not.
+        self.grown(scene, request, side);
     }
 
     fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {

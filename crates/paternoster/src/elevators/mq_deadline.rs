@@ -260,6 +260,11 @@ impl Elevator for MqDeadline {
         }
     }
 
+    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        // Its place by sector changes as after a front merge; its age does not.
+        self.grown(scene, request, side);
+    }
+
     fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
         Self::class_of(scene, request) == Self::class_of(scene, next)
     }

@@ -10,7 +10,7 @@
 use alloc::format;
 use core::fmt;
 
-use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
+use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::list::{Links, List};
 use crate::request::RequestId;
 use crate::scene::Scene;
@@ -58,6 +58,8 @@ impl Elevator for Noop {
             Position::Head => self.fifo.push_front(&mut self.links, request.index()),
         }
     }
+
+    fn shrunk(&mut self, _: &mut Scene, _: RequestId, _: Side) {}
 
     fn absorbed(&mut self, _: &mut Scene, _: RequestId, gone: RequestId) {
         self.fifo.remove(&mut self.links, gone.index());
