@@ -15,7 +15,7 @@ use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::meter::{EventHash, Meter};
 use paternoster_workload::outcome::{Outcome, Subject};
-use paternoster_workload::run::{RunResult, Settings};
+use paternoster_workload::run::{RunResult, Settings, limits};
 use paternoster_workload::{layout, report};
 
 use crate::Failure;
@@ -163,7 +163,7 @@ impl Plan<'_> {
             layout::plan(&self.jobs.jobs, device.facts.capacity * 512)
                 .map_err(|problem| refused(&[problem]))?;
             for scheduler in schedulers {
-                let limits = paternoster::Limits { requests: 768, ..Default::default() };
+                let limits = limits(&self.jobs.jobs, device.facts.depth);
                 let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
                 scheduler.prepare(&mut queue, self.set)?;
             }

@@ -193,7 +193,7 @@ impl<O: Observer> Run<O> {
         let facts = device.facts();
         let regions = layout::plan(jobs, facts.capacity * 512).map_err(RunError::Job)?;
         let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
-        let limits = limits(jobs, clients, facts.depth);
+        let limits = limits(jobs, facts.depth);
         let observers = (Meter::new(clients), observer);
         let mut queue = RequestQueue::new(facts, limits, elevator, observers);
         let groups = add_groups(jobs, &mut queue);
@@ -434,8 +434,10 @@ const fn split_cookie(cookie: u64) -> (u32, u32) {
     halves
 }
 
-/// Capacities that no job of this run exceeds by itself.
-fn limits(jobs: &[Job], clients: u32, depth: u32) -> Limits {
+/// The capacities of a run's queue: what no job of it exceeds by itself.
+#[must_use]
+pub fn limits(jobs: &[Job], depth: u32) -> Limits {
+    let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
     let depths: u64 = jobs.iter().map(|job| u64::from(job.iodepth) * u64::from(job.numjobs)).sum();
     let default = Limits::default();
     let groups = u32::try_from(jobs.len()).unwrap_or(u32::MAX).saturating_add(1);

@@ -14,7 +14,7 @@
 use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups};
 use crate::device::DeviceFacts;
 use crate::event::{Note, Notes};
-use crate::request::{Request, RequestId, Requests};
+use crate::request::{Request, Requests};
 use crate::slab::{NIL, Slab};
 use crate::time::{Hz, Nanos};
 
@@ -183,12 +183,6 @@ impl Scene {
     #[must_use]
     pub const fn root(&self) -> GroupId {
         self.root
-    }
-
-    /// Whose request this is.
-    #[must_use]
-    pub fn client_of(&self, request: RequestId) -> &Client {
-        self.clients.at(self.requests[request].client().index())
     }
 
     /// The group of a client; the root if it has none.
