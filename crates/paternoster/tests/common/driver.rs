@@ -360,3 +360,11 @@ impl Elevator for Scripted {
         Ok(())
     }
 }
+
+/// A client of a noop queue whose plug is the device's.
+pub(crate) fn device_plugged(facts: DeviceFacts) -> (Rig, ClientId) {
+    let mut rig = Rig::new(facts, "noop");
+    rig.set("plug", "device");
+    let client = rig.client();
+    (rig, client)
+}
