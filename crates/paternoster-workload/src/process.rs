@@ -441,12 +441,6 @@ impl Process {
         self.error
     }
 
-    /// When its measurement began and when it ended.
-    #[must_use]
-    pub const fn span(&self) -> (Nanos, Nanos) {
-        (if self.measuring { self.measure_from } else { self.began }, self.ended)
-    }
-
     /// What it has measured.
     #[must_use]
     pub const fn statistics(&self) -> &JobStatistics {

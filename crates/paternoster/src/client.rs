@@ -18,7 +18,7 @@
 use core::fmt;
 
 use crate::list::List;
-use crate::slab::{Key, Slab};
+use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 
 /// What a client may sleep for: a request of one of two pools, a bio (see `allocate.rs`).
@@ -29,6 +29,9 @@ pub(crate) const POOLS: usize = 3;
 pub struct ClientId(pub(crate) Key);
 
 impl ClientId {
+    /// Nobody in particular: who plugs the device, whose a request is that has none.
+    pub(crate) const NOBODY: ClientId = ClientId(Key::new(NIL, 0));
+
     /// A small number, unique among the present clients: an index for tables.
     #[must_use]
     pub const fn index(self) -> u32 {

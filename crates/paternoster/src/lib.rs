@@ -73,6 +73,7 @@ mod queue;
 mod request;
 mod scene;
 pub mod slab;
+mod tell;
 pub mod time;
 pub mod tree;
 

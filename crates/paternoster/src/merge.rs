@@ -368,10 +368,9 @@ impl<O: Observer> RequestQueue<O> {
         request.segments += taken.segments;
         request.start = request.start.min(taken.start);
         request.priority = request.priority.better(taken.priority);
-        let gone = &mut self.scene.requests[gone];
-        (gone.bios_first, gone.bios_last) = (NIL, NIL);
-        let (client, op, flags) = (taken.client(), taken.op, taken.flags);
-        self.emit(Action::BackMerge, client, op, flags, (taken.sector, taken.sectors));
+        let empty = &mut self.scene.requests[gone];
+        (empty.bios_first, empty.bios_last) = (NIL, NIL);
+        self.emit_request(Action::BackMerge, gone);
     }
 
     /// A request waits: bios may be merged into it, unless it forbids that or was in the device.

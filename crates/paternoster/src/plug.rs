@@ -165,8 +165,7 @@ impl<O: Observer> RequestQueue<O> {
         let empty = self.elevator.waiting() == 0 && self.dispatch.is_empty();
         if !queues_flash && empty {
             self.plug.until = Some(self.scene.exact + DEVICE_PLUG_TIME);
-            let nobody = ClientId(crate::slab::Key::new(crate::slab::NIL, 0));
-            self.emit(Action::Plug, nobody, Op::Read, Flags::NONE, (0, 0));
+            self.emit(Action::Plug, ClientId::NOBODY, Op::Read, Flags::NONE, (0, 0));
         }
     }
 
@@ -181,9 +180,8 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn unplug_device(&mut self, action: Action) {
         if self.plug.is_plugged() {
             self.plug.until = None;
-            let nobody = ClientId(crate::slab::Key::new(crate::slab::NIL, 0));
             let waiting = self.elevator.waiting();
-            self.emit(action, nobody, Op::Read, Flags::NONE, (0, waiting));
+            self.emit(action, ClientId::NOBODY, Op::Read, Flags::NONE, (0, waiting));
         }
     }
 }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`,
-//! `flush.rs`, `change.rs` (elevators, clients, groups), `control.rs` (attributes), `inspect.rs`
-//! (explain, audit). This file is the way of a bio through them.
+//! `flush.rs`, `change.rs` (elevators, clients, groups), `tell.rs` (events), `control.rs`
+//! (attributes), `inspect.rs` (explain, audit). This file is the way of a bio through them.
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
@@ -33,15 +33,14 @@ use alloc::boxed::Box;
 use crate::allocate::{Allocator, POOL_BIOS};
 use crate::answer::{Output, Stale, SubmitError, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
-use crate::client::ClientId;
 use crate::device::{Command, DeviceFacts, Outcome, ServiceClock, Tag};
 use crate::elevator::{Elevator, Pick, Place, Position, Rules};
-use crate::event::{Action, Event, NoObserver, Observer};
+use crate::event::{Action, NoObserver, Observer};
 use crate::flush::FlushLine;
 use crate::list::{Links, List};
 use crate::merge::MergeIndex;
 use crate::plug::DevicePlug;
-use crate::request::{Bio, Cookie, Flags, Op, Request, RequestId, Stage, Ticket};
+use crate::request::{Bio, Cookie, Op, Request, RequestId, Stage, Ticket};
 use crate::scene::{Limits, Scene};
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
@@ -262,11 +261,8 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Gives a bound request to the elevator.
     pub(crate) fn insert(&mut self, id: RequestId) {
-        let request = &mut self.scene.requests[id];
-        request.stage = Stage::Waiting;
-        let (client, op, flags) = (request.client(), request.op, request.flags);
-        let at = (request.sector, request.sectors);
-        self.emit(Action::Insert, client, op, flags, at);
+        self.scene.requests[id].stage = Stage::Waiting;
+        self.emit_request(Action::Insert, id);
         self.elevator.insert(&mut self.scene, id, Position::Sorted);
         self.index_for_merging(id);
     }
@@ -385,8 +381,7 @@ impl<O: Observer> RequestQueue<O> {
             in_device.sync += u32::from(sync);
             in_device.last_end = command.end();
         }
-        let at = (command.sector, command.sectors);
-        self.emit(Action::Issue, command.client, command.op, command.flags, at);
+        self.emit_request(Action::Issue, id);
         if bound {
             self.elevator.started(&mut self.scene, id);
         }
@@ -427,11 +422,8 @@ impl<O: Observer> RequestQueue<O> {
     pub fn requeue(&mut self, now: Nanos, tag: Tag) -> Result<(), Stale> {
         self.advance(now);
         let (id, _) = self.take_from_device(tag)?;
-        let request = &self.scene.requests[id];
-        let (client, op, flags) = (request.client(), request.op, request.flags);
-        let at = (request.sector, request.sectors);
-        let bound = request.epoch == self.epoch;
-        self.emit(Action::Requeue, client, op, flags, at);
+        let bound = self.scene.requests[id].epoch == self.epoch;
+        self.emit_request(Action::Requeue, id);
         self.refused_until = Some(self.scene.exact + RETRY_AFTER_REFUSAL);
         if self.flush.owns(id) {
             self.flush_step_refused(id);
@@ -468,12 +460,14 @@ impl<O: Observer> RequestQueue<O> {
     /// All bios of a request have ended with `outcome`.
     pub(crate) fn end_bios(&mut self, id: RequestId, outcome: Outcome) {
         let request = &self.scene.requests[id];
-        let mut run = BioRun { first: request.bios_first, last: request.bios_last };
+        let run = BioRun { first: request.bios_first, last: request.bios_last };
         #[cfg(feature = "planted-bugs")]
-        if self.planted.forgets_merged_bio(run.first != run.last) {
-            run = BioRun::one(run.first);
+        let run = if self.planted.forgets_merged_bio(run.first != run.last) {
             self.bios.at_mut(run.first).next = NIL;
-        }
+            BioRun::one(run.first)
+        } else {
+            run
+        };
         let mut index = run.first;
         while index != NIL {
             let slot = self.bios.at_mut(index);
@@ -488,7 +482,7 @@ impl<O: Observer> RequestQueue<O> {
                 self.done.append(&mut self.bios, BioRun::one(key.index()));
             }
         }
-        self.done.append(&mut self.bios, core::mem::replace(&mut run, BioRun::EMPTY));
+        self.done.append(&mut self.bios, run);
     }
 
     /// Lets time reach `now` for something that comes from a client: timers that are due by then
@@ -504,70 +498,6 @@ impl<O: Observer> RequestQueue<O> {
             self.scene.exact = now;
             // Behind a change to a coarser `hz` its next tick may be still to come.
             self.scene.now = self.scene.now.max(self.scene.hz.floor(now));
-        }
-    }
-
-    /// An event about sectors `at.0` to `at.0 + at.1`.
-    #[inline]
-    pub(crate) fn emit(
-        &mut self,
-        action: Action,
-        client: ClientId,
-        op: Op,
-        flags: Flags,
-        at: (u64, u32),
-    ) {
-        if O::LISTENS {
-            self.tell(Event {
-                at: self.scene.exact,
-                sequence: 0,
-                action,
-                client,
-                op,
-                flags,
-                sector: at.0,
-                sectors: at.1,
-                error: 0,
-                served: Nanos::ZERO,
-            });
-        }
-    }
-
-    fn emit_completion(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
-        if O::LISTENS {
-            let request = &self.scene.requests[id];
-            self.tell(Event {
-                at: self.scene.exact,
-                sequence: 0,
-                action: Action::Complete,
-                client: request.client(),
-                op: request.op,
-                flags: request.flags,
-                sector: request.sector,
-                sectors: request.sectors,
-                error: match outcome.status {
-                    crate::device::Status::Failed(errno) => errno,
-                    _ => 0,
-                },
-                served,
-            });
-        }
-    }
-
-    fn tell(&mut self, mut event: Event) {
-        self.tell_notes();
-        event.sequence = self.sequence;
-        self.sequence += 1;
-        self.observer.event(&event);
-    }
-
-    /// Forwards what the elevator has written down.
-    pub(crate) fn tell_notes(&mut self) {
-        if O::LISTENS && !self.scene.notes.is_empty() {
-            for note in self.scene.notes.drain() {
-                self.observer.note(self.scene.exact, self.sequence, &note);
-                self.sequence += 1;
-            }
         }
     }
 

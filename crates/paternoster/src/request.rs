@@ -307,7 +307,7 @@ impl Request {
     /// Whose it is: the client of its first bio.
     #[must_use]
     pub fn client(&self) -> ClientId {
-        self.client.unwrap_or(ClientId(Key::new(NIL, 0)))
+        self.client.unwrap_or(ClientId::NOBODY)
     }
 
     /// Class and level, the better of its bios'.

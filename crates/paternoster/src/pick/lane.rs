@@ -122,12 +122,6 @@ impl Lane {
         self.remove(space, gone);
     }
 
-    /// The request with the lowest sector.
-    #[must_use]
-    pub fn lowest(&self) -> Option<RequestId> {
-        self.sorted.first().map(RequestId::from_index)
-    }
-
     /// The first request that starts at `sector` or behind it.
     #[must_use]
     pub fn from_sector(&self, space: &LaneSpace, sector: u64) -> Option<RequestId> {
