@@ -13,19 +13,7 @@ use paternoster_workload::{RunError, Settings};
 
 const REQUESTS: u64 = 100_000;
 
-const DEVICE: &str = r#"
-name = "parallel"
-model = "linear"
-summary = "eight servers"
-valid = "this bench"
-[facts]
-capacity = { value = "4 GiB", source = "assumed" }
-depth = { value = 32, source = "assumed" }
-[linear]
-servers = { value = 8, source = "assumed" }
-base = { value = "90 us", source = "assumed" }
-rate = { value = "400 MB/s", source = "assumed" }
-"#;
+const DEVICE: &str = include_str!("../tests/parallel.toml");
 
 fn jobs(text: &str) -> JobFile {
     let include = |_: &str, _: &str| Err(String::new());

@@ -62,19 +62,7 @@ prioclass=1
 prio=2
 ";
 
-const PARALLEL: &str = r#"
-name = "parallel"
-model = "linear"
-summary = "eight servers"
-valid = "this test"
-[facts]
-capacity = { value = "1 GiB", source = "assumed" }
-depth = { value = 32, source = "assumed" }
-[linear]
-servers = { value = 8, source = "assumed" }
-base = { value = "90 us", source = "assumed" }
-rate = { value = "400 MB/s", source = "assumed" }
-"#;
+const PARALLEL: &str = include_str!("parallel.toml");
 
 fn jobs() -> JobFile {
     let include = |_: &str, _: &str| Err(String::new());
