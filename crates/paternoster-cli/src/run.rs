@@ -12,6 +12,7 @@ use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
 use paternoster_sim::{Description, Simulated};
 
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
+use paternoster_workload::fio::unwired;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::meter::{EventHash, Meter};
 use paternoster_workload::outcome::{Outcome, Subject};
@@ -148,6 +149,10 @@ impl Plan<'_> {
         devices: &[Description],
         schedulers: &[SchedulerChoice],
     ) -> Result<(), Failure> {
+        let unwired = unwired::problems(&self.jobs.jobs);
+        if !unwired.is_empty() {
+            return Err(refused(&unwired));
+        }
         for job in &self.jobs.jobs {
             if job.direct == Some(false) {
                 let (file, line, name) = (&job.file, job.line, &job.name);

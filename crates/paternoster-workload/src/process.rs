@@ -122,7 +122,7 @@ impl Process {
     pub fn new(job: &Job, offsets: Offsets, setup: ProcessSetup) -> Process {
         let depth = match job.engine {
             Engine::Async => job.iodepth.max(1),
-            Engine::Sync | Engine::Null => 1,
+            Engine::Sync | Engine::Null | Engine::Cpu => 1,
         };
         let nothing = Io {
             direction: Direction::Read,
