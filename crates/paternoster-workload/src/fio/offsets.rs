@@ -186,6 +186,12 @@ impl Offsets {
         piece
     }
 
+    /// The file of a sync that is due: the one whose turn it is, which this takes (measured: with
+    /// two files and fsync=4, `a b a b S(a) b a b a S(b) a b ...`).
+    pub fn sync_file(&mut self) -> Option<usize> {
+        self.choice.next()
+    }
+
     /// Begins a pass of a time_based job: the generators go on.
     pub fn restart(&mut self) {
         self.clear_regions();

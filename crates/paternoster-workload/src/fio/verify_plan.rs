@@ -306,7 +306,10 @@ mod tests {
     /// fio 0, 4 and 9 to read.
     #[test]
     fn overlaps_are_taken_out() {
-        let mut plan = plan(|job| job.block_align = Some(BLOCK));
+        let mut plan = plan(|job| {
+            job.block_size = [(2 * BLOCK, 2 * BLOCK); 3];
+            job.block_align = Some(BLOCK);
+        });
         for block in [0, 8, 9, 5, 4, 9] {
             let piece = Piece {
                 file: 0,

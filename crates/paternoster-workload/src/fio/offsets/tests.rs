@@ -126,6 +126,27 @@ fn trimwrite_alternates() {
     }
 }
 
+/// Do syncs take turns among the files as fio's do? Both orders were measured.
+#[test]
+fn syncs_take_turns() {
+    let order = |options: &str, every: usize| -> String {
+        let names = ["a", "b"];
+        let extents = names.map(|file| Extent { file, start: 0, bytes: 8 * 4096 });
+        let mut offsets = Offsets::over(&job(options), 1, &extents, 16 * 4096, 0);
+        let mut order = String::new();
+        for write in 0..12 {
+            if write > 0 && write % every == 0 {
+                order += &names[offsets.sync_file().unwrap()].to_uppercase();
+            }
+            order += names[offsets.next().unwrap().file];
+        }
+        order
+    };
+    assert_eq!(order("--rw=write --nrfiles=2", 4), "ababAbabaBabab");
+    let two = "--rw=write --nrfiles=2 --file_service_type=roundrobin:2";
+    assert_eq!(order(two, 3), "aabBaabBaabBaab");
+}
+
 /// Does percentage_random mix both kinds? At 0 % the job is sequential.
 #[test]
 fn percentage_random_mixes() {
