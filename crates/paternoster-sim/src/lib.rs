@@ -8,7 +8,7 @@
 //!
 //! * [`model`]: what a model is, and the virtual clock in front of it.
 //! * [`null`], [`linear`]: the models.
-//! * [`description`]: device files; [`catalog`]: those that come with the program.
+//! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
 #![forbid(unsafe_code)]
 
 pub mod catalog;
@@ -17,6 +17,7 @@ pub mod linear;
 pub mod model;
 pub mod null;
 mod quantity;
+pub mod sections;
 
 pub use description::{Description, DeviceFileError};
-pub use model::{Model, Simulated};
+pub use model::{Blueprint, Model, Simulated};
