@@ -21,7 +21,7 @@ fn jobs(text: &str) -> JobFile {
 }
 
 fn run(jobs: &JobFile, device: &Description, scheduler: &str) {
-    let settings = Settings { seed: 0, submit_cost: device.submit_cost, runtime: None };
+    let settings = Settings { submit_cost: device.submit_cost, ..Settings::default() };
     let mut simulated = Simulated::new(device.model());
     let elevator = elevators::by_name(scheduler).expect("a scheduler of ours");
     let done = paternoster_workload::run::<_, _, RunError>(

@@ -23,7 +23,7 @@ pub(crate) struct Program {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunOptions),
+    Run(Box<RunOptions>),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell
@@ -84,6 +84,15 @@ pub(crate) struct RunOptions {
     /// unit); the device file's unless given
     #[arg(long, value_name = "TIME")]
     pub(crate) submit_cost: Option<String>,
+
+    /// The memory in front of the device, by names of /proc/sys/vm: memory, dirty_ratio,
+    /// dirty_background_ratio, dirty_expire_centisecs, dirty_writeback_centisecs, and copy_cost
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) host: Vec<String>,
+
+    /// How files lie to each other: near, far, or interleaved:SIZE
+    #[arg(long, value_name = "HOW", default_value = "near")]
+    pub(crate) placement: String,
 
     /// Only the sections of this name, and the globals
     #[arg(long, value_name = "NAME")]

@@ -13,6 +13,7 @@ mod arguments;
 mod choice;
 mod compare;
 mod devices;
+mod host;
 mod manual;
 mod progress;
 mod run;

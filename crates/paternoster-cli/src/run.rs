@@ -22,6 +22,7 @@ use crate::Failure;
 use crate::arguments::{Form, RunOptions};
 use crate::choice::{self, SchedulerChoice};
 use crate::compare;
+use crate::host;
 use crate::progress::Display;
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
@@ -125,13 +126,6 @@ fn tell_notes(jobs: &JobFile) {
     for note in &jobs.notes {
         eprintln!("note: {note}");
     }
-    for job in jobs.jobs.iter().filter(|job| job.direct.is_none()) {
-        let (file, line, name) = (&job.file, job.line, &job.name);
-        eprintln!(
-            "note: {file}:{line}: job `{name}` does not say direct; it runs with direct=1, \
-             there is no page cache yet"
-        );
-    }
 }
 
 /// What all runs have in common.
@@ -148,19 +142,9 @@ impl Plan<'_> {
         devices: &[Description],
         schedulers: &[SchedulerChoice],
     ) -> Result<(), Failure> {
-        for job in &self.jobs.jobs {
-            if job.direct == Some(false) {
-                let (file, line, name) = (&job.file, job.line, &job.name);
-                return Err(Failure::Request(format!(
-                    "{file}:{line}: job `{name}` asks for buffered I/O, which needs a page \
-                     cache that is not \
-                     here yet; say direct=1: `direct=0`"
-                )));
-            }
-        }
         for device in devices {
-            self.settings(device)?;
-            layout::plan(&self.jobs.jobs, device.facts.capacity * 512)
+            let settings = self.settings(device)?;
+            layout::plan(&self.jobs.jobs, device.facts.capacity * 512, settings.placement)
                 .map_err(|problem| refused(&[problem]))?;
             for scheduler in schedulers {
                 let limits = limits(&self.jobs.jobs, device.facts.depth);
@@ -191,6 +175,8 @@ impl Plan<'_> {
                 }
                 runtime => runtime,
             },
+            host: host::settings(&self.options.host)?,
+            placement: host::placement(&self.options.placement)?,
         })
     }
 

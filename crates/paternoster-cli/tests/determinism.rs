@@ -75,7 +75,7 @@ fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
     let schedulers = u64::try_from(elevators::ALL.len()).unwrap();
     let entry = &elevators::ALL[usize::try_from(seed % schedulers).unwrap()];
     let device = &devices[usize::from(seed / schedulers % 2 == 1)];
-    let settings = Settings { seed, submit_cost: device.submit_cost, runtime: None };
+    let settings = Settings { seed, submit_cost: device.submit_cost, ..Settings::default() };
     let mut simulated = Simulated::new(device.model());
     let (result, queue) = paternoster_workload::run::<_, _, RunError>(
         &jobs.jobs,

@@ -234,7 +234,7 @@ fn refusals_name_place_and_remedy() {
         (&["run", "jobs/fair.fio", "--device", device], &[".toml:2: ", "`y`", "linear"]),
         (&["run", "jobs/fair.fio", "--section=tst"], &["tst"]),
         (&["run", "jobs/fair.fio", "--runtime", "soon"], &["--runtime soon"]),
-        (&["run", "--name=a", "--size=1m", "--direct=0"], &["page cache", "direct=1"]),
+        (&["run", "--name=a", "--size=1m", "--host", "swap=1g"], &["no `swap`", "dirty_ratio"]),
         (
             &["run", "--name=a", "--direct=1", "--size=1t", "--device", "lab-disk"],
             &["would end at byte"],

@@ -10,6 +10,7 @@
 //! * [`fio`]: the language: job files, values, offsets as fio draws them.
 //! * [`layout`], [`process`], [`mod@run`]: where files lie, what a process does, and the loop
 //!   around the library.
+//! * [`page_cache`]: memory in front of the queue: read-ahead, dirty pages, the flusher.
 //! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes
 //!   themselves.
 //! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports
@@ -22,6 +23,7 @@ pub mod fio;
 pub mod layout;
 pub mod meter;
 pub mod outcome;
+pub mod page_cache;
 pub mod process;
 pub mod report;
 pub mod run;

@@ -4,7 +4,8 @@
 //! The loop is the twenty lines around the library, and the same for a model in virtual time and
 //! for a real device: only the device knows which it is. At one instant, in this order:
 //! completions, timers of the queue, submissions in the order of the processes' timers, then
-//! whatever the queue says.
+//! whatever the queue says. The flusher of the page cache is one more client, behind those of the
+//! processes; it acts when the cache says that it has something to write.
 //!
 //! ```text
 //!        ┌───────────── due processes act: submit ────────────┐
@@ -35,15 +36,18 @@ use crate::fio::job::Job;
 use crate::fio::jobfile::Problem;
 use crate::fio::offsets::Offsets;
 use crate::fio::random::{Choice, Seeds};
-use crate::layout;
+use crate::layout::{self, Placement};
 use crate::meter::{DeviceMeter, Meter};
-use crate::process::{Phase, Process, ProcessSetup};
+use crate::page_cache::{self, HostSettings, PageCache};
+use crate::process::{Identity, Phase, Process, ProcessSetup};
 use crate::statistics::JobStatistics;
 
 /// Steps of the loop between two calls for progress.
 const PROGRESS_EVERY: u64 = 1 << 14;
 /// The pid of the first process; the next ones follow.
 const FIRST_PID: u32 = 1001;
+/// The pid of the flusher, before all others.
+const FLUSHER_PID: u32 = FIRST_PID - 1;
 
 /// What a run needs beside its jobs.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +58,23 @@ pub struct Settings {
     pub submit_cost: Nanos,
     /// Ends every job after this time of its own, whatever it says.
     pub runtime: Option<Nanos>,
+    /// Memory for buffered I/O.
+    pub host: HostSettings,
+    /// How files lie to each other.
+    pub placement: Placement,
+}
+
+impl Default for Settings {
+    /// Seed 0, 20 us for each I/O, the default host, files near each other.
+    fn default() -> Settings {
+        Settings {
+            seed: 0,
+            submit_cost: Nanos::from_micros(20),
+            runtime: None,
+            host: HostSettings::default(),
+            placement: Placement::Near,
+        }
+    }
 }
 
 /// What became of one clone of a job.
@@ -170,6 +191,7 @@ struct Seat {
 #[derive(Debug)]
 struct Run<O: Observer> {
     queue: RequestQueue<(Meter, O)>,
+    cache: PageCache,
     seats: Vec<Seat>,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
     sections: Vec<SectionResult>,
@@ -191,26 +213,26 @@ impl<O: Observer> Run<O> {
         observer: O,
     ) -> Result<Run<O>, RunError> {
         let facts = device.facts();
-        let regions = layout::plan(jobs, facts.capacity * 512).map_err(RunError::Job)?;
+        let layout =
+            layout::plan(jobs, facts.capacity * 512, settings.placement).map_err(RunError::Job)?;
         let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
         let limits = limits(jobs, facts.depth);
-        let observers = (Meter::new(clients), observer);
+        let observers = (Meter::new(clients + 1), observer);
         let mut queue = RequestQueue::new(facts, limits, elevator, observers);
         let groups = add_groups(jobs, &mut queue);
         let mut seats: Vec<Seat> = Vec::new();
         let mut section = 0;
         for (place, job) in jobs.iter().enumerate() {
             section += usize::from(job.stonewall && place > 0);
-            for (clone, region) in (0..job.numjobs).zip(&regions[place]) {
+            for (clone, region) in (0..job.numjobs).zip(&layout.regions[place]) {
                 let number = u32::try_from(seats.len()).unwrap_or(u32::MAX);
                 let group = groups[place];
                 let client = queue
                     .attach(client_spec(job, group, FIRST_PID + number))
                     .expect("limits has a place for every clone");
                 let setup = ProcessSetup {
-                    client,
-                    number,
-                    file_at: region.file_at,
+                    identity: Identity { client, number },
+                    file: region.file,
                     submit_cost: settings.submit_cost.max(Nanos(1)),
                     runtime: settings.runtime,
                 };
@@ -231,8 +253,12 @@ impl<O: Observer> Run<O> {
                 });
             }
         }
+        let flusher = ClientSpec::new().pid(FLUSHER_PID);
+        let flusher = queue.attach(flusher).expect("limits has a place for the flusher");
+        let cache = PageCache::new(settings.host, layout.files, seats.len(), flusher);
         Ok(Run {
             queue,
+            cache,
             seats,
             timers: BinaryHeap::new(),
             sections: Vec::new(),
@@ -256,7 +282,7 @@ impl<O: Observer> Run<O> {
             let now = device.now();
             self.act_due(now);
             let (until, why) = self.serve(now, device);
-            let timer = self.first_timer();
+            let timer = earlier(self.first_timer(), self.cache.flusher_due());
             if timer.is_some_and(|timer| timer <= now) {
                 continue;
             }
@@ -304,6 +330,12 @@ impl<O: Observer> Run<O> {
                         let _stale = self.queue.requeue(now, command.tag);
                     }
                 }
+                Output::Done(cookie, outcome) if cookie & page_cache::COOKIE != 0 => {
+                    self.cache.transfer_ended(cookie, outcome);
+                    while let Some(number) = self.cache.next_woken() {
+                        self.act(now, number);
+                    }
+                }
                 Output::Done(cookie, outcome) => {
                     let (number, slot) = split_cookie(cookie);
                     self.seats[number as usize].process.bio_ended(now, slot, outcome);
@@ -312,8 +344,13 @@ impl<O: Observer> Run<O> {
                 Output::Wake(client) => {
                     // Clients were attached in the order of the processes and none has left.
                     let number = client.index();
-                    self.seats[number as usize].process.woken(now, &mut self.queue);
-                    self.act(now, number);
+                    match self.seats.get_mut(number as usize) {
+                        Some(seat) => {
+                            seat.process.woken(now, &mut self.queue);
+                            self.act(now, number);
+                        }
+                        None => self.cache.flush_in_background(now, &mut self.queue),
+                    }
                 }
                 Output::Wait { until, why } => return (until, why),
             }
@@ -337,15 +374,18 @@ impl<O: Observer> Run<O> {
                 self.act(now, number);
             }
         }
+        if self.cache.flusher_due().is_some_and(|due| due <= now) {
+            self.cache.flush_in_background(now, &mut self.queue);
+        }
     }
 
     /// Lets a process do what it can, and notes when it wants to be called again.
     fn act(&mut self, now: Nanos, number: u32) {
         let seat = &mut self.seats[number as usize];
         if seat.process.phase() == Phase::Waiting {
-            seat.process.start(now);
+            seat.process.start(now, &mut self.cache);
         }
-        let wish = seat.process.act(now, &mut self.queue);
+        let wish = seat.process.act(now, &mut self.cache, &mut self.queue);
         if seat.served_before.is_none() && seat.process.is_measuring() {
             let served = self.queue.observer().0.client(seat.process.client().index()).served;
             seat.served_before = Some(served);
@@ -445,7 +485,8 @@ pub fn limits(jobs: &[Job], depth: u32) -> Limits {
         // Room for nr_requests of up to 256 a pool, and for a deep device's tags.
         requests: (3 * 256).max(2 * depth.min(10_240)),
         bios: u32::try_from(depths.clamp(1024, 1 << 16)).unwrap_or(1024),
-        clients: clients.max(1),
+        // And the flusher of the page cache.
+        clients: clients + 1,
         groups: groups.max(default.groups),
         notes: default.notes,
     }

@@ -28,7 +28,7 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
     sizes(job)
 }
 
-/// Direct I/O is made of whole sectors; all of ours is direct.
+/// Direct I/O is made of whole sectors.
 fn whole_sectors(job: &Job) -> Result<(), String> {
     const SECTOR: u64 = 512;
     let ranges = job.block_size.iter().flat_map(|&(least, greatest)| [least, greatest]);
@@ -36,7 +36,7 @@ fn whole_sectors(job: &Job) -> Result<(), String> {
     let own = [job.block_align, Some(job.offset.of(0)), Some(job.offset_increment.of(0))];
     let mut all = ranges.chain(splits).chain(own.into_iter().flatten());
     match all.find(|bytes| !bytes.is_multiple_of(SECTOR)) {
-        Some(bytes) if job.engine != Engine::Null => Err(format!(
+        Some(bytes) if job.engine != Engine::Null && job.direct == Some(true) => Err(format!(
             "job `{}` has a block size, alignment or offset of {bytes} bytes, which is no multiple \
              of {SECTOR}: direct I/O is made of whole sectors",
             job.name

@@ -121,7 +121,7 @@ pub struct Job {
     pub nrfiles: u32,
     /// Size of a file.
     pub filesize: Option<u64>,
-    /// Bypass the page cache; `None`: not said.
+    /// Bypass the page cache; `None`: not said, which means no, as in fio.
     pub direct: Option<bool>,
     /// How the job waits.
     pub engine: Engine,
