@@ -75,6 +75,23 @@ impl Overheads {
     }
 }
 
+/// How much of a transfer between link and medium must be there before its second half begins, in
+/// thousandths. 0: it is passed on as it comes, as disks do since they have fast links; old SCSI
+/// disks gathered first, to hold the bus for a short time only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Watermarks {
+    /// Read from the medium before the link begins.
+    pub read: u32,
+    /// Come over the link before the medium begins.
+    pub write: u32,
+}
+
+impl Watermarks {
+    fn share(mark: u32, time: u64) -> u64 {
+        time * u64::from(mark.min(1000)) / 1000
+    }
+}
+
 /// Everything that is known of a disk.
 #[derive(Debug, Clone)]
 pub struct DriveParameters {
@@ -100,6 +117,8 @@ pub struct DriveParameters {
     pub overheads: Overheads,
     /// The link to the host.
     pub link: Transfer,
+    /// How link and medium overlap.
+    pub watermarks: Watermarks,
 }
 
 /// What a drive is to do.
@@ -325,7 +344,8 @@ impl<T: Copy> Drive<T> {
         }
         self.writes.forget(&mechanism.geometry, extent.0, extent.1);
         let ready = now + overheads.write_miss[after].0;
-        let earliest = ready + self.link_time(sectors);
+        let gathered = Watermarks::share(parameters.watermarks.write, self.link_time(sectors));
+        let earliest = ready + gathered.max(self.link_time(sectors.min(1)));
         self.await_mechanism(now, slot, extent, true, ready, earliest);
     }
 
@@ -510,12 +530,14 @@ impl<T: Copy> Drive<T> {
         let access = mechanism.access(&mut self.arm, now, (sector, end), write, earliest);
         self.free_at = access.end;
         let Some(Slot { task, .. }) = self.slots[slot as usize] else { return };
+        let sectors = u64::from(task.sectors);
         if write {
-            return self.end_at(access.end, slot);
+            return self.end_at(access.end.max(ready + self.link_time(sectors)), slot);
         }
         // Data are passed on as they come; whichever is slower, medium or link, counts whole.
-        let sectors = u64::from(task.sectors);
-        let slow_link = access.begin.max(ready) + self.link_time(sectors);
+        let read = access.end.saturating_sub(access.begin);
+        let gathered = Watermarks::share(parameters.watermarks.read, read);
+        let slow_link = access.begin.max(ready) + gathered + self.link_time(sectors);
         let slow_medium = access.end + self.link_time(sectors.min(1));
         self.end_at(slow_link.max(slow_medium), slot);
         let place = mechanism.geometry.place(sector);

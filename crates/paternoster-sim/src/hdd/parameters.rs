@@ -24,7 +24,7 @@
 use paternoster::{DeviceFacts, Nanos};
 use toml::Value;
 
-use super::drive::{DriveParameters, Overheads};
+use super::drive::{DriveParameters, Overheads, Watermarks};
 use super::geometry::{EvenZones, Geometry};
 use super::mechanism::Mechanism;
 use super::schedule::Order;
@@ -76,6 +76,7 @@ pub(crate) fn read(
         flush_queueable: facts.flush_queueable,
         overheads: Overheads::even(hit, overhead),
         link,
+        watermarks: Watermarks::default(),
     };
     fields.finish()?;
     Ok(parameters)
