@@ -28,6 +28,7 @@ use std::sync::Arc;
 use paternoster::{DeviceFacts, Nanos};
 use toml::Value;
 
+use crate::hdd::Hdd;
 use crate::linear::Linear;
 use crate::model::{Blueprint, Model};
 use crate::null::Null;
@@ -48,7 +49,8 @@ pub(crate) const DEPTH_MAX: u64 = 10_240;
 type Read = fn(&mut Sections<'_>, &DeviceFacts) -> Result<Arc<dyn Blueprint>, DeviceFileError>;
 
 /// Every model, with the reader of its numbers.
-const MODELS: &[(&str, Read)] = &[("linear", Linear::read), ("null", Null::read)];
+const MODELS: &[(&str, Read)] =
+    &[("hdd", Hdd::read), ("linear", Linear::read), ("null", Null::read)];
 
 /// One number of a device file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,7 +244,7 @@ mod tests {
             (
                 "model = \"linear\"",
                 "model = \"cubic\"",
-                "card.toml:4: there is no model `cubic`; there are `linear`, `null`",
+                "card.toml:4: there is no model `cubic`; there are `hdd`, `linear`, `null`",
             ),
         ] {
             assert_eq!(refusal(from, to), expected);

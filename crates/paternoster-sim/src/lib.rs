@@ -13,6 +13,7 @@
 
 pub mod catalog;
 pub mod description;
+pub mod hdd;
 pub mod linear;
 pub mod model;
 pub mod null;
