@@ -5,6 +5,7 @@ use crate::description::{Description, DeviceFileError};
 
 /// Name and text of each device file in `devices/`.
 pub const FILES: &[(&str, &str)] = &[
+    ("array-eva", include_str!("../../../devices/array-eva.toml")),
     ("flash-card-2010", include_str!("../../../devices/flash-card-2010.toml")),
     ("hdd-7200", include_str!("../../../devices/hdd-7200.toml")),
     ("hdd-mhx2300bt", include_str!("../../../devices/hdd-mhx2300bt.toml")),

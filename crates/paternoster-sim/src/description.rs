@@ -28,6 +28,7 @@ use std::sync::Arc;
 use paternoster::{DeviceFacts, Nanos};
 use toml::Value;
 
+use crate::array::Array;
 use crate::hdd::Hdd;
 use crate::linear::Linear;
 use crate::model::{Blueprint, Model};
@@ -50,7 +51,7 @@ type Read = fn(&mut Sections<'_>, &DeviceFacts) -> Result<Arc<dyn Blueprint>, De
 
 /// Every model, with the reader of its numbers.
 const MODELS: &[(&str, Read)] =
-    &[("hdd", Hdd::read), ("linear", Linear::read), ("null", Null::read)];
+    &[("array", Array::read), ("hdd", Hdd::read), ("linear", Linear::read), ("null", Null::read)];
 
 /// One number of a device file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,6 +11,7 @@
 //! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
 #![forbid(unsafe_code)]
 
+pub mod array;
 pub mod catalog;
 pub mod description;
 pub mod hdd;

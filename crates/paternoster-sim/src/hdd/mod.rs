@@ -33,6 +33,7 @@ use std::sync::Arc;
 use paternoster::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag};
 
 pub use drive::{Drive, DriveParameters, Ended, Task};
+pub(crate) use parameters::read as read_parameters;
 
 use crate::model::{Blueprint, Model};
 use crate::sections::{DeviceFileError, Sections};
