@@ -83,7 +83,8 @@ fn writes_are_absorbed() {
 /// no cache and the queue elides flushes.
 #[test]
 fn a_direct_write_ends_in_the_buffer() {
-    let report = run(&["--name=w", "--rw=randwrite", "--direct=1", "--size=64m", "--number_ios=500"]);
+    let report =
+        run(&["--name=w", "--rw=randwrite", "--direct=1", "--size=64m", "--number_ios=500"]);
     let mean = report["jobs"][0]["write"]["clat_ns"]["mean"].as_f64().expect("a number");
     // 550 us of the controller and 4 KiB at 395 MB/s, 10.4 us.
     assert_within("a write, ns", mean, 560_400.0, 1.0);

@@ -132,3 +132,51 @@ fn direct_and_buffered_jobs_live_side_by_side() {
     let report = run("lab-disk", &[&buffered[..], &direct[..]].concat());
     assert_eq!(device_ios(&report), (11 + 16, 0));
 }
+
+/// Does fsync write what is dirty and then flush? 256 pages in one write of 1 MiB: 8.1 ms and
+/// 7.0 ms for the bytes; the device has no cache, so its flush costs nothing.
+#[test]
+fn fsync_writes_the_file() {
+    let report = run("lab-disk", &["--name=a", "--rw=write", "--size=1m", "--end_fsync=1"]);
+    assert_eq!(device_ios(&report), (0, 1));
+    let sync = &report["jobs"][0]["sync"];
+    assert_eq!(number(&sync["total_ios"]), 1);
+    // 8.1 ms + 1048576 B / 150 MB/s = 15.0905 ms.
+    assert_eq!(number(&sync["lat_ns"]["max"]), 15_090_506);
+}
+
+/// Is each write of a file that is open with O_SYNC on the device when it ends? 16 writes of one
+/// page: the first 8.127 ms, the others contiguous, 0.127 ms, and 2 us of copying each.
+#[test]
+fn o_sync_writes_go_through() {
+    let report = run("lab-disk", &["--name=a", "--rw=write", "--size=64k", "--sync=1"]);
+    assert_eq!(device_ios(&report), (0, 16));
+    let write = &report["jobs"][0]["write"]["clat_ns"];
+    assert_eq!((number(&write["min"]), number(&write["max"])), (129_306, 8_129_306));
+    assert_eq!(number(&report["jobs"][0]["sync"]["total_ios"]), 0);
+}
+
+/// Does sync_file_range write what was written since the last one, and wait only if asked to?
+/// Eight writes of 64 KiB, a range after each second one but the last: three ranges of 128 KiB.
+#[test]
+fn ranges_are_written() {
+    let job = ["--name=a", "--rw=write", "--bs=64k", "--size=512k"];
+    for (steps, waits) in [("write:2", false), ("write,wait_after:2", true)] {
+        let option = format!("--sync_file_range={steps}");
+        let report = run("lab-disk", &[&job[..], &[&option]].concat());
+        let latency = number(&report["jobs"][0]["sync"]["lat_ns"]["max"]);
+        assert_eq!(number(&report["jobs"][0]["sync"]["total_ios"]), 3);
+        // 131072 B / 150 MB/s + 0.1 ms = 0.97 ms, and 8 ms for the first.
+        assert_eq!(latency > 900_000, waits, "{latency}");
+    }
+}
+
+/// Is a sync of a direct job a flush of the device alone?
+#[test]
+fn a_direct_sync_is_a_flush() {
+    let job = ["--name=a", "--rw=write", "--size=64k", "--direct=1", "--fsync=4"];
+    let report = run("lab-disk", &job);
+    // 16 writes: after the 4th, 8th and 12th; the one that would follow the last is not made.
+    assert_eq!(number(&report["jobs"][0]["sync"]["total_ios"]), 3);
+    assert_eq!(device_ios(&report).1, 16);
+}

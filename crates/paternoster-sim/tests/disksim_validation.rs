@@ -21,7 +21,9 @@ fn replay(parameters: DriveParameters, trace: &[Measured]) -> Vec<f64> {
         drive.submit(at, i, Task { op, sector: m.sector, sectors: m.sectors, fua }).unwrap();
         let end = loop {
             let ev = drive.next_event().unwrap();
-            if let Some(e) = drive.advance(ev) { break e.at; }
+            if let Some(e) = drive.advance(ev) {
+                break e.at;
+            }
         };
         out.push((end.0 - at.0) as f64 / 1e6);
         now = end.0 as f64 + m.gap_us * 1e3;
@@ -55,15 +57,40 @@ fn look() {
         WB.with(|w| w.set(p.room.sectors > 0));
         let ours = replay(p, &trace);
         if let Ok(dir) = std::env::var("DUMP") {
-            let text: String = trace.iter().zip(&ours).map(|(m, o)| format!("{} {} {} {} {} {}\n", if m.write {"W"} else {"R"}, m.sector, m.sectors, m.response_us/1e3, o, m.gap_us/1e3)).collect();
+            let text: String = trace
+                .iter()
+                .zip(&ours)
+                .map(|(m, o)| {
+                    format!(
+                        "{} {} {} {} {} {}\n",
+                        if m.write { "W" } else { "R" },
+                        m.sector,
+                        m.sectors,
+                        m.response_us / 1e3,
+                        o,
+                        m.gap_us / 1e3
+                    )
+                })
+                .collect();
             std::fs::write(format!("{dir}/{name}.out"), text).unwrap();
         }
         let m: Vec<f64> = trace.iter().map(|m| m.response_us / 1e3).collect();
         let part = |w: bool| {
-            let a: Vec<f64> = trace.iter().zip(&ours).filter(|(m, _)| m.write == w).map(|(_, o)| *o).collect();
-            let b: Vec<f64> = trace.iter().filter(|m| m.write == w).map(|m| m.response_us / 1e3).collect();
-            (rms(&a, &b), a.iter().sum::<f64>() / a.len() as f64, b.iter().sum::<f64>() / b.len() as f64)
+            let a: Vec<f64> =
+                trace.iter().zip(&ours).filter(|(m, _)| m.write == w).map(|(_, o)| *o).collect();
+            let b: Vec<f64> =
+                trace.iter().filter(|m| m.write == w).map(|m| m.response_us / 1e3).collect();
+            (
+                rms(&a, &b),
+                a.iter().sum::<f64>() / a.len() as f64,
+                b.iter().sum::<f64>() / b.len() as f64,
+            )
         };
-        println!("{name:12} rms {:.3} disksim {theirs} reads {:.3?} writes {:.3?}", rms(&ours, &m), part(false), part(true));
+        println!(
+            "{name:12} rms {:.3} disksim {theirs} reads {:.3?} writes {:.3?}",
+            rms(&ours, &m),
+            part(false),
+            part(true)
+        );
     }
 }

@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use paternoster::Nanos;
+use paternoster_sim::hdd::DriveParameters;
 use paternoster_sim::hdd::drive::{Overheads, Watermarks};
 use paternoster_sim::hdd::geometry::{Geometry, Zone};
 use paternoster_sim::hdd::mechanism::Mechanism;
@@ -26,7 +27,6 @@ use paternoster_sim::hdd::schedule::Order;
 use paternoster_sim::hdd::seek::{Curve, SeekTable};
 use paternoster_sim::hdd::segments::SegmentSizes;
 use paternoster_sim::hdd::write_cache::WriteRoom;
-use paternoster_sim::hdd::DriveParameters;
 use paternoster_sim::linear::Transfer;
 
 /// Where the set lies, if it is here.
@@ -113,8 +113,7 @@ fn geometry(model: &str, revolution: Nanos) -> Geometry {
             ms(sectors * revolution.0 as f64 / 1e6 / f64::from(track_sectors))
         };
         zones.push(Zone {
-            cylinders: whole(text, "Last cylinder number")
-                - whole(text, "First cylinder number")
+            cylinders: whole(text, "Last cylinder number") - whole(text, "First cylinder number")
                 + 1,
             track_sectors,
             sectors: 0,
@@ -183,7 +182,8 @@ pub fn disk(folder: &Path, name: &str, model_name: &str, specs: &str, fit: Fit) 
     let seek = SeekTable::new(&curve(folder, &model), geometry.cylinders());
     let write_back = number(&specs, "Fast write level") != Some(0.0);
     let bus = number(&parv, "Read block transfer time").into_iter();
-    let bus = bus.chain(parv.split("BUS1").nth(1).and_then(|t| number(t, "Read block transfer time")));
+    let bus =
+        bus.chain(parv.split("BUS1").nth(1).and_then(|t| number(t, "Read block transfer time")));
     let bus = bus.chain(number(&specs, "Bulk sector transfer time")).fold(0.0, f64::max);
     let optional = |name| number(&specs, name).unwrap_or(0.0);
     let completion = optional("Read completion overhead") + optional("Data preparation overhead");
@@ -214,7 +214,11 @@ pub fn disk(folder: &Path, name: &str, model_name: &str, specs: &str, fit: Fit) 
             read_ahead: u64::from(whole(&specs, "Maximum read-ahead (blks)")).min(segment),
             keep_before: number(&specs, "Read any free blocks") == Some(1.0),
         },
-        room: WriteRoom { sectors: if write_back { segment } else { 0 }, extents: 64, chunk: segment },
+        room: WriteRoom {
+            sectors: if write_back { segment } else { 0 },
+            extents: 64,
+            chunk: segment,
+        },
         drain_delay: Nanos::ZERO,
         drain_window: 1,
         flush_base: Nanos::ZERO,

@@ -185,6 +185,8 @@ fn how(job: &mut Job, name: &str, text: &str, read: &mut Reader<'_>) -> Result<b
             job.engine = engine(text)?;
             text.clone_into(&mut job.engine_name);
         }
+        "invalidate" => job.invalidate = value::boolean(text)?,
+        _ if job.syncs.set(name, text, read)? => {}
         "iodepth" => job.iodepth = read.small(text, 1, DEPTH_MAX)?,
         "iodepth_low" => job.iodepth_low = read.small(text, 0, DEPTH_MAX)?,
         "iodepth_batch_submit" => job.iodepth_batch_submit = read.small(text, 0, DEPTH_MAX)?,

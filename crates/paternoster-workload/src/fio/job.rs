@@ -15,6 +15,7 @@
 
 use paternoster::Nanos;
 
+use super::syncs::Syncs;
 use super::value::Amount;
 
 /// Which directions a job has.
@@ -123,6 +124,10 @@ pub struct Job {
     pub filesize: Option<u64>,
     /// Bypass the page cache; `None`: not said, which means no, as in fio.
     pub direct: Option<bool>,
+    /// When it makes its data safe.
+    pub syncs: Syncs,
+    /// Drop the file's clean pages from the cache before the job.
+    pub invalidate: bool,
     /// How the job waits.
     pub engine: Engine,
     /// The engine's name as given.
@@ -232,6 +237,8 @@ impl Default for Job {
             nrfiles: 1,
             filesize: None,
             direct: None,
+            syncs: Syncs::default(),
+            invalidate: true,
             engine: Engine::Sync,
             engine_name: "psync".to_owned(),
             iodepth: 1,

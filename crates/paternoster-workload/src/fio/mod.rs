@@ -23,5 +23,6 @@ pub mod option;
 mod problem;
 pub mod random;
 mod sizes;
+pub mod syncs;
 pub mod value;
 mod variables;

@@ -75,7 +75,6 @@ const fn never(name: &'static str, help: &'static str) -> FioOption {
 
 const OFF: &[&str] = &["0"];
 const OFF_OR_NONE: &[&str] = &["0", "none"];
-const SYNCS: &str = "syncs come with the page cache; leave the option out";
 const VERIFY: &str = "there are no data to verify; leave the option out";
 const LOGS: &str = "leave the option out and use the report";
 const ITERATION: &str = "give the I/O as rw, bs and offset instead of a log";
@@ -159,13 +158,13 @@ pub static OPTIONS: &[FioOption] = &[
     later("iodepth_batch_complete_max", &["1"], BATCHES, "completions taken at most"),
     later("io_submit_mode", &["inline"], RATES, "inline, or offload for an open loop"),
     later("serialize_overlap", OFF, "use iodepth=1", "no two I/Os in flight on the same bytes"),
-    later("sync", OFF_OR_NONE, SYNCS, "O_SYNC or O_DSYNC for writes"),
-    later("fsync", OFF, SYNCS, "fsync after so many writes"),
-    later("fdatasync", OFF, SYNCS, "fdatasync after so many writes"),
-    later("end_fsync", OFF, SYNCS, "fsync at the end of the job"),
-    later("fsync_on_close", OFF, SYNCS, "fsync when a file is closed"),
-    later("sync_file_range", &[], SYNCS, "flush ranges after so many writes"),
-    later("write_barrier", OFF, SYNCS, "every so many writes one is a barrier"),
+    yes("sync", "O_SYNC or O_DSYNC for writes"),
+    yes("fsync", "fsync after so many writes"),
+    yes("fdatasync", "fdatasync after so many writes"),
+    yes("end_fsync", "fsync at the end of the job"),
+    yes("fsync_on_close", "fsync when a file is closed"),
+    yes("sync_file_range", "flush ranges after so many writes"),
+    yes("write_barrier", "every so many writes one is a barrier"),
     later("pre_read", OFF, CACHE, "read the files into the cache before the job"),
     // When.
     yes("numjobs", "clones of the job"),
@@ -287,7 +286,7 @@ pub static OPTIONS: &[FioOption] = &[
     later("exit_on_io_done", OFF, ENDING, "the CPU job ends with the last I/O job"),
     // Of no meaning here.
     no("thread", "threads instead of processes"),
-    no("invalidate", "drop cached pages before the job"),
+    yes("invalidate", "drop cached pages before the job"),
     also(&["iomem"], no("mem", "where buffers are")),
     also(&["mem_align"], no("iomem_align", "alignment of buffers")),
     no("lockmem", "memory locked"),

@@ -21,13 +21,14 @@
 
 mod buffered;
 mod direct;
-pub mod sync;
+mod sync;
 
 use paternoster::{ClientId, Flags, Nanos, Observer, Outcome, RequestQueue};
 
 use crate::direction::Direction;
 use crate::fio::job::{Engine, Job};
 use crate::fio::offsets::{Offsets, Piece};
+use crate::fio::syncs::{FileSync, SyncKind, Syncs};
 use crate::page_cache::PageCache;
 use crate::page_cache::pages::Run;
 use crate::page_cache::read_ahead::ReadAhead;
@@ -35,7 +36,7 @@ use crate::statistics::JobStatistics;
 
 use buffered::Call;
 use direct::{Io, Request, Slots};
-use sync::{SyncCall, SyncPlan};
+use sync::{Steps, SyncCall};
 
 /// Linux's EINVAL: what a process is told of an I/O that the block layer does not take.
 const EINVAL: i32 = 22;
@@ -112,7 +113,8 @@ pub struct Process {
     think_after: u32,
     rate: [Option<u64>; 3],
     rate_iops: [Option<u64>; 3],
-    syncs: SyncPlan,
+    syncs: Syncs,
+    invalidate: bool,
     offsets: Offsets,
 
     phase: Phase,
@@ -135,8 +137,7 @@ pub struct Process {
     slots: Slots,
     call: Option<Call>,
     sync: Option<SyncCall>,
-    /// What follows the call that is under way.
-    sync_due: Option<sync::Kind>,
+    last_was_sync: bool,
     /// The write that the sync under way makes durable before it ends (O_SYNC).
     durable: Option<Call>,
     ahead: ReadAhead,
@@ -170,7 +171,8 @@ impl Process {
             think_after: job.thinktime_blocks.max(1),
             rate: job.rate,
             rate_iops: job.rate_iops,
-            syncs: SyncPlan::default(),
+            syncs: job.syncs,
+            invalidate: job.invalidate,
             offsets,
             phase: Phase::Waiting,
             began: Nanos::ZERO,
@@ -189,7 +191,7 @@ impl Process {
             slots: Slots::new(depth),
             call: None,
             sync: None,
-            sync_due: None,
+            last_was_sync: false,
             durable: None,
             ahead: ReadAhead::default(),
             unsynced: None,
@@ -206,7 +208,9 @@ impl Process {
         self.measure_from = now + self.ramp;
         self.deadline = self.runtime.map_or(Nanos::MAX, |runtime| self.measure_from + runtime);
         self.ready_at = now;
-        cache.pages_mut().drop_file(self.setup.file);
+        if self.invalidate {
+            cache.pages_mut().drop_file(self.setup.file);
+        }
         // A job that ends inside its ramp has figures too: those of all it did.
         self.statistics.start(now);
         if self.ramp == Nanos::ZERO {
@@ -254,7 +258,9 @@ impl Process {
             }
             let wish = match self.next_step(now) {
                 Step::Submit(piece) => {
-                    self.begin(now, piece, cache, queue);
+                    if !self.begin_sync_before(now, piece, cache) {
+                        self.begin(now, piece, cache, queue);
+                    }
                     continue;
                 }
                 Step::Stop => {
@@ -285,11 +291,6 @@ impl Process {
                 return progress;
             }
             self.end_call(now);
-        }
-        if self.sync.is_none()
-            && let Some(kind) = self.sync_due.take()
-        {
-            self.begin_sync(now, kind, cache);
         }
         if let Some(sync) = &mut self.sync {
             let progress = sync.go_on(now, identity, cache, queue);
@@ -350,7 +351,7 @@ impl Process {
         self.began + by_bytes.max(by_ios)
     }
 
-    /// Begins an I/O, and the sync that follows it.
+    /// Begins an I/O.
     fn begin<O: Observer>(
         &mut self,
         now: Nanos,
@@ -361,6 +362,7 @@ impl Process {
         let way = piece.direction as usize;
         self.issued_bytes[way] += piece.bytes;
         self.issued_ios[way] += 1;
+        self.last_was_sync = false;
         // Trims have no pages.
         if self.buffered && piece.direction != Direction::Trim {
             self.statistics.issued(1);
@@ -369,9 +371,6 @@ impl Process {
             self.call = Some(Call::new(now, direction, self.setup.file, offset, bytes));
         } else {
             self.begin_io(now, piece, cache, queue);
-        }
-        if piece.direction == Direction::Write {
-            self.sync_due = self.syncs.due(self.issued_ios[way]);
         }
     }
 
@@ -385,7 +384,7 @@ impl Process {
         let writes = self.issued_ios[Direction::Write as usize];
         let write = piece.direction == Direction::Write;
         let mut flags = Flags::NONE;
-        if write && self.syncs.every_write {
+        if write && self.syncs.open != FileSync::None {
             flags |= Flags::FUA;
         }
         if write && self.syncs.is_barrier(writes) {
@@ -443,10 +442,9 @@ impl Process {
         let Some(call) = self.call.take() else { return };
         if call.direction == Direction::Write && call.error == 0 {
             self.unsynced = Some(join(self.unsynced, call.run()));
-            if self.syncs.every_write {
+            if self.syncs.open != FileSync::None {
                 // The call goes on as a sync of what it wrote.
-                let kind = sync::Kind::Flush;
-                self.sync = Some(SyncCall::new(call.began, kind, call.file, call.run()));
+                self.sync = Some(SyncCall::new(call.began, Steps::WHOLE, call.file, call.run()));
                 self.durable = Some(call);
                 return;
             }
@@ -499,28 +497,37 @@ impl Process {
         }
     }
 
-    fn begin_sync(&mut self, now: Nanos, kind: sync::Kind, cache: &PageCache) {
+    /// The sync that is due before the next I/O, which then waits. False if none is.
+    fn begin_sync_before(&mut self, now: Nanos, piece: Piece, cache: &PageCache) -> bool {
+        let writes = self.issued_ios[Direction::Write as usize];
+        let Some(kind) = self.syncs.due(writes, self.last_was_sync) else { return false };
+        self.pending = Some(piece);
+        self.begin_sync(now, kind, cache);
+        true
+    }
+
+    fn begin_sync(&mut self, now: Nanos, kind: SyncKind, cache: &PageCache) {
         let file = self.setup.file;
         let whole = Run { first: 0, pages: cache.pages_of(file) };
-        let run = match kind {
-            sync::Kind::Flush => whole,
-            sync::Kind::Range => self.unsynced.take().unwrap_or(whole),
+        let written = self.unsynced.take();
+        let (steps, run) = match (kind, self.syncs.range) {
+            (SyncKind::Range, Some(range)) => (Steps::range(range), written.unwrap_or(whole)),
+            _ => (Steps::WHOLE, whole),
         };
-        self.sync = Some(SyncCall::new(now, kind, file, run));
+        self.last_was_sync = true;
+        self.sync = Some(SyncCall::new(now, steps, file, run));
     }
 
     /// The fsync at the end of the job. True if it has just begun.
     fn begin_last_sync(&mut self, now: Nanos, cache: &PageCache) -> bool {
         let drained = self.phase == Phase::Draining && self.slots.in_flight() == 0;
-        let wanted = std::mem::take(&mut self.syncs.at_end) && self.error == 0;
-        if !drained {
-            self.syncs.at_end = wanted;
+        let written = self.issued_ios[Direction::Write as usize] > 0;
+        if !drained || !self.syncs.ends_with_sync() || self.error != 0 || !written {
             return false;
         }
-        if wanted {
-            self.begin_sync(now, sync::Kind::Flush, cache);
-        }
-        wanted
+        (self.syncs.at_end, self.syncs.on_close) = (false, false);
+        self.begin_sync(now, SyncKind::Fsync, cache);
+        true
     }
 
     fn end_sync(&mut self, now: Nanos) {

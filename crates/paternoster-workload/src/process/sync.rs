@@ -4,7 +4,7 @@
 //! ```text
 //! write   the file's dirty pages, as sync bios of this process
 //! wait    until nothing of the file is on its way; once more for what was written again meanwhile
-//! flush   the device's cache
+//! flush   the device's cache                                  (not for sync_file_range)
 //! ```
 //!
 //! A direct file has no dirty pages, so only the flush remains. Pages that other processes dirty
@@ -17,62 +17,13 @@
 use paternoster::{Bio, Flags, Nanos, Observer, Outcome, RequestQueue, Status, SubmitError};
 
 use super::{EINVAL, Identity, Progress, SYNC_SLOT};
+use crate::fio::syncs::SyncFileRange;
 use crate::page_cache::pages::Run;
 use crate::page_cache::{PageCache, Rest, Wait};
 
-/// When a process syncs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SyncPlan {
-    /// After every so many writes: fsync. 0: never.
-    pub fsync_every: u32,
-    /// After every so many writes: fdatasync. 0: never.
-    pub fdatasync_every: u32,
-    /// After every so many writes: sync_file_range of what was written since the last. 0: never.
-    pub range_every: u32,
-    /// Every so many writes, one is a barrier: what came before it is durable first, and so is
-    /// it. 0: never.
-    pub barrier_every: u32,
-    /// fsync at the end of the job.
-    pub at_end: bool,
-    /// Every write is durable when it ends (O_SYNC, O_DSYNC).
-    pub every_write: bool,
-}
-
-impl SyncPlan {
-    /// The sync that is due after this many writes, if any.
-    #[must_use]
-    pub const fn due(&self, writes: u64) -> Option<Kind> {
-        if is_due(writes, self.fsync_every) || is_due(writes, self.fdatasync_every) {
-            Some(Kind::Flush)
-        } else if is_due(writes, self.range_every) {
-            Some(Kind::Range)
-        } else {
-            None
-        }
-    }
-
-    /// Whether write number `writes`, from 1, is a barrier.
-    #[must_use]
-    pub const fn is_barrier(&self, writes: u64) -> bool {
-        is_due(writes, self.barrier_every)
-    }
-}
-
-const fn is_due(writes: u64, every: u32) -> bool {
-    every > 0 && writes > 0 && writes.is_multiple_of(every as u64)
-}
-
-/// What a sync does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Everything, and the device's cache: fsync, fdatasync.
-    Flush,
-    /// Only pages, without the device's cache: sync_file_range.
-    Range,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    Before,
     Write(Run),
     Wait,
     Flush,
@@ -80,12 +31,37 @@ enum Stage {
     Done,
 }
 
+/// What a sync does beside writing pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Steps {
+    /// Waits for what is on its way already.
+    pub(super) wait_before: bool,
+    /// Writes the dirty pages.
+    pub(super) write: bool,
+    /// Waits for them.
+    pub(super) wait_after: bool,
+    /// Flushes the device's cache.
+    pub(super) flush: bool,
+}
+
+impl Steps {
+    /// fsync, fdatasync.
+    pub(super) const WHOLE: Steps =
+        Steps { wait_before: false, write: true, wait_after: true, flush: true };
+
+    /// `sync_file_range`.
+    pub(super) const fn range(range: SyncFileRange) -> Steps {
+        let SyncFileRange { wait_before, write, wait_after, .. } = range;
+        Steps { wait_before, write, wait_after, flush: false }
+    }
+}
+
 /// A sync that is under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SyncCall {
     pub(super) began: Nanos,
     pub(super) error: i32,
-    kind: Kind,
+    steps: Steps,
     file: u32,
     run: Run,
     stage: Stage,
@@ -94,8 +70,9 @@ pub(super) struct SyncCall {
 }
 
 impl SyncCall {
-    pub(super) const fn new(now: Nanos, kind: Kind, file: u32, run: Run) -> SyncCall {
-        SyncCall { began: now, error: 0, kind, file, run, stage: Stage::Write(run), again: false }
+    pub(super) const fn new(now: Nanos, steps: Steps, file: u32, run: Run) -> SyncCall {
+        let stage = Stage::Before;
+        SyncCall { began: now, error: 0, steps, file, run, stage, again: false }
     }
 
     /// Goes on as far as it can.
@@ -108,8 +85,9 @@ impl SyncCall {
     ) -> Progress {
         loop {
             let waits = match self.stage {
+                Stage::Before => self.steps.wait_before && self.wait_for_writeback(identity, cache),
                 Stage::Write(run) => self.write(now, run, identity, cache, queue),
-                Stage::Wait => self.wait(identity, cache),
+                Stage::Wait => self.steps.wait_after && self.wait_for_writeback(identity, cache),
                 Stage::Flush => self.flush(now, identity, queue),
                 Stage::Flushing => true,
                 Stage::Done => return Progress::Ended,
@@ -117,6 +95,23 @@ impl SyncCall {
             if waits {
                 return Progress::Waiting;
             }
+            self.stage = self.next_stage(cache);
+        }
+    }
+
+    /// What follows a stage that has been passed.
+    fn next_stage(&mut self, cache: &mut PageCache) -> Stage {
+        match self.stage {
+            Stage::Before if self.steps.write => Stage::Write(self.run),
+            Stage::Before | Stage::Write(_) => Stage::Wait,
+            Stage::Wait if std::mem::take(&mut self.again) && self.steps.wait_after => {
+                Stage::Write(self.run)
+            }
+            Stage::Wait => {
+                self.error = cache.take_write_error(self.file);
+                if self.steps.flush && self.error == 0 { Stage::Flush } else { Stage::Done }
+            }
+            stage => stage,
         }
     }
 
@@ -131,7 +126,6 @@ impl SyncCall {
         match cache.write_back(now, queue, identity.client, self.file, run, Flags::SYNC) {
             Ok(passed_over) => {
                 self.again |= passed_over;
-                self.stage = Stage::Wait;
                 false
             }
             Err(Rest(rest)) => {
@@ -141,7 +135,8 @@ impl SyncCall {
         }
     }
 
-    fn wait(&mut self, identity: Identity, cache: &mut PageCache) -> bool {
+    /// Whether something of the file is still on its way.
+    fn wait_for_writeback(&self, identity: Identity, cache: &mut PageCache) -> bool {
         if cache.is_waiting(identity.number) {
             return true;
         }
@@ -150,15 +145,6 @@ impl SyncCall {
             return true;
         }
         let _told_by_file = cache.take_error(identity.number);
-        if std::mem::take(&mut self.again) {
-            self.stage = Stage::Write(self.run);
-            return false;
-        }
-        self.error = cache.take_write_error(self.file);
-        self.stage = match self.kind {
-            Kind::Flush if self.error == 0 => Stage::Flush,
-            _ => Stage::Done,
-        };
         false
     }
 
@@ -175,10 +161,9 @@ impl SyncCall {
             Err(_) => {
                 self.error = EINVAL;
                 self.stage = Stage::Done;
-                return false;
             }
         }
-        true
+        self.stage != Stage::Done
     }
 
     /// Its flush has ended.
@@ -187,21 +172,5 @@ impl SyncCall {
             self.error = errno;
         }
         self.stage = Stage::Done;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `fsync=3` over 8 writes with `end_fsync=1` is w w w S w w w S w w S (spec 3.4, measured).
-    #[test]
-    fn syncs_are_due_after_every_so_many_writes() {
-        let plan = SyncPlan { fsync_every: 3, at_end: true, ..SyncPlan::default() };
-        let due: Vec<u64> = (0..=8).filter(|&writes| plan.due(writes).is_some()).collect();
-        assert_eq!(due, [3, 6]);
-        let plan = SyncPlan { barrier_every: 4, ..SyncPlan::default() };
-        let barriers: Vec<u64> = (1..=8).filter(|&write| plan.is_barrier(write)).collect();
-        assert_eq!(barriers, [4, 8]);
     }
 }
