@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::setting::SettingOptions;
+
 /// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
 #[derive(Debug, Parser)]
 #[command(name = "paternoster", version, arg_required_else_help = true)]
@@ -60,39 +62,12 @@ pub(crate) struct RunOptions {
     #[arg(value_name = "JOB.fio")]
     pub(crate) files: Vec<String>,
 
-    /// A device's name (see `paternoster devices`) or device file; several give one table
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "flash-card-2010")]
-    pub(crate) device: Vec<String>,
-
-    /// A scheduler's name (see `paternoster schedulers`), with attributes; several give one table
-    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]", default_value = "mq-deadline")]
-    pub(crate) scheduler: Vec<String>,
-
-    /// An attribute for all schedulers, by its sysfs name
-    #[arg(long, value_name = "ATTRIBUTE=VALUE")]
-    pub(crate) set: Vec<String>,
-
-    /// Seeds what the jobs leave to chance (randrepeat=0)
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) setting: SettingOptions,
 
     /// Ends every job after this time, whatever it says (5s, 300ms, 2m; seconds without a unit)
     #[arg(long, value_name = "TIME")]
     pub(crate) runtime: Option<String>,
-
-    /// CPU time between a completion and the next submission (20us, 1ms; microseconds without a
-    /// unit); the device file's unless given
-    #[arg(long, value_name = "TIME")]
-    pub(crate) submit_cost: Option<String>,
-
-    /// The memory in front of the device, by names of /proc/sys/vm: memory, dirty_ratio,
-    /// dirty_background_ratio, dirty_expire_centisecs, dirty_writeback_centisecs, and copy_cost
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) host: Vec<String>,
-
-    /// How files lie to each other: near, far, or interleaved:SIZE
-    #[arg(long, value_name = "HOW", default_value = "near")]
-    pub(crate) placement: String,
 
     /// Only the sections of this name, and the globals
     #[arg(long, value_name = "NAME")]
@@ -113,10 +88,6 @@ pub(crate) struct RunOptions {
     /// Add a digest of the event stream to the JSON: equal digests, equal runs
     #[arg(long)]
     pub(crate) event_hash: bool,
-
-    /// No notes, no progress on the terminal
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 /// How results are told.

@@ -18,6 +18,7 @@ mod manual;
 mod progress;
 mod run;
 mod schedulers;
+mod setting;
 mod table;
 
 use std::io::{ErrorKind, Write};

@@ -8,42 +8,43 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::Path;
 
-use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
-use paternoster_sim::{Description, Simulated};
+use paternoster::{Nanos, NoObserver};
+use paternoster_sim::Description;
 
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
-use paternoster_workload::fio::value::Reader;
-use paternoster_workload::meter::{EventHash, Meter};
+use paternoster_workload::meter::EventHash;
 use paternoster_workload::outcome::{Outcome, Subject};
-use paternoster_workload::run::{RunResult, Settings, limits};
 use paternoster_workload::{layout, report};
 
 use crate::Failure;
 use crate::arguments::{Form, RunOptions};
-use crate::choice::{self, SchedulerChoice};
+use crate::choice::SchedulerChoice;
 use crate::compare;
-use crate::host;
-use crate::progress::Display;
+use crate::setting::{Setting, time};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
-    let devices = options.device.iter().map(|name| choice::device(name));
-    let devices: Vec<Description> = devices.collect::<Result<_, _>>()?;
-    let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
-    let schedulers: Vec<SchedulerChoice> = schedulers.collect::<Result<_, _>>()?;
-    let set = options.set.iter().map(|text| choice::assignment("--set", text));
-    let set: Vec<(String, String)> = set.collect::<Result<_, _>>()?;
-    let plan = Plan { options, jobs: &jobs, set: &set };
-    plan.check(&devices, &schedulers)?;
-    if !options.quiet {
+    let runtime = match options.runtime.as_deref() {
+        None => None,
+        Some(text) => match time("--runtime", text, Nanos::from_secs(1))? {
+            Nanos::ZERO => {
+                let message = "--runtime 0: a run takes some time, as 5s or 300ms";
+                return Err(Failure::Request(message.to_owned()));
+            }
+            runtime => Some(runtime),
+        },
+    };
+    let plan = Plan { options, jobs: &jobs, setting: Setting::new(&options.setting, runtime)? };
+    plan.check()?;
+    if !options.setting.quiet {
         tell_notes(&jobs);
     }
     if options.parse_only {
         return Ok(());
     }
     let mut outcomes = Vec::new();
-    for device in &devices {
-        for scheduler in &schedulers {
+    for device in &plan.setting.devices {
+        for scheduler in &plan.setting.schedulers {
             outcomes.push(plan.run(device, scheduler)?);
         }
     }
@@ -132,91 +133,39 @@ fn tell_notes(jobs: &JobFile) {
 struct Plan<'a> {
     options: &'a RunOptions,
     jobs: &'a JobFile,
-    set: &'a [(String, String)],
+    setting: Setting,
 }
 
 impl Plan<'_> {
     /// Everything that can be wrong is found before the first run.
-    fn check(
-        &self,
-        devices: &[Description],
-        schedulers: &[SchedulerChoice],
-    ) -> Result<(), Failure> {
-        for device in devices {
-            let settings = self.settings(device)?;
-            layout::plan(&self.jobs.jobs, device.facts.capacity * 512, settings.placement)
+    fn check(&self) -> Result<(), Failure> {
+        for device in &self.setting.devices {
+            let placement = self.setting.on(device).placement;
+            layout::plan(&self.jobs.jobs, device.facts.capacity * 512, placement)
                 .map_err(|problem| refused(&[problem]))?;
-            for scheduler in schedulers {
-                let limits = limits(&self.jobs.jobs, device.facts.depth);
-                let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
-                scheduler.prepare(&mut queue, self.set)?;
+            for scheduler in &self.setting.schedulers {
+                self.setting.check(&self.jobs.jobs, device, scheduler)?;
             }
         }
         Ok(())
     }
 
-    fn settings(&self, device: &Description) -> Result<Settings, Failure> {
-        let time = |option: &str, text: &Option<String>, unit: Nanos| {
-            let Some(text) = text else { return Ok(None) };
-            let mut notes = Vec::new();
-            match Reader::new(1024, &mut notes).time(text, unit.0) {
-                Ok(time) => Ok(Some(time)),
-                Err(why) => Err(Failure::Request(format!("{option} {text}: {why}"))),
-            }
-        };
-        Ok(Settings {
-            seed: self.options.seed,
-            submit_cost: time("--submit-cost", &self.options.submit_cost, Nanos::from_micros(1))?
-                .unwrap_or(device.submit_cost),
-            runtime: match time("--runtime", &self.options.runtime, Nanos::from_secs(1))? {
-                Some(Nanos::ZERO) => {
-                    let message = "--runtime 0: a run takes some time, as 5s or 300ms";
-                    return Err(Failure::Request(message.to_owned()));
-                }
-                runtime => runtime,
-            },
-            host: host::settings(&self.options.host)?,
-            placement: host::placement(&self.options.placement)?,
-        })
-    }
-
     fn run(&self, device: &Description, scheduler: &SchedulerChoice) -> Result<Outcome, Failure> {
-        let settings = self.settings(device)?;
+        let jobs = &self.jobs.jobs;
         let (result, hash) = if self.options.event_hash {
-            let (result, queue) = self.run_observed(device, scheduler, EventHash::default())?;
+            let observer = EventHash::default();
+            let (result, queue) = self.setting.run(jobs, device, scheduler, observer)?;
             (result, Some(queue.observer().1.digest()))
         } else {
-            (self.run_observed(device, scheduler, NoObserver)?.0, None)
+            (self.setting.run(jobs, device, scheduler, NoObserver)?.0, None)
         };
         let subject = Subject {
             jobs: self.jobs,
             device: &device.name,
             scheduler: &scheduler.text,
-            settings: &settings,
+            settings: &self.setting.on(device),
         };
         Ok(Outcome::new(&subject, &result, hash))
-    }
-
-    fn run_observed<O: Observer>(
-        &self,
-        device: &Description,
-        scheduler: &SchedulerChoice,
-        observer: O,
-    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
-        let display =
-            Display::new(self.options.quiet, &format!("{} on {}", scheduler.text, device.name));
-        let mut simulated = Simulated::new(device.model());
-        let done = paternoster_workload::run(
-            &self.jobs.jobs,
-            &self.settings(device)?,
-            &mut simulated,
-            scheduler.make(),
-            observer,
-            |queue| scheduler.prepare(queue, self.set),
-            |progress| display.update(progress),
-        );
-        display.clear();
-        done
     }
 }
 

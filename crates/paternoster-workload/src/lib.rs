@@ -18,6 +18,7 @@
 //! * [`report`]: fio's forms of telling it.
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod direction;
 pub mod fio;
 pub mod layout;

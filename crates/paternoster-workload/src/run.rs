@@ -24,8 +24,10 @@
 //! Source: plan of the house, sections 4 (order at one instant) and 7; spec `fio.md` 3.5
 //! (stonewall, start delay).
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use paternoster::{
     Class, ClientSpec, Device, Elevator, GroupId, GroupSpec, Limits, Nanos, Observer, Output,
@@ -39,7 +41,7 @@ use crate::fio::random::{Choice, Seeds};
 use crate::layout::{self, Placement};
 use crate::meter::{DeviceMeter, Meter};
 use crate::page_cache::{self, HostSettings, PageCache};
-use crate::process::{Identity, Phase, Process, ProcessSetup};
+use crate::process::{Identity, Phase, Process, ProcessSetup, SharedPosition};
 use crate::statistics::JobStatistics;
 
 /// Steps of the loop between two calls for progress.
@@ -223,6 +225,7 @@ impl<O: Observer> Run<O> {
         let mut seats: Vec<Seat> = Vec::new();
         let mut section = 0;
         for (place, job) in jobs.iter().enumerate() {
+            let position = job.shared_position.then(|| Rc::new(Cell::new(0)));
             section += usize::from(job.stonewall && place > 0);
             for (clone, region) in (0..job.numjobs).zip(&layout.regions[place]) {
                 let number = u32::try_from(seats.len()).unwrap_or(u32::MAX);
@@ -233,6 +236,10 @@ impl<O: Observer> Run<O> {
                 let setup = ProcessSetup {
                     identity: Identity { client, number },
                     file: region.file,
+                    position: position.as_ref().map(|next| SharedPosition {
+                        region: (region.start, region.bytes),
+                        next: Rc::clone(next),
+                    }),
                     submit_cost: settings.submit_cost.max(Nanos(1)),
                     runtime: settings.runtime,
                 };

@@ -126,6 +126,8 @@ pub struct Job {
     pub direct: Option<bool>,
     /// When it makes its data safe.
     pub syncs: Syncs,
+    /// All clones take their offsets from one position. No option of fio's: disktest does it.
+    pub shared_position: bool,
     /// Drop the file's clean pages from the cache before the job.
     pub invalidate: bool,
     /// How the job waits.
@@ -238,6 +240,7 @@ impl Default for Job {
             filesize: None,
             direct: None,
             syncs: Syncs::default(),
+            shared_position: false,
             invalidate: true,
             engine: Engine::Sync,
             engine_name: "psync".to_owned(),

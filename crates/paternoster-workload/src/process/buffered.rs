@@ -36,6 +36,8 @@ pub(super) struct Call {
     pub(super) error: i32,
     /// How often it had to wait.
     pub(super) waits: u32,
+    /// CPU time of its copying.
+    pub(super) copying: Nanos,
     /// The page where it is, and the one behind its last.
     page: u64,
     end: u64,
@@ -61,6 +63,7 @@ impl Call {
             began: now,
             error: 0,
             waits: 0,
+            copying: Nanos::ZERO,
             page: offset / PAGE,
             end: (offset + bytes).div_ceil(PAGE),
             window: None,
@@ -103,7 +106,8 @@ impl Call {
                 return Progress::Waiting;
             }
         }
-        let copied_at = now + Nanos(cache.settings().copy_cost.0 * self.run().pages);
+        self.copying = Nanos(cache.settings().copy_cost.0 * self.run().pages);
+        let copied_at = now + self.copying;
         self.copied_at = Some(copied_at);
         Progress::Until(copied_at)
     }

@@ -23,6 +23,9 @@ mod buffered;
 mod direct;
 mod sync;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use paternoster::{ClientId, Flags, Nanos, Observer, Outcome, RequestQueue};
 
 use crate::direction::Direction;
@@ -73,16 +76,43 @@ impl Identity {
 }
 
 /// What a process is made from, beside its job.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ProcessSetup {
     /// Who it is.
     pub identity: Identity,
     /// Its file, by its number in the layout.
     pub file: u32,
+    /// Where all clones of its job are, if they have one position.
+    pub position: Option<SharedPosition>,
     /// CPU time for each I/O.
     pub submit_cost: Nanos,
     /// Ends it after this time, whatever the job says.
     pub runtime: Option<Nanos>,
+}
+
+/// One sequential position for several processes: who asks next gets the next block.
+#[derive(Debug, Clone)]
+pub struct SharedPosition {
+    /// Where the region begins in the file, and how long it is.
+    pub region: (u64, u64),
+    /// The next offset in the region.
+    pub next: Rc<Cell<u64>>,
+}
+
+impl SharedPosition {
+    /// `piece` at the position instead of its own; `None` at the end of the region.
+    fn take(&self, piece: Piece, time_based: bool) -> Option<Piece> {
+        let (start, bytes) = self.region;
+        let mut at = self.next.get();
+        if at + piece.bytes > bytes {
+            if !time_based || piece.bytes > bytes {
+                return None;
+            }
+            at = 0;
+        }
+        self.next.set(at + piece.bytes);
+        Some(Piece { offset: start + at, ..piece })
+    }
 }
 
 /// How far something under way has come.
@@ -309,7 +339,7 @@ impl Process {
         if now < self.ready_at {
             return Step::Until(self.ready_at);
         }
-        let Some(piece) = self.pending.take().or_else(|| self.next_piece()) else {
+        let Some(piece) = self.pending.take().or_else(|| self.next_placed_piece()) else {
             return Step::Stop;
         };
         let at = self.not_before(&piece);
@@ -318,6 +348,15 @@ impl Process {
             return Step::Until(at);
         }
         Step::Submit(piece)
+    }
+
+    /// The next piece, at the position that the job's clones share if they do.
+    fn next_placed_piece(&mut self) -> Option<Piece> {
+        let piece = self.next_piece()?;
+        match &self.setup.position {
+            None => Some(piece),
+            Some(position) => position.take(piece, self.time_based),
+        }
     }
 
     /// The next piece of the pattern, over the end of a pass if there is another one.
@@ -458,6 +497,7 @@ impl Process {
         let asynchronous = self.engine == Engine::Async;
         let (slat, clat) = if asynchronous { (took, Nanos::ZERO) } else { (Nanos::ZERO, took) };
         (0..call.waits).for_each(|_| self.statistics.waited());
+        self.statistics.cpu_in_kernel(call.copying);
         self.ready_at = now;
         self.count(now, call.direction, call.bytes, slat, clat, error);
     }

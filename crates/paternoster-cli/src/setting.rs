@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Setting: on what and under what jobs run; the options that all commands with runs share.
+
+use clap::Args;
+use paternoster::{Nanos, Observer, RequestQueue};
+use paternoster_sim::{Description, Simulated};
+use paternoster_workload::fio::job::Job;
+use paternoster_workload::fio::value::Reader;
+use paternoster_workload::meter::Meter;
+use paternoster_workload::run::{RunResult, Settings, limits};
+
+use crate::choice::{self, SchedulerChoice};
+use crate::progress::Display;
+use crate::{Failure, host};
+
+/// The device or devices, the schedulers, the host.
+#[derive(Debug, Args)]
+pub(crate) struct SettingOptions {
+    /// A device's name (see `paternoster devices`) or device file; several give one table
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "flash-card-2010")]
+    pub(crate) device: Vec<String>,
+
+    /// A scheduler's name (see `paternoster schedulers`), with attributes; several give one table
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]", default_value = "mq-deadline")]
+    pub(crate) scheduler: Vec<String>,
+
+    /// An attribute for all schedulers, by its sysfs name
+    #[arg(long, value_name = "ATTRIBUTE=VALUE")]
+    pub(crate) set: Vec<String>,
+
+    /// Seeds what the jobs leave to chance (randrepeat=0)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// CPU time between a completion and the next submission (20us, 1ms; microseconds without a
+    /// unit); the device file's unless given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) submit_cost: Option<String>,
+
+    /// The memory in front of the device, by names of /proc/sys/vm: memory, dirty_ratio,
+    /// dirty_background_ratio, dirty_expire_centisecs, dirty_writeback_centisecs, and copy_cost
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) host: Vec<String>,
+
+    /// How files lie to each other: near, far, or interleaved:SIZE
+    #[arg(long, value_name = "HOW", default_value = "near")]
+    pub(crate) placement: String,
+
+    /// No notes, no progress on the terminal
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What was asked for, read and found sound.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) devices: Vec<Description>,
+    pub(crate) schedulers: Vec<SchedulerChoice>,
+    set: Vec<(String, String)>,
+    settings: Settings,
+    submit_cost: Option<Nanos>,
+    quiet: bool,
+}
+
+impl Setting {
+    /// Reads the options. `runtime` ends every job, whatever it says.
+    pub(crate) fn new(
+        options: &SettingOptions,
+        runtime: Option<Nanos>,
+    ) -> Result<Setting, Failure> {
+        let devices = options.device.iter().map(|name| choice::device(name));
+        let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
+        let set = options.set.iter().map(|text| choice::assignment("--set", text));
+        let submit_cost = options.submit_cost.as_deref();
+        let submit_cost =
+            submit_cost.map(|text| time("--submit-cost", text, Nanos::from_micros(1)));
+        Ok(Setting {
+            devices: devices.collect::<Result<_, _>>()?,
+            schedulers: schedulers.collect::<Result<_, _>>()?,
+            set: set.collect::<Result<_, _>>()?,
+            settings: Settings {
+                seed: options.seed,
+                runtime,
+                host: host::settings(&options.host)?,
+                placement: host::placement(&options.placement)?,
+                ..Settings::default()
+            },
+            submit_cost: submit_cost.transpose()?,
+            quiet: options.quiet,
+        })
+    }
+
+    /// The settings of a run on `device`.
+    pub(crate) fn on(&self, device: &Description) -> Settings {
+        let submit_cost = self.submit_cost.unwrap_or(device.submit_cost);
+        Settings { submit_cost, ..self.settings }
+    }
+
+    /// Whether the attributes are right for these jobs on `device`, before anything runs.
+    pub(crate) fn check(
+        &self,
+        jobs: &[Job],
+        device: &Description,
+        scheduler: &SchedulerChoice,
+    ) -> Result<(), Failure> {
+        let limits = limits(jobs, device.facts.depth);
+        let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
+        scheduler.prepare(&mut queue, &self.set)
+    }
+
+    /// One run on a fresh device.
+    pub(crate) fn run<O: Observer>(
+        &self,
+        jobs: &[Job],
+        device: &Description,
+        scheduler: &SchedulerChoice,
+        observer: O,
+    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
+        let display = Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name));
+        let mut simulated = Simulated::new(device.model());
+        let done = paternoster_workload::run(
+            jobs,
+            &self.on(device),
+            &mut simulated,
+            scheduler.make(),
+            observer,
+            |queue| scheduler.prepare(queue, &self.set),
+            |progress| display.update(progress),
+        );
+        display.clear();
+        done
+    }
+}
+
+/// A span of time given to `option`; `unit` counts where it has none.
+pub(crate) fn time(option: &str, text: &str, unit: Nanos) -> Result<Nanos, Failure> {
+    let mut notes = Vec::new();
+    let time = Reader::new(1024, &mut notes).time(text, unit.0);
+    time.map_err(|why| Failure::Request(format!("{option} {text}: {why}")))
+}
