@@ -546,3 +546,6 @@ impl<T: Copy> Drive<T> {
         self.segments.filled(mechanism, sector, u64::from(before), sweep);
     }
 }
+
+#[cfg(test)]
+mod tests;
