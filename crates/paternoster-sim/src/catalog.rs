@@ -8,6 +8,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("array-eva", include_str!("../../../devices/array-eva.toml")),
     ("flash-card-2010", include_str!("../../../devices/flash-card-2010.toml")),
     ("hdd-7200", include_str!("../../../devices/hdd-7200.toml")),
+    ("hdd-7200-enterprise", include_str!("../../../devices/hdd-7200-enterprise.toml")),
     ("hdd-mhx2300bt", include_str!("../../../devices/hdd-mhx2300bt.toml")),
     ("lab-disk", include_str!("../../../devices/lab-disk.toml")),
     ("null", include_str!("../../../devices/null.toml")),

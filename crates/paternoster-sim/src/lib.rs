@@ -7,7 +7,7 @@
 //! ```
 //!
 //! * [`model`]: what a model is, and the virtual clock in front of it.
-//! * [`null`], [`linear`]: the models.
+//! * [`null`], [`linear`], [`hdd`]: the models.
 //! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
 #![forbid(unsafe_code)]
 

@@ -268,7 +268,7 @@ impl<T: Copy> Drive<T> {
             }
         }
         self.last_task = self.last_task.max(now);
-        self.plan();
+        self.plan(now);
         Ok(())
     }
 
@@ -294,8 +294,9 @@ impl<T: Copy> Drive<T> {
                     return Some(ended);
                 }
             } else {
-                self.decide(self.decision);
-                self.plan();
+                let now = self.decision;
+                self.decide(now);
+                self.plan(now);
             }
         }
     }
@@ -413,7 +414,7 @@ impl<T: Copy> Drive<T> {
             self.flushes.pop_front();
         }
         self.begin_flush(at);
-        self.plan();
+        self.plan(at);
         Some(Ended { id: entry.id, at: Nanos(at), served })
     }
 
@@ -438,8 +439,8 @@ impl<T: Copy> Drive<T> {
         }
     }
 
-    /// Says when the mechanism decides next.
-    fn plan(&mut self) {
+    /// Says at `now` when the mechanism decides next.
+    fn plan(&mut self, now: u64) {
         let mut at = NEVER;
         if let Some(first) = self.pending.iter().map(|candidate| candidate.ready).min() {
             at = first;
@@ -448,13 +449,13 @@ impl<T: Copy> Drive<T> {
             let ready = self.slots[flush.slot as usize].as_ref().map_or(0, |entry| entry.ready);
             at = at.min(ready);
         } else if !self.stalled.is_empty() {
-            at = 0;
+            at = now;
         }
         if !self.writes.is_clean() {
             let quiet = self.last_task + self.parameters.drain_delay.0;
-            at = at.min(if self.writes.is_pressed() { 0 } else { quiet });
+            at = at.min(if self.writes.is_pressed() { now } else { quiet });
         }
-        self.decision = if at == NEVER { NEVER } else { at.max(self.free_at) };
+        self.decision = if at == NEVER { NEVER } else { at.max(self.free_at).max(now) };
     }
 
     /// The flush that has the mechanism.
@@ -546,3 +547,6 @@ impl<T: Copy> Drive<T> {
         self.segments.filled(mechanism, sector, u64::from(before), sweep);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,9 @@ use paternoster::Nanos;
 
 use crate::linear::Transfer;
 
+/// Fifty times what the largest disks have; a sum of so many skews fits in 64 bits.
+const TRACKS_MAX: u64 = 1 << 28;
+
 /// Cylinders whose tracks are equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
@@ -106,19 +109,22 @@ impl Geometry {
     /// A disk of these zones, from the outside in.
     #[must_use]
     pub fn new(heads: u32, revolution: Nanos, zones: &[Zone]) -> Geometry {
-        let heads = heads.max(1);
+        let (heads, revolution) = (heads.max(1), revolution.0.max(1));
         let (mut capacity, mut cylinders) = (0u64, 0u32);
         let mut bands = Vec::with_capacity(zones.len());
         for zone in zones {
             let track_sectors = zone.track_sectors.max(1);
             let all = u64::from(zone.cylinders) * u64::from(heads) * u64::from(track_sectors);
             let sectors = if zone.sectors == 0 { all } else { zone.sectors.min(all) };
-            let zone = Zone { track_sectors, sectors, ..*zone };
+            // Whole turns of a skew do nothing; without them the sums below stay small.
+            let track_skew = Nanos(zone.track_skew.0 % revolution);
+            let cylinder_skew = Nanos(zone.cylinder_skew.0 % revolution);
+            let zone = Zone { track_sectors, sectors, track_skew, cylinder_skew, ..*zone };
             bands.push(Band { first_sector: capacity, first_cylinder: cylinders, zone });
             capacity += sectors;
             cylinders += zone.cylinders;
         }
-        Geometry { heads, revolution: revolution.0.max(1), bands, capacity, cylinders }
+        Geometry { heads, revolution, bands, capacity, cylinders }
     }
 
     /// Zones whose tracks shrink evenly between two sustained rates, just enough for a capacity.
@@ -128,7 +134,7 @@ impl Geometry {
     /// = 1.96 MB.
     ///
     /// # Errors
-    /// A text if no such disk can be: a track without sectors, or more cylinders than there can be.
+    /// A text if no such disk can be: a track without sectors, or more tracks than there can be.
     pub fn even(revolution: Nanos, even: &EvenZones) -> Result<Geometry, String> {
         let heads = u64::from(even.heads.max(1));
         let skews = even.track_skew.0 * (heads - 1) + even.cylinder_skew.0;
@@ -154,8 +160,8 @@ impl Geometry {
         // Every zone has the same number of cylinders; the last is cut at the capacity.
         let cylinders = u32::try_from(even.capacity.div_ceil(mean * heads))
             .ok()
-            .filter(|cylinders| u64::from(*cylinders) * count < 1 << 28)
-            .ok_or_else(|| "more cylinders than a disk can have".to_owned())?;
+            .filter(|cylinders| u64::from(*cylinders) * count * heads < TRACKS_MAX)
+            .ok_or_else(|| "more tracks than a disk can have".to_owned())?;
         let (mut zones, mut left) = (Vec::new(), even.capacity);
         for zone in 0..count {
             let track_sectors = of_zone(zone);

@@ -22,7 +22,7 @@
 pub mod drive;
 pub mod geometry;
 pub mod mechanism;
-mod parameters;
+pub(crate) mod parameters;
 pub mod schedule;
 pub mod seek;
 pub mod segments;

@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parameters: a disk's section of a device file.
 //!
-//! | name | what | default |
-//! |---|---|---|
-//! | `rpm` | revolutions a minute | |
-//! | `heads`, `zones` | surfaces; steps of the rate between outside and inside | 4, 16 |
-//! | `rate_outer`, `rate_inner` | sustained sequential rates | |
-//! | `track_to_track`, `average_seek` | square-root seek curve | |
-//! | `seek_short_base`, `seek_short_root`, `seek_knee`, `seek_long_base`, `seek_long_slope` | or: three-part curve | |
-//! | `seek_points` | or: measured, `[[1, "1.2 ms"], …]` | |
-//! | `head_switch` | to another surface | `track_to_track` |
-//! | `write_settle` | longer than a read after each move | 0 |
-//! | `track_skew`, `cylinder_skew` | what switches are given | from the switches |
-//! | `overhead`, `hit_overhead` | controller, with and without the mechanism | |
-//! | `link` | rate to the host | |
-//! | `segments`, `segment_size`, `read_ahead` | read cache | |
-//! | `keep_before`, `zero_latency` | keeps what passes before; begins anywhere on a track | no |
-//! | `queue_window`, `age_limit` | queued commands that compete; how long one may wait | depth, 500 ms |
-//! | `write_buffer`, `write_extents`, `drain_chunk` | room for what is dirty | 0, 1024, 512 KiB |
-//! | `drain_delay`, `drain_window` | idle time before draining; extents that compete | 0, `queue_window` |
-//! | `flush_base` | a flush beside its draining | 0 |
+//! `docs/models/hdd.md` has the table of names, meanings and defaults. A curve is told in one of
+//! three ways, and the first that is there counts:
+//!
+//! ```text
+//! seek_points                                         measured
+//! seek_short_base, _root, seek_knee, seek_long_base, _slope     three parts
+//! track_to_track, average_seek                        square root
+//! ```
+//!
+//! Every number has bounds, so that no sum of the model overflows: whoever writes 85 s where 8.5 ms
+//! was meant is told so here.
 
 use paternoster::{DeviceFacts, Nanos};
 use toml::Value;
@@ -34,6 +26,8 @@ use super::write_cache::WriteRoom;
 use crate::quantity;
 use crate::sections::{DeviceFileError, Fields, Sections};
 
+const SECOND: Nanos = Nanos::from_secs(1);
+const HOUR: Nanos = Nanos::from_secs(3600);
 const MINUTE: u64 = 60_000_000_000;
 /// Firmware does not let a command starve: `devices.md` 1.1.
 const AGE_LIMIT: Nanos = Nanos::from_millis(500);
@@ -52,9 +46,12 @@ pub(crate) fn read(
 ) -> Result<DriveParameters, DeviceFileError> {
     let mut fields = sections.open(name);
     let mechanism = mechanism(&mut fields, facts)?;
-    let overhead = fields.time("overhead", None)?;
-    let hit = fields.time("hit_overhead", Some(overhead))?;
+    let overhead = bounded(&mut fields, "overhead", None)?;
+    let hit = bounded(&mut fields, "hit_overhead", Some(overhead))?;
     let link = fields.rate("link", None)?;
+    if link.time(SECTOR) > SECOND {
+        return Err(fields.wrong("link", "a sector takes more than a second"));
+    }
     let segments = segments(&mut fields)?;
     let depth = u64::from(facts.depth);
     let window = fields.number("queue_window", Some(facts.depth), 1..=depth)?;
@@ -70,9 +67,9 @@ pub(crate) fn read(
         order: Order { window, age_limit },
         segments,
         room,
-        drain_delay: fields.time("drain_delay", Some(Nanos::ZERO))?,
+        drain_delay: at_most(&mut fields, "drain_delay", Some(Nanos::ZERO), HOUR)?,
         drain_window: fields.number("drain_window", Some(window), 1..=EXTENTS_MAX)?,
-        flush_base: fields.time("flush_base", Some(Nanos::ZERO))?,
+        flush_base: bounded(&mut fields, "flush_base", Some(Nanos::ZERO))?,
         flush_queueable: facts.flush_queueable,
         overheads: Overheads::even(hit, overhead),
         link,
@@ -84,7 +81,7 @@ pub(crate) fn read(
 
 /// Platters and arm.
 fn mechanism(fields: &mut Fields<'_>, facts: &DeviceFacts) -> Result<Mechanism, DeviceFileError> {
-    let rpm = fields.number("rpm", None, 60..=100_000)?;
+    let rpm = fields.number("rpm", None, 600..=100_000)?;
     let revolution = Nanos(MINUTE / u64::from(rpm));
     let (curve, next) = curve(fields)?;
     let head_switch = bounded(fields, "head_switch", Some(next))?;
@@ -109,15 +106,24 @@ fn mechanism(fields: &mut Fields<'_>, facts: &DeviceFacts) -> Result<Mechanism, 
     Ok(Mechanism { geometry, seek, head_switch, write_settle, zero_latency })
 }
 
-/// A time of the mechanism: more than a second is a slip of the pen.
+/// A time of the mechanism or the controller: more than a second is a slip of the pen.
 fn bounded(
     fields: &mut Fields<'_>,
     name: &'static str,
     default: Option<Nanos>,
 ) -> Result<Nanos, DeviceFileError> {
+    at_most(fields, name, default, SECOND)
+}
+
+fn at_most(
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    default: Option<Nanos>,
+    most: Nanos,
+) -> Result<Nanos, DeviceFileError> {
     let time = fields.time(name, default)?;
-    if time > Nanos::from_secs(1) {
-        return Err(fields.wrong(name, "no part of a disk takes more than a second"));
+    if time > most {
+        return Err(fields.wrong(name, &format!("it is at most {most}")));
     }
     Ok(time)
 }
@@ -159,7 +165,7 @@ fn point(entry: &Value) -> Result<(u32, Nanos), String> {
     let distance = entry[0].as_integer().and_then(|distance| u32::try_from(distance).ok());
     let distance = distance.filter(|&distance| distance > 0).ok_or_else(wrong)?;
     let time = quantity::time(entry[1].as_str().ok_or_else(wrong)?)?;
-    if time > Nanos::from_secs(1) {
+    if time > SECOND {
         return Err("no seek takes more than a second".to_owned());
     }
     Ok((distance, time))
@@ -179,4 +185,62 @@ fn segments(fields: &mut Fields<'_>) -> Result<SegmentSizes, DeviceFileError> {
     let keep_before = fields.switch("keep_before", false)?;
     let (sectors, read_ahead) = (bytes / SECTOR, read_ahead / SECTOR);
     Ok(SegmentSizes { count, sectors, read_ahead, keep_before })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Description;
+
+    const DISK: &str = include_str!("../../../../devices/hdd-7200.toml");
+
+    fn refusal(from: &str, to: &str) -> String {
+        assert!(DISK.contains(from), "{from}");
+        Description::parse("disk.toml", &DISK.replacen(from, to, 1)).unwrap_err().message
+    }
+
+    /// Is what no disk can be refused, with the reason?
+    #[test]
+    fn impossible_disks_are_refused() {
+        for (from, to, why) in [
+            ("value = 7200", "value = 6", "a whole number from 600 to 100000"),
+            ("\"95 MB/s\"", "\"950 MB/s\"", "the inner rate is above the outer"),
+            ("\"200 MB/s\"", "\"1 B/s\"", "a track would have no sectors, or too many"),
+            ("\"8.5 ms\"", "\"0.5 ms\"", "it is less than `track_to_track`"),
+            ("\"8.5 ms\"", "\"85 s\"", "it is at most 1 s"),
+            ("\"1792 KiB\"", "\"3 MiB\"", "at most a segment"),
+            ("\"560 MB/s\"", "\"5 B/s\"", "a sector takes more than a second"),
+        ] {
+            let message = refusal(from, to);
+            assert!(message.ends_with(why), "{message}");
+        }
+    }
+
+    /// Are the three ways to tell a seek curve read, and their slips refused?
+    #[test]
+    fn seek_curves_are_read() {
+        let source = "source = \"a test\"";
+        let with = |lines: &str| {
+            let kept = DISK.lines().filter(|line| {
+                !line.starts_with("track_to_track") && !line.starts_with("average_seek")
+            });
+            let text: Vec<&str> = kept
+                .flat_map(|line| [line].into_iter().chain((line == "[hdd]").then_some(lines)))
+                .collect();
+            Description::parse("disk.toml", &text.join("\n"))
+        };
+        let parts = [
+            ("seek_short_base", "\"3.24 ms\""),
+            ("seek_short_root", "\"0.4 ms\""),
+            ("seek_knee", "383"),
+            ("seek_long_base", "\"8 ms\""),
+            ("seek_long_slope", "\"8 us\""),
+        ]
+        .map(|(name, value)| format!("{name} = {{ value = {value}, {source} }}"));
+        assert!(with(&parts.join("\n")).is_ok());
+        let points = |value: &str| with(&format!("seek_points = {{ value = {value}, {source} }}"));
+        assert!(points("[[1, \"1 ms\"], [100, \"4 ms\"]]").is_ok());
+        let error = points("[[100, \"1 ms\"], [1, \"4 ms\"]]").unwrap_err();
+        assert!(error.message.ends_with("its distances must ascend"), "{}", error.message);
+        assert!(points("[[1, 1]]").unwrap_err().message.contains("each entry is"));
+    }
 }

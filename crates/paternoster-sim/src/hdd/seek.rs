@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Asking for a time must be cheap: the chooser asks for 32 commands at each decision. So the curve
-//! is tabulated when it is made: every distance up to [`NEAR`], where it bends, and beyond that
+//! is tabulated when it is made: every distance up to `NEAR`, where it bends, and beyond that
 //! steps so wide that the whole fits in a few ten KiB, with straight lines between.
 //!
 //! No floating point: roots are integer roots of d * 2^32, good to 2^-16 of a root.

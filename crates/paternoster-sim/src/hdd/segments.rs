@@ -226,3 +226,96 @@ impl Segments {
         if streaming { self.stream.take().map(|stream| stream.sweep) } else { None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::geometry::{Geometry, Zone};
+    use super::super::seek::{Curve, SeekTable};
+    use super::*;
+    use paternoster::Nanos;
+
+    const MS: u64 = 1_000_000;
+
+    /// One surface, 80 sectors of 0.1 ms a track, 8 ms a turn, 1 ms to the next cylinder.
+    fn mechanism() -> Mechanism {
+        let zone = Zone {
+            cylinders: 100,
+            track_sectors: 80,
+            sectors: 0,
+            track_skew: Nanos(MS),
+            cylinder_skew: Nanos(MS),
+        };
+        Mechanism {
+            geometry: Geometry::new(1, Nanos(8 * MS), &[zone]),
+            seek: SeekTable::new(&Curve::Points(vec![(1, Nanos(MS))]), 100),
+            head_switch: Nanos(0),
+            write_settle: Nanos(0),
+            zero_latency: false,
+        }
+    }
+
+    fn segments(count: u32) -> Segments {
+        Segments::new(SegmentSizes { count, sectors: 60, read_ahead: 40, keep_before: false })
+    }
+
+    /// Reads `[sector, end)` on the outermost track in its turn.
+    fn read(segments: &mut Segments, mechanism: &Mechanism, sector: u64, end: u64) {
+        let sweep = Sweep { next: end, at: end * MS / 10, ..Sweep::default() };
+        segments.filled(mechanism, sector, 0, sweep);
+    }
+
+    /// Does the head read ahead in its own time, and no further than 40? [0, 10) is there at 1 ms;
+    /// at 2 ms 20 sectors have passed; sectors 20 to 30 are there at 3 ms; the stream has its limit
+    /// at 10 + 40.
+    #[test]
+    fn the_head_reads_ahead() {
+        let (mechanism, mut segments) = (mechanism(), segments(1));
+        read(&mut segments, &mechanism, 0, 10);
+        let found = segments.find(&mechanism, 2 * MS, (10, 20), false);
+        assert_eq!(found, Found::All(2 * MS));
+        assert_eq!(segments.find(&mechanism, 2 * MS, (20, 30), false), Found::Nothing);
+        let stopped = segments.stop(&mechanism, 100 * MS).unwrap();
+        assert_eq!((stopped.next, stopped.at), (50, 5 * MS));
+        assert_eq!(segments.find(&mechanism, 100 * MS, (45, 55), true), Found::Until(50));
+    }
+
+    /// Does a reader who follows get what the head comes to, when it comes there? At 2 ms sectors
+    /// 20 to 30 are 1 ms away; then the limit moves to 30 + 40, and 50 to 65 are there at 6.5 ms;
+    /// the segment holds 60, so what lies before 5 is gone.
+    #[test]
+    fn a_follower_waits_for_the_head() {
+        let (mechanism, mut segments) = (mechanism(), segments(1));
+        read(&mut segments, &mechanism, 0, 10);
+        assert_eq!(segments.find(&mechanism, 2 * MS, (20, 30), true), Found::All(3 * MS));
+        let found = segments.find(&mechanism, 5 * MS, (50, 65), true);
+        assert_eq!(found, Found::All(6_500_000));
+        assert_eq!(segments.find(&mechanism, 7 * MS, (2, 12), true), Found::Nothing);
+        assert_eq!(segments.find(&mechanism, 7 * MS, (12, 20), true), Found::All(7 * MS));
+    }
+
+    /// Do two streams keep their segments, and does a third take the one used longest ago?
+    #[test]
+    fn least_recently_used_goes() {
+        let (mechanism, mut segments) = (mechanism(), segments(2));
+        for (first, end) in [(0, 10), (1000, 1010)] {
+            read(&mut segments, &mechanism, first, end);
+            segments.stop(&mechanism, 0);
+        }
+        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
+        read(&mut segments, &mechanism, 2000, 2010);
+        segments.stop(&mechanism, 0);
+        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
+        assert_eq!(segments.find(&mechanism, MS, (1000, 1010), false), Found::Nothing);
+    }
+
+    /// Does overwriting void what was held, and end the stream if it was its segment?
+    #[test]
+    fn overwritten_sectors_are_void() {
+        let (mechanism, mut segments) = (mechanism(), segments(1));
+        read(&mut segments, &mechanism, 0, 10);
+        assert!(segments.forget(&mechanism, 2 * MS, (60, 70)).is_none());
+        assert!(segments.forget(&mechanism, 2 * MS, (5, 7)).is_some());
+        assert_eq!(segments.find(&mechanism, 3 * MS, (0, 5), true), Found::All(3 * MS));
+        assert_eq!(segments.find(&mechanism, 3 * MS, (0, 6), true), Found::Until(5));
+    }
+}

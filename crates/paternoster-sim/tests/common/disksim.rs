@@ -13,8 +13,6 @@
 //!
 //! They are `name = value` lists; the names that are used here are looked up, the rest is left. No
 //! general reader of DiskSim's language, and nothing of its code.
-#![allow(dead_code, reason = "each test takes what it needs")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,26 +28,31 @@ use paternoster_sim::hdd::write_cache::WriteRoom;
 use paternoster_sim::linear::Transfer;
 
 /// Where the set lies, if it is here.
-pub fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     let shared = "../../../shared/data/traces-public/disksim-valid";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(shared);
     path.is_dir().then_some(path)
 }
 
+/// A span of time in milliseconds.
+pub(crate) fn in_ms(time: Nanos) -> f64 {
+    std::time::Duration::from_nanos(time.0).as_secs_f64() * 1e3
+}
+
 /// One measured request.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured {
-    pub write: bool,
-    pub sector: u64,
-    pub sectors: u32,
+pub(crate) struct Measured {
+    pub(crate) write: bool,
+    pub(crate) sector: u64,
+    pub(crate) sectors: u32,
     /// From its issue to its end.
-    pub response_us: f64,
+    pub(crate) response_us: f64,
     /// From its end to the next one's issue.
-    pub gap_us: f64,
+    pub(crate) gap_us: f64,
 }
 
 /// Reads a trace.
-pub fn trace(file: &Path) -> Vec<Measured> {
+pub(crate) fn trace(file: &Path) -> Vec<Measured> {
     let text = fs::read_to_string(file).expect("the trace is there");
     text.lines()
         .map(|line| {
@@ -93,7 +96,7 @@ fn whole(text: &str, name: &str) -> u32 {
 }
 
 /// A time in milliseconds, exact to the nanosecond.
-pub fn ms(value: f64) -> Nanos {
+pub(crate) fn ms(value: f64) -> Nanos {
     Nanos(format!("{:.0}", value * 1e6).parse().expect("not negative"))
 }
 
@@ -110,7 +113,7 @@ fn geometry(model: &str, revolution: Nanos) -> Geometry {
         let track_sectors = whole(text, "Blocks per track");
         let skew = |name| {
             let sectors = number(text, name).expect("a skew");
-            ms(sectors * revolution.0 as f64 / 1e6 / f64::from(track_sectors))
+            ms(sectors * in_ms(revolution) / f64::from(track_sectors))
         };
         zones.push(Zone {
             cylinders: whole(text, "Last cylinder number") - whole(text, "First cylinder number")
@@ -163,16 +166,27 @@ fn curve(folder: &Path, model: &str) -> Curve {
 }
 
 /// What a trace shows and no parameter of DiskSim's says: added to what the controller takes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Fit {
-    pub read_hit: [f64; 2],
-    pub read_miss: [f64; 2],
-    pub write: [f64; 2],
-    pub head_switch: Option<f64>,
+///
+/// Pairs are after a read and after a write, in ms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fit {
+    pub(crate) read_hit: [f64; 2],
+    pub(crate) read_miss: [f64; 2],
+    pub(crate) write: [f64; 2],
+    /// Instead of what is stated.
+    pub(crate) head_switch: Option<f64>,
+    /// Time of a sector, instead of what is stated.
+    pub(crate) link: Option<f64>,
 }
 
 /// A disk as DiskSim's files describe it.
-pub fn disk(folder: &Path, name: &str, model_name: &str, specs: &str, fit: Fit) -> DriveParameters {
+pub(crate) fn disk(
+    folder: &Path,
+    name: &str,
+    model_name: &str,
+    specs: &str,
+    fit: Fit,
+) -> DriveParameters {
     let model = read(&folder.join(format!("{model_name}.model")));
     let specs = read(&folder.join(format!("{specs}.diskspecs")));
     let parv = read(&folder.join(format!("{name}.parv")));
@@ -181,10 +195,10 @@ pub fn disk(folder: &Path, name: &str, model_name: &str, specs: &str, fit: Fit) 
     let geometry = geometry(&model, revolution);
     let seek = SeekTable::new(&curve(folder, &model), geometry.cylinders());
     let write_back = number(&specs, "Fast write level") != Some(0.0);
-    let bus = number(&parv, "Read block transfer time").into_iter();
-    let bus =
-        bus.chain(parv.split("BUS1").nth(1).and_then(|t| number(t, "Read block transfer time")));
-    let bus = bus.chain(number(&specs, "Bulk sector transfer time")).fold(0.0, f64::max);
+    // The younger disks have their link in the specs, the older a bus beside them.
+    let bus = parv.split("BUS1").nth(1).and_then(|bus| number(bus, "Read block transfer time"));
+    let link = number(&specs, "Bulk sector transfer time").into_iter().chain(bus);
+    let link = fit.link.unwrap_or(link.fold(0.0, f64::max));
     let optional = |name| number(&specs, name).unwrap_or(0.0);
     let completion = optional("Read completion overhead") + optional("Data preparation overhead");
     let reselect = completion + optional("First reselect overhead");
@@ -229,7 +243,7 @@ pub fn disk(folder: &Path, name: &str, model_name: &str, specs: &str, fit: Fit) 
             write_hit: pair("Write hit", 0.0, fit.write),
             write_miss: pair("Write miss", 0.0, fit.write),
         },
-        link: Transfer { nanos: ms(bus).0, bytes: 512 },
+        link: Transfer { nanos: ms(link).0, bytes: 512 },
         watermarks: Watermarks {
             read: mark("High (read) water mark"),
             write: mark("Low (write) water mark"),
