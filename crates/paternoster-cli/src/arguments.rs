@@ -53,6 +53,7 @@ Examples:
   paternoster run jobs/fair.fio --section=test30 --scheduler noop --output-format json
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
+  paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 
 Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct RunOptions {
@@ -72,7 +73,13 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "ATTRIBUTE=VALUE")]
     pub(crate) set: Vec<String>,
 
-    /// Seeds what the jobs leave to chance (randrepeat=0)
+    /// What goes wrong in every device, beside what its file says: an effect (error [errno=5],
+    /// delay time=50ms, stall time=1s, refuse) and which commands (op=read,write,discard,flush
+    /// range=1m-2m from=1s to=2s every=100 probability=0.01 count=3); may be given several times
+    #[arg(long, value_name = "RULE")]
+    pub(crate) fault: Vec<String>,
+
+    /// Seeds what the jobs leave to chance (randrepeat=0), and faults
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 

@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
-use paternoster_sim::{Description, Simulated};
+use paternoster_sim::{Description, Rule, Simulated};
 
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
 use paternoster_workload::fio::value::Reader;
@@ -32,7 +32,9 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let schedulers: Vec<SchedulerChoice> = schedulers.collect::<Result<_, _>>()?;
     let set = options.set.iter().map(|text| choice::assignment("--set", text));
     let set: Vec<(String, String)> = set.collect::<Result<_, _>>()?;
-    let plan = Plan { options, jobs: &jobs, set: &set };
+    let faults = options.fault.iter().map(|text| fault(text));
+    let faults: Vec<Rule> = faults.collect::<Result<_, _>>()?;
+    let plan = Plan { options, jobs: &jobs, set: &set, faults: &faults };
     plan.check(&devices, &schedulers)?;
     if !options.quiet {
         tell_notes(&jobs);
@@ -51,6 +53,10 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
         None => Ok(()),
         Some(job) => Err(Failure::Job(format!("job {} failed with errno {}", job.name, job.error))),
     }
+}
+
+fn fault(text: &str) -> Result<Rule, Failure> {
+    text.parse().map_err(|why| Failure::Request(format!("--fault: {why}")))
 }
 
 /// All job files and the jobs of the command line, one after the other.
@@ -139,6 +145,7 @@ struct Plan<'a> {
     options: &'a RunOptions,
     jobs: &'a JobFile,
     set: &'a [(String, String)],
+    faults: &'a [Rule],
 }
 
 impl Plan<'_> {
@@ -219,7 +226,8 @@ impl Plan<'_> {
     ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
         let display =
             Display::new(self.options.quiet, &format!("{} on {}", scheduler.text, device.name));
-        let mut simulated = Simulated::new(device.model());
+        let model = device.faulty_model(self.faults, self.options.seed);
+        let mut simulated = Simulated::new(model);
         let done = paternoster_workload::run(
             &self.jobs.jobs,
             &self.settings(device)?,
