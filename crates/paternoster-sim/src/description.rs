@@ -23,8 +23,8 @@
 //! submit_cost = { value = "20 us", source = "assumed" }
 //! ```
 //!
-//! How sections are read, and what is refused: `sections.rs`. A model says which sections it has and
-//! what they hold in its own file; [`MODELS`] lists them all.
+//! How sections are read, and what is refused: `sections.rs`. A model says which sections it has
+//! and what they hold in its own file; [`MODELS`] lists them all.
 
 use std::sync::Arc;
 

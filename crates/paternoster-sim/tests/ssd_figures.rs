@@ -65,7 +65,7 @@ fn px256m5s() {
     near("PX-256M5S 4K read, 32", reads(&[READ_32]), 73_000.0, 2.0);
     near("PX-256M5S 128K read", mb_per_second(name, Op::Read), 520.0, 2.0);
     near("PX-256M5S 128K write", mb_per_second(name, Op::Write), 390.0, 2.0);
-    let writes = per_second(name, NO_HOST, (300, 100), &[WRITE_32]);
+    let writes = per_second(name, NO_HOST, (1500, 200), &[WRITE_32]);
     near("PX-256M5S 4K write, 32", writes, 70_000.0, 2.0);
 }
 

@@ -148,7 +148,7 @@ impl Ssd {
             Happening::Collected { slot, sectors } => {
                 let inside = self.inside[slot as usize].as_mut()?;
                 let first = std::mem::take(&mut inside.untold);
-                let at = self.link.to_host(now, u64::from(sectors) * 512, first);
+                let at = self.link.carry_out(now, u64::from(sectors) * 512, first);
                 self.calendar.enter(at, Happening::Ended { slot });
             }
             Happening::Ended { slot } => return self.part_ended(now, slot),
@@ -324,8 +324,8 @@ impl Model for Ssd {
         // A read's cost on the link is paid with its data, on their way back.
         let arrives = match command.op {
             Op::Read => now,
-            Op::Write => self.link.to_device(now, bytes(command)),
-            _ => self.link.to_device(now, 0),
+            Op::Write => self.link.carry_in(now, bytes(command)),
+            _ => self.link.carry_in(now, 0),
         };
         let controller = if flush { Nanos::ZERO } else { self.numbers.controller };
         self.calendar.enter(arrives + controller, Happening::Understood { slot });

@@ -5,7 +5,7 @@
 //! [ssd]
 //! channels = { value = 8, source = "…" }              # flash channels
 //! dies = { value = 32, source = "…" }                 # in all, dealt to the channels in turn
-//! planes = { value = 1, source = "…" }                # pages that a die reads or programs at a time
+//! planes = { value = 1, source = "…" }                # pages that a die works on at a time
 //! page = { value = "16 KiB", source = "…" }
 //! read = { value = ["75 us"], source = "…" }          # tR of each kind of page
 //! program = { value = "700 us", source = "…" }        # tPROG of a unit (a page on each plane)

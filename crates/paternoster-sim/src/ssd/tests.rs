@@ -275,7 +275,8 @@ proptest! {
     /// rest of a division).
     #[test]
     fn nothing_is_lost(
-        numbers in any_numbers(), steps in steps(), depth in 1u32..9, flush_queueable in any::<bool>()
+        numbers in any_numbers(), steps in steps(), depth in 1u32..9,
+        flush_queueable in any::<bool>()
     ) {
         let facts = DeviceFacts { depth, flush_queueable, ..facts() };
         let mut rig = Rig::new(&numbers, facts);

@@ -56,13 +56,13 @@ impl Link {
     }
 
     /// A command and its data, if it has any, go to the device.
-    pub(super) fn to_device(&mut self, now: Nanos, bytes: u64) -> Nanos {
+    pub(super) fn carry_in(&mut self, now: Nanos, bytes: u64) -> Nanos {
         let time = self.costs.command + self.costs.rate.time(bytes);
         self.to_device.carry(now, time)
     }
 
     /// Data go to the host; the first of a command bring its cost with them.
-    pub(super) fn to_host(&mut self, now: Nanos, bytes: u64, first: bool) -> Nanos {
+    pub(super) fn carry_out(&mut self, now: Nanos, bytes: u64, first: bool) -> Nanos {
         let command = if first { self.costs.command } else { Nanos::ZERO };
         let time = command + self.costs.rate.time(bytes);
         let wire = if self.costs.duplex { &mut self.to_host } else { &mut self.to_device };
@@ -84,17 +84,17 @@ mod tests {
     #[test]
     fn bytes_and_commands_cost_time() {
         let mut link = link(false);
-        assert_eq!(link.to_host(Nanos::ZERO, 4096, true), Nanos(10_314));
-        assert_eq!(link.to_host(Nanos::ZERO, 4096, false), Nanos(17_628));
-        assert_eq!(link.to_device(Nanos::ZERO, 0), Nanos(20_628));
+        assert_eq!(link.carry_out(Nanos::ZERO, 4096, true), Nanos(10_314));
+        assert_eq!(link.carry_out(Nanos::ZERO, 4096, false), Nanos(17_628));
+        assert_eq!(link.carry_in(Nanos::ZERO, 0), Nanos(20_628));
     }
 
     /// Do both directions of a duplex link run side by side?
     #[test]
     fn directions_of_a_duplex_link() {
         let mut link = link(true);
-        assert_eq!(link.to_host(Nanos::ZERO, 4096, true), Nanos(10_314));
-        assert_eq!(link.to_device(Nanos::ZERO, 4096), Nanos(10_314));
-        assert_eq!(link.to_device(Nanos(50_000), 4096), Nanos(60_314));
+        assert_eq!(link.carry_out(Nanos::ZERO, 4096, true), Nanos(10_314));
+        assert_eq!(link.carry_in(Nanos::ZERO, 4096), Nanos(10_314));
+        assert_eq!(link.carry_in(Nanos(50_000), 4096), Nanos(60_314));
     }
 }
