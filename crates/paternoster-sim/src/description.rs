@@ -24,7 +24,7 @@
 //! ```
 //!
 //! How sections are read, and what is refused: `sections.rs`. A model says which sections it has
-//! and what they hold in its own file; [`MODELS`] lists them all.
+//! and what they hold in its own file; `MODELS` lists them all.
 
 use std::sync::Arc;
 
