@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::setting::SettingOptions;
 
 /// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
@@ -26,6 +27,11 @@ pub(crate) struct Program {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunOptions>),
+    Tiotest(Box<TiotestOptions>),
+    Tiobench(Box<TiobenchOptions>),
+    Disktest(Box<DisktestOptions>),
+    Iostest(Box<IostestOptions>),
+    Dd(Box<DdOptions>),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell
@@ -55,6 +61,7 @@ Examples:
   paternoster run jobs/fair.fio --section=test30 --scheduler noop --output-format json
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
+  paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 
 Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct RunOptions {

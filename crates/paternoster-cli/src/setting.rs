@@ -3,7 +3,7 @@
 
 use clap::Args;
 use paternoster::{Nanos, Observer, RequestQueue};
-use paternoster_sim::{Description, Simulated};
+use paternoster_sim::{Description, Rule, Simulated};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::meter::Meter;
@@ -28,7 +28,13 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "ATTRIBUTE=VALUE")]
     pub(crate) set: Vec<String>,
 
-    /// Seeds what the jobs leave to chance (randrepeat=0)
+    /// What goes wrong in every device, beside what its file says: an effect (error [errno=5],
+    /// delay time=50ms, stall time=1s, refuse) and which commands (op=read,write,discard,flush
+    /// range=1m-2m from=1s to=2s every=100 probability=0.01 count=3); may be given several times
+    #[arg(long, value_name = "RULE")]
+    pub(crate) fault: Vec<String>,
+
+    /// Seeds what the jobs leave to chance (randrepeat=0), and faults
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
@@ -57,6 +63,7 @@ pub(crate) struct Setting {
     pub(crate) devices: Vec<Description>,
     pub(crate) schedulers: Vec<SchedulerChoice>,
     set: Vec<(String, String)>,
+    faults: Vec<Rule>,
     settings: Settings,
     submit_cost: Option<Nanos>,
     quiet: bool,
@@ -71,6 +78,7 @@ impl Setting {
         let devices = options.device.iter().map(|name| choice::device(name));
         let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
         let set = options.set.iter().map(|text| choice::assignment("--set", text));
+        let faults = options.fault.iter().map(|text| fault(text));
         let submit_cost = options.submit_cost.as_deref();
         let submit_cost =
             submit_cost.map(|text| time("--submit-cost", text, Nanos::from_micros(1)));
@@ -78,6 +86,7 @@ impl Setting {
             devices: devices.collect::<Result<_, _>>()?,
             schedulers: schedulers.collect::<Result<_, _>>()?,
             set: set.collect::<Result<_, _>>()?,
+            faults: faults.collect::<Result<_, _>>()?,
             settings: Settings {
                 seed: options.seed,
                 runtime,
@@ -117,7 +126,7 @@ impl Setting {
         observer: O,
     ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
         let display = Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name));
-        let mut simulated = Simulated::new(device.model());
+        let mut simulated = Simulated::new(device.faulty_model(&self.faults, self.settings.seed));
         let done = paternoster_workload::run(
             jobs,
             &self.on(device),
@@ -130,6 +139,10 @@ impl Setting {
         display.clear();
         done
     }
+}
+
+fn fault(text: &str) -> Result<Rule, Failure> {
+    text.parse().map_err(|why| Failure::Request(format!("--fault: {why}")))
 }
 
 /// A span of time given to `option`; `unit` counts where it has none.

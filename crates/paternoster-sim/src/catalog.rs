@@ -11,7 +11,13 @@ pub const FILES: &[(&str, &str)] = &[
     ("hdd-7200-enterprise", include_str!("../../../devices/hdd-7200-enterprise.toml")),
     ("hdd-mhx2300bt", include_str!("../../../devices/hdd-mhx2300bt.toml")),
     ("lab-disk", include_str!("../../../devices/lab-disk.toml")),
+    ("lab-flash", include_str!("../../../devices/lab-flash.toml")),
     ("null", include_str!("../../../devices/null.toml")),
+    ("nvme-7300", include_str!("../../../devices/nvme-7300.toml")),
+    ("nvme-pm9a3", include_str!("../../../devices/nvme-pm9a3.toml")),
+    ("ssd-870evo", include_str!("../../../devices/ssd-870evo.toml")),
+    ("ssd-pm883", include_str!("../../../devices/ssd-pm883.toml")),
+    ("ssd-px256m5s", include_str!("../../../devices/ssd-px256m5s.toml")),
 ];
 
 /// The device of this name, if there is one.

@@ -16,6 +16,9 @@
 //! base = { value = "1.116 ms", source = "fitted" }
 //! rate = { value = "46.04 us/KiB", source = "fitted" }
 //!
+//! [faults]                    # what goes wrong, if anything does: see `faults`
+//! rules = { value = ["error every=1000 op=write"], source = "assumed" }
+//!
 //! [host]                      # of the experiment, not of the device
 //! submit_cost = { value = "20 us", source = "assumed" }
 //! ```
@@ -29,12 +32,14 @@ use paternoster::{DeviceFacts, Nanos};
 use toml::Value;
 
 use crate::array::Array;
+use crate::faults::{Faulty, Rule};
 use crate::hdd::Hdd;
 use crate::linear::Linear;
 use crate::model::{Blueprint, Model};
 use crate::null::Null;
 use crate::quantity;
 use crate::sections::{self, RawDescription, Sections};
+use crate::ssd::Ssd;
 
 pub use crate::sections::DeviceFileError;
 
@@ -50,8 +55,13 @@ pub(crate) const DEPTH_MAX: u64 = 10_240;
 type Read = fn(&mut Sections<'_>, &DeviceFacts) -> Result<Arc<dyn Blueprint>, DeviceFileError>;
 
 /// Every model, with the reader of its numbers.
-const MODELS: &[(&str, Read)] =
-    &[("array", Array::read), ("hdd", Hdd::read), ("linear", Linear::read), ("null", Null::read)];
+const MODELS: &[(&str, Read)] = &[
+    ("array", Array::read),
+    ("hdd", Hdd::read),
+    ("linear", Linear::read),
+    ("null", Null::read),
+    ("ssd", Ssd::read),
+];
 
 /// One number of a device file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +91,7 @@ pub struct Description {
     pub parameters: Vec<Parameter>,
     model: &'static str,
     blueprint: Arc<dyn Blueprint>,
+    faults: Vec<Rule>,
 }
 
 impl Description {
@@ -109,6 +120,7 @@ impl Description {
         let mut sections = Sections::new(file, text, &raw);
         let facts = facts(&mut sections)?;
         let blueprint = read(&mut sections, &facts)?;
+        let faults = faults(&mut sections)?;
         let mut host = sections.open("host");
         let submit_cost = host.time("submit_cost", Some(Nanos::from_micros(20)))?;
         host.finish()?;
@@ -118,6 +130,7 @@ impl Description {
             submit_cost,
             model,
             blueprint,
+            faults,
             parameters: parameters(&raw),
             name: raw.name,
             summary: raw.summary,
@@ -128,7 +141,16 @@ impl Description {
     /// A fresh device of this kind.
     #[must_use]
     pub fn model(&self) -> Box<dyn Model> {
-        self.blueprint.build(self.facts)
+        self.faulty_model(&[], 0)
+    }
+
+    /// A fresh device of this kind, with the faults of its file and `more`; `seed` decides what
+    /// they leave to chance.
+    #[must_use]
+    pub fn faulty_model(&self, more: &[Rule], seed: u64) -> Box<dyn Model> {
+        let model = self.blueprint.build(self.facts);
+        let rules = [self.faults.as_slice(), more].concat();
+        if rules.is_empty() { model } else { Box::new(Faulty::new(model, &rules, seed)) }
     }
 
     /// The model's name.
@@ -160,11 +182,23 @@ fn facts(sections: &mut Sections<'_>) -> Result<DeviceFacts, DeviceFileError> {
     Ok(facts)
 }
 
-/// Every number: what the device says, the model's own, the host's.
+/// The section of what goes wrong.
+fn faults(sections: &mut Sections<'_>) -> Result<Vec<Rule>, DeviceFileError> {
+    let mut fields = sections.open("faults");
+    let rules = fields.list("rules", |rule| {
+        let text = rule.as_str().ok_or("each rule is a text, as `\"error every=100\"`")?;
+        text.parse()
+    })?;
+    fields.finish()?;
+    Ok(rules.unwrap_or_default())
+}
+
+/// Every number: what the device says, the model's own, what goes wrong, the host's.
 fn parameters(raw: &RawDescription) -> Vec<Parameter> {
     let rank = |section: &str| match section {
         "facts" => 0,
-        "host" => 2,
+        "faults" => 2,
+        "host" => 3,
         _ => 1,
     };
     let mut names: Vec<&String> = raw.sections.keys().collect();
@@ -245,7 +279,8 @@ mod tests {
             (
                 "model = \"linear\"",
                 "model = \"cubic\"",
-                "card.toml:4: there is no model `cubic`; there are `hdd`, `linear`, `null`",
+                "card.toml:4: there is no model `cubic`; there are `array`, `hdd`, `linear`, \
+                 `null`, `ssd`",
             ),
         ] {
             assert_eq!(refusal(from, to), expected);
