@@ -2,11 +2,14 @@
 //! Members: the disks of an array, and what waits in front of each.
 //!
 //! A member takes as many parts as it queues; the others wait here, those that somebody waits for
-//! before those that are read ahead or written back:
+//! before those that are read ahead, and those before what is written back:
 //!
 //! ```text
-//! member 3    in the disk: a b c d     waiting: e f (demanded), g (ahead)
+//! member 3    in the disk: a     waiting: b c (demanded), d (ahead), e f (destage)
 //! ```
+//!
+//! While the write buffer is nearly full, every second part of a member is one that is written
+//! back; or writers would starve behind readers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,23 +36,38 @@ struct Member {
     drive: Drive<Part>,
     inside: u32,
     depth: u32,
-    /// Demanded, and the rest.
-    waiting: [VecDeque<(Part, Task)>; 2],
+    /// By rank: demanded, ahead, destage.
+    waiting: [VecDeque<(Part, Task)>; RANKS],
+    /// Whether the part that was taken last is written back.
+    destaged: bool,
+}
+
+const RANKS: usize = 3;
+const DESTAGE: usize = 2;
+
+const fn rank(part: Part) -> usize {
+    match part {
+        Part::Demand(_) => 0,
+        Part::Chunk(_) => 1,
+        Part::Destage(_) => DESTAGE,
+    }
 }
 
 impl Member {
     fn submit(&mut self, now: Nanos, part: Part, task: Task) {
         if self.inside < self.depth && self.drive.submit(now, part, task).is_ok() {
             self.inside += 1;
+            self.destaged = rank(part) == DESTAGE;
             return;
         }
-        let rank = usize::from(!matches!(part, Part::Demand(_)));
-        self.waiting[rank].push_back((part, task));
+        self.waiting[rank(part)].push_back((part, task));
     }
 
-    fn ended(&mut self, now: Nanos) {
+    fn ended(&mut self, now: Nanos, must_destage: bool) {
         self.inside -= 1;
-        let next = self.waiting.iter_mut().find_map(VecDeque::pop_front);
+        let first = if must_destage && !self.destaged { DESTAGE } else { 0 };
+        let next = self.waiting[first].pop_front();
+        let next = next.or_else(|| self.waiting.iter_mut().find_map(VecDeque::pop_front));
         if let Some((part, task)) = next {
             self.submit(now, part, task);
         }
@@ -66,7 +84,8 @@ impl Members {
             drive: Drive::new(Arc::clone(parameters)),
             inside: 0,
             depth: parameters.depth,
-            waiting: [VecDeque::new(), VecDeque::new()],
+            waiting: [const { VecDeque::new() }; RANKS],
+            destaged: false,
         };
         Members((0..count).map(|_| member()).collect())
     }
@@ -83,12 +102,12 @@ impl Members {
     }
 
     /// The next part that has ended by `now`, and when.
-    pub(super) fn advance(&mut self, now: Nanos) -> Option<(Nanos, Part)> {
+    pub(super) fn advance(&mut self, now: Nanos, must_destage: bool) -> Option<(Nanos, Part)> {
         for member in &mut self.0 {
             if member.drive.next_event().is_some_and(|event| event <= now)
                 && let Some(ended) = member.drive.advance(now)
             {
-                member.ended(ended.at);
+                member.ended(ended.at, must_destage);
                 return Some((ended.at, ended.id));
             }
         }

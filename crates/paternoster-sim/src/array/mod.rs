@@ -366,7 +366,8 @@ impl Model for Array {
                     }
                 }
                 (_, Some(event)) => {
-                    while let Some((at, part)) = self.members.advance(event) {
+                    let must_destage = 4 * self.buffered > 3 * self.parameters.write_buffer;
+                    while let Some((at, part)) = self.members.advance(event, must_destage) {
                         self.part_ended(at, part);
                     }
                 }

@@ -86,8 +86,11 @@ Lat%      = percent of requests that took longer than X seconds
 CPU Eff   = Rate divided by CPU% - throughput per cpu load
 ";
 
-const HEAD: &str = "\
-                              File  Blk   Num                   Avg      Maximum      Lat%     Lat%    CPU
-Identifier                    Size  Size  Thr   Rate  (CPU%)  Latency    Latency      >2s      >10s    Eff
----------------------------- ------ ----- ---  ------ ------ --------- -----------  -------- -------- -----
-";
+const HEAD: &str = concat!(
+    "                              File  Blk   Num                   Avg      ",
+    "Maximum      Lat%     Lat%    CPU\n",
+    "Identifier                    Size  Size  Thr   Rate  (CPU%)  Latency    ",
+    "Latency      >2s      >10s    Eff\n",
+    "---------------------------- ------ ----- ---  ------ ------ --------- ",
+    "-----------  -------- -------- -----\n",
+);
