@@ -30,6 +30,7 @@
 
 use std::collections::BTreeSet;
 
+use hashbrown::HashTable;
 use paternoster::Nanos;
 use paternoster::list::{Links, List};
 
@@ -37,8 +38,6 @@ use paternoster::list::{Links, List};
 pub const PAGE: u64 = 4096;
 /// Pages of a chunk: the bits of a mask.
 const CHUNK: u64 = 16;
-/// Chunks of a leaf of a file's directory.
-const LEAF: usize = 512;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 /// A chunk takes the room of so many pages at least, so that scattered single pages cannot make
@@ -75,6 +74,14 @@ impl Chunk {
         self.present | self.reading == 0
     }
 
+    const fn is(&self, file: u32, number: u32) -> bool {
+        self.file == file && self.number == number
+    }
+
+    const fn hash(&self) -> u64 {
+        hash(self.file, self.number)
+    }
+
     const fn may_leave(&self) -> bool {
         self.reading | self.dirty | self.writeback == 0
     }
@@ -91,8 +98,8 @@ pub struct Run {
 
 #[derive(Debug, Clone, Default)]
 struct FilePages {
-    /// Number of each chunk's slot; a leaf exists once one of its chunks has.
-    directory: Vec<Option<Box<[u32; LEAF]>>>,
+    /// Chunks in memory.
+    chunks: u32,
     /// Chunks with a dirty page.
     dirty_chunks: BTreeSet<u32>,
     dirty: u64,
@@ -106,6 +113,8 @@ struct FilePages {
 pub struct Pages {
     files: Vec<FilePages>,
     chunks: Vec<Chunk>,
+    /// Slots of chunks by file and number. Only ever asked, never walked: no hash order.
+    index: HashTable<u32>,
     free: Vec<u32>,
     links: Links,
     /// From the chunk used longest ago to the one used last.
@@ -125,13 +134,10 @@ impl Pages {
         let chunks_of = |bytes: u64| bytes.div_ceil(PAGE).div_ceil(CHUNK);
         let all: u64 = sizes.iter().map(|&bytes| chunks_of(bytes)).sum();
         let most = u32::try_from(all.min(capacity / LEAST_PAGES).max(CHUNK)).unwrap_or(NONE - 1);
-        let files = sizes.iter().map(|&bytes| {
-            let leaves = usize::try_from(chunks_of(bytes)).unwrap_or(usize::MAX).div_ceil(LEAF);
-            FilePages { directory: vec![None; leaves], ..FilePages::default() }
-        });
         Pages {
-            files: files.collect(),
-            chunks: Vec::new(),
+            files: vec![FilePages::default(); sizes.len()],
+            chunks: Vec::with_capacity(most as usize),
+            index: HashTable::new(),
             free: Vec::new(),
             links: Links::with_capacity(most),
             ages: List::new(),
@@ -159,11 +165,20 @@ impl Pages {
         }
     }
 
-    /// A page was used: its chunk is the youngest, its marker is gone.
-    pub fn touch(&mut self, file: u32, page: u64) {
-        if let Some(slot) = self.find(file, page) {
-            self.chunks[slot as usize].marked &= !bit(page);
+    /// What is there of a page that a reader comes to. If it is present it is used by that: its
+    /// chunk is the youngest, its marker is gone.
+    pub fn meet(&mut self, file: u32, page: u64) -> PageState {
+        let Some(slot) = self.find(file, page) else { return PageState::Absent };
+        let (bit, chunk) = (bit(page), &mut self.chunks[slot as usize]);
+        if chunk.present & bit != 0 {
+            let marked = chunk.marked & bit != 0;
+            chunk.marked &= !bit;
             self.make_youngest(slot);
+            PageState::Present { marked }
+        } else if chunk.reading & bit != 0 {
+            PageState::Reading
+        } else {
+            PageState::Absent
         }
     }
 
@@ -309,9 +324,11 @@ impl Pages {
 
     /// Clean pages of a file leave the memory.
     pub fn drop_file(&mut self, file: u32) {
-        let leaves = self.files[file as usize].directory.iter().flatten();
-        let slots: Vec<u32> =
-            leaves.flat_map(|leaf| leaf.iter().copied()).filter(|&slot| slot != NONE).collect();
+        if self.files[file as usize].chunks == 0 {
+            return;
+        }
+        let own = |slot: &u32| self.chunks[*slot as usize].file == file;
+        let slots: Vec<u32> = self.ages.iter(&self.links).filter(own).collect();
         slots.into_iter().for_each(|slot| self.drop_clean_pages(slot));
     }
 
@@ -384,9 +401,9 @@ impl Pages {
     }
 
     fn find(&self, file: u32, page: u64) -> Option<u32> {
-        let (leaf, place) = split(page);
-        let slot = self.files[file as usize].directory.get(leaf)?.as_ref()?[place];
-        (slot != NONE).then_some(slot)
+        let number = chunk_number(page);
+        let same = |&slot: &u32| self.chunks[slot as usize].is(file, number);
+        self.index.find(hash(file, number), same).copied()
     }
 
     fn find_or_make(&mut self, file: u32, page: u64) -> u32 {
@@ -394,14 +411,12 @@ impl Pages {
             return slot;
         }
         let slot = self.free.pop().unwrap_or_else(|| self.new_slot());
-        let chunk = Chunk { file, number: chunk_number(page), ..Chunk::default() };
-        self.chunks[slot as usize] = chunk;
-        let (leaf, place) = split(page);
-        let directory = &mut self.files[file as usize].directory;
-        if directory.len() <= leaf {
-            directory.resize(leaf + 1, None);
-        }
-        directory[leaf].get_or_insert_with(|| Box::new([NONE; LEAF]))[place] = slot;
+        let number = chunk_number(page);
+        self.chunks[slot as usize] = Chunk { file, number, ..Chunk::default() };
+        self.files[file as usize].chunks += 1;
+        let chunks = &self.chunks;
+        let rehash = |&slot: &u32| chunks[slot as usize].hash();
+        self.index.insert_unique(hash(file, number), slot, rehash);
         self.ages.push_back(&mut self.links, slot);
         slot
     }
@@ -444,9 +459,9 @@ impl Pages {
         if !chunk.is_empty() {
             return;
         }
-        let (leaf, place) = split(u64::from(chunk.number) * CHUNK);
-        if let Some(Some(leaf)) = self.files[chunk.file as usize].directory.get_mut(leaf) {
-            leaf[place] = NONE;
+        self.files[chunk.file as usize].chunks -= 1;
+        if let Ok(entry) = self.index.find_entry(chunk.hash(), |&other| other == slot) {
+            entry.remove();
         }
         self.ages.remove(&mut self.links, slot);
         self.free.push(slot);
@@ -499,10 +514,11 @@ fn chunk_number(page: u64) -> u32 {
     u32::try_from(page / CHUNK).unwrap_or(u32::MAX)
 }
 
-/// Leaf of the directory and place in it.
-fn split(page: u64) -> (usize, usize) {
-    let number = chunk_number(page) as usize;
-    (number / LEAF, number % LEAF)
+/// Spreads file and number over 64 bits: an odd constant (2^64 / golden ratio).
+const fn hash(file: u32, number: u32) -> u64 {
+    let key = (file as u64) << 32 | number as u64;
+    let once = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    once ^ (once >> 32)
 }
 
 #[cfg(test)]
@@ -523,8 +539,7 @@ mod tests {
         assert_eq!(pages.state(0, 15), PageState::Reading);
         assert_eq!(pages.state(0, 18), PageState::Absent);
         pages.end_read(0, run(14, 4), true);
-        assert_eq!(pages.state(0, 16), PageState::Present { marked: true });
-        pages.touch(0, 16);
+        assert_eq!(pages.meet(0, 16), PageState::Present { marked: true });
         assert_eq!(pages.state(0, 16), PageState::Present { marked: false });
         assert_eq!((pages.next_absent(0, 14, 10), pages.run_before(0, 18, 10)), (Some(18), 4));
         pages.check().unwrap();
@@ -562,7 +577,7 @@ mod tests {
             pages.end_read(0, run(first, 16), true);
         }
         pages.write(Nanos(0), 0, 0);
-        pages.touch(0, 16);
+        pages.meet(0, 16);
         // By age: 32, 0 (dirty), 16. Room for 20 pages takes 32 and then 16 clean ones.
         pages.make_room(20);
         let there = |page| pages.state(0, page) != PageState::Absent;

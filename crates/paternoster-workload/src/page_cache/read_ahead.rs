@@ -192,12 +192,11 @@ mod tests {
     ) -> Vec<(u64, u64)> {
         let mut windows = Vec::new();
         for page in at {
-            let cause = match cache.state(0, page) {
+            let cause = match cache.meet(0, page) {
                 PageState::Present { marked: false } | PageState::Reading => None,
                 PageState::Present { marked: true } => Some(Cause::Marker),
                 PageState::Absent => Some(Cause::Absent),
             };
-            cache.touch(0, page);
             if let Some(cause) = cause {
                 let demand = Demand { cause, file: 0, page, wanted, most };
                 if let Some(window) = ahead.plan(demand, cache) {

@@ -143,7 +143,7 @@ impl Call {
         cache: &mut PageCache,
         read_ahead_kb: u64,
     ) -> Result<(), Blocked> {
-        let cause = match cache.pages().state(self.file, self.page) {
+        let cause = match cache.pages_mut().meet(self.file, self.page) {
             PageState::Present { marked: false } => None,
             PageState::Present { marked: true } => Some(Cause::Marker),
             PageState::Absent => Some(Cause::Absent),
@@ -163,7 +163,6 @@ impl Call {
             self.window = ahead.plan(demand, cache.pages());
         }
         if cause != Some(Cause::Absent) {
-            cache.pages_mut().touch(self.file, self.page);
             ahead.has_read(self.page);
             self.page += 1;
         }
