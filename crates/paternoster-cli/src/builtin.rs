@@ -5,6 +5,7 @@
 //! schedulers every table has a line above it that says whose it is.
 
 use clap::Args;
+use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
 use paternoster_sim::Description;
 use paternoster_workload::builtin::dd::Dd;
@@ -26,6 +27,16 @@ use crate::{Failure, print};
 const BLOCK_MAX: u64 = 1 << 30;
 const FILE_MAX: u64 = 1 << 50;
 
+/// Threads, jobs, repetitions.
+fn count() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=4096)
+}
+
+/// Sizes in MB (2^20), up to 1 PiB.
+fn megabytes() -> RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..=1 << 30)
+}
+
 /// Threads that write, write at random, read and read at random: tiotest
 #[derive(Debug, Args)]
 #[command(after_help = "Example (seed 001's run):
@@ -33,10 +44,10 @@ const FILE_MAX: u64 = 1 << 50;
 #[expect(clippy::struct_excessive_bools, reason = "tiotest's own switches")]
 pub(crate) struct TiotestOptions {
     /// Threads
-    #[arg(short = 't', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(short = 't', value_name = "N", default_value_t = 4, value_parser = count())]
     threads: u32,
     /// MB (2^20 bytes) of each thread's file
-    #[arg(short = 'f', value_name = "MB", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(short = 'f', value_name = "MB", default_value_t = 10, value_parser = megabytes())]
     file_mb: u64,
     /// Random calls of each thread
     #[arg(short = 'r', value_name = "N", default_value_t = 100_000)]
@@ -116,10 +127,11 @@ pub(crate) fn tiotest(options: &TiotestOptions) -> Result<(), Failure> {
   paternoster tiobench --size 2048 --threads 1 --threads 8 --device hdd-7200 --scheduler noop")]
 pub(crate) struct TiobenchOptions {
     /// Numbers of threads
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8], value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    #[arg(value_parser = count())]
     threads: Vec<u32>,
     /// MB (2^20 bytes) of all files together
-    #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = megabytes())]
     size: u64,
     /// Random calls of all threads together
     #[arg(long, value_name = "N", default_value_t = 4000)]
@@ -172,7 +184,7 @@ pub(crate) struct DisktestOptions {
     #[arg(short = 'I', value_name = "TYPE", default_value = "BD")]
     kind: String,
     /// Threads
-    #[arg(short = 'K', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(short = 'K', value_name = "N", default_value_t = 4, value_parser = count())]
     threads: u32,
     /// Pattern: l linear, one stream for all threads; r random
     #[arg(short = 'p', value_name = "PATTERN", default_value = "l", value_parser = ["l", "r"])]
@@ -236,10 +248,11 @@ pub(crate) struct IostestOptions {
     #[arg(value_name = "WORKLOAD", default_value = "bsr")]
     workload: String,
     /// Numbers of jobs
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16], value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16])]
+    #[arg(value_parser = count())]
     jobs: Vec<u32>,
     /// Repetitions
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count())]
     sets: u32,
     /// Size of each file
     #[arg(long, value_name = "SIZE", default_value = "2g")]
@@ -281,7 +294,7 @@ pub(crate) fn iostest(options: &IostestOptions) -> Result<(), Failure> {
   paternoster dd --files 8 --size 1g --together --placement interleaved:1m --device array-eva")]
 pub(crate) struct DdOptions {
     /// Files
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count())]
     files: u32,
     /// Size of each
     #[arg(long, value_name = "SIZE", default_value = "1g")]

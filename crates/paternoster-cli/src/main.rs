@@ -2,7 +2,7 @@
 //! The program `paternoster`: I/O scheduler experiments in virtual time.
 //!
 //! ```text
-//! arguments ──▶ run | tiotest … | schedulers | devices ──▶ text on stdout, messages on stderr, exit status
+//! arguments ──▶ run | tiotest … | schedulers | devices ──▶ text on stdout, messages on stderr
 //! ```
 //!
 //! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed, 2 if the

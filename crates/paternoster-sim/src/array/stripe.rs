@@ -9,9 +9,9 @@
 //! its row   0 0 0 0 1 1 1 1
 //! ```
 //!
-//! An array that scatters its chunks begins each row at another member, chosen by a hash of the row.
-//! Without it streams whose files are a multiple of a row apart meet on the same member again and
-//! again, which arrays that place their segments freely do not show.
+//! An array that scatters its chunks begins each row at another member, chosen by a hash of the
+//! row. Without it streams whose files are a multiple of a row apart meet on the same member again
+//! and again, which arrays that place their segments freely do not show.
 //!
 //! # Invariants
 //! I1  Different sectors of the array are different sectors of its members.

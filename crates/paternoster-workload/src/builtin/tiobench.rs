@@ -67,8 +67,8 @@ impl Tiobench {
         let [mean, max, over_2s, over_10s] = result.latency().figures();
         let efficiency = if cpu > 0.0 { rate / (cpu / 100.0) } else { 0.0 };
         format!(
-            "{:<28} {:>6} {:>5}  {threads:>3}  {rate:6.2} {cpu:5.2}% {mean:9.3} {max:11.2}  {over_2s:8.5} \
-             {over_10s:8.5} {efficiency:5.0}\n",
+            "{:<28} {:>6} {:>5}  {threads:>3}  {rate:6.2} {cpu:5.2}% {mean:9.3} {max:11.2}  \
+             {over_2s:8.5} {over_10s:8.5} {efficiency:5.0}\n",
             self.identifier, self.size_mb, self.block,
         )
     }

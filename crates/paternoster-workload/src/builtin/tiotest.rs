@@ -315,7 +315,8 @@ impl Tiotest {
             let width = 17 - phase.phase.name().len();
             let _infallible = writeln!(
                 text,
-                "| {}{:>width$.0} MBs | {:6.1} s | {rate:7.3} MB/s | {user:5.1} %  | {system:5.1} % |",
+                "| {}{:>width$.0} MBs | {:6.1} s | {rate:7.3} MB/s | {user:5.1} %  \
+                 | {system:5.1} % |",
                 phase.phase.name(),
                 mebibytes(phase.bytes()),
                 seconds(phase.time),
