@@ -36,8 +36,9 @@ use paternoster::{
 
 use crate::fio::job::Job;
 use crate::fio::jobfile::Problem;
-use crate::fio::offsets::Offsets;
+use crate::fio::offsets::{Extent, Offsets};
 use crate::fio::random::{Choice, Seeds};
+use crate::fio::unwired;
 use crate::layout::{self, Placement};
 use crate::meter::{DeviceMeter, Meter};
 use crate::page_cache::{self, HostSettings, PageCache};
@@ -214,6 +215,9 @@ impl<O: Observer> Run<O> {
         elevator: Box<dyn Elevator>,
         observer: O,
     ) -> Result<Run<O>, RunError> {
+        if let Some(problem) = unwired::problems(jobs).into_iter().next() {
+            return Err(RunError::Job(problem));
+        }
         let facts = device.facts();
         let layout =
             layout::plan(jobs, facts.capacity * 512, settings.placement).map_err(RunError::Job)?;
@@ -245,8 +249,9 @@ impl<O: Observer> Run<O> {
                 };
                 // fio counts its threads from 1 over all jobs.
                 let thread = number + 1;
-                let (start, bytes, io_bytes) = (region.start, region.bytes, region.io_bytes);
-                let offsets = Offsets::new(job, thread, start, bytes, io_bytes, settings.seed);
+                let name = job.file_names(clone).into_iter().next().unwrap_or_default();
+                let extent = Extent { file: &name, start: region.start, bytes: region.bytes };
+                let offsets = Offsets::over(job, thread, &[extent], region.io_bytes, settings.seed);
                 seats.push(Seat {
                     process: Process::new(job, offsets, setup),
                     job: place,

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use paternoster::Nanos;
 use paternoster_workload::fio::job::{Engine, Job, reporting_groups};
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
+use paternoster_workload::fio::unwired;
 use paternoster_workload::fio::value::Amount;
 use proptest::prelude::*;
 
@@ -85,32 +86,28 @@ fn fair_fio_is_read() {
     assert!(file.notes.is_empty());
 }
 
-/// Does mix.fio, which needs logs and fsync, fail with one sentence for each of them?
+/// Is mix.fio read, and is what a run cannot do yet told with one sentence and line for each?
 #[test]
 fn mix_fio_says_what_is_missing() {
     let Some(text) = sample("mix.fio") else { return };
     let source = Source { name: "mix.fio", text: &text };
-    let problems = parse(&[source], &[], &[], &environment, &no_include).unwrap_err();
-    let options: Vec<&str> =
-        problems.iter().filter_map(|problem| problem.text.split('=').next()).collect();
-    assert_eq!(
-        options,
-        [
-            "write_bw_log",
-            "write_lat_log",
-            "write_iops_log",
-            "log_avg_msec",
-            "fsync",
-            "end_fsync",
-            "write_iolog"
-        ]
-    );
-    assert!(problems.iter().all(|problem| problem.message.contains("not supported yet")));
-    // The third section alone needs none of them.
+    let file = parse(&[source], &[], &[], &environment, &no_include).unwrap();
+    let first = &file.jobs[0];
+    assert_eq!(first.logs.window, Nanos::from_millis(500));
+    assert_eq!(first.logs.files("rdwr", 1)[0].1, "rdwr_bw.1.log");
+    assert_eq!((file.jobs[1].syncs.fsync_every, file.jobs[1].syncs.at_end), (16, true));
+    let problems = unwired::problems(&file.jobs);
+    for problem in &problems {
+        assert!(problem.message.contains("not supported yet"));
+        let line = text.lines().nth(problem.line as usize - 1).unwrap();
+        assert_eq!(line, problem.text);
+    }
+    // The third section alone needs nothing of it.
     let sections = ["bufread".to_owned()];
     let file = parse(&[source], &[], &sections, &environment, &no_include).unwrap();
     assert_eq!(file.jobs.len(), 1);
     assert_eq!(file.jobs[0].percentile_list, [50.0, 99.0, 99.9]);
+    assert_eq!(unwired::problems(&file.jobs), []);
 }
 
 /// Do globals hold for the jobs below, add up, and lose against the job's own options?

@@ -7,8 +7,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use paternoster_workload::fio::file_sizes::file_sizes;
 use paternoster_workload::fio::jobfile::parse_command_line;
-use paternoster_workload::fio::offsets::Offsets;
+use paternoster_workload::fio::offsets::{Extent, Offsets};
+use paternoster_workload::fio::random::Seeds;
 
 /// Jobs of one clone on one file; `--size` is always given in bytes.
 const JOBS: &[&str] = &[
@@ -48,6 +50,100 @@ const JOBS: &[&str] = &[
     "--rw=randread --bs=8k --size=1m --randseed=7",
     "--rw=randread --bs=8k --size=1m --randseed=7 --randrepeat=0",
     "--rw=randrw --bs=4k --size=1m --allrandrepeat=1",
+    // Distributions.
+    "--rw=randread --bs=4k --size=4m --random_distribution=zoned:60/10:40/90",
+    "--rw=randread --bs=512 --size=1m --random_distribution=zoned:50/5:30/15:20/",
+    "--rw=randread --bs=4k --size=777k --random_distribution=zoned:33/33:33/33:34/34",
+    "--rw=randrw --bs=4k --size=4m --random_distribution=zoned:60/10:40/90 --rwmixread=30",
+    "--rw=randread --bs=4k --size=1m --random_distribution=zoned:60/10:40/90 --loops=2",
+    "--rw=randread --bsrange=4k-16k --size=1m --random_distribution=zoned:60/10:40/90",
+    "--rw=randread --bs=4k --size=1m --io_size=3m --random_distribution=zoned:60/10:40/90",
+    "--rw=randread --bs=4k --size=4m --random_distribution=zoned_abs:60/100k:40/1000k",
+    "--rw=randread --bs=4k --size=4m --random_distribution=zoned_abs:95/1m:5/5m",
+    "--rw=randread --bs=4k --size=4m --random_distribution=zoned_abs:60/1m:40/2k",
+    "--rw=randread --bs=4k --size=4m --random_distribution=zipf:0.5",
+    "--rw=randread --bs=4k --size=1002k --random_distribution=zipf:1.2",
+    "--rw=randwrite --bs=4k --size=4m --random_distribution=zipf:1.2:0.25",
+    "--rw=randrw --bs=4k --size=4m --random_distribution=zipf",
+    "--rw=randread --bs=4k --ba=512 --size=1000k --random_distribution=zipf:1.1",
+    "--rw=randread --bsrange=4k-16k --size=1m --random_distribution=zipf:1.1",
+    "--rw=randread --bs=4k --size=200k --loops=3 --random_distribution=zipf:1.1",
+    "--rw=randread --bs=4k --size=1m --io_size=3m --random_distribution=zipf:1.1",
+    "--rw=randread --bs=4k --size=1m --randseed=7 --random_distribution=zipf:1.1",
+    "--rw=randread --bs=4k --size=1m --randseed=7 --randrepeat=0 --random_distribution=zipf:1.1",
+    "--rw=randread --bs=4k --size=1m --percentage_random=60 --random_distribution=zipf:1.1",
+    "--rw=randread:3 --bs=4k --size=1m --random_distribution=zipf:1.1",
+    "--rw=randtrim --bs=4k,4k,8k --size=1m --random_distribution=zipf:0.6",
+    "--rw=randread --bs=4k --size=4m --random_distribution=pareto:0.2",
+    "--rw=randread --bs=512 --size=1m --random_distribution=pareto:0.9:0.3",
+    "--rw=randread --bs=4k --size=4m --random_distribution=normal:20",
+    "--rw=randread --bs=4k --size=4m --random_distribution=normal:99.9",
+    "--rw=randread --bs=4k --size=777k --random_distribution=normal:5:0.25",
+    "--rw=randread --bs=4k --size=777k --random_distribution=normal",
+    // Generators.
+    "--rw=randread --bs=4k --size=1m --random_generator=tausworthe64",
+    "--rw=randread --bs=4k --size=1m --random_generator=tausworthe64 --norandommap",
+    "--rw=randrw --bs=4k --size=1m --random_generator=tausworthe64 --randseed=3 --randrepeat=0",
+    "--rw=randread --bs=512 --size=8192g --norandommap --number_ios=100",
+    "--rw=randread --bs=512 --size=8193g --norandommap --number_ios=100 \
+        --random_generator=tausworthe64",
+    "--rw=randread --bs=4k --size=1m --random_generator=lfsr",
+    "--rw=randread --bs=4k --size=1000k --random_generator=lfsr --norandommap",
+    "--rw=randrw --bs=4k --size=1m --random_generator=lfsr",
+    "--rw=randread --bs=4k --size=64k --random_generator=lfsr --loops=2",
+    "--rw=randread --bs=4k --size=64k --io_size=200k --random_generator=lfsr",
+    "--rw=randread --bs=4k --size=1m --random_generator=lfsr --randseed=3 --randrepeat=0",
+    "--rw=randread --bs=4k --size=1m --random_generator=lfsr --percentage_random=50",
+    // Zones.
+    "--rw=read --bs=16k --size=1m --zonemode=strided --zonesize=16k --zoneskip=32k",
+    "--rw=read --bs=4k --size=256k --zonemode=strided --zonesize=16k --zoneskip=16k",
+    "--rw=read --bs=4k --size=256k --zonemode=strided --zonesize=8k --zonerange=16k --zoneskip=16k",
+    "--rw=write --bs=4k --size=256k --zonemode=strided --zonesize=32k --zonerange=16k \
+        --zoneskip=16k",
+    "--rw=randread --bs=4k --size=256k --zonemode=strided --zonesize=16k --zoneskip=16k",
+    "--rw=randread --bs=4k --size=256k --zonemode=strided --zonesize=32k --zonerange=16k \
+        --zoneskip=16k",
+    "--rw=randread --bs=4k --size=256k --zonemode=strided --zonesize=16k --zonerange=32k \
+        --zoneskip=16k --norandommap",
+    "--rw=rw --bs=4k --size=256k --zonemode=strided --zonesize=16k --zoneskip=16k",
+    "--rw=randrw --bs=4k --size=256k --zonemode=strided --zonesize=16k --zoneskip=16k",
+    "--rw=read --bs=16k --size=1m --zonemode=strided --zonesize=16k --zoneskip=32769",
+    "--rw=read --bs=4k --size=256k --zonemode=strided --zonesize=16k",
+    "--rw=read --bs=4k --size=100k --zonemode=strided --zonesize=16k --zoneskip=16k --loops=2",
+    "--rw=read --bs=4k --size=100k --io_size=300k --zonemode=strided --zonesize=16k \
+        --zoneskip=16k",
+    "--rw=read --bs=4k --size=100k --zonemode=strided --zonesize=6k --zoneskip=16k",
+    "--rw=read:4k --bs=4k --size=256k --zonemode=strided --zonesize=16k --zoneskip=16k",
+    "--rw=randread --bs=4k --size=256k --zonemode=strided --zonesize=16k --zoneskip=16k \
+        --random_generator=tausworthe64",
+    // Several files.
+    "--rw=read --bs=4k --size=96k --nrfiles=3",
+    "--rw=read --bs=4k --size=100k --nrfiles=3 --file_service_type=roundrobin:2",
+    "--rw=read --bs=4k --size=96k --nrfiles=3 --file_service_type=sequential",
+    "--rw=read --bs=4k --size=96k --nrfiles=3 --file_service_type=random",
+    "--rw=read --bs=4k --size=96k --nrfiles=3 --file_service_type=random:4",
+    "--rw=randread --bs=4k --size=96k --nrfiles=3",
+    "--rw=randread --bs=4k --size=96k --nrfiles=3 --file_service_type=random",
+    "--rw=rw --bs=4k --size=96k --nrfiles=3",
+    "--rw=randrw --bs=4k --size=400k --nrfiles=5",
+    "--rw=randrw --bs=4k --size=400k --nrfiles=5 --norandommap",
+    "--rw=randrw --bs=4k --size=400k --nrfiles=5 --file_service_type=random:3 --rwmixread=80",
+    "--rw=read --bs=4k --size=400k --nrfiles=10 --file_service_type=zipf",
+    "--rw=read --bs=4k --size=400k --nrfiles=10 --file_service_type=zipf:0.5",
+    "--rw=randread --bs=4k --size=400k --nrfiles=10 --file_service_type=zipf:1.2",
+    "--rw=read --bs=4k --size=400k --nrfiles=10 --file_service_type=pareto:0.3",
+    "--rw=read --bs=4k --size=400k --nrfiles=10 --file_service_type=gauss:10",
+    "--rw=read --bs=4k --size=96k --nrfiles=3 --loops=2",
+    "--rw=randread --bs=4k --size=96k --nrfiles=3 --loops=2",
+    "--rw=randread --bs=4k --size=96k --nrfiles=3 --file_service_type=random --loops=2",
+    "--rw=read --bs=4k --size=96k --nrfiles=3 --io_size=200k",
+    "--rw=read --bs=4k --size=96k --nrfiles=3 --io_size=60k",
+    "--rw=randread --bs=4k --size=96k --nrfiles=3 --io_size=200k",
+    "--rw=randread:3 --bs=4k --size=96k --nrfiles=3",
+    "--rw=randread --bsrange=4k-16k --size=384k --nrfiles=3",
+    "--rw=randread --bs=4k --size=3m --nrfiles=3 --random_distribution=zipf:1.1",
+    "--rw=randread --bs=4k --size=3m --nrfiles=3 --random_distribution=zoned:50/10:50/90",
+    "--rw=randread --bs=4k --size=96k --nrfiles=3 --random_generator=lfsr",
 ];
 
 /// Jobs that run as the second thread of a run, whose generators have other seeds.
@@ -59,10 +155,15 @@ const SECOND_JOBS: &[&str] = &[
     "--rw=randrw --bssplit=4k/60:16k/40,8k --size=4m --rwmixread=70",
     "--rw=randread --bsrange=4k-16k --size=1m",
     "--rw=randread --bs=4k --size=1m --percentage_random=40",
+    "--rw=randread --bs=4k --size=4m --random_distribution=zipf:1.1",
+    "--rw=randread --bs=4k --size=4m --random_distribution=normal:20",
+    "--rw=randrw --bs=4k --size=1m --random_generator=tausworthe64",
+    "--rw=randread --bs=4k --size=1000k --random_generator=lfsr",
+    "--rw=randread --bs=4k --size=400k --nrfiles=10 --file_service_type=random",
 ];
 
-/// One I/O: direction, offset, bytes.
-type Io = (String, u64, u64);
+/// One I/O: file, direction, offset, bytes.
+type Io = (String, String, u64, u64);
 
 fn ours(arguments: &[String]) -> Vec<Io> {
     let jobs = parse_command_line(arguments, &|_| None).expect("a sound job");
@@ -70,14 +171,23 @@ fn ours(arguments: &[String]) -> Vec<Io> {
     let job = jobs.jobs.last().expect("a job");
     let size = job.size.expect("a size").of(0);
     let io_size = job.io_size.map_or(size, |io_size| io_size.of(size));
-    let mut offsets = Offsets::new(job, thread, 0, size, io_size, 0);
+    let names = job.file_names(0);
+    let sizes = file_sizes(job, job.nrfiles, 0, &Seeds::of(job, thread, 0));
+    let extents = names.iter().zip(sizes).map(|(name, bytes)| Extent {
+        file: name,
+        start: 0,
+        bytes: bytes.expect("a size"),
+    });
+    let extents: Vec<Extent<'_>> = extents.collect();
+    let mut offsets = Offsets::over(job, thread, &extents, io_size, 0);
     let mut all = Vec::new();
     for pass in 0..job.loops {
         if pass > 0 {
             offsets.replay();
         }
         while let Some(piece) = offsets.next() {
-            all.push((piece.direction.name().to_owned(), piece.offset, piece.bytes));
+            let direction = piece.direction.name().to_owned();
+            all.push((names[piece.file].clone(), direction, piece.offset, piece.bytes));
         }
     }
     all
@@ -88,7 +198,7 @@ fn theirs(arguments: &[String], folder: &PathBuf, number: usize) -> Vec<Io> {
     let output = Command::new("fio")
         .current_dir(folder)
         .args(arguments)
-        .args(["--ioengine=null", "--filename=judge.dat"])
+        .arg("--ioengine=null")
         .arg(format!("--write_iolog={}", log.display()))
         .output()
         .expect("fio starts");
@@ -98,11 +208,21 @@ fn theirs(arguments: &[String], folder: &PathBuf, number: usize) -> Vec<Io> {
     text.lines().filter_map(io_of_line).collect()
 }
 
-/// The last three words of a line of an iolog, if it is an I/O.
+/// The last four words of a line of an iolog, if it is an I/O.
 fn io_of_line(line: &str) -> Option<Io> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [.., direction, offset, bytes] = words[..] else { return None };
-    Some((direction.to_owned(), offset.parse().ok()?, bytes.parse().ok()?))
+    let [.., file, direction, offset, bytes] = words[..] else { return None };
+    Some((file.to_owned(), direction.to_owned(), offset.parse().ok()?, bytes.parse().ok()?))
+}
+
+/// Where two lists part.
+fn difference(ours: &[Io], theirs: &[Io]) -> Option<String> {
+    let nth = ours.iter().zip(theirs).position(|(our, their)| our != their);
+    match nth {
+        Some(nth) => Some(format!("I/O {nth} is {:?}, fio's {:?}", ours[nth], theirs[nth])),
+        None if ours.len() == theirs.len() => None,
+        None => Some(format!("{} I/Os, fio's {}", ours.len(), theirs.len())),
+    }
 }
 
 /// Does every job make the very I/Os that fio makes?
@@ -117,15 +237,21 @@ fn every_io_is_that_of_fio() {
     let first = "--name=first --rw=read --bs=4k --size=4k --ioengine=null --filename=first.dat ";
     let jobs = JOBS.iter().map(|job| ("", job));
     let jobs = jobs.chain(SECOND_JOBS.iter().map(|job| (first, job)));
+    let mut different = Vec::new();
     for (number, (before, job)) in jobs.enumerate() {
         let before = before.split_whitespace().chain(["--name=judge"]).map(str::to_owned);
         let mut arguments: Vec<String> = before.collect();
-        arguments.extend(job.split(' ').map(str::to_owned));
+        arguments.extend(job.split_whitespace().map(str::to_owned));
+        // Files of their own have names by clone and number.
+        if !job.contains("--nrfiles") {
+            arguments.push("--filename=judge.dat".to_owned());
+        }
         let (ours, theirs) = (ours(&arguments), theirs(&arguments, &folder, number));
         assert!(theirs.len() > 10, "{job}: fio made {} I/Os", theirs.len());
-        let first = ours.iter().zip(&theirs).position(|(our, their)| our != their);
-        assert_eq!(first.map(|nth| (nth, &ours[nth], &theirs[nth])), None, "{job}");
-        assert_eq!(ours.len(), theirs.len(), "{job}");
+        if let Some(difference) = difference(&ours, &theirs) {
+            different.push(format!("{job}: {difference}"));
+        }
     }
+    assert!(different.is_empty(), "{}", different.join("\n"));
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,28 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Apply: one option with its value, written into a job.
 //!
-//! The table of `option.rs` says which options exist; here is what the supported ones do. An option
-//! given twice counts as given last. Options that exclude each other (`bs`, `bsrange`, `bssplit`;
+//! The table of `option.rs` says which options exist; here is what the supported ones do, by
+//! subject in the files below; options of one concept are read beside their concept (`Syncs::set`
+//! and its kin). An option given twice counts as given last. Options that exclude each other (`bs`, `bsrange`, `bssplit`;
 //! `direct`, `buffered`; `rwmixread`, `rwmixwrite`) undo each other in the same way.
 //!
 //! Source: spec `fio.md` section 3.
 
-use super::job::{Engine, Generator, Job, Kind, Pattern, Sequencer};
-use super::option::{self, FioOption, Status};
-use super::value::{self, Amount, MICROSECOND, MILLISECOND, Reader};
+mod how;
+mod place;
+mod tell;
+mod what;
+mod when;
+mod who;
 
-/// The largest block. Larger ones make no sense on disks and would overflow sums of them.
-const BLOCK_SIZE_MAX: u64 = 1 << 30;
-/// The deepest queue.
-const DEPTH_MAX: u64 = 1 << 16;
-/// Sizes in one list of `bssplit`.
-const SPLITS_MAX: usize = 64;
-/// Files of one job. Each of 4096 jobs may inherit a list, so it must not be long.
-const FILES_MAX: usize = 256;
-/// Percentiles in a report, as in fio.
-const PERCENTILES_MAX: usize = 20;
-/// Largest 32-bit number, for options without a narrower bound.
-const U32_MAX: u64 = 0xffff_ffff;
+use super::job::Job;
+use super::option::{self, FioOption, Status};
+use super::value::Reader;
 
 /// Writes `name=value` into `job`; `None` is the bare option.
 ///
@@ -38,21 +33,19 @@ pub(super) fn apply(
     let Some(option) = option::find(name) else {
         return Err(unknown(name));
     };
-    let given = value.unwrap_or("1");
     match option.status {
         Status::Supported if value.is_none_or(str::is_empty) && takes_text(option) => {
             Err(format!("`{name}` needs a value: {}", option.help))
         }
         Status::Supported => {
             let mut reader = Reader::new(kilo, notes);
-            supported(job, option, given, &mut reader)
+            supported(job, option, value, &mut reader)
         }
         Status::Ignored => {
             notes.push(format!("`{name}` is accepted and ignored ({})", option.help));
             Ok(())
         }
-        Status::NotYet { harmless, .. } if harmless.contains(&given) => Ok(()),
-        Status::NotYet { hint, .. } => {
+        Status::NotYet { hint } => {
             Err(format!("`{name}` is known to fio but not supported yet ({}): {hint}", option.help))
         }
         Status::Refused => Err(format!(
@@ -90,313 +83,49 @@ fn takes_text(option: &FioOption) -> bool {
             | "io_size"
             | "cgroup"
             | "percentile_list"
+            | "random_distribution"
+            | "file_service_type"
+            | "zonemode"
+            | "sync"
+            | "sync_file_range"
+            | "io_submit_mode"
+            | "wait_for"
+            | "exit_what"
+            | "thinktime_blocks_type"
+            | "rate_process"
+            | "cmdprio_bssplit"
+            | "verify"
+            | "read_iolog"
+            | "write_iolog"
+            | "replay_redirect"
+            | "replay_skip"
+            | "profile"
     )
 }
 
 fn supported(
     job: &mut Job,
     option: &FioOption,
-    text: &str,
+    value: Option<&str>,
     read: &mut Reader<'_>,
 ) -> Result<(), String> {
     let name = option.name;
-    let known = what(job, name, text, read)?
-        || place(job, name, text, read)?
-        || how(job, name, text, read)?
-        || when(job, name, text, read)?
-        || who(job, name, text, read)?;
+    let text = value.unwrap_or("1");
+    let known = what::what(job, name, text, read)?
+        || place::place(job, name, text, read)?
+        || how::how(job, name, text, read)?
+        || when::when(job, name, text, read)?
+        || who::who(job, name, text, read)?
+        || tell::tell(job, name, value, read)?;
     if known { Ok(()) } else { Err(format!("`{name}` has no reader")) }
-}
-
-/// Options of directions, sizes and order. False if `name` is none of them, as in all of these.
-fn what(job: &mut Job, name: &str, text: &str, read: &mut Reader<'_>) -> Result<bool, String> {
-    match name {
-        "name" => text.clone_into(&mut job.name),
-        "description" => job.description = Some(text.to_owned()),
-        "rw" => (job.rw, job.rw_text) = pattern(text, read)?,
-        "rwmixread" => job.rwmixread = read.small(text, 0, 100)?,
-        "rwmixwrite" => job.rwmixread = 100 - read.small::<u8>(text, 0, 100)?,
-        "rw_sequencer" => job.rw_sequencer = sequencer(text)?,
-        "percentage_random" => {
-            for (place, text) in job.percentage_random.iter_mut().zip(value::triple(text)?) {
-                if let Some(text) = text {
-                    *place = read.small(text, 0, 100)?;
-                }
-            }
-        }
-        "bs" => block_sizes(job, text, |text| {
-            let size = read.integer(text, 1, BLOCK_SIZE_MAX)?;
-            Ok((size, size))
-        })?,
-        "bsrange" => block_sizes(job, text, |text| {
-            let (low, high) = read.range(text)?;
-            if low == 0 || high > BLOCK_SIZE_MAX {
-                return Err(format!("`{text}` is out of range: blocks have 1 byte to 1g"));
-            }
-            Ok((low, high))
-        })?,
-        "bssplit" => splits(job, text, read)?,
-        "bs_unaligned" => job.bs_unaligned = value::boolean(text)?,
-        "bs_is_seq_rand" => job.bs_is_seq_rand = value::boolean(text)?,
-        "ba" => job.block_align = Some(read.integer(text, 0, BLOCK_SIZE_MAX)?).filter(|a| *a > 0),
-        "norandommap" => job.norandommap = value::boolean(text)?,
-        "random_generator" => job.random_generator = generator(text)?,
-        "randseed" => job.randseed = Some(read.size(text)?),
-        "randrepeat" => job.randrepeat = value::boolean(text)?,
-        "allrandrepeat" => job.allrandrepeat = value::boolean(text)?,
-        // The section's reader was made with it, before any other option.
-        "kb_base" => {}
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-/// Options of files and regions.
-fn place(job: &mut Job, name: &str, text: &str, read: &mut Reader<'_>) -> Result<bool, String> {
-    match name {
-        "filename" => job.filenames = filenames(text)?,
-        "directory" => job.directory = Some(text.to_owned()),
-        "filename_format" => job.filename_format = Some(text.to_owned()),
-        // Zero is fio's way to say "not given".
-        "size" => job.size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0)),
-        "io_size" => {
-            job.io_size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0));
-        }
-        "offset" => job.offset = read.amount(text)?,
-        "offset_increment" => job.offset_increment = read.amount(text)?,
-        "filesize" => {
-            let (low, high) = read.range(text)?;
-            if low != high {
-                return Err(format!("`{text}`: files of random size are not supported yet"));
-            }
-            job.filesize = Some(low).filter(|size| *size > 0);
-        }
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-/// Options of the cache, the engine and the depth.
-fn how(job: &mut Job, name: &str, text: &str, read: &mut Reader<'_>) -> Result<bool, String> {
-    match name {
-        "direct" => job.direct = Some(value::boolean(text)?),
-        "buffered" => job.direct = Some(!value::boolean(text)?),
-        "ioengine" => {
-            job.engine = engine(text)?;
-            text.clone_into(&mut job.engine_name);
-        }
-        "invalidate" => job.invalidate = value::boolean(text)?,
-        _ if job.syncs.set(name, text, read)? => {}
-        "iodepth" => job.iodepth = read.small(text, 1, DEPTH_MAX)?,
-        "iodepth_low" => job.iodepth_low = read.small(text, 0, DEPTH_MAX)?,
-        "iodepth_batch_submit" => job.iodepth_batch_submit = read.small(text, 0, DEPTH_MAX)?,
-        "iodepth_batch_complete_min" => {
-            job.iodepth_batch_complete_min = read.small(text, 0, DEPTH_MAX)?;
-        }
-        "iodepth_batch_complete_max" => {
-            job.iodepth_batch_complete_max = read.small(text, 0, DEPTH_MAX)?;
-        }
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-/// Options of clones, order and time.
-fn when(job: &mut Job, name: &str, text: &str, read: &mut Reader<'_>) -> Result<bool, String> {
-    match name {
-        "numjobs" => job.numjobs = read.small(text, 1, U32_MAX)?,
-        "stonewall" => job.stonewall = value::boolean(text)?,
-        "new_group" => job.new_group = value::boolean(text)?,
-        "group_reporting" => job.group_reporting = value::boolean(text)?,
-        "startdelay" => job.start_delay = read.time_range(text)?,
-        "runtime" => job.runtime = Some(read.seconds(text)?).filter(|time| time.0 > 0),
-        "time_based" => job.time_based = value::boolean(text)?,
-        "ramp_time" => job.ramp_time = read.seconds(text)?,
-        "loops" => job.loops = read.integer(text, 1, U32_MAX)?,
-        "number_ios" => job.number_ios = Some(read.size(text)?).filter(|count| *count > 0),
-        "thinktime" => job.thinktime = read.time(text, MICROSECOND)?,
-        "thinktime_spin" => job.thinktime_spin = read.time(text, MICROSECOND)?,
-        "thinktime_blocks" => job.thinktime_blocks = read.small(text, 1, U32_MAX)?,
-        "rate" => rates(&mut job.rate, text, read)?,
-        "rate_iops" => rates(&mut job.rate_iops, text, read)?,
-        "bwavgtime" => {
-            job.bwavgtime = read.time(text, MILLISECOND)?;
-            if job.bwavgtime.0 == 0 {
-                return Err("a window of samples cannot be empty".to_owned());
-            }
-        }
-        "percentile_list" => job.percentile_list = value::percentages(text, PERCENTILES_MAX)?,
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-/// Options of priorities and groups.
-fn who(job: &mut Job, name: &str, text: &str, read: &mut Reader<'_>) -> Result<bool, String> {
-    match name {
-        "prio" => job.prio = Some(read.small(text, 0, 7)?),
-        "prioclass" => job.prioclass = Some(read.small(text, 0, 3)?),
-        "nice" => {
-            let nice = read.signed(text)?;
-            job.nice = i8::try_from(nice)
-                .ok()
-                .filter(|nice| (-20..=19).contains(nice))
-                .ok_or_else(|| format!("{nice} is out of range: it must be from -20 to 19"))?;
-        }
-        "cgroup" => job.cgroup = Some(text.to_owned()),
-        "cgroup_weight" => job.cgroup_weight = Some(read.small(text, 100, 1000)?),
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-/// `randread:8` as a pattern and its name in reports.
-fn pattern(text: &str, read: &mut Reader<'_>) -> Result<(Pattern, &'static str), String> {
-    let (word, suffix) = match text.split_once(':') {
-        Some((word, suffix)) => (word, Some(suffix)),
-        None => (text, None),
-    };
-    let (random, kind, name) = match word {
-        "read" => (false, Kind::ReadOnly, "read"),
-        "write" => (false, Kind::WriteOnly, "write"),
-        "trim" => (false, Kind::TrimOnly, "trim"),
-        "randread" => (true, Kind::ReadOnly, "randread"),
-        "randwrite" => (true, Kind::WriteOnly, "randwrite"),
-        "randtrim" => (true, Kind::TrimOnly, "randtrim"),
-        "rw" | "readwrite" => (false, Kind::ReadWrite, "rw"),
-        "randrw" => (true, Kind::ReadWrite, "randrw"),
-        "trimwrite" => (false, Kind::TrimWrite, "trimwrite"),
-        "randtrimwrite" => (true, Kind::TrimWrite, "randtrimwrite"),
-        _ => {
-            return Err(format!(
-                "`{word}` is no pattern: use read, write, trim, rw, trimwrite, \
-                 or one of them with rand in front"
-            ));
-        }
-    };
-    let skip = match suffix {
-        None => i64::from(random),
-        Some(suffix) => read.signed(suffix)?,
-    };
-    if random && skip < 1 {
-        return Err(format!("`{text}`: a random pattern's suffix counts I/Os, from 1"));
-    }
-    Ok((Pattern { random, kind, skip }, name))
-}
-
-fn filenames(text: &str) -> Result<Vec<String>, String> {
-    let names = value::names(text);
-    if names.len() > FILES_MAX {
-        return Err(format!("there are {} files, at most {FILES_MAX} fit", names.len()));
-    }
-    Ok(names)
-}
-
-fn sequencer(text: &str) -> Result<Sequencer, String> {
-    match text {
-        "sequential" => Ok(Sequencer::Sequential),
-        "identical" => Ok(Sequencer::Identical),
-        _ => Err(format!("`{text}` is neither sequential nor identical")),
-    }
-}
-
-fn generator(text: &str) -> Result<Generator, String> {
-    match text {
-        "tausworthe" => Ok(Generator::Tausworthe),
-        "tausworthe64" | "lfsr" => {
-            Err(format!("`{text}` is not supported yet: use random_generator=tausworthe"))
-        }
-        _ => Err(format!("`{text}` is no generator: use tausworthe")),
-    }
-}
-
-fn engine(text: &str) -> Result<Engine, String> {
-    match text {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Sync),
-        "libaio" | "io_uring" | "posixaio" => Ok(Engine::Async),
-        "null" => Ok(Engine::Null),
-        "mmap" | "splice" | "cpuio" | "sg" | "io_uring_cmd" | "windowsaio" | "solarisaio" => {
-            Err(format!("engine `{text}` is not supported yet: use psync or libaio"))
-        }
-        "external" | "net" | "netsplice" | "rdma" | "rbd" | "rados" | "http" | "nfs"
-        | "libhdfs" | "gfapi" | "gfapi_async" | "libiscsi" | "nbd" | "mtd" | "dev-dax"
-        | "libpmem" => {
-            Err(format!("engine `{text}` does not drive a local disk: use psync or libaio"))
-        }
-        _ => Err(format!(
-            "unknown engine `{text}`: use sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, \
-             posixaio or null"
-        )),
-    }
-}
-
-/// Sets the ranges that `text` gives, each read by `read`; a split of that direction is undone.
-fn block_sizes(
-    job: &mut Job,
-    text: &str,
-    mut read: impl FnMut(&str) -> Result<(u64, u64), String>,
-) -> Result<(), String> {
-    for (direction, text) in value::triple(text)?.into_iter().enumerate() {
-        if let Some(text) = text {
-            job.block_size[direction] = read(text)?;
-            job.bssplit[direction].clear();
-        }
-    }
-    Ok(())
-}
-
-fn splits(job: &mut Job, text: &str, read: &mut Reader<'_>) -> Result<(), String> {
-    for (direction, text) in value::triple(text)?.into_iter().enumerate() {
-        let Some(text) = text else { continue };
-        let split = split(text, read)?;
-        let sizes = || split.iter().map(|(size, _)| *size);
-        if let (Some(low), Some(high)) = (sizes().min(), sizes().max()) {
-            job.block_size[direction] = (low, high);
-        }
-        job.bssplit[direction] = split;
-    }
-    Ok(())
-}
-
-/// `size/percent:size/percent`; sizes without a percent share what is left evenly.
-fn split(text: &str, read: &mut Reader<'_>) -> Result<Vec<(u64, u8)>, String> {
-    let mut entries = Vec::new();
-    for part in text.split(':') {
-        let (size, percent) = part.split_once('/').unwrap_or((part, ""));
-        let size = read.integer(size, 1, BLOCK_SIZE_MAX)?;
-        let percent = match percent {
-            "" => None,
-            percent => Some(read.small::<u8>(percent, 0, 100)?),
-        };
-        entries.push((size, percent));
-    }
-    if entries.len() > SPLITS_MAX {
-        return Err(format!("`{text}` has {} sizes, at most {SPLITS_MAX} fit", entries.len()));
-    }
-    let sum: u64 = entries.iter().filter_map(|(_, percent)| percent.map(u64::from)).sum();
-    let Some(left) = 100_u64.checked_sub(sum) else {
-        return Err(format!("`{text}` adds up to {sum} %, which is more than 100 %"));
-    };
-    let blank = u64::try_from(entries.iter().filter(|(_, p)| p.is_none()).count()).unwrap_or(1);
-    // At most 100, so it fits.
-    let share = u8::try_from(left / blank.max(1)).unwrap_or(100);
-    let mut split: Vec<(u64, u8)> =
-        entries.into_iter().map(|(size, percent)| (size, percent.unwrap_or(share))).collect();
-    split.sort_by_key(|(_, percent)| *percent);
-    Ok(split)
-}
-
-fn rates(rates: &mut [Option<u64>; 3], text: &str, read: &mut Reader<'_>) -> Result<(), String> {
-    for (rate, text) in rates.iter_mut().zip(value::triple(text)?) {
-        if let Some(text) = text {
-            *rate = Some(read.size(text)?).filter(|rate| *rate > 0);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use paternoster::Nanos;
+
+    use super::super::ending::ExitWhat;
+    use super::super::job::{Kind, Pattern};
     use super::super::option::OPTIONS;
     use super::*;
 
@@ -456,21 +185,55 @@ mod tests {
         assert_eq!(job(&[("rate", "1k,2k")]).rate, [Some(1024), Some(2048), Some(2048)]);
     }
 
-    /// Do unsupported options say what they are and what to do instead?
+    /// Do options that are refused say what they are and what to do instead?
     #[test]
     fn refusals_are_helpful() {
         assert_eq!(
-            error("fsync", "16"),
-            "`fsync` is known to fio but not supported yet (fsync after so many writes): \
-             syncs come with the page cache; leave the option out"
+            error("merge_blktrace_file", "x"),
+            "`merge_blktrace_file` is known to fio but not supported yet (merge traces): \
+             it comes with traces; merge them with blkparse"
         );
         assert!(error("ioengine", "rbd").contains("local disk"));
+        assert!(error("ioengine", "filestat").contains("out of scope"));
         assert!(error("hostname", "x").contains("network"));
         assert_eq!(error("prio", "8"), "8 is out of range: it must be from 0 to 7");
         let mut notes = Vec::new();
-        apply(&mut Job::default(), 1024, "fsync", Some("0"), &mut notes).unwrap();
-        assert!(notes.is_empty());
         apply(&mut Job::default(), 1024, "thread", None, &mut notes).unwrap();
         assert_eq!(notes, ["`thread` is accepted and ignored (threads instead of processes)"]);
+    }
+
+    /// Do options of every concept reach their fields?
+    #[test]
+    fn concepts_are_reached() {
+        let job = job(&[
+            ("fsync", "16"),
+            ("random_distribution", "zipf:1.2"),
+            ("zonesize", "16k"),
+            ("rate_process", "poisson"),
+            ("flow", "3"),
+            ("latency_target", "5ms"),
+            ("max_latency", "1s,"),
+            ("cmdprio_percentage", "20"),
+            ("verify", "md5"),
+            ("replay_scale", "2"),
+            ("exit_what", "all"),
+            ("cpuload", "85"),
+            ("write_lat_log", "p"),
+            ("thinktime_iotime", "9s"),
+            ("status-interval", "5"),
+        ]);
+        assert_eq!(job.syncs.fsync_every, 16);
+        assert!(!job.random_distribution.is_uniform());
+        assert_eq!((job.strides.size, job.flow.weight, job.replay.scale), (16_384, 3, 2));
+        assert!(job.rates.poisson && job.verify.enabled && job.command_priority.is_used());
+        assert_eq!(job.latency_goal.target, Nanos::from_millis(5));
+        assert_eq!(job.max_latency, [Some(Nanos::from_secs(1)), None, None]);
+        assert_eq!(job.ending.what, ExitWhat::All);
+        assert_eq!((job.cpu_load.percent, job.logs.latency.as_deref()), (85, Some("p")));
+        assert_eq!(job.think_io_time, Nanos::from_secs(9));
+        assert_eq!(job.status_interval, Some(Nanos::from_secs(5)));
+        let mut bare = Job::default();
+        apply(&mut bare, 1024, "write_bw_log", None, &mut Vec::new()).unwrap();
+        assert_eq!(bare.logs.bandwidth.as_deref(), Some(""));
     }
 }

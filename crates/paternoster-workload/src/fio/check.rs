@@ -24,8 +24,65 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
             job.name
         ));
     }
+    buffered_engine(job, notes);
+    job.strides.complete()?;
+    job.latency_goal.check()?;
+    job.command_priority.check(job.engine)?;
+    rates(job)?;
+    if job.engine == Engine::Cpu {
+        return cpu_load(job);
+    }
+    if job.replay.is_used() {
+        // The log says where and how much.
+        return replay(job, notes);
+    }
     whole_sectors(job)?;
     sizes(job)
+}
+
+/// mmap and splice go through the page cache whatever the job says.
+fn buffered_engine(job: &mut Job, notes: &mut Vec<String>) {
+    if !matches!(job.engine_name.as_str(), "mmap" | "splice") {
+        return;
+    }
+    if job.direct == Some(true) {
+        notes.push(format!("engine `{}` is buffered; direct=1 is ignored", job.engine_name));
+    }
+    job.direct = Some(false);
+}
+
+fn rates(job: &Job) -> Result<(), String> {
+    let pairs = [
+        ("rate_min", &job.rates.min, "rate", &job.rate),
+        ("rate_iops_min", &job.rates.iops_min, "rate_iops", &job.rate_iops),
+    ];
+    for (least_name, least, most_name, most) in pairs {
+        for (least, most) in least.iter().zip(most) {
+            if let (Some(least), Some(most)) = (least, most)
+                && least > most
+            {
+                return Err(format!(
+                    "job `{}` has {least_name}={least} above {most_name}={most}",
+                    job.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cpu_load(job: &Job) -> Result<(), String> {
+    if job.cpu_load.percent == 0 {
+        return Err(format!("job `{}` burns CPU and needs a cpuload, in percent", job.name));
+    }
+    Ok(())
+}
+
+fn replay(job: &mut Job, notes: &mut Vec<String>) -> Result<(), String> {
+    if job.replay.record.take().is_some() {
+        notes.push("read_iolog overrides write_iolog, as in fio".to_owned());
+    }
+    Ok(())
 }
 
 /// Direct I/O is made of whole sectors.

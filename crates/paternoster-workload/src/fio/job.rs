@@ -13,10 +13,25 @@
 //!
 //! Source: spec `fio.md` section 3, 3.5 for groups, 3.3 for the names of files.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use paternoster::Nanos;
 
+use super::cmdprio::CommandPriority;
+use super::cpu_load::CpuLoad;
+use super::distribution::Distribution;
+use super::ending::Ending;
+use super::file_choice::FileService;
+use super::flow::FlowShare;
+use super::job_logs::LogRules;
+use super::latency_target::LatencyGoal;
+use super::pace::RateRules;
+use super::replay::ReplayRules;
+use super::strides::Strides;
 use super::syncs::Syncs;
 use super::value::Amount;
+use super::verify_plan::VerifyRules;
 
 /// Which directions a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +69,41 @@ pub enum Engine {
     Async,
     /// Every I/O completes at once and never reaches a device.
     Null,
+    /// No I/O: the job burns CPU.
+    Cpu,
+}
+
+/// The option `io_submit_mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SubmitMode {
+    /// The process submits, and a full queue holds it up.
+    #[default]
+    Inline,
+    /// Others submit for it: an open loop, whose I/Os come by the rate alone.
+    Offload,
+}
+
+/// The option `unified_rw_reporting`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unified {
+    /// Directions apart.
+    #[default]
+    None,
+    /// All directions as one.
+    Mixed,
+    /// Apart, then as one.
+    Both,
+}
+
+/// Where an option of a job was given.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Source, or `command line`.
+    pub file: String,
+    /// Line in it; on the command line the number of the argument.
+    pub line: u32,
+    /// The line's text.
+    pub text: String,
 }
 
 /// What `randread:N` does between two random offsets.
@@ -70,6 +120,10 @@ pub enum Sequencer {
 pub enum Generator {
     /// taus88, with a random map.
     Tausworthe,
+    /// LFSR258, with a random map.
+    Tausworthe64,
+    /// A shift register that gives each block once, without a map.
+    Lfsr,
 }
 
 /// One job: a section with what it inherited.
@@ -84,6 +138,8 @@ pub struct Job {
     pub file: String,
     /// Line of its header.
     pub line: u32,
+    /// Where each option was given last, by its own name; inherited ones too.
+    pub origins: BTreeMap<&'static str, Arc<Origin>>,
     /// Free text.
     pub description: Option<String>,
     /// Directions and order.
@@ -108,6 +164,10 @@ pub struct Job {
     pub offset: Amount,
     /// Added to the offset once for each clone before this one.
     pub offset_increment: Amount,
+    /// What an offset in percent is rounded down to a multiple of; 0 is not given.
+    pub offset_align: u64,
+    /// Zones with gaps between them.
+    pub strides: Strides,
     /// Stop after so many I/Os.
     pub number_ios: Option<u64>,
     /// Repetitions of the job, at least 1.
@@ -120,16 +180,22 @@ pub struct Job {
     pub filename_format: Option<String>,
     /// Number of files; 1.
     pub nrfiles: u32,
-    /// Size of a file.
+    /// Size of a file; of a range the largest.
     pub filesize: Option<u64>,
+    /// Least and greatest size of each file, if they differ.
+    pub filesize_range: Option<(u64, u64)>,
+    /// Which file is next.
+    pub file_service: FileService,
     /// Bypass the page cache; `None`: not said, which means no, as in fio.
     pub direct: Option<bool>,
-    /// When it makes its data safe.
+    /// Files are read into the cache before the job.
+    pub pre_read: bool,
+    /// Cached pages are dropped before the job.
+    pub invalidate: bool,
+    /// When data are made safe.
     pub syncs: Syncs,
     /// All clones take their offsets from one position. No option of fio's: disktest does it.
     pub shared_position: bool,
-    /// Drop the file's clean pages from the cache before the job.
-    pub invalidate: bool,
     /// How the job waits.
     pub engine: Engine,
     /// The engine's name as given.
@@ -144,6 +210,18 @@ pub struct Job {
     pub iodepth_batch_complete_min: u32,
     /// Completions taken at most: 1 to `iodepth`, not below the least.
     pub iodepth_batch_complete_max: u32,
+    /// Who submits.
+    pub submit_mode: SubmitMode,
+    /// No two I/Os in flight on the same bytes.
+    pub serialize_overlap: bool,
+    /// What `cpuio` burns.
+    pub cpu_load: CpuLoad,
+    /// A built-in workload to run instead.
+    pub profile: Option<String>,
+    /// What is read back of what was written.
+    pub verify: VerifyRules,
+    /// Replay and recording of logs of I/O.
+    pub replay: ReplayRules,
     /// Clones, at least 1.
     pub numjobs: u32,
     /// Report clones as one.
@@ -152,6 +230,8 @@ pub struct Job {
     pub new_group: bool,
     /// Start after all earlier jobs have ended.
     pub stonewall: bool,
+    /// How its end ends others, and whose end it waits for.
+    pub ending: Ending,
     /// Least and greatest delay of the start.
     pub start_delay: (Nanos, Nanos),
     /// Stop after so long, counted from the end of `ramp_time`.
@@ -166,10 +246,22 @@ pub struct Job {
     pub thinktime_spin: Nanos,
     /// I/Os between two pauses.
     pub thinktime_blocks: u32,
+    /// `thinktime_blocks` counts I/Os issued, not completed.
+    pub think_at_issue: bool,
+    /// Time of I/O between two pauses; zero is not given.
+    pub think_io_time: Nanos,
     /// Bytes per second: reads, writes, trims.
     pub rate: [Option<u64>; 3],
     /// I/Os per second: reads, writes, trims.
     pub rate_iops: [Option<u64>; 3],
+    /// Least rates, and how the rates are kept.
+    pub rates: RateRules,
+    /// The job's part in a shared flow.
+    pub flow: FlowShare,
+    /// The latency for which a depth is searched.
+    pub latency_goal: LatencyGoal,
+    /// The job fails if an I/O takes longer: reads, writes, trims.
+    pub max_latency: [Option<Nanos>; 3],
     /// I/O priority, 0 to 7.
     pub prio: Option<u8>,
     /// I/O class, 0 to 3.
@@ -180,6 +272,8 @@ pub struct Job {
     pub cgroup: Option<String>,
     /// Its weight, 100 to 1000.
     pub cgroup_weight: Option<u32>,
+    /// I/Os with another priority than the job's.
+    pub command_priority: CommandPriority,
     /// Seed of the generators, if given.
     pub randseed: Option<u64>,
     /// Same offsets on every run.
@@ -190,6 +284,8 @@ pub struct Job {
     pub norandommap: bool,
     /// Which generator.
     pub random_generator: Generator,
+    /// How random offsets are drawn.
+    pub random_distribution: Distribution,
     /// What happens between two random offsets.
     pub rw_sequencer: Sequencer,
     /// Hundredths of a random job that are random: reads, writes, trims.
@@ -200,6 +296,12 @@ pub struct Job {
     pub bwavgtime: Nanos,
     /// Percentiles of the report.
     pub percentile_list: Vec<f64>,
+    /// How often a report is printed on the way.
+    pub status_interval: Option<Nanos>,
+    /// Logs of bandwidth, latency and I/Os.
+    pub logs: LogRules,
+    /// Whether the report tells directions apart.
+    pub unified: Unified,
 }
 
 /// fio's block size when nothing is said.
@@ -219,6 +321,7 @@ impl Default for Job {
             given: Vec::new(),
             file: String::new(),
             line: 1,
+            origins: BTreeMap::new(),
             description: None,
             rw: Pattern { random: false, kind: Kind::ReadOnly, skip: 0 },
             rw_text: "read",
@@ -231,6 +334,8 @@ impl Default for Job {
             io_size: None,
             offset: Amount::Bytes(0),
             offset_increment: Amount::Bytes(0),
+            offset_align: 0,
+            strides: Strides::default(),
             number_ios: None,
             loops: 1,
             filenames: Vec::new(),
@@ -238,10 +343,13 @@ impl Default for Job {
             filename_format: None,
             nrfiles: 1,
             filesize: None,
+            filesize_range: None,
+            file_service: FileService::RoundRobin(1),
             direct: None,
+            pre_read: false,
+            invalidate: true,
             syncs: Syncs::default(),
             shared_position: false,
-            invalidate: true,
             engine: Engine::Sync,
             engine_name: "psync".to_owned(),
             iodepth: 1,
@@ -249,10 +357,17 @@ impl Default for Job {
             iodepth_batch_submit: 1,
             iodepth_batch_complete_min: 1,
             iodepth_batch_complete_max: 0,
+            submit_mode: SubmitMode::Inline,
+            serialize_overlap: false,
+            cpu_load: CpuLoad::default(),
+            profile: None,
+            verify: VerifyRules::default(),
+            replay: ReplayRules::default(),
             numjobs: 1,
             group_reporting: false,
             new_group: false,
             stonewall: false,
+            ending: Ending::default(),
             start_delay: (Nanos::ZERO, Nanos::ZERO),
             runtime: None,
             time_based: false,
@@ -260,23 +375,34 @@ impl Default for Job {
             thinktime: Nanos::ZERO,
             thinktime_spin: Nanos::ZERO,
             thinktime_blocks: 1,
+            think_at_issue: false,
+            think_io_time: Nanos::ZERO,
             rate: [None; 3],
             rate_iops: [None; 3],
+            rates: RateRules::default(),
+            flow: FlowShare::default(),
+            latency_goal: LatencyGoal::default(),
+            max_latency: [None; 3],
             prio: None,
             prioclass: None,
             nice: 0,
             cgroup: None,
             cgroup_weight: None,
+            command_priority: CommandPriority::default(),
             randseed: None,
             randrepeat: true,
             allrandrepeat: false,
             norandommap: false,
             random_generator: Generator::Tausworthe,
+            random_distribution: Distribution::Uniform,
             rw_sequencer: Sequencer::Sequential,
             percentage_random: [100; 3],
             rwmixread: 50,
             bwavgtime: Nanos::from_millis(500),
             percentile_list: PERCENTILES.to_vec(),
+            status_interval: None,
+            logs: LogRules::default(),
+            unified: Unified::None,
         }
     }
 }

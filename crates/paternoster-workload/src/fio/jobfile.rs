@@ -19,12 +19,15 @@
 //!
 //! Source: spec `fio.md` section 1.
 
+use std::sync::Arc;
+
 use super::apply::apply;
 use super::check;
 pub use super::command_line::parse_command_line;
-use super::job::Job;
+use super::job::{Job, Origin};
 pub use super::lines::Included;
 use super::lines::{Content, Lexer, Line};
+use super::option;
 use super::problem::PROBLEMS_MAX;
 pub use super::problem::Problem;
 use super::variables;
@@ -232,10 +235,21 @@ impl<'a> Builder<'a> {
         for remark in remarks {
             self.note(file, line, text, remark);
         }
-        if let Err(message) = result {
-            self.mark_broken();
-            self.problems.push(Problem::new(file, line, text, message));
+        match result {
+            Ok(()) => self.keep_origin(file, line, text, key),
+            Err(message) => {
+                self.mark_broken();
+                self.problems.push(Problem::new(file, line, text, message));
+            }
         }
+    }
+
+    /// Notes where the option was given, for what is found wrong later.
+    fn keep_origin(&mut self, file: &str, line: u32, text: &str, key: &str) {
+        let Some(option) = option::find(key) else { return };
+        let Problem { file, line, text, .. } = Problem::new(file, line, text, "");
+        let template = self.current.as_mut().unwrap_or(&mut self.template);
+        template.job.origins.insert(option.name, Arc::new(Origin { file, line, text }));
     }
 
     fn mark_broken(&mut self) {
@@ -288,6 +302,7 @@ impl<'a> Builder<'a> {
         // What a broken job lacks may be what was broken.
         if !(broken || self.template.broken)
             && let Err(message) = check::complete(&mut job, &mut remarks)
+                .and_then(|()| job.ending.waits_for(&self.jobs).map(|_| ()))
         {
             self.problems.push(Problem::new(&job.file, job.line, &job.name, message));
         }

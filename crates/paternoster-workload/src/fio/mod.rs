@@ -6,23 +6,48 @@
 //! Job  --offsets, sizes, random, block_map--> Piece, Piece, Piece ...
 //! ```
 //!
-//! A [`jobfile`] is parsed into [`job::Job`]s; [`offsets::Offsets`] then gives the same directions,
-//! offsets and lengths as fio 3.33 does with the same seeds. Nothing here knows time or devices.
+//! A [`jobfile`] is parsed into [`job::Job`]s; [`offsets::Offsets`] then gives the same files,
+//! directions, offsets and lengths as fio 3.33 does with the same seeds.
+//!
+//! Beside them stand the rules of a job's course, each for itself and without a clock or I/O of
+//! its own; who runs processes asks them: [`pace`] when an I/O may start, [`syncs`] when a sync is
+//! due, [`cmdprio`] with which priority, [`flow`] whose turn it is, [`latency_target`] how deep the
+//! queue may be, [`verify_plan`] what is read back, [`file_choice`] and [`file_sizes`] for several
+//! files, [`ending`] whose end ends whom, [`cpu_load`] what is burned; [`iolog`] and [`replay`]
+//! read and write logs of I/O, [`job_logs`] the logs of figures.
+//!
+//! What the language knows and a run cannot do yet stands in [`unwired`].
 //!
 //! Source: spec `fio.md` sections 1 to 4, written from experiments; no line of fio is used here.
 
 mod apply;
 mod block_map;
 mod check;
+pub mod cmdprio;
 mod command_line;
+pub mod cpu_load;
+pub mod distribution;
+pub mod ending;
+pub mod file_choice;
+pub mod file_sizes;
+pub mod flow;
+pub mod iolog;
 pub mod job;
+pub mod job_logs;
 pub mod jobfile;
+pub mod latency_target;
 mod lines;
 pub mod offsets;
 pub mod option;
+pub mod pace;
 mod problem;
 pub mod random;
+pub mod replay;
 mod sizes;
+pub mod strides;
 pub mod syncs;
+pub mod taus258;
+pub mod unwired;
 pub mod value;
 mod variables;
+pub mod verify_plan;

@@ -22,7 +22,11 @@
 //! A fraction r / 2^32 of n is taken in double precision by fio; [`Taus88::below`] rounds as a
 //! double would, in integers.
 //!
+//! Skewed distributions have seeds of their own: see [`Seeds::of_file`].
+//!
 //! Source: spec `fio.md` 4.1 and 4.2, verified there against fio 3.33.
+
+use super::job::Job;
 
 /// The multiplier of seeds that repeat from run to run.
 const REPEATABLE_SEED: u64 = 0xb189_9bed;
@@ -48,12 +52,26 @@ pub enum Choice {
     BlockSizeTrim = 2,
     /// Read or write.
     Mix = 4,
+    /// File.
+    File = 5,
     /// Offset, if it is not to repeat.
     Offset = 6,
+    /// Size of files.
+    FileSize = 7,
     /// Sequential or random, for each direction by itself.
     SequentialOrRandom = 10,
     /// Start delay within its range.
     StartDelay = 13,
+    /// Gaps between reads of a Poisson process; writes and trims have 17 and 18.
+    PoissonRead = 15,
+    /// Zone of a zoned distribution.
+    Zone = 16,
+    /// Gaps between writes.
+    PoissonWrite = 17,
+    /// Gaps between trims.
+    PoissonTrim = 18,
+    /// Priority of an I/O.
+    Priority = 19,
 }
 
 /// The seeds of one thread.
@@ -99,10 +117,36 @@ impl Seeds {
         Seeds { seeds }
     }
 
+    /// Seeds of a clone of `job`, which is thread number `thread` of the run.
+    #[must_use]
+    pub fn of(job: &Job, thread: u32, entropy: u64) -> Seeds {
+        Seeds::new(job.randseed, job.randrepeat, job.allrandrepeat, thread, entropy)
+    }
+
     /// A fresh generator for `choice`.
     #[must_use]
     pub fn generator(&self, choice: Choice) -> Taus88 {
-        Taus88::new(self.seeds[choice as usize])
+        Taus88::new(self.seed(choice))
+    }
+
+    /// The seed of a skewed distribution over the blocks of a file.
+    ///
+    /// Without `randseed` it is a hash of the file's name times the thread's number (measured: the
+    /// same job on another file makes other offsets); with it, and with `randrepeat=0`, that of
+    /// the offsets.
+    #[must_use]
+    pub fn of_file(&self, job: &Job, thread: u32, name_hash: u32) -> u64 {
+        if job.randseed.is_none() && job.randrepeat {
+            u64::from(name_hash).wrapping_mul(u64::from(thread))
+        } else {
+            self.seed(Choice::Offset)
+        }
+    }
+
+    /// The seed of that generator.
+    #[must_use]
+    pub fn seed(&self, choice: Choice) -> u64 {
+        self.seeds[choice as usize]
     }
 }
 
@@ -156,16 +200,12 @@ impl Taus88 {
 
     /// A number below `count`, and 0 if that is 0: floor(count * (r / 2^32)) as doubles give it.
     ///
-    /// More than 2^32 values need more than 32 bits; there two draws make one of 64. (fio takes a
-    /// generator of five words there, which the spec does not describe.)
+    /// Beyond 2^32 not every number is drawn: fio 3.33 has the same 32 bits there (measured on 2^33
+    /// and 2^35 blocks; its manual says otherwise).
     pub fn below(&mut self, count: u64) -> u64 {
-        let draw = u64::from(self.next_u32());
-        if count <= 1 << 32 {
-            return round_as_double(draw * count.min(1 << 32)) >> 32;
-        }
-        let wide = u128::from((draw << 32) | u64::from(self.next_u32())) * u128::from(count);
-        // The high half of a product of two 64-bit numbers is below the second, so it fits.
-        u64::try_from(wide >> 64).unwrap_or(u64::MAX)
+        let number = double_product(u64::from(self.next_u32()), count) >> 32;
+        // The draw is below 2^32, so the quotient is below count, or rounded up to it.
+        u64::try_from(number).unwrap_or(u64::MAX).min(count.saturating_sub(1))
     }
 
     /// A number from 1 to 100.
@@ -174,17 +214,21 @@ impl Taus88 {
     }
 }
 
-/// `product`, rounded to the nearest number with 53 significant bits, ties to even.
-///
-/// The product of r < 2^32 and n <= 2^32 is at most 2^64 - 2^32, so that rounding up cannot
-/// overflow: the largest result is 2^64 - 2^32 itself, which needs only 32 bits.
-fn round_as_double(product: u64) -> u64 {
-    let excess = (u64::BITS - product.leading_zeros()).saturating_sub(DOUBLE_BITS);
+/// `draw * count` as doubles multiply: both factors and the product with 53 significant bits.
+pub(super) fn double_product(draw: u64, count: u64) -> u128 {
+    let (draw, count) = (round_as_double(draw.into()), round_as_double(count.into()));
+    // Each is at most 2^64, and the product of two of those is one too large.
+    round_as_double(draw.saturating_mul(count))
+}
+
+/// `number`, rounded to the nearest one with 53 significant bits, ties to even.
+fn round_as_double(number: u128) -> u128 {
+    let excess = (u128::BITS - number.leading_zeros()).saturating_sub(DOUBLE_BITS);
     if excess == 0 {
-        return product;
+        return number;
     }
-    let unit = 1_u64 << excess;
-    let (kept, rest) = (product & !(unit - 1), product & (unit - 1));
+    let unit = 1_u128 << excess;
+    let (kept, rest) = (number & !(unit - 1), number & (unit - 1));
     let odd = kept & unit != 0;
     if rest > unit / 2 || (rest == unit / 2 && odd) { kept.saturating_add(unit) } else { kept }
 }

@@ -406,7 +406,7 @@ impl Process {
         if self.buffered && piece.direction != Direction::Trim {
             self.statistics.issued(1);
             self.statistics.submitted(1);
-            let Piece { direction, offset, bytes } = piece;
+            let Piece { direction, offset, bytes, .. } = piece;
             self.call = Some(Call::new(now, direction, self.setup.file, offset, bytes));
         } else {
             self.begin_io(now, piece, cache, queue);

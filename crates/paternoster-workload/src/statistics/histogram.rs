@@ -148,7 +148,7 @@ pub(crate) fn reaches(reached: u64, p: f64, total: u64) -> bool {
 
 /// The bin of a value; may lie beyond the last.
 #[inline]
-fn bin_of(value: u64) -> usize {
+pub(crate) fn bin_of(value: u64) -> usize {
     // A value without a bit above the sixth has shift 0: it is its own bin.
     let shift = (value | GROUP).ilog2() - GROUP_BITS;
     let (group, within) = (u64::from(shift) << GROUP_BITS, value >> shift);

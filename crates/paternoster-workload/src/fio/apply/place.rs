@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where: options of files and regions.
+//!
+//! Source: spec `fio.md` 3.3 and 3.7.
+
+use crate::fio::file_choice::FileService;
+use crate::fio::job::Job;
+use crate::fio::value::{self, Amount, Reader};
+
+/// Files that one job may name. Each of 4096 jobs may inherit a list, so it must not be long.
+const FILES_MAX: usize = 256;
+/// Files that a job may number. They have no names of their own until it runs.
+const FILES_MAX_NUMBER: u64 = 1 << 16;
+
+/// Options of files and regions.
+pub(super) fn place(
+    job: &mut Job,
+    name: &str,
+    text: &str,
+    read: &mut Reader<'_>,
+) -> Result<bool, String> {
+    match name {
+        "filename" => job.filenames = filenames(text)?,
+        "directory" => job.directory = Some(text.to_owned()),
+        "filename_format" => job.filename_format = Some(text.to_owned()),
+        // Zero is fio's way to say "not given".
+        "size" => job.size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0)),
+        "io_size" => {
+            job.io_size = Some(read.amount(text)?).filter(|size| *size != Amount::Bytes(0));
+        }
+        "offset" => job.offset = read.amount(text)?,
+        "offset_increment" => job.offset_increment = read.amount(text)?,
+        "filesize" => {
+            let (low, high) = read.range(text)?;
+            job.filesize = Some(high).filter(|size| *size > 0);
+            job.filesize_range = Some((low, high)).filter(|_| low != high);
+        }
+        "offset_align" => job.offset_align = read.size(text)?,
+        "nrfiles" => job.nrfiles = read.small(text, 1, FILES_MAX_NUMBER)?,
+        "file_service_type" => job.file_service = FileService::read(text)?,
+        "pre_read" => job.pre_read = value::boolean(text)?,
+        "invalidate" => job.invalidate = value::boolean(text)?,
+        _ => return job.strides.set(name, text, read),
+    }
+    Ok(true)
+}
+
+fn filenames(text: &str) -> Result<Vec<String>, String> {
+    let names = value::names(text);
+    if names.len() > FILES_MAX {
+        return Err(format!("there are {} files, at most {FILES_MAX} fit", names.len()));
+    }
+    Ok(names)
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tell: options of reports and logs.
+//!
+//! Source: spec `fio.md` 5.1 and 6.5.
+
+use crate::fio::job::{Job, Unified};
+use crate::fio::value::{self, MILLISECOND, Reader};
+
+/// Percentiles in a report, as in fio.
+const PERCENTILES_MAX: usize = 20;
+
+/// Options of what is reported; `value` is `None` for a bare option.
+pub(super) fn tell(
+    job: &mut Job,
+    name: &str,
+    value: Option<&str>,
+    read: &mut Reader<'_>,
+) -> Result<bool, String> {
+    let text = value.unwrap_or("1");
+    match name {
+        "bwavgtime" => {
+            job.bwavgtime = read.time(text, MILLISECOND)?;
+            if job.bwavgtime.0 == 0 {
+                return Err("a window of samples cannot be empty".to_owned());
+            }
+        }
+        "percentile_list" => job.percentile_list = value::percentages(text, PERCENTILES_MAX)?,
+        "status-interval" => {
+            job.status_interval = Some(read.seconds(text)?).filter(|time| time.0 > 0);
+        }
+        "unified_rw_reporting" => {
+            job.unified = match text {
+                "none" | "0" => Unified::None,
+                "mixed" | "1" => Unified::Mixed,
+                "both" | "2" => Unified::Both,
+                _ => return Err(format!("`{text}` is none of none, mixed and both")),
+            }
+        }
+        _ => return job.logs.set(name, value, read),
+    }
+    Ok(true)
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! As whom: options of priorities and groups.
+//!
+//! Source: spec `fio.md` 3.5.
+
+use crate::fio::job::Job;
+use crate::fio::value::Reader;
+
+/// Options of priorities and groups.
+pub(super) fn who(
+    job: &mut Job,
+    name: &str,
+    text: &str,
+    read: &mut Reader<'_>,
+) -> Result<bool, String> {
+    match name {
+        "prio" => job.prio = Some(read.small(text, 0, 7)?),
+        "prioclass" => job.prioclass = Some(read.small(text, 0, 3)?),
+        "nice" => {
+            let nice = read.signed(text)?;
+            job.nice = i8::try_from(nice)
+                .ok()
+                .filter(|nice| (-20..=19).contains(nice))
+                .ok_or_else(|| format!("{nice} is out of range: it must be from -20 to 19"))?;
+        }
+        "cgroup" => job.cgroup = Some(text.to_owned()),
+        "cgroup_weight" => job.cgroup_weight = Some(read.small(text, 100, 1000)?),
+        name if name.starts_with("cmdprio") => {
+            return job.command_priority.set(name, text, read);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}

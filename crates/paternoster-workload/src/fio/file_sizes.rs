@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! File sizes: how large each file of a clone is.
+//!
+//! ```text
+//! size=50k nrfiles=3                17066 each: the size divided, without the rest
+//! filesize=100k nrfiles=3           100k each; size then is the amount of I/O only
+//! filesize=8k-64k nrfiles=4         16k 24k 24k 56k: 8k + floor(56k * r), down to a whole block
+//! ```
+//!
+//! The draws are of generator 7; a block is the least of all directions.
+//!
+//! Source: spec `fio.md` 3.3; the sizes equal those of files that fio 3.33 laid out.
+
+use super::job::Job;
+use super::random::{Choice, Seeds};
+use super::value::Amount;
+
+/// The sizes of a clone's files in bytes, in the job's order; `None` where nothing says one and a
+/// device has its own. `whole` is what percentages are of.
+#[must_use]
+pub fn file_sizes(job: &Job, files: u32, whole: u64, seeds: &Seeds) -> Vec<Option<u64>> {
+    let count = usize::try_from(files).unwrap_or(usize::MAX);
+    if let Some((low, high)) = job.filesize_range {
+        let block = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
+        let mut generator = seeds.generator(Choice::FileSize);
+        let mut draw = || {
+            let part = (u128::from(generator.next_u32()) * u128::from(high - low)) >> 32;
+            let size = low + u64::try_from(part).unwrap_or(0);
+            Some(size - size % block)
+        };
+        return (0..count).map(|_| draw()).collect();
+    }
+    let of_size = |size: Amount| size.of(whole) / u64::from(files.max(1));
+    let size = job.filesize.or(job.size.map(of_size)).filter(|size| *size > 0);
+    vec![size; count]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(thread: u32, files: u32, change: impl Fn(&mut Job)) -> Vec<u64> {
+        let mut job = Job::default();
+        change(&mut job);
+        let seeds = Seeds::new(None, true, false, thread, 0);
+        file_sizes(&job, files, 0, &seeds).into_iter().map(Option::unwrap).collect()
+    }
+
+    /// Are files as large as those that fio laid out?
+    #[test]
+    fn sizes_equal_fio() {
+        let range = |job: &mut Job| job.filesize_range = Some((8 << 10, 64 << 10));
+        assert_eq!(sizes(1, 4, range), [16_384, 24_576, 24_576, 57_344]);
+        assert_eq!(sizes(2, 2, range), [20_480, 57_344]);
+        let fine = |job: &mut Job| {
+            job.block_size = [(1024, 1024), (16_384, 16_384), (16_384, 16_384)];
+            job.filesize_range = Some((100 << 10, 640 << 10));
+        };
+        assert_eq!(sizes(1, 4, fine), [181_248, 273_408, 266_240, 596_992]);
+        let divided = |job: &mut Job| job.size = Some(Amount::Bytes(50 << 10));
+        assert_eq!(sizes(1, 3, divided), [17_066; 3]);
+        assert_eq!(
+            file_sizes(&Job::default(), 2, 0, &Seeds::new(None, true, false, 1, 0)),
+            [None; 2]
+        );
+    }
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! File: where in one of its files a job's next I/O is.
+//!
+//! What belongs to a file is here: its region, which blocks were used, where each direction is,
+//! its zone, and the generators that are a file's own (lfsr and the skewed distributions, whose
+//! seed is made of the file's name). What a clone has once for all its files comes as [`Shared`].
+//!
+//! Choices where the spec is silent:
+//! * I/Os between random ones (`randread:4`, `percentage_random`) neither ask nor mark the map, and
+//!   where they would leave the region a random one is made instead.
+//! * `read:4k` returns to the start when a step leaves the region, as `read:-8k` does to the end.
+//! * More than 2^32 blocks have no map, which would be larger than 512 MiB.
+
+use crate::direction::Direction;
+use crate::fio::block_map::BlockMap;
+use crate::fio::distribution::Distribution;
+use crate::fio::job::{Generator, Job, Kind, Pattern, Sequencer};
+use crate::fio::random::{Choice, Seeds, Taus88};
+use crate::fio::sizes::Sizes;
+use crate::fio::strides::ZoneCursor;
+use crate::fio::taus258::Taus258;
+
+use super::Extent;
+use super::lfsr::Lfsr;
+use super::name_hash::name_hash;
+use super::skew::Skew;
+use super::zones::ZoneDraw;
+
+/// The largest map: 512 MiB of bits.
+const MAP_BLOCKS_MAX: u64 = 1 << 32;
+
+/// Draws the blocks of uniform offsets.
+#[derive(Debug, Clone)]
+enum BlockDraw {
+    Taus88(Taus88),
+    Taus258(Taus258),
+}
+
+impl BlockDraw {
+    fn new(generator: Generator, seeds: &Seeds) -> BlockDraw {
+        match generator {
+            Generator::Tausworthe64 => BlockDraw::Taus258(Taus258::new(seeds.seed(Choice::Offset))),
+            Generator::Tausworthe | Generator::Lfsr => {
+                BlockDraw::Taus88(seeds.generator(Choice::Offset))
+            }
+        }
+    }
+
+    fn below(&mut self, count: u64) -> u64 {
+        match self {
+            BlockDraw::Taus88(generator) => generator.below(count),
+            BlockDraw::Taus258(generator) => generator.below(count),
+        }
+    }
+}
+
+/// What a clone has once for all its files.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) pattern: Pattern,
+    sequencer: Sequencer,
+    generator: Generator,
+    percentage_random: [u8; 3],
+    bs_is_seq_rand: bool,
+    /// The end of a region is not the end of the pass.
+    pub(super) endless: bool,
+    blocks: BlockDraw,
+    zones: Option<ZoneDraw>,
+    random: [Taus88; 3],
+    sizes: Sizes,
+    /// I/Os until the next random offset.
+    pub(super) until_random: i64,
+}
+
+impl Shared {
+    pub(super) fn new(job: &Job, seeds: &Seeds, endless: bool) -> Shared {
+        Shared {
+            pattern: job.rw,
+            sequencer: job.rw_sequencer,
+            generator: job.random_generator,
+            percentage_random: job.percentage_random,
+            bs_is_seq_rand: job.bs_is_seq_rand,
+            endless,
+            blocks: BlockDraw::new(job.random_generator, seeds),
+            zones: ZoneDraw::new(&job.random_distribution, seeds),
+            random: random_generators(seeds),
+            sizes: Sizes::new(job, seeds),
+            until_random: 0,
+        }
+    }
+
+    /// All generators begin again.
+    pub(super) fn replay(&mut self, seeds: &Seeds) {
+        self.blocks = BlockDraw::new(self.generator, seeds);
+        if let Some(zones) = &mut self.zones {
+            zones.replay(seeds);
+        }
+        self.random = random_generators(seeds);
+        self.sizes.replay(seeds);
+        self.until_random = 0;
+    }
+
+    /// The smallest block of a direction.
+    fn least(&self, direction: Direction) -> u64 {
+        self.sizes.least(place(self.bs_is_seq_rand, direction, true)).max(1)
+    }
+}
+
+/// One file of a clone.
+#[derive(Debug, Clone)]
+pub(super) struct FileOffsets {
+    /// Where the region is, and how much of it is used.
+    start: u64,
+    region: u64,
+    /// By direction: alignment of random offsets, and how many there are.
+    aligns: [u64; 3],
+    blocks: [u64; 3],
+    map: Option<BlockMap>,
+    lfsr: Option<Lfsr>,
+    skew: Option<Skew>,
+    zone: Option<ZoneCursor>,
+    /// By direction: where the last I/O began and ended, in the region.
+    last: [Option<(u64, u64)>; 3],
+}
+
+impl FileOffsets {
+    pub(super) fn new(
+        job: &Job,
+        thread: u32,
+        extent: &Extent<'_>,
+        shared: &Shared,
+        seeds: &Seeds,
+    ) -> FileOffsets {
+        // The end of the address space ends the region too.
+        let region = extent.bytes.min(u64::MAX - extent.start);
+        let least = |direction| shared.least(direction);
+        let aligns =
+            Direction::ALL.map(|direction| job.block_align.unwrap_or(least(direction)).max(1));
+        let mut blocks = [0; 3];
+        for (direction, blocks) in Direction::ALL.into_iter().zip(&mut blocks) {
+            let align = aligns[direction as usize];
+            *blocks =
+                (region / align).saturating_sub(least(direction).saturating_sub(align) / align);
+        }
+        let ways = directions(job.rw.kind);
+        let unit = ways.iter().map(|direction| least(*direction)).min().unwrap_or(1);
+        let uniform = job.random_distribution.is_uniform();
+        let scattered = job.rw.random && uniform && job.random_generator == Generator::Lfsr;
+        let mapped =
+            job.rw.random && uniform && !scattered && !job.norandommap && job.block_align.is_none();
+        let units = region / unit;
+        let most = ways.iter().map(|way| blocks[*way as usize]).max().unwrap_or(0);
+        let seed = seeds.of_file(job, thread, name_hash(extent.file));
+        // A place for each smallest block of reads or writes, the last one perhaps in part.
+        let places = region.div_ceil(least(Direction::Read).min(least(Direction::Write)));
+        FileOffsets {
+            start: extent.start,
+            region,
+            aligns,
+            blocks,
+            map: (mapped && units <= MAP_BLOCKS_MAX).then(|| BlockMap::new(units)),
+            lfsr: scattered.then(|| Lfsr::new(most, seeds.seed(Choice::Offset))),
+            skew: skew(&job.random_distribution, places, seed).filter(|_| job.rw.random),
+            zone: ZoneCursor::new(&job.strides),
+            last: [None; 3],
+        }
+    }
+
+    /// Begins a pass: positions and map are cleared. Skewed draws go on, as measured.
+    pub(super) fn clear(&mut self) {
+        if let Some(map) = &mut self.map {
+            map.clear();
+        }
+        if let Some(lfsr) = &mut self.lfsr {
+            lfsr.restart();
+        }
+        if let Some(zone) = &mut self.zone {
+            zone.restart();
+        }
+        self.last = [None; 3];
+    }
+
+    /// Bytes of its region.
+    pub(super) fn region(&self) -> u64 {
+        self.region
+    }
+
+    /// Offset in the file and length of the next I/O; `None` if the region is used up.
+    pub(super) fn next(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
+        if self.zone.as_mut().is_some_and(|zone| zone.advance(self.region)) {
+            self.last = [None; 3];
+            if let Some(map) = &mut self.map {
+                map.clear();
+            }
+        }
+        let (at, bytes) = self.within(shared, direction)?;
+        debug_assert!(bytes > 0 && at + bytes <= self.region, "I1: a piece lies in the region");
+        self.last[direction as usize] = Some((at, at + bytes));
+        if let Some(zone) = &mut self.zone {
+            zone.made(bytes);
+        }
+        Some((self.start + at, bytes))
+    }
+
+    fn within(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
+        if !shared.pattern.random {
+            return self.sequential(shared, direction);
+        }
+        if shared.until_random > 0 {
+            shared.until_random -= 1;
+            return self.between(shared, direction);
+        }
+        shared.until_random = shared.pattern.skip.max(1) - 1;
+        let way = direction as usize;
+        let share = u64::from(shared.percentage_random[way]);
+        if share < 100 && shared.random[way].percent() > share {
+            return self.behind(shared, direction);
+        }
+        self.random(shared, direction, true)
+    }
+
+    /// A random I/O. Only one that was meant to be random marks its blocks in the map; one that
+    /// stands in for a continuation beyond the region does not.
+    fn random(
+        &mut self,
+        shared: &mut Shared,
+        direction: Direction,
+        marks: bool,
+    ) -> Option<(u64, u64)> {
+        let way = direction as usize;
+        let place = place(shared.bs_is_seq_rand, direction, true);
+        let align = self.aligns[way];
+        let (zone_at, blocks) = match &self.zone {
+            Some(zone) => (zone.zone().0, zone.zone().1 / align),
+            None => (0, self.blocks[way]),
+        };
+        if blocks == 0 {
+            return None;
+        }
+        let drawn = self.draw(shared, way, blocks)?;
+        let at = |block: u64| zone_at.checked_add(block.checked_mul(align)?);
+        let Some(map) = &mut self.map else {
+            let at = at(drawn)?;
+            return Some((at, shared.sizes.next(place, self.region.checked_sub(at)?)?));
+        };
+        // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
+        // of one direction hides the block of the same number of the other, as in fio.
+        let block = map.next_free(drawn).or_else(|| map.next_free(0))?;
+        let at = at(block)?;
+        let bytes = shared.sizes.next(place, self.region.checked_sub(at)?)?;
+        if !marks {
+            return Some((at, bytes));
+        }
+        let units = if bytes == align { 1 } else { bytes.div_ceil(align) };
+        let run = map.take_run(block, units);
+        Some((at, bytes.min(run * align)))
+    }
+
+    /// A block below `blocks`, by the job's generator and distribution; a skewed or zoned draw may
+    /// be beyond.
+    fn draw(&mut self, shared: &mut Shared, way: usize, blocks: u64) -> Option<u64> {
+        if let Some(lfsr) = &mut self.lfsr {
+            return lfsr.next();
+        }
+        if let Some(skew) = &mut self.skew {
+            return Some(skew.next());
+        }
+        if let Some(zones) = &mut shared.zones {
+            let (first, count) = zones.next(way, self.aligns[way], blocks);
+            return first.checked_add(shared.blocks.below(count));
+        }
+        Some(shared.blocks.below(blocks))
+    }
+
+    /// An I/O between two random ones.
+    fn between(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
+        match (shared.sequencer, self.last[direction as usize]) {
+            (Sequencer::Identical, Some((start, _))) => self.sized(shared, direction, start),
+            _ => self.behind(shared, direction),
+        }
+    }
+
+    /// The I/O behind the last one of the direction, or a random one at the end of the region.
+    fn behind(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
+        let at = self.last[direction as usize].map_or(0, |(_, end)| end);
+        self.sized(shared, direction, at).or_else(|| self.random(shared, direction, false))
+    }
+
+    /// The next I/O of a sequential job.
+    fn sequential(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
+        let (start, room) = self.zone.as_ref().map_or((0, u64::MAX), ZoneCursor::zone);
+        let Some((_, end)) = self.last[direction as usize] else {
+            return self.sized(shared, direction, start);
+        };
+        // A zone that has not had its I/O begins again at its end.
+        if end - start >= room {
+            return self.sized(shared, direction, start);
+        }
+        match shared.pattern.skip {
+            0 => {}
+            step if step > 0 => {
+                let at = end.saturating_add(step.unsigned_abs());
+                return self
+                    .sized(shared, direction, at)
+                    .or_else(|| self.sized(shared, direction, start));
+            }
+            step => return self.backward(shared, direction, end, step.unsigned_abs()),
+        }
+        let next = self.sized(shared, direction, end);
+        if shared.endless {
+            return next.or_else(|| self.sized(shared, direction, start));
+        }
+        next
+    }
+
+    /// `step` bytes back from `end`, or from the region's end if that is before its start.
+    fn backward(
+        &mut self,
+        shared: &mut Shared,
+        direction: Direction,
+        end: u64,
+        step: u64,
+    ) -> Option<(u64, u64)> {
+        let place = place(shared.bs_is_seq_rand, direction, false);
+        let last_fitting = self.region.checked_sub(shared.sizes.least(place))?;
+        let at = end.checked_sub(step).unwrap_or(self.region.saturating_sub(step));
+        self.sized(shared, direction, at.min(last_fitting))
+    }
+
+    /// A sequential I/O at `at`, if one fits there.
+    fn sized(&self, shared: &mut Shared, direction: Direction, at: u64) -> Option<(u64, u64)> {
+        let place = place(shared.bs_is_seq_rand, direction, false);
+        let room = self.region.checked_sub(at)?;
+        Some((at, shared.sizes.next(place, room)?))
+    }
+}
+
+/// The skewed distribution of a file, if the job has one.
+fn skew(distribution: &Distribution, places: u64, seed: u64) -> Option<Skew> {
+    match *distribution {
+        Distribution::Zipf(theta, center) => Some(Skew::zipf(theta, center, places, seed)),
+        Distribution::Pareto(power, center) => Some(Skew::pareto(power, center, places, seed)),
+        Distribution::Normal(percent, center) => Some(Skew::normal(percent, center, places, seed)),
+        Distribution::Uniform | Distribution::Zoned(_) | Distribution::ZonedBytes(_) => None,
+    }
+}
+
+/// Which place of the triple of sizes an I/O has.
+fn place(bs_is_seq_rand: bool, direction: Direction, random: bool) -> usize {
+    if bs_is_seq_rand { usize::from(random) } else { direction as usize }
+}
+
+/// Each direction draws for itself, all from the same seed (measured: a write-only job draws what a
+/// read-only one does).
+fn random_generators(seeds: &Seeds) -> [Taus88; 3] {
+    [(); 3].map(|()| seeds.generator(Choice::SequentialOrRandom))
+}
+
+/// Directions that are drawn; the write of a trimwrite follows its trim.
+fn directions(kind: Kind) -> &'static [Direction] {
+    match kind {
+        Kind::ReadOnly => &[Direction::Read],
+        Kind::WriteOnly => &[Direction::Write],
+        Kind::TrimOnly | Kind::TrimWrite => &[Direction::Trim],
+        Kind::ReadWrite => &[Direction::Read, Direction::Write],
+    }
+}

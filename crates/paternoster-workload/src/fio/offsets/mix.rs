@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mix: reads and writes in a proportion.
+//!
+//! A direction is not drawn for each I/O: after a change the new one is kept until it has made its
+//! part of what the old one had made by then. (Measured: with this rule every job of the judge has
+//! fio's directions, without it the second thread of a run soon has not.)
+
+use crate::direction::Direction;
+use crate::fio::random::Taus88;
+
+/// The direction of one I/O after another.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mix {
+    writes: bool,
+    issued: [u64; 2],
+    kept_until: u64,
+}
+
+impl Mix {
+    /// The direction of the next I/O. Until [`Mix::issued`] says that it was made, another may be
+    /// drawn in its place.
+    pub(super) fn next(&mut self, generator: &mut Taus88, reads_per_cent: u64) -> Direction {
+        let old = usize::from(self.writes);
+        if self.issued[old] >= self.kept_until {
+            let writes = generator.percent() > reads_per_cent;
+            if writes != self.writes {
+                let part = if writes { 100 - reads_per_cent.min(100) } else { reads_per_cent };
+                self.kept_until = self.issued[old] * part / 100;
+                self.writes = writes;
+            }
+        }
+        if self.writes { Direction::Write } else { Direction::Read }
+    }
+
+    /// An I/O of this direction was made.
+    pub(super) fn issued(&mut self, direction: Direction) {
+        self.issued[usize::from(direction == Direction::Write)] += 1;
+    }
+}
