@@ -10,7 +10,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use paternoster::{NoObserver, elevators};
 use paternoster_sim::{Description, Simulated};
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
-use paternoster_workload::{RunError, Settings};
+use paternoster_workload::{NoWatcher, RunError, Settings};
 
 const REQUESTS: u64 = 100_000;
 
@@ -33,7 +33,7 @@ fn run(jobs: &JobFile, device: &Description, scheduler: &str) {
         elevator,
         NoObserver,
         |_| Ok(()),
-        |_| {},
+        &mut NoWatcher,
     );
     let (result, _) = done.expect("the run ends");
     assert_eq!(result.device.ios[0], REQUESTS);

@@ -17,7 +17,7 @@ use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::layout;
 use paternoster_workload::meter::Meter;
-use paternoster_workload::run::RunResult;
+use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions, time};
@@ -340,10 +340,10 @@ impl Runner<'_> {
         jobs: &[Job],
         observer: O,
     ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
-        let placement = self.setting.on(self.device).placement;
-        layout::plan(jobs, self.device.facts.capacity * 512, placement)
+        let Settings { placement, seed, .. } = self.setting.on(self.device);
+        layout::plan(jobs, self.device.facts.capacity * 512, placement, seed)
             .map_err(|problem| Failure::Request(problem.message))?;
-        let done = self.setting.run(jobs, self.device, self.scheduler, observer)?;
+        let done = self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
         match done.0.processes.iter().find(|process| process.error != 0) {
             None => Ok(done),
             Some(process) => {

@@ -5,15 +5,19 @@
 //! run of its own with a fresh device; results come in the order of the arguments.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
+use std::io::{BufReader, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use paternoster::{Nanos, NoObserver};
 use paternoster_sim::Description;
 
+use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
+use paternoster_workload::fio::recorded::Recorded;
 use paternoster_workload::meter::EventHash;
 use paternoster_workload::outcome::{Outcome, Subject};
+use paternoster_workload::run::{RunResult, Settings};
 use paternoster_workload::{layout, report};
 
 use crate::Failure;
@@ -82,7 +86,19 @@ fn read_jobs(options: &RunOptions, fio: &[String]) -> Result<JobFile, Failure> {
          --name=… with fio's options";
         return Err(Failure::Request(message.to_owned()));
     }
+    jobs.jobs.iter_mut().try_for_each(read_logs)?;
     Ok(jobs)
+}
+
+/// The logs that a job replays.
+fn read_logs(job: &mut Job) -> Result<(), Failure> {
+    for name in &job.replay.logs {
+        let file = std::fs::File::open(name)
+            .map_err(|error| Failure::Request(format!("read_iolog {name}: {error}")))?;
+        let log = Recorded::read(name, BufReader::new(file), &job.replay);
+        job.recorded.push(Arc::new(log.map_err(|problem| refused(&[problem]))?));
+    }
+    Ok(())
 }
 
 fn is_name(option: &str) -> bool {
@@ -140,8 +156,8 @@ impl Plan<'_> {
     /// Everything that can be wrong is found before the first run.
     fn check(&self) -> Result<(), Failure> {
         for device in &self.setting.devices {
-            let placement = self.setting.on(device).placement;
-            layout::plan(&self.jobs.jobs, device.facts.capacity * 512, placement)
+            let Settings { placement, seed, .. } = self.setting.on(device);
+            layout::plan(&self.jobs.jobs, device.facts.capacity * 512, placement, seed)
                 .map_err(|problem| refused(&[problem]))?;
             for scheduler in &self.setting.schedulers {
                 self.setting.check(&self.jobs.jobs, device, scheduler)?;
@@ -152,18 +168,23 @@ impl Plan<'_> {
 
     fn run(&self, device: &Description, scheduler: &SchedulerChoice) -> Result<Outcome, Failure> {
         let jobs = &self.jobs.jobs;
-        let (result, hash) = if self.options.event_hash {
-            let observer = EventHash::default();
-            let (result, queue) = self.setting.run(jobs, device, scheduler, observer)?;
-            (result, Some(queue.observer().1.digest()))
-        } else {
-            (self.setting.run(jobs, device, scheduler, NoObserver)?.0, None)
-        };
         let subject = Subject {
             jobs: self.jobs,
             device: &device.name,
             scheduler: &scheduler.text,
             settings: &self.setting.on(device),
+        };
+        // fio repeats its whole report on the way.
+        let mut status = |result: &RunResult| {
+            let text = report::normal(&Outcome::new(&subject, result, None).report);
+            let _closed = crate::print(&(text + "\n"));
+        };
+        let (result, hash) = if self.options.event_hash {
+            let observer = EventHash::default();
+            let done = self.setting.run(jobs, device, scheduler, observer, &mut status)?;
+            (done.0, Some(done.1.observer().1.digest()))
+        } else {
+            (self.setting.run(jobs, device, scheduler, NoObserver, &mut status)?.0, None)
         };
         Ok(Outcome::new(&subject, &result, hash))
     }

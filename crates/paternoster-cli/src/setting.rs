@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Setting: on what and under what jobs run; the options that all commands with runs share.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+
 use clap::Args;
 use paternoster::{Nanos, Observer, RequestQueue};
 use paternoster_sim::{Description, Rule, Simulated};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::meter::Meter;
-use paternoster_workload::run::{RunResult, Settings, limits};
+use paternoster_workload::process::record::Output;
+use paternoster_workload::run::{Progress, RunResult, Settings, Watcher, limits};
 
 use crate::choice::{self, SchedulerChoice};
 use crate::progress::Display;
@@ -117,27 +123,60 @@ impl Setting {
         scheduler.prepare(&mut queue, &self.set)
     }
 
-    /// One run on a fresh device.
+    /// One run on a fresh device. `status` is told how things stand, if the jobs ask for it.
     pub(crate) fn run<O: Observer>(
         &self,
         jobs: &[Job],
         device: &Description,
         scheduler: &SchedulerChoice,
         observer: O,
+        status: &mut dyn FnMut(&RunResult),
     ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
-        let display = Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name));
+        let label = format!("{} on {}", scheduler.text, device.name);
+        let several = self.devices.len() * self.schedulers.len() > 1;
+        let prefix = several.then(|| format!("{}.{}.", scheduler.text, device.name));
+        let mut onlooker = Onlooker { display: Display::new(self.quiet, &label), prefix, status };
         let mut simulated = Simulated::new(device.faulty_model(&self.faults, self.settings.seed));
+        let status_interval = jobs.iter().filter_map(|job| job.status_interval).min();
+        let settings = Settings { status_interval, ..self.on(device) };
         let done = paternoster_workload::run(
             jobs,
-            &self.on(device),
+            &settings,
             &mut simulated,
             scheduler.make(),
             observer,
             |queue| scheduler.prepare(queue, &self.set),
-            |progress| display.update(progress),
+            &mut onlooker,
         );
-        display.clear();
+        onlooker.display.clear();
         done
+    }
+}
+
+/// Looks on at a run: progress on the terminal, files for what jobs write.
+struct Onlooker<'a> {
+    display: Display,
+    /// In front of each file's name, so that several runs do not write the same one.
+    prefix: Option<String>,
+    status: &'a mut dyn FnMut(&RunResult),
+}
+
+impl Watcher for Onlooker<'_> {
+    fn progress(&mut self, progress: Progress) {
+        self.display.update(progress);
+    }
+
+    fn status(&mut self, result: &RunResult) {
+        (self.status)(result);
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<Output> {
+        let path = Path::new(name);
+        let path = match (&self.prefix, path.file_name().and_then(OsStr::to_str)) {
+            (Some(prefix), Some(file)) => path.with_file_name(format!("{prefix}{file}")),
+            _ => path.to_path_buf(),
+        };
+        Ok(Box::new(BufWriter::new(File::create(path)?)))
     }
 }
 

@@ -14,7 +14,7 @@ use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::meter::EventHash;
 use paternoster_workload::outcome::{Outcome, Subject};
-use paternoster_workload::{RunError, Settings, report};
+use paternoster_workload::{NoWatcher, RunError, Settings, report};
 
 const SEEDS: u64 = 1000;
 const SEEDS_A_LINE: u64 = 50;
@@ -84,7 +84,7 @@ fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
         (entry.make)(),
         EventHash::default(),
         |_| Ok(()),
-        |_| {},
+        &mut NoWatcher,
     )
     .unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
     let requests: u64 = result.device.ios.iter().sum();

@@ -32,4 +32,4 @@ pub mod shares;
 pub mod statistics;
 
 pub use direction::Direction;
-pub use run::{Progress, RunError, RunResult, Settings, run};
+pub use run::{NoWatcher, Progress, RunError, RunResult, Settings, Watcher, run};

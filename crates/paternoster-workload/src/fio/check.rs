@@ -75,6 +75,12 @@ fn cpu_load(job: &Job) -> Result<(), String> {
     if job.cpu_load.percent == 0 {
         return Err(format!("job `{}` burns CPU and needs a cpuload, in percent", job.name));
     }
+    if job.runtime.is_none() && !job.cpu_load.ends_with_io {
+        return Err(format!(
+            "job `{}` burns CPU without end: give it a runtime, or exit_on_io_done",
+            job.name
+        ));
+    }
     Ok(())
 }
 

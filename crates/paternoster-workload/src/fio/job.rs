@@ -27,6 +27,7 @@ use super::flow::FlowShare;
 use super::job_logs::LogRules;
 use super::latency_target::LatencyGoal;
 use super::pace::RateRules;
+use super::recorded::Recorded;
 use super::replay::ReplayRules;
 use super::strides::Strides;
 use super::syncs::Syncs;
@@ -222,6 +223,8 @@ pub struct Job {
     pub verify: VerifyRules,
     /// Replay and recording of logs of I/O.
     pub replay: ReplayRules,
+    /// The logs that it replays, once they were read; clones take them by turns.
+    pub recorded: Vec<Arc<Recorded>>,
     /// Clones, at least 1.
     pub numjobs: u32,
     /// Report clones as one.
@@ -363,6 +366,7 @@ impl Default for Job {
             profile: None,
             verify: VerifyRules::default(),
             replay: ReplayRules::default(),
+            recorded: Vec::new(),
             numjobs: 1,
             group_reporting: false,
             new_group: false,

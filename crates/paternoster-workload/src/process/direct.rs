@@ -7,10 +7,13 @@
 //! # Invariants
 //! I1  At most `depth` I/Os are under way; a slot's I/O ends when its last bio has.
 
-use paternoster::{Bio, Flags, Nanos, Observer, Op, Outcome, RequestQueue, Status, SubmitError};
+use paternoster::{
+    Bio, Flags, Nanos, Observer, Op, Outcome, Priority, RequestQueue, Status, SubmitError,
+};
 
 use super::{EINVAL, Identity};
 use crate::direction::Direction;
+use crate::fio::cmdprio::IoPriority;
 use crate::page_cache::extent::Extent;
 
 /// One I/O of a process.
@@ -22,10 +25,16 @@ pub(super) struct Io {
     /// When its last bio was taken.
     pub(super) accepted: Nanos,
     pub(super) error: i32,
+    /// Where it begins in its file.
+    pub(super) offset: u64,
+    /// Its priority, if it is not the job's: as it was drawn, as the queue knows it.
+    pub(super) drawn: Option<IoPriority>,
+    priority: Option<Priority>,
+    number: u32,
     file: Extent,
     flags: Flags,
     /// What is still to be submitted: where in the file, and how much.
-    offset: u64,
+    next: u64,
     left: u64,
     /// Bios under way.
     under_way: u32,
@@ -51,6 +60,8 @@ pub(super) struct Slots {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) direction: Direction,
+    /// The file: its number, and where it lies.
+    pub(super) number: u32,
     pub(super) file: Extent,
     pub(super) offset: u64,
     /// Bytes that count, and bytes that are submitted (none with the engine `null`).
@@ -58,6 +69,9 @@ pub(super) struct Request {
     pub(super) submitted: u64,
     /// Beside those of its direction.
     pub(super) flags: Flags,
+    /// If it is not the job's.
+    pub(super) drawn: Option<IoPriority>,
+    pub(super) priority: Option<Priority>,
 }
 
 impl Slots {
@@ -68,9 +82,13 @@ impl Slots {
             began: Nanos::ZERO,
             accepted: Nanos::ZERO,
             error: 0,
+            offset: 0,
+            drawn: None,
+            priority: None,
+            number: 0,
             file: Extent::whole(0, 0),
             flags: Flags::NONE,
-            offset: 0,
+            next: 0,
             left: 0,
             under_way: 0,
         };
@@ -90,6 +108,15 @@ impl Slots {
         u32::try_from(self.ios.len() - self.free.len()).unwrap_or(u32::MAX)
     }
 
+    /// Whether an I/O under way touches these bytes of this file.
+    pub(super) fn overlaps(&self, number: u32, offset: u64, bytes: u64) -> bool {
+        let end = offset.saturating_add(bytes);
+        self.ios.iter().any(|io| {
+            let under_way = !io.has_ended();
+            under_way && io.number == number && io.offset < end && offset < io.offset + io.bytes
+        })
+    }
+
     /// Begins an I/O in a free slot, which must exist. Submit it with [`Slots::push`].
     pub(super) fn begin(&mut self, now: Nanos, request: Request) -> Option<u32> {
         let slot = self.free.pop()?;
@@ -99,9 +126,13 @@ impl Slots {
             began: now,
             accepted: now,
             error: 0,
+            offset: request.offset,
+            drawn: request.drawn,
+            priority: request.priority,
+            number: request.number,
             file: request.file,
             flags: request.flags,
-            offset: request.offset,
+            next: request.offset,
             left: request.submitted,
             under_way: 0,
         };
@@ -136,16 +167,17 @@ impl Slots {
                 io.accepted = now;
                 break;
             }
-            let (at, _) = io.file.locate(io.offset);
+            let (at, _) = io.file.locate(io.next);
             let (op, flags) = operation(io.direction);
             let sectors = u32::try_from(bytes.div_ceil(512)).unwrap_or(u32::MAX);
-            let bio = Bio::new(identity.client, op, at / 512, sectors)
+            let mut bio = Bio::new(identity.client, op, at / 512, sectors)
                 .flags(flags | io.flags)
                 .cookie(identity.cookie(slot));
+            bio.priority = io.priority;
             match queue.submit(now, bio) {
                 Ok(_) => {
                     io.under_way += 1;
-                    io.offset += bytes;
+                    io.next += bytes;
                     io.left -= bytes;
                 }
                 Err(SubmitError::Busy) => {
@@ -167,7 +199,7 @@ impl Slots {
     /// Bytes of the next bio of an I/O: what is left, at most `most`, within one piece of the file.
     fn next_bytes(&self, slot: u32, most: u64) -> u64 {
         let io = &self.ios[slot as usize];
-        io.left.min(most).min(io.file.locate(io.offset).1)
+        io.left.min(most).min(io.file.locate(io.next).1)
     }
 
     /// A bio of I/O `slot` has ended. Returns the I/O if that was its last.

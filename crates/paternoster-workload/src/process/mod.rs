@@ -9,6 +9,9 @@
 //!                     └─ runtime over, or everything done ──▶ Draining ──▶ Ended
 //! ```
 //!
+//! What comes next says `source.rs` (pattern, verification, log); when it may begin say its rate,
+//! its thoughts, its share of a flow and the depth that a search allows.
+//!
 //! A process has one CPU: each direct I/O costs it `submit cost` of CPU time between a completion
 //! (or the submission before) and its own submission, each buffered call the copying of its pages.
 //! While a call or a sync is under way it submits nothing else.
@@ -19,30 +22,48 @@
 //!
 //! Source: spec `fio.md` 3.4, 3.5; plan of the house, section 7.
 
+mod begin;
 mod buffered;
 mod direct;
+mod end;
+pub mod record;
+mod source;
 mod sync;
+mod think;
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
-use paternoster::{ClientId, Flags, Nanos, Observer, Outcome, RequestQueue};
+use paternoster::{ClientId, Nanos, Observer, RequestQueue};
 
-use crate::direction::Direction;
-use crate::fio::job::{Engine, Job};
-use crate::fio::offsets::{Offsets, Piece};
-use crate::fio::syncs::{FileSync, SyncKind, Syncs};
+use crate::fio::cmdprio::PriorityDraw;
+use crate::fio::flow::{FlowMember, Flows};
+use crate::fio::job::{Engine, Job, Kind, SubmitMode};
+use crate::fio::latency_target::{LatencyGoal, LatencySearch};
+use crate::fio::offsets::Offsets;
+use crate::fio::pace::{MinimumRate, Pace, RateRules};
+use crate::fio::random::Seeds;
+use crate::fio::recorded::Recorded;
+use crate::fio::syncs::Syncs;
 use crate::page_cache::PageCache;
 use crate::page_cache::pages::Run;
 use crate::page_cache::read_ahead::ReadAhead;
 use crate::statistics::JobStatistics;
 
 use buffered::Call;
-use direct::{Io, Request, Slots};
-use sync::{Steps, SyncCall};
+use direct::{Io, Slots};
+use record::Record;
+pub use source::SharedPosition;
+use source::{Planned, Source, Task};
+use sync::SyncCall;
+use think::Think;
 
 /// Linux's EINVAL: what a process is told of an I/O that the block layer does not take.
 const EINVAL: i32 = 22;
+/// Linux's EIO: a least rate was not kept.
+const EIO: i32 = 5;
+/// Linux's ETIMEDOUT: an I/O took longer than `max_latency`.
+const ETIMEDOUT: i32 = 110;
 /// In a cookie: the bio is the flush of the process's sync.
 const SYNC_SLOT: u32 = u32::MAX;
 
@@ -75,44 +96,46 @@ impl Identity {
     }
 }
 
+/// What the processes of a run share beside the queue.
+#[derive(Debug)]
+pub struct Shared {
+    /// The memory in front of the device.
+    pub cache: PageCache,
+    /// Jobs that keep their counts in proportion.
+    pub flows: Flows,
+    /// Processes that wait for others of their flow.
+    pub in_flow: VecDeque<u32>,
+}
+
+impl Shared {
+    /// What processes share at the beginning.
+    #[must_use]
+    pub const fn new(cache: PageCache, flows: Flows) -> Shared {
+        Shared { cache, flows, in_flow: VecDeque::new() }
+    }
+}
+
 /// What a process is made from, beside its job.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ProcessSetup {
     /// Who it is.
     pub identity: Identity,
-    /// Its file, by its number in the layout.
-    pub file: u32,
+    /// Its files, by their numbers in the layout.
+    pub files: Vec<u32>,
+    /// Its seeds.
+    pub seeds: Seeds,
     /// Where all clones of its job are, if they have one position.
     pub position: Option<SharedPosition>,
+    /// The log that it replays instead of its pattern.
+    pub log: Option<Arc<Recorded>>,
+    /// What it writes about itself.
+    pub record: Record,
+    /// Its flow.
+    pub flow: Option<FlowMember>,
     /// CPU time for each I/O.
     pub submit_cost: Nanos,
     /// Ends it after this time, whatever the job says.
     pub runtime: Option<Nanos>,
-}
-
-/// One sequential position for several processes: who asks next gets the next block.
-#[derive(Debug, Clone)]
-pub struct SharedPosition {
-    /// Where the region begins in the file, and how long it is.
-    pub region: (u64, u64),
-    /// The next offset in the region.
-    pub next: Rc<Cell<u64>>,
-}
-
-impl SharedPosition {
-    /// `piece` at the position instead of its own; `None` at the end of the region.
-    fn take(&self, piece: Piece, time_based: bool) -> Option<Piece> {
-        let (start, bytes) = self.region;
-        let mut at = self.next.get();
-        if at + piece.bytes > bytes {
-            if !time_based || piece.bytes > bytes {
-                return None;
-            }
-            at = 0;
-        }
-        self.next.set(at + piece.bytes);
-        Some(Piece { offset: start + at, ..piece })
-    }
 }
 
 /// How far something under way has come.
@@ -128,24 +151,38 @@ enum Progress {
 
 /// One clone of a job.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a job's switches, and where the process stands")]
 pub struct Process {
-    setup: ProcessSetup,
+    identity: Identity,
+    files: Vec<u32>,
+    flow: Option<FlowMember>,
+    flow_sleep: Nanos,
+    submit_cost: Nanos,
     engine: Engine,
     buffered: bool,
+    offload: bool,
+    serialize_overlap: bool,
+    pre_read: bool,
+    invalidate: bool,
     depth: u32,
     low: u32,
+    /// I/Os submitted together, and completions taken together at least.
+    batch: u32,
+    reap_least: u32,
     runtime: Option<Nanos>,
     ramp: Nanos,
-    time_based: bool,
-    passes_left: u64,
-    think: Nanos,
-    think_spin: Nanos,
-    think_after: u32,
-    rate: [Option<u64>; 3],
-    rate_iops: [Option<u64>; 3],
+    pace: Pace,
+    rates: RateRules,
+    minimum: Option<MinimumRate>,
+    goal: LatencyGoal,
+    search: Option<LatencySearch>,
+    max_latency: [Option<Nanos>; 3],
+    priorities: Option<PriorityDraw>,
+    think: Think,
+    /// Burning and sleeping of `cpuio`.
+    cycle: (Nanos, Nanos),
     syncs: Syncs,
-    invalidate: bool,
-    offsets: Offsets,
+    source: Source,
 
     phase: Phase,
     began: Nanos,
@@ -156,24 +193,28 @@ pub struct Process {
     ready_at: Nanos,
     /// Whether it fills up to `depth`; off between full and `low`.
     filling: bool,
-    /// I/Os that have ended, for the count of `thinktime_blocks`.
-    completed: u64,
-    /// It thinks as soon as nothing is under way.
-    think_due: bool,
-    think_until: Nanos,
-    issued_bytes: [u64; 3],
-    issued_ios: [u64; 3],
-    pending: Option<Piece>,
+    /// I/Os of the batch that is being gathered.
+    gathered: u32,
+    /// I/Os that have ended and were not yet taken, for batches.
+    finished: VecDeque<Io>,
+    writes: u64,
+    /// Files that were written since their last fsync.
+    written: Vec<bool>,
+    pending: Option<Planned>,
     slots: Slots,
     call: Option<Call>,
+    /// The place among its files of the call or I/O begun last.
+    file: usize,
     sync: Option<SyncCall>,
     last_was_sync: bool,
     /// The write that the sync under way makes durable before it ends (O_SYNC).
     durable: Option<Call>,
-    ahead: ReadAhead,
+    /// By file.
+    ahead: Vec<ReadAhead>,
     /// The pages written since the last sync of a range.
     unsynced: Option<Run>,
     error: i32,
+    record: Record,
     statistics: JobStatistics,
 }
 
@@ -187,23 +228,37 @@ impl Process {
             Engine::Async if !buffered => job.iodepth.max(1),
             _ => 1,
         };
+        let runtime = setup.runtime.or(job.runtime);
+        let time_based = job.time_based && runtime.is_some();
+        let several = |count: u32| if depth > 1 { count.clamp(1, depth) } else { 1 };
+        let files = setup.files.len();
         Process {
             engine: job.engine,
             buffered,
+            offload: job.submit_mode == SubmitMode::Offload,
+            serialize_overlap: job.serialize_overlap,
+            pre_read: job.pre_read,
+            invalidate: job.invalidate,
             depth,
             low: job.iodepth_low.clamp(1, depth),
-            runtime: setup.runtime.or(job.runtime),
+            batch: several(job.iodepth_batch_submit),
+            reap_least: several(job.iodepth_batch_complete_min),
+            runtime,
             ramp: job.ramp_time,
-            time_based: job.time_based && (job.runtime.is_some() || setup.runtime.is_some()),
-            passes_left: job.loops.saturating_sub(1),
-            think: job.thinktime,
-            think_spin: job.thinktime_spin,
-            think_after: job.thinktime_blocks.max(1),
-            rate: job.rate,
-            rate_iops: job.rate_iops,
+            pace: Pace::new(job, &setup.seeds),
+            rates: rates_of_used(job),
+            minimum: None,
+            goal: job.latency_goal,
+            search: None,
+            max_latency: job.max_latency,
+            priorities: job
+                .command_priority
+                .is_used()
+                .then(|| PriorityDraw::new(job, &setup.seeds)),
+            think: Think::new(job),
+            cycle: job.cpu_load.cycle(),
             syncs: job.syncs,
-            invalidate: job.invalidate,
-            offsets,
+            source: Source::new(job, offsets, time_based, setup.position, setup.log),
             phase: Phase::Waiting,
             began: Nanos::ZERO,
             ended: Nanos::ZERO,
@@ -212,39 +267,60 @@ impl Process {
             deadline: Nanos::MAX,
             ready_at: Nanos::ZERO,
             filling: true,
-            completed: 0,
-            think_due: false,
-            think_until: Nanos::ZERO,
-            issued_bytes: [0; 3],
-            issued_ios: [0; 3],
+            gathered: 0,
+            finished: VecDeque::with_capacity(depth as usize),
+            writes: 0,
+            written: vec![false; files],
             pending: None,
             slots: Slots::new(depth),
             call: None,
+            file: 0,
             sync: None,
             last_was_sync: false,
             durable: None,
-            ahead: ReadAhead::default(),
+            ahead: vec![ReadAhead::default(); files],
             unsynced: None,
             error: 0,
+            record: setup.record,
             statistics: JobStatistics::new(job.bwavgtime),
-            setup,
+            identity: setup.identity,
+            files: setup.files,
+            flow: setup.flow,
+            flow_sleep: job.flow.sleep,
+            submit_cost: setup.submit_cost,
         }
     }
 
     /// Begins at `now`.
-    pub fn start(&mut self, now: Nanos, cache: &mut PageCache) {
+    pub fn start(&mut self, now: Nanos, shared: &mut Shared) {
         self.phase = Phase::Running;
         self.began = now;
         self.measure_from = now + self.ramp;
         self.deadline = self.runtime.map_or(Nanos::MAX, |runtime| self.measure_from + runtime);
         self.ready_at = now;
-        if self.invalidate {
-            cache.pages_mut().drop_file(self.setup.file);
-        }
+        self.pace.start(now);
+        self.think.start(now);
+        self.minimum = MinimumRate::new(&self.rates, now);
+        self.search = LatencySearch::new(&self.goal, self.depth, now);
+        self.prepare_cache(&mut shared.cache);
         // A job that ends inside its ramp has figures too: those of all it did.
         self.statistics.start(now);
         if self.ramp == Nanos::ZERO {
             self.begin_measuring();
+        }
+    }
+
+    /// What a job finds in memory. fio reads files before its clock starts, so here that takes no
+    /// time.
+    fn prepare_cache(&self, cache: &mut PageCache) {
+        for &file in &self.files {
+            if self.invalidate {
+                cache.pages_mut().drop_file(file);
+            }
+            if self.pre_read {
+                let run = Run { first: 0, pages: cache.pages_of(file) };
+                cache.bring(file, run);
+            }
         }
     }
 
@@ -253,44 +329,44 @@ impl Process {
         self.statistics.start(self.measure_from);
     }
 
+    /// Ends it before its time: it issues nothing more.
+    pub fn stop(&mut self) {
+        match self.phase {
+            Phase::Waiting => self.phase = Phase::Ended,
+            Phase::Running => self.phase = Phase::Draining,
+            Phase::Draining | Phase::Ended => {}
+        }
+        self.pending = None;
+    }
+
     /// Does what can be done at `now`. Returns when to call again, if time alone brings something
     /// new.
     pub fn act<O: Observer>(
         &mut self,
         now: Nanos,
-        cache: &mut PageCache,
+        shared: &mut Shared,
         queue: &mut RequestQueue<O>,
     ) -> Option<Nanos> {
         loop {
             if !self.measuring && self.phase != Phase::Waiting && now >= self.measure_from {
                 self.begin_measuring();
             }
-            match self.go_on(now, cache, queue) {
+            self.check_rates(now);
+            match self.go_on(now, shared, queue) {
                 Progress::Ended => {}
                 Progress::Waiting => return None,
                 Progress::Until(at) => return Some(at),
             }
             if self.phase != Phase::Running {
-                // A thought that the last I/O brought is thought to its end.
-                let until = self.think_until.min(self.deadline);
-                if self.phase == Phase::Draining && self.slots.in_flight() == 0 && now < until {
-                    return Some(until);
-                }
-                if self.begin_last_sync(now, cache) {
-                    continue;
-                }
-                self.end_if_drained(now);
-                return None;
+                return self.drain(now, shared, queue);
             }
             if now >= self.deadline {
                 self.phase = Phase::Draining;
                 continue;
             }
-            let wish = match self.next_step(now) {
-                Step::Submit(piece) => {
-                    if !self.begin_sync_before(now, piece, cache) {
-                        self.begin(now, piece, cache, queue);
-                    }
+            let wish = match self.next_step(now, shared) {
+                Step::Begin(planned) => {
+                    self.begin(now, planned, shared, queue);
                     continue;
                 }
                 Step::Stop => {
@@ -301,22 +377,46 @@ impl Process {
                 // A completion or a wake will call.
                 Step::Nothing => Nanos::MAX,
             };
+            // A batch is not held back while its process waits.
+            self.end_batch(now, queue);
             let ramp_ends = if self.measuring { Nanos::MAX } else { self.measure_from };
-            let at = wish.min(self.deadline).min(ramp_ends);
+            let check = self.minimum.as_ref().map_or(Nanos::MAX, MinimumRate::next_check);
+            let at = wish.min(self.deadline).min(ramp_ends).min(check);
             return (at != Nanos::MAX).then_some(at);
         }
+    }
+
+    /// Everything was issued: waits for what is under way, thinks the last thought, syncs.
+    fn drain<O: Observer>(
+        &mut self,
+        now: Nanos,
+        shared: &mut Shared,
+        queue: &mut RequestQueue<O>,
+    ) -> Option<Nanos> {
+        self.end_batch(now, queue);
+        self.reap(now);
+        // A thought that the last I/O brought is thought to its end.
+        let until = self.think.until.min(self.deadline);
+        if self.phase == Phase::Draining && self.in_flight() == 0 && now < until {
+            return Some(until);
+        }
+        if self.begin_last_sync(now, &shared.cache) {
+            return self.act(now, shared, queue);
+        }
+        self.end_if_drained(now, shared);
+        None
     }
 
     /// Goes on with the call or the sync that is under way; `Ended` if there is none any more.
     fn go_on<O: Observer>(
         &mut self,
         now: Nanos,
-        cache: &mut PageCache,
+        shared: &mut Shared,
         queue: &mut RequestQueue<O>,
     ) -> Progress {
-        let identity = self.setup.identity;
+        let (identity, cache) = (self.identity, &mut shared.cache);
         if let Some(call) = &mut self.call {
-            let progress = call.go_on(now, identity, &mut self.ahead, cache, queue);
+            let progress = call.go_on(now, identity, &mut self.ahead[self.file], cache, queue);
             if progress != Progress::Ended {
                 return progress;
             }
@@ -332,281 +432,117 @@ impl Process {
         Progress::Ended
     }
 
-    fn next_step(&mut self, now: Nanos) -> Step {
-        if self.slots.is_blocked() || self.slots.is_full() || !self.filling || self.think_due {
+    fn next_step(&mut self, now: Nanos, shared: &mut Shared) -> Step {
+        if self.engine == Engine::Cpu {
+            return self.burn(now);
+        }
+        let depth = self.search.as_ref().map_or(self.depth, LatencySearch::depth);
+        let full = self.slots.is_full() || self.in_flight() >= depth;
+        if self.slots.is_blocked() || full || !self.filling || self.think.is_due() {
             return Step::Nothing;
         }
         if now < self.ready_at {
             return Step::Until(self.ready_at);
         }
-        let Some(piece) = self.pending.take().or_else(|| self.next_placed_piece()) else {
+        let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
             return Step::Stop;
         };
-        let at = self.not_before(&piece);
-        if now < at {
-            self.pending = Some(piece);
-            return Step::Until(at);
+        let step = self.when(now, &planned, shared);
+        if !matches!(step, Step::Begin(_)) {
+            self.pending = Some(planned);
         }
-        Step::Submit(piece)
+        step
     }
 
-    /// The next piece, at the position that the job's clones share if they do.
-    fn next_placed_piece(&mut self) -> Option<Piece> {
-        let piece = self.next_piece()?;
-        match &self.setup.position {
-            None => Some(piece),
-            Some(position) => position.take(piece, self.time_based),
-        }
-    }
-
-    /// The next piece of the pattern, over the end of a pass if there is another one.
-    fn next_piece(&mut self) -> Option<Piece> {
-        if let Some(piece) = self.offsets.next() {
-            return Some(piece);
-        }
-        if self.time_based && !self.offsets.is_finished() {
-            self.offsets.restart();
-        } else if self.passes_left > 0 {
-            self.passes_left -= 1;
-            self.offsets.replay();
-        } else {
-            return None;
-        }
-        self.offsets.next()
-    }
-
-    /// The earliest time that the job's rates allow for this piece.
-    fn not_before(&self, piece: &Piece) -> Nanos {
-        let way = piece.direction as usize;
-        let after = |amount: u64, per_second: Option<u64>| match per_second {
-            None | Some(0) => Nanos::ZERO,
-            Some(rate) => {
-                let nanos = u128::from(amount) * 1_000_000_000 / u128::from(rate);
-                Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-            }
-        };
-        let by_bytes = after(self.issued_bytes[way], self.rate[way]);
-        let by_ios = after(self.issued_ios[way], self.rate_iops[way]);
-        self.began + by_bytes.max(by_ios)
-    }
-
-    /// Begins an I/O.
-    fn begin<O: Observer>(
-        &mut self,
-        now: Nanos,
-        piece: Piece,
-        cache: &mut PageCache,
-        queue: &mut RequestQueue<O>,
-    ) {
-        let way = piece.direction as usize;
-        self.issued_bytes[way] += piece.bytes;
-        self.issued_ios[way] += 1;
-        self.last_was_sync = false;
-        // Trims have no pages.
-        if self.buffered && piece.direction != Direction::Trim {
-            self.statistics.issued(1);
-            self.statistics.submitted(1);
-            let Piece { direction, offset, bytes, .. } = piece;
-            self.call = Some(Call::new(now, direction, self.setup.file, offset, bytes));
-        } else {
-            self.begin_io(now, piece, cache, queue);
-        }
-    }
-
-    fn begin_io<O: Observer>(
-        &mut self,
-        now: Nanos,
-        piece: Piece,
-        cache: &PageCache,
-        queue: &mut RequestQueue<O>,
-    ) {
-        let writes = self.issued_ios[Direction::Write as usize];
-        let write = piece.direction == Direction::Write;
-        let mut flags = Flags::NONE;
-        if write && self.syncs.open != FileSync::None {
-            flags |= Flags::FUA;
-        }
-        if write && self.syncs.is_barrier(writes) {
-            flags |= Flags::PREFLUSH | Flags::FUA;
-        }
-        let request = Request {
-            direction: piece.direction,
-            file: *cache.file(self.setup.file),
-            offset: piece.offset,
-            bytes: piece.bytes,
-            submitted: if self.engine == Engine::Null { 0 } else { piece.bytes },
-            flags,
-        };
-        let Some(slot) = self.slots.begin(now, request) else { return };
-        let in_flight = self.slots.in_flight();
-        self.filling = in_flight < self.depth;
-        self.statistics.issued(in_flight);
-        self.statistics.submitted(1);
-        self.ready_at = now + self.setup.submit_cost;
-        self.statistics.cpu(self.setup.submit_cost);
-        self.push(now, slot, queue);
-    }
-
-    fn push<O: Observer>(&mut self, now: Nanos, slot: u32, queue: &mut RequestQueue<O>) {
-        if let Some(io) = self.slots.push(now, slot, self.setup.identity, queue) {
-            self.end_io(now, &io);
-        }
-    }
-
-    /// A bio of I/O `slot` has ended.
-    pub fn bio_ended(&mut self, now: Nanos, slot: u32, outcome: Outcome) {
-        if slot == SYNC_SLOT {
-            if let Some(sync) = &mut self.sync {
-                sync.flush_ended(outcome);
-            }
-        } else if let Some(io) = self.slots.bio_ended(slot, outcome) {
-            self.end_io(now, &io);
-        }
-    }
-
-    fn end_io(&mut self, now: Nanos, io: &Io) {
-        let asynchronous = self.engine == Engine::Async;
-        let (slat, clat) = if asynchronous {
-            (io.accepted - io.began, now - io.accepted)
-        } else {
-            (Nanos::ZERO, now - io.began)
-        };
-        self.ready_at = self.ready_at.max(now + self.setup.submit_cost);
-        self.statistics.waited();
-        self.count(now, io.direction, io.bytes, slat, clat, io.error);
-        self.filling |= self.slots.in_flight() <= self.low;
-    }
-
-    fn end_call(&mut self, now: Nanos) {
-        let Some(call) = self.call.take() else { return };
-        if call.direction == Direction::Write && call.error == 0 {
-            self.unsynced = Some(join(self.unsynced, call.run()));
-            if self.syncs.open != FileSync::None {
-                // The call goes on as a sync of what it wrote.
-                self.sync = Some(SyncCall::new(call.began, Steps::WHOLE, call.file, call.run()));
-                self.durable = Some(call);
-                return;
+    /// Whether a task may begin, or when, or after what.
+    fn when(&self, now: Nanos, planned: &Planned, shared: &mut Shared) -> Step {
+        let mut at = self.began.0.saturating_add(planned.after.0);
+        if let Task::Io(piece) = planned.task {
+            at = at.max(self.pace.due(piece.direction).0);
+            let extent = self.files[piece.file];
+            if self.serialize_overlap && self.slots.overlaps(extent, piece.offset, piece.bytes) {
+                return Step::Nothing;
             }
         }
-        self.count_call(now, &call, call.error);
-    }
-
-    fn count_call(&mut self, now: Nanos, call: &Call, error: i32) {
-        let took = now - call.began;
-        // An asynchronous engine does buffered I/O while it submits.
-        let asynchronous = self.engine == Engine::Async;
-        let (slat, clat) = if asynchronous { (took, Nanos::ZERO) } else { (Nanos::ZERO, took) };
-        (0..call.waits).for_each(|_| self.statistics.waited());
-        self.statistics.cpu_in_kernel(call.copying);
-        self.ready_at = now;
-        self.count(now, call.direction, call.bytes, slat, clat, error);
-    }
-
-    /// Counts an I/O that has ended.
-    fn count(
-        &mut self,
-        now: Nanos,
-        direction: Direction,
-        bytes: u64,
-        slat: Nanos,
-        clat: Nanos,
-        error: i32,
-    ) {
-        if !self.measuring && now >= self.measure_from {
-            self.begin_measuring();
+        if now.0 < at {
+            return Step::Until(Nanos(at));
         }
-        if error == 0 {
-            let asynchronous = self.engine == Engine::Async;
-            self.statistics.completed(now, direction, bytes, slat, clat, asynchronous);
-        } else {
-            self.error = error;
-            self.phase = Phase::Draining;
-        }
-        self.statistics.reaped(1);
-        self.ended = now;
-        // At each multiple of so many completions, as fio counts; those that end while what is
-        // under way drains count on.
-        self.completed += 1;
-        self.think_due |=
-            self.think > Nanos::ZERO && self.completed.is_multiple_of(u64::from(self.think_after));
-        if self.think_due && self.slots.in_flight() == 0 {
-            self.think_due = false;
-            self.think_until = now + self.think;
-            self.ready_at = self.think_until + (self.ready_at.max(now) - now);
-            self.statistics.cpu(self.think_spin.min(self.think));
+        match self.flow {
+            Some(member) if !shared.flows.may_issue(member) => {
+                if self.flow_sleep > Nanos::ZERO {
+                    return Step::Until(now + self.flow_sleep);
+                }
+                shared.in_flow.push_back(self.identity.number);
+                Step::Nothing
+            }
+            _ => Step::Begin(*planned),
         }
     }
 
-    /// The sync that is due before the next I/O, which then waits. False if none is.
-    fn begin_sync_before(&mut self, now: Nanos, piece: Piece, cache: &PageCache) -> bool {
-        let writes = self.issued_ios[Direction::Write as usize];
-        let Some(kind) = self.syncs.due(writes, self.last_was_sync) else { return false };
-        self.pending = Some(piece);
-        self.begin_sync(now, kind, cache);
-        true
+    /// One round of `cpuio`: burns, then sleeps.
+    fn burn(&mut self, now: Nanos) -> Step {
+        if now >= self.ready_at {
+            let (busy, idle) = self.cycle;
+            self.statistics.cpu(busy);
+            self.ended = now + busy;
+            self.ready_at = now + busy + idle;
+        }
+        Step::Until(self.ready_at)
     }
 
-    fn begin_sync(&mut self, now: Nanos, kind: SyncKind, cache: &PageCache) {
-        let file = self.setup.file;
-        let whole = Run { first: 0, pages: cache.pages_of(file) };
-        let written = self.unsynced.take();
-        let (steps, run) = match (kind, self.syncs.range) {
-            (SyncKind::Range, Some(range)) => (Steps::range(range), written.unwrap_or(whole)),
-            _ => (Steps::WHOLE, whole),
-        };
-        self.last_was_sync = true;
-        self.sync = Some(SyncCall::new(now, steps, file, run));
-    }
-
-    /// The fsync at the end of the job. True if it has just begun.
-    fn begin_last_sync(&mut self, now: Nanos, cache: &PageCache) -> bool {
-        let drained = self.phase == Phase::Draining && self.slots.in_flight() == 0;
-        let written = self.issued_ios[Direction::Write as usize] > 0;
-        if !drained || !self.syncs.ends_with_sync() || self.error != 0 || !written {
-            return false;
-        }
-        (self.syncs.at_end, self.syncs.on_close) = (false, false);
-        self.begin_sync(now, SyncKind::Fsync, cache);
-        true
-    }
-
-    fn end_sync(&mut self, now: Nanos) {
-        let Some(sync) = self.sync.take() else { return };
-        if let Some(call) = self.durable.take() {
-            self.count_call(now, &call, sync.error);
-            return;
-        }
-        if !self.measuring && now >= self.measure_from {
-            self.begin_measuring();
-        }
-        self.ended = now;
-        if sync.error == 0 {
-            self.statistics.synced(now - sync.began);
-        } else {
-            self.error = sync.error;
-            self.phase = Phase::Draining;
+    /// At the end of a cycle: was the least rate kept?
+    fn check_rates(&mut self, now: Nanos) {
+        if self.phase == Phase::Running
+            && let Some(minimum) = &mut self.minimum
+            && minimum.check(now).is_err()
+        {
+            self.fail(EIO);
         }
     }
 
-    /// The queue has room again: goes on with the I/O that got Busy.
-    pub fn woken<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
-        if let Some(slot) = self.slots.take_blocked() {
-            self.push(now, slot, queue);
-        }
+    fn fail(&mut self, errno: i32) {
+        self.error = errno;
+        self.phase = Phase::Draining;
+        self.pending = None;
     }
 
-    fn end_if_drained(&mut self, now: Nanos) {
-        if self.phase == Phase::Draining && self.slots.in_flight() == 0 {
+    /// I/Os under way: submitted and not yet taken back.
+    fn in_flight(&self) -> u32 {
+        self.slots.in_flight() + u32::try_from(self.finished.len()).unwrap_or(u32::MAX)
+    }
+
+    fn end_if_drained(&mut self, now: Nanos, shared: &mut Shared) {
+        if self.phase == Phase::Draining && self.in_flight() == 0 {
             self.phase = Phase::Ended;
             self.ended = self.ended.max(now.min(self.deadline));
             self.statistics.end(self.ended);
+            self.record.end(self.ended - self.began);
+            if let Some(member) = self.flow {
+                shared.flows.leave(member);
+            }
         }
+    }
+
+    /// Statistics as they are at `now`, for a report on the way.
+    #[must_use]
+    pub fn statistics_at(&self, now: Nanos) -> JobStatistics {
+        let mut statistics = self.statistics.clone();
+        if matches!(self.phase, Phase::Running | Phase::Draining) {
+            statistics.end(now);
+        }
+        statistics
     }
 
     /// Where it is in its life.
     #[must_use]
     pub const fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Whether it only burns CPU.
+    #[must_use]
+    pub fn is_cpu_load(&self) -> bool {
+        self.engine == Engine::Cpu
     }
 
     /// Whether its figures count: it has started and its ramp is over.
@@ -618,13 +554,24 @@ impl Process {
     /// Its client in the queue.
     #[must_use]
     pub const fn client(&self) -> ClientId {
-        self.setup.identity.client
+        self.identity.client
     }
 
     /// The errno that ended it, 0 if none did.
     #[must_use]
     pub const fn error(&self) -> i32 {
         self.error
+    }
+
+    /// The depth that its search has found, or is trying.
+    #[must_use]
+    pub fn searched_depth(&self) -> Option<u32> {
+        self.search.as_ref().map(LatencySearch::depth)
+    }
+
+    /// The output that failed, once.
+    pub fn take_output_error(&mut self) -> Option<(String, std::io::Error)> {
+        self.record.take_error()
     }
 
     /// What it has measured.
@@ -634,9 +581,27 @@ impl Process {
     }
 }
 
+/// The least rates of the directions that the job has: one value counts for all of them.
+fn rates_of_used(job: &Job) -> RateRules {
+    let [reads, writes, trims] = match job.rw.kind {
+        Kind::ReadOnly => [true, false, false],
+        Kind::WriteOnly => [false, true, false],
+        Kind::TrimOnly => [false, false, true],
+        Kind::ReadWrite => [true, true, false],
+        Kind::TrimWrite => [false, true, true],
+    };
+    let mut rates = job.rates;
+    for (way, used) in [reads, writes, trims].into_iter().enumerate() {
+        if !used {
+            (rates.min[way], rates.iops_min[way]) = (None, None);
+        }
+    }
+    rates
+}
+
 /// What comes next for a running process.
 enum Step {
-    Submit(Piece),
+    Begin(Planned),
     Until(Nanos),
     Nothing,
     Stop,
