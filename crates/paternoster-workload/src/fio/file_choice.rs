@@ -156,6 +156,12 @@ impl FileChoice {
         self.left = 0;
     }
 
+    /// The order of draws begins again too.
+    pub fn replay(&mut self, seeds: &Seeds) {
+        self.restart();
+        self.generator = seeds.generator(Choice::File);
+    }
+
     /// Goes to another file that is not at its end; there is one.
     fn turn(&mut self) {
         let draws = matches!(self.service, FileService::Random(_));

@@ -444,6 +444,18 @@ impl Job {
         }
     }
 
+    /// Whether a map keeps random blocks from being used twice in a pass.
+    #[must_use]
+    pub fn has_random_map(&self) -> bool {
+        // An alignment that is the block itself is none.
+        let aligned = |align| self.block_size.iter().all(|(least, _)| *least == align);
+        self.rw.random
+            && !self.norandommap
+            && self.block_align.is_none_or(aligned)
+            && self.random_generator != Generator::Lfsr
+            && self.random_distribution.is_uniform()
+    }
+
     /// Whether all the job's files are devices, which have a size of their own.
     #[must_use]
     pub fn on_devices(&self) -> bool {

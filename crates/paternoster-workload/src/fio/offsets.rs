@@ -14,21 +14,23 @@
 //! For each I/O the file is chosen first, then the direction, then the place. If the file has none
 //! left, it is at its end and all three are chosen anew; when all files are, the pass ends.
 //!
-//! A *pass* goes over the region once. How it is followed by another:
+//! A *pass* is what the job's size asks for; `loops` are several. A pass that has made its bytes
+//! leaves everything as it is, and the next goes on from there. When a region is used up (map full,
+//! end reached) all is begun anew: map, positions, and every generator. That happens between two
+//! passes if the first one ended early by it, in the midst of a later pass, and also of the first
+//! if `io_size` is beyond the region:
 //!
 //! ```text
-//! loops=2     0 2 3 1 | 0 2 3 1     replay(): the generators begin again
-//! time_based  0 2 3 1 | 3 1 2 0     restart(): they go on, only map and positions are cleared
+//! loops=2               0 2 3 1 | 0 2 3 1     the fifth draw finds the map full: all begins anew
+//! loops=2 norandommap   0 2 3 1 | 1 3 1 2     nothing is ever used up
+//! rw=rw loops=2         ... r28 w34 | w35     neither direction was at its end
+//! time_based            0 2 3 1 | 3 1 2 0     a draw is lost, and only the map is cleared
 //! ```
 //!
-//! In the second line a draw is lost between the passes: the fifth draw finds the map full, and the
-//! pass ends by that. So [`Offsets::next`] must return `None` before [`Offsets::restart`].
+//! [`Offsets::replay`] begins the pass of a further loop. A time_based pass on one file has no end;
+//! on several it ends when all of them are at theirs, and [`Offsets::restart`] begins another.
 //!
-//! A time_based pass has no end by bytes: a sequential job returns to the start by itself.
-//!
-//! Choices where the spec is silent:
-//! * An `io_size` beyond the region makes further passes as loops do.
-//! * A trimwrite job counts its blocks once, not for trim and write, so that it covers its size.
+//! A trimwrite job counts its blocks once, not for trim and write, so that it covers its size.
 //!
 //! Invariants: I1 each piece lies in the region of its file and is not empty; I2 with a map no
 //! block is random twice in a pass; I3 no call allocates.
@@ -79,11 +81,11 @@ pub struct Extent<'a> {
 pub struct Offsets {
     kind: Kind,
     rwmixread: u64,
-    time_based: bool,
     number_ios: u64,
-    /// Bytes of a pass, and of all regions.
+    /// Bytes of a pass.
     pass_bytes: u64,
-    region: u64,
+    /// A pass is larger than the region.
+    wraps: bool,
     seeds: Seeds,
     mix_generator: Taus88,
     shared: Shared,
@@ -96,6 +98,10 @@ pub struct Offsets {
     issued_bytes: u64,
     issued_in_pass: u64,
     issued: u64,
+    /// The pass began where an earlier one stopped.
+    carried: bool,
+    /// The pass ended before its bytes were made.
+    used_up: bool,
     finished: bool,
 }
 
@@ -132,21 +138,23 @@ impl Offsets {
         let pass_bytes = if job.time_based { u64::MAX } else { io_bytes };
         let region = extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.bytes));
         // On several files the end of one is for the choice of files to know.
-        let endless = extents.len() <= 1 && (job.time_based || pass_bytes > region);
-        let shared = Shared::new(job, &seeds, endless);
+        let endless = job.time_based && extents.len() <= 1;
+        let choice = FileChoice::new(job, extents.len(), &seeds);
+        let reuses = choice.reuses_files() || job.time_based;
+        let shared = Shared::new(job, &seeds, endless, reuses);
         let files =
             extents.iter().map(|extent| FileOffsets::new(job, thread, extent, &shared, &seeds));
         let files: Vec<FileOffsets> = files.collect();
         Offsets {
             kind: job.rw.kind,
             rwmixread: u64::from(job.rwmixread),
-            time_based: job.time_based,
-            number_ios: job.number_ios.unwrap_or(u64::MAX),
+            // With time_based only the time counts, in fio too.
+            number_ios: job.number_ios.filter(|_| !job.time_based).unwrap_or(u64::MAX),
             pass_bytes,
-            region: files.iter().fold(0, |sum, file| sum.saturating_add(file.region())),
+            wraps: !job.time_based && pass_bytes > region,
             mix_generator: seeds.generator(Choice::Mix),
             shared,
-            choice: FileChoice::new(job, files.len(), &seeds),
+            choice,
             files,
             seeds,
             mix: Mix::default(),
@@ -154,6 +162,8 @@ impl Offsets {
             issued_bytes: 0,
             issued_in_pass: 0,
             issued: 0,
+            carried: false,
+            used_up: false,
             finished: false,
         }
     }
@@ -183,18 +193,18 @@ impl Offsets {
         self.issued_in_pass = 0;
     }
 
-    /// Begins a pass of a job with loops: the same order again; or, if `number_ios` ended the last
-    /// one, on from there.
+    /// Begins a pass of a job with loops. Everything goes on from where it is, unless the last one
+    /// ended early: then all begins again.
     pub fn replay(&mut self) {
-        self.finished = false;
-        if self.issued >= self.number_ios {
-            self.issued = 0;
-            return;
+        self.carried = true;
+        if core::mem::take(&mut self.used_up) {
+            self.rewind();
         }
-        self.rewind();
+        self.finished = false;
+        self.issued = 0;
         self.issued_bytes = 0;
         self.issued_in_pass = 0;
-        self.issued = 0;
+        self.pending = None;
     }
 
     /// Whether a further [`Offsets::restart`] would be in vain: `number_ios` were made, or the
@@ -207,12 +217,13 @@ impl Offsets {
     fn clear_regions(&mut self) {
         self.files.iter_mut().for_each(FileOffsets::clear);
         self.choice.restart();
-        self.shared.until_random = 0;
         self.pending = None;
     }
 
     fn rewind(&mut self) {
+        self.carried = false;
         self.clear_regions();
+        self.choice.replay(&self.seeds);
         self.shared.replay(&self.seeds);
         self.mix_generator = self.seeds.generator(Choice::Mix);
     }
@@ -226,13 +237,15 @@ impl Offsets {
         }
         let piece = match self.on_some_file() {
             Some(found) => found,
-            // io_size goes beyond the region, which is used up: once more from the beginning. If
-            // nothing was made so far there is no room at all.
-            None if !self.time_based && self.pass_bytes > self.region && self.issued_bytes > 0 => {
+            // Once more from the beginning.
+            None if self.wraps || self.carried => {
                 self.rewind();
                 self.on_some_file()?
             }
-            None => return None,
+            None => {
+                self.used_up = true;
+                return None;
+            }
         };
         self.issued_bytes = self.issued_bytes.saturating_add(piece.bytes);
         if self.kind == Kind::TrimWrite {

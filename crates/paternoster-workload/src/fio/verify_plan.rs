@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::direction::Direction;
 
-use super::job::{Generator, Job};
+use super::job::Job;
 use super::offsets::Piece;
 use super::value::{self, Reader};
 
@@ -140,11 +140,7 @@ impl VerifyPlan {
         if !rules.enabled || !rules.reads {
             return None;
         }
-        let mapped = !job.norandommap
-            && job.block_align.is_none()
-            && job.random_generator != Generator::Lfsr
-            && job.random_distribution.is_uniform();
-        let once = if job.rw.random { mapped } else { job.rw.skip == 0 };
+        let once = if job.rw.random { job.has_random_map() } else { job.rw.skip == 0 };
         let waiting = if once {
             Waiting::AsWritten(VecDeque::new())
         } else {

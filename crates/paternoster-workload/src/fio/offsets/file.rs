@@ -62,8 +62,10 @@ pub(super) struct Shared {
     generator: Generator,
     percentage_random: [u8; 3],
     bs_is_seq_rand: bool,
-    /// The end of a region is not the end of the pass.
-    pub(super) endless: bool,
+    /// A sequential direction goes from the end of a region back to its start.
+    endless: bool,
+    /// A map that is full is cleared at once, and the next draw counts.
+    reuses: bool,
     blocks: BlockDraw,
     zones: Option<ZoneDraw>,
     random: [Taus88; 3],
@@ -73,7 +75,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(job: &Job, seeds: &Seeds, endless: bool) -> Shared {
+    pub(super) fn new(job: &Job, seeds: &Seeds, endless: bool, reuses: bool) -> Shared {
         Shared {
             pattern: job.rw,
             sequencer: job.rw_sequencer,
@@ -81,6 +83,7 @@ impl Shared {
             percentage_random: job.percentage_random,
             bs_is_seq_rand: job.bs_is_seq_rand,
             endless,
+            reuses,
             blocks: BlockDraw::new(job.random_generator, seeds),
             zones: ZoneDraw::new(&job.random_distribution, seeds),
             random: random_generators(seeds),
@@ -92,12 +95,8 @@ impl Shared {
     /// All generators begin again.
     pub(super) fn replay(&mut self, seeds: &Seeds) {
         self.blocks = BlockDraw::new(self.generator, seeds);
-        if let Some(zones) = &mut self.zones {
-            zones.replay(seeds);
-        }
         self.random = random_generators(seeds);
         self.sizes.replay(seeds);
-        self.until_random = 0;
     }
 
     /// The smallest block of a direction.
@@ -146,8 +145,6 @@ impl FileOffsets {
         let unit = ways.iter().map(|direction| least(*direction)).min().unwrap_or(1);
         let uniform = job.random_distribution.is_uniform();
         let scattered = job.rw.random && uniform && job.random_generator == Generator::Lfsr;
-        let mapped =
-            job.rw.random && uniform && !scattered && !job.norandommap && job.block_align.is_none();
         let units = region / unit;
         let most = ways.iter().map(|way| blocks[*way as usize]).max().unwrap_or(0);
         let seed = seeds.of_file(job, thread, name_hash(extent.file));
@@ -158,7 +155,7 @@ impl FileOffsets {
             region,
             aligns,
             blocks,
-            map: (mapped && units <= MAP_BLOCKS_MAX).then(|| BlockMap::new(units)),
+            map: (job.has_random_map() && units <= MAP_BLOCKS_MAX).then(|| BlockMap::new(units)),
             lfsr: scattered.then(|| Lfsr::new(most, seeds.seed(Choice::Offset))),
             skew: skew(&job.random_distribution, places, seed).filter(|_| job.rw.random),
             zone: ZoneCursor::new(&job.strides),
@@ -180,11 +177,6 @@ impl FileOffsets {
         self.last = [None; 3];
     }
 
-    /// Bytes of its region.
-    pub(super) fn region(&self) -> u64 {
-        self.region
-    }
-
     /// Offset in the file and length of the next I/O; `None` if the region is used up.
     pub(super) fn next(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
         if self.zone.as_mut().is_some_and(|zone| zone.advance(self.region)) {
@@ -193,7 +185,15 @@ impl FileOffsets {
                 map.clear();
             }
         }
-        let (at, bytes) = self.within(shared, direction)?;
+        let found = self.within(shared, direction);
+        let each_once = self.map.is_some() || self.lfsr.is_some();
+        let again = found.is_none() && shared.reuses && each_once;
+        let (at, bytes) = if again {
+            self.clear();
+            self.random(shared, direction, true)?
+        } else {
+            found?
+        };
         debug_assert!(bytes > 0 && at + bytes <= self.region, "I1: a piece lies in the region");
         self.last[direction as usize] = Some((at, at + bytes));
         if let Some(zone) = &mut self.zone {
@@ -245,7 +245,11 @@ impl FileOffsets {
         };
         // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
         // of one direction hides the block of the same number of the other, as in fio.
-        let block = map.next_free(drawn).or_else(|| map.next_free(0))?;
+        let block = if self.zone.is_some() {
+            free_in_zone(map, drawn, blocks)
+        } else {
+            map.next_free(drawn).or_else(|| map.next_free(0))?
+        };
         let at = at(block)?;
         let bytes = shared.sizes.next(place, self.region.checked_sub(at)?)?;
         if !marks {
@@ -266,7 +270,7 @@ impl FileOffsets {
             return Some(skew.next());
         }
         if let Some(zones) = &mut shared.zones {
-            let (first, count) = zones.next(way, self.aligns[way], blocks);
+            let (first, count) = zones.next(way, self.aligns[way], blocks)?;
             return first.checked_add(shared.blocks.below(count));
         }
         Some(shared.blocks.below(blocks))
@@ -333,6 +337,17 @@ impl FileOffsets {
         let room = self.region.checked_sub(at)?;
         Some((at, shared.sizes.next(place, room)?))
     }
+}
+
+/// A free block below `blocks`. A zone that is full but has not had its I/O is gone over once
+/// more, from the draw on that found it so.
+fn free_in_zone(map: &mut BlockMap, drawn: u64, blocks: u64) -> u64 {
+    let within = |block: &u64| *block < blocks;
+    let free = map.next_free(drawn).filter(within).or_else(|| map.next_free(0).filter(within));
+    free.unwrap_or_else(|| {
+        map.clear();
+        drawn
+    })
 }
 
 /// The skewed distribution of a file, if the job has one.

@@ -11,8 +11,8 @@
 //! zoned_abs:60/100k:40/1000k          100k / 4k = 25 blocks, then 250 from block 25 on
 //! ```
 //!
-//! A zone of bytes may lie beyond the region; a draw from there ends the pass. A zone of no whole
-//! block gives its first.
+//! A zone of bytes may end beyond the region; the first draw of it ends the pass. A zone of no whole
+//! block gives its first. The choice of zones goes on from loop to loop, unlike the offsets.
 //!
 //! Source: spec `fio.md` 3.6; both rows were measured on fio 3.33, whose offsets these are.
 
@@ -38,14 +38,9 @@ impl ZoneDraw {
         Some(ZoneDraw { lists, in_bytes, generator: seeds.generator(Choice::Zone) })
     }
 
-    /// Begins the order of zones again.
-    pub(super) fn replay(&mut self, seeds: &Seeds) {
-        self.generator = seeds.generator(Choice::Zone);
-    }
-
     /// First block and number of blocks of the next I/O's zone; `way` is its direction, `align`
-    /// the bytes of a block, `blocks` how many the region has.
-    pub(super) fn next(&mut self, way: usize, align: u64, blocks: u64) -> (u64, u64) {
+    /// the bytes of a block, `blocks` how many the region has. `None` if the zone ends beyond it.
+    pub(super) fn next(&mut self, way: usize, align: u64, blocks: u64) -> Option<(u64, u64)> {
         let draw = self.generator.percent();
         let list = &self.lists[way];
         let (mut reached, mut before) = (0, 0_u64);
@@ -59,14 +54,15 @@ impl ZoneDraw {
             }
         }
         if self.in_bytes {
-            return (before / align, size / align);
+            let (first, count) = (before / align, size / align);
+            return Some((first, count)).filter(|_| first.saturating_add(count) <= blocks);
         }
         // Percent of at most 2^63 blocks: wide, and small enough after the division.
         let part = |percent: u64| {
             let product = u128::from(blocks) * u128::from(percent);
             u64::try_from(product / 100).unwrap_or(u64::MAX)
         };
-        (part(before), part(size))
+        Some((part(before), part(size)))
     }
 }
 
@@ -85,7 +81,7 @@ mod tests {
     #[test]
     fn order_and_bounds_equal_fio() {
         let mut percent = zones("zoned:60/10:40/90");
-        let chosen: Vec<u64> = (0..14).map(|_| percent.next(0, 4096, 1024).0).collect();
+        let chosen: Vec<u64> = (0..14).map(|_| percent.next(0, 4096, 1024).unwrap().0).collect();
         let (first, second) = (0, 102);
         assert_eq!(
             chosen,
@@ -95,7 +91,10 @@ mod tests {
             ]
         );
         let mut bytes = zones("zoned_abs:60/100k:40/1000k");
-        let bounds: Vec<_> = (0..4).map(|_| bytes.next(0, 4096, 1024)).collect();
+        let bounds: Vec<_> = (0..4).map(|_| bytes.next(0, 4096, 1024).unwrap()).collect();
         assert_eq!(bounds, [(0, 25), (0, 25), (0, 25), (25, 250)]);
+        let mut beyond = zones("zoned_abs:60/1m:40/5m");
+        let found: Vec<bool> = (0..4).map(|_| beyond.next(0, 4096, 1024).is_some()).collect();
+        assert_eq!(found, [true, true, true, false]);
     }
 }
