@@ -75,8 +75,8 @@ fn thoughts_have_their_kinds() {
 }
 
 /// Does an open loop count from when an I/O should have come? 2000 a second on a device that does
-/// 1000 at depth 1: the k-th should come at k/2 ms and ends at k + 1 ms. The last of 100, k = 99, is
-/// 100 - 49.5 = 50.5 ms late; inline every one takes 1 ms.
+/// 1000 at depth 1: the k-th should come at k/2 ms and ends at k + 1 ms. The last of 100, k = 99,
+/// is 100 - 49.5 = 50.5 ms late; inline every one takes 1 ms.
 #[test]
 fn an_open_loop_is_late() {
     let job = ["--name=a", "--rw=read", "--size=400k", "--ioengine=libaio", "--rate_iops=2000"];
@@ -273,7 +273,8 @@ fn files_take_turns() {
     assert!(reads[11].ends_with(" a.0.2 read 12288 4096"), "{}", reads[11]);
 }
 
-/// Do I/Os wait for others on the same bytes? Always the same block at depth 4: one after the other.
+/// Do I/Os wait for others on the same bytes? Always the same block at depth 4: one after the
+/// other.
 #[test]
 fn overlapping_ios_are_serialized() {
     let job = [
