@@ -32,6 +32,16 @@ fn count() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=4096)
 }
 
+/// Random calls.
+fn calls() -> RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..=1 << 32)
+}
+
+/// Distances in MB (2^20), up to 1 TiB: times 4096 threads they must not overflow.
+fn offset() -> RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(0..=1 << 20)
+}
+
 /// Sizes in MB (2^20), up to 1 PiB.
 fn megabytes() -> RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=1 << 30)
@@ -50,7 +60,7 @@ pub(crate) struct TiotestOptions {
     #[arg(short = 'f', value_name = "MB", default_value_t = 10, value_parser = megabytes())]
     file_mb: u64,
     /// Random calls of each thread
-    #[arg(short = 'r', value_name = "N", default_value_t = 100_000)]
+    #[arg(short = 'r', value_name = "N", default_value_t = 100_000, value_parser = calls())]
     random_calls: u64,
     /// Bytes of a call (4096, 64k)
     #[arg(short = 'b', value_name = "SIZE", default_value = "4096")]
@@ -62,7 +72,7 @@ pub(crate) struct TiotestOptions {
     #[arg(short = 'R', value_name = "DEVICE")]
     raw: Option<String>,
     /// MB between threads on a device
-    #[arg(short = 'o', value_name = "MB", default_value_t = 0)]
+    #[arg(short = 'o', value_name = "MB", default_value_t = 0, value_parser = offset())]
     offset_mb: u64,
     /// The first thread on a device is offset too
     #[arg(short = 'O')]
@@ -134,7 +144,7 @@ pub(crate) struct TiobenchOptions {
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = megabytes())]
     size: u64,
     /// Random calls of all threads together
-    #[arg(long, value_name = "N", default_value_t = 4000)]
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = calls())]
     random: u64,
     /// Bytes of a call
     #[arg(long, value_name = "SIZE", default_value = "4096")]

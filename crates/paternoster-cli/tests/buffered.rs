@@ -180,3 +180,83 @@ fn a_direct_sync_is_a_flush() {
     assert_eq!(number(&report["jobs"][0]["sync"]["total_ios"]), 3);
     assert_eq!(device_ios(&report).1, 16);
 }
+
+/// Does an fsync end beside writers who dirty the same file all the time? Four of them for two
+/// seconds; each sync waits for what was dirty when it began.
+#[test]
+fn fsync_does_not_wait_for_what_comes_later() {
+    let report = run(
+        "ssd-870evo",
+        &[
+            "--host",
+            "memory=64m,dirty_background_ratio=0",
+            "--filename=x",
+            "--size=1m",
+            "--bs=4k",
+            "--rw=randwrite",
+            "--time_based=1",
+            "--runtime=2",
+            "--name=w",
+            "--numjobs=4",
+            "--name=f",
+            "--fsync=1",
+        ],
+    );
+    let syncs = number(&report["jobs"][4]["sync"]["total_ios"]);
+    assert!(syncs > 20, "{syncs}");
+}
+
+/// Does time pass for a cached read even if copying is said to cost nothing?
+#[test]
+fn copying_is_never_free() {
+    let job = ["--host", "copy_cost=0", "--name=a", "--rw=read", "--size=64k"];
+    run("lab-disk", &[&job[..], &["--time_based=1", "--runtime=100us"]].concat());
+}
+
+/// Is a write that failed in the background told to who syncs, and to nobody else?
+#[test]
+fn failed_writes_are_told_by_fsync() {
+    let job = [
+        "--host",
+        "memory=1m",
+        "--fault",
+        "error op=write every=3",
+        "--name=a",
+        "--rw=write",
+        "--bs=4k",
+        "--size=8m",
+    ];
+    run("lab-disk", &job);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["run", "--device", "lab-disk", "--output-format", "json", "-q", "--direct=0"]);
+    let output = command.args(job).arg("--end_fsync=1").stdin(Stdio::null()).output();
+    assert_eq!(output.expect("the program starts").status.code(), Some(1));
+}
+
+/// Does each file of a job keep its own range that was not synced? All but the last writes of two
+/// files are on the device, as of one.
+#[test]
+fn ranges_belong_to_their_file() {
+    let job = ["--name=a", "--rw=write", "--bs=4k", "--size=1m"];
+    let steps = "--sync_file_range=wait_before,write,wait_after:1";
+    for files in ["--nrfiles=1", "--nrfiles=2"] {
+        let report = run("ssd-870evo", &[&job[..], &[files, steps]].concat());
+        let kib = device_ios(&report).1 * 4;
+        assert!((1012..=1024).contains(&kib), "{files}: {kib} KiB");
+    }
+}
+
+/// Does what is read before stay only as far as there is memory? Of 64 MiB in 16 the last quarter:
+/// a pass from the beginning finds nothing, as what it reads pushes it out.
+#[test]
+fn what_is_read_before_fits() {
+    let job = ["--host", "memory=16m", "--name=a", "--rw=read", "--size=64m", "--pre_read=1"];
+    assert!(device_ios(&run("lab-disk", &[&job[..], &["--bs=128k"]].concat())).0 > 300);
+}
+
+/// Are all bytes read when a request may be no whole number of pages? 4 MiB in bios of one page.
+#[test]
+fn odd_limits_lose_no_bytes() {
+    let job = ["--set", "max_sectors_kb=5", "--name=a", "--rw=read", "--bs=64k", "--size=4m"];
+    assert_eq!(device_ios(&run("ssd-870evo", &job)).0, 1024);
+}

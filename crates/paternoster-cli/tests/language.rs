@@ -323,3 +323,84 @@ fn status_is_told() {
     // The k-th read ends a little behind k ms, so 29 have ended by then.
     assert!(text.contains("io=116KiB"), "after 30 ms");
 }
+
+/// Do flows of more than two go on, also when one thinks, or begins later, or never?
+#[test]
+fn flows_wait_for_nobody_in_vain() {
+    let common = ["--rw=randread", "--size=1m", "--number_ios=50", "--flow=1"];
+    let three = ["--name=a", "--name=b", "--name=c", "--thinktime=10000"];
+    assert_eq!(time_ms(&run(&[&common[..], &three].concat())), 50 * 11);
+    let later = ["--name=a", "--name=b", "--stonewall=1"];
+    assert_eq!(time_ms(&run(&[&common[..], &later].concat())), 100);
+    let never = [
+        "--name=a",
+        "--name=c",
+        "--startdelay=9",
+        "--new_group=1",
+        "--name=d",
+        "--number_ios=5",
+        "--flow=0",
+        "--exitall=1",
+    ];
+    run(&[&common[..], &never].concat());
+}
+
+/// Is a log's I/O behind the end of its device an error, direct or not?
+#[test]
+fn a_log_ends_with_its_device() {
+    let folder = folder("behind");
+    let log = folder.join("log").display().to_string();
+    for action in ["read", "write"] {
+        let text = format!(
+            "fio version 2 iolog\n/dev/x add\n/dev/x open\n/dev/x {action} 9000000000000 4096\n"
+        );
+        fs::write(&log, text).expect("a log");
+        for direct in ["--direct=1", "--direct=0"] {
+            let output = output(&["--name=a", &format!("--read_iolog={log}"), direct]);
+            assert_eq!(output.status.code(), Some(1), "{action} {direct}");
+            let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(number(&report["jobs"][0]["error"]), 22);
+        }
+    }
+}
+
+/// Are the figures of a job that ended inside its ramp still there when others go on longer?
+#[test]
+fn a_ramp_ends_after_its_job() {
+    let short = ["--name=a", "--rw=read", "--size=40k", "--ramp_time=1"];
+    let long = ["--name=b", "--rw=read", "--size=4m", "--runtime=2", "--time_based=1"];
+    let report = run(&[&short[..], &long, &["--ramp_time=0"]].concat());
+    assert_eq!(ios(&report, 0, "read"), 10);
+}
+
+/// With a batch of 8 of depth 16 eight go at a time: fio's class of 5 to 8.
+#[test]
+fn batches_are_counted() {
+    let report = run(&[
+        "--name=a",
+        "--rw=randread",
+        "--size=4m",
+        "--ioengine=libaio",
+        "--iodepth=16",
+        "--iodepth_batch_submit=8",
+        "--iodepth_batch_complete_min=8",
+        "--number_ios=160",
+    ]);
+    let submits = &report["jobs"][0]["iodepth_submit"];
+    assert_eq!(submits["8"].as_f64(), Some(100.0), "{submits}");
+    assert_eq!(report["jobs"][0]["iodepth_complete"]["8"].as_f64(), Some(100.0));
+}
+
+/// Is the CPU that submits busy and not stopped by what ends meanwhile? A device without latency to
+/// speak of and 20 us for each I/O: 50 000 a second.
+#[test]
+fn a_deep_job_is_bound_by_its_cpu() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["run", "--device", "null", "--scheduler", "noop", "--output-format", "json"]);
+    command.args(["-q", "--submit-cost=20us", "--name=a", "--rw=randread", "--size=512m"]);
+    command.args(["--direct=1", "--ioengine=libaio", "--iodepth=64", "--number_ios=5000"]);
+    let output = command.stdin(Stdio::null()).output().expect("the program starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let iops = report["jobs"][0]["read"]["iops"].as_f64().expect("a number");
+    assert!((iops / 50_000.0 - 1.0).abs() < 0.01, "{iops}");
+}

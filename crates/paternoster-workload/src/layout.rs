@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! near          |aaaa|bbbb|cccc|                                … capacity
-//! far           |aaaa|            |bbbb|            |cccc|      … capacity
+//! far           |aaaa|            |bbbb|            |cccc|      … equal gaps up to the capacity
 //! interleaved   |a|b|c|a|b|c|a|b|c|a|b|c|                       … capacity
 //!
 //! job a, offset=16m size=8m:  region [16, 24) MiB of its file
@@ -35,7 +35,7 @@ pub enum Placement {
     /// One behind the other.
     #[default]
     Near,
-    /// At equal distances over the whole device.
+    /// With equal gaps over the whole device.
     Far,
     /// In pieces of so many bytes, by turns, as files that grew at the same time.
     Interleaved(u64),
@@ -142,6 +142,9 @@ pub fn plan(
 fn place(files: &Files, capacity: u64, placement: Placement) -> Vec<Extent> {
     let aligned = |bytes: u64| bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT);
     let count = files.names.iter().filter(|name| !is_device(name)).count() as u64;
+    let files_bytes = files.names.iter().zip(&files.bytes).filter(|(name, _)| !is_device(name));
+    let all = files_bytes.fold(0u64, |sum, (_, &bytes)| sum.saturating_add(aligned(bytes)));
+    let gap = capacity.saturating_sub(all) / count.max(1) / ALIGNMENT * ALIGNMENT;
     let (mut number, mut near) = (0, 0u64);
     let mut extents = Vec::with_capacity(files.names.len());
     for (name, &bytes) in files.names.iter().zip(&files.bytes) {
@@ -151,9 +154,7 @@ fn place(files: &Files, capacity: u64, placement: Placement) -> Vec<Extent> {
         }
         extents.push(match placement {
             Placement::Near => Extent::whole(near, bytes),
-            Placement::Far => {
-                Extent::whole(capacity / count / ALIGNMENT * ALIGNMENT * number, bytes)
-            }
+            Placement::Far => Extent::whole(near.saturating_add(gap * number), bytes),
             Placement::Interleaved(piece) => Extent {
                 at: number.saturating_mul(piece),
                 bytes,
@@ -324,7 +325,8 @@ mod tests {
         assert_eq!(starts, [0, 4]);
     }
 
-    /// Two files of 2 MiB on 64 MiB: far apart at 0 and 32; in pieces of 1 MiB at 0 2 and 1 3.
+    /// Two files of 2 MiB on 64 MiB: far apart at 0 and 2 + (64 - 4) / 2 = 32; in pieces of 1 MiB at
+    /// 0 2 and 1 3.
     #[test]
     fn files_lie_as_they_are_placed() {
         let jobs = jobs("[a]\nsize=2m\nnumjobs=2\n");

@@ -64,8 +64,7 @@ impl Disktest {
         for &bytes in &beats.bytes {
             text.push_str(&self.line("Heartbeat", bytes, self.heartbeat));
         }
-        let total = beats.bytes.iter().sum();
-        text.push_str(&self.line("Total", total, self.time));
+        text.push_str(&self.line("Total", beats.total, self.time));
         text
     }
 
@@ -87,7 +86,10 @@ impl Disktest {
 #[derive(Debug, Clone)]
 pub struct Heartbeats {
     every: Nanos,
+    until: Nanos,
     bytes: Vec<u64>,
+    /// Also of the last part of a heartbeat.
+    total: u64,
 }
 
 impl Heartbeats {
@@ -95,7 +97,8 @@ impl Heartbeats {
     #[must_use]
     pub fn new(every: Nanos, time: Nanos) -> Heartbeats {
         let count = time.0 / every.0.max(1);
-        Heartbeats { every, bytes: vec![0; usize::try_from(count).unwrap_or(0).min(1 << 20)] }
+        let bytes = vec![0; usize::try_from(count).unwrap_or(0).min(1 << 20)];
+        Heartbeats { every, until: time, bytes, total: 0 }
     }
 }
 
@@ -103,8 +106,12 @@ impl Observer for Heartbeats {
     fn event(&mut self, event: &Event) {
         if event.action == Action::Complete && matches!(event.op, Op::Read | Op::Write) {
             let beat = usize::try_from(event.at.0 / self.every.0.max(1)).unwrap_or(usize::MAX);
+            let done = u64::from(event.sectors) * 512;
+            if event.at <= self.until {
+                self.total += done;
+            }
             if let Some(bytes) = self.bytes.get_mut(beat) {
-                *bytes += u64::from(event.sectors) * 512;
+                *bytes += done;
             }
         }
     }

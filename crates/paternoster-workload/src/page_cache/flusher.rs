@@ -133,7 +133,7 @@ impl PageCache {
         }
         // Nothing of what is due can be sent now.
         self.flusher.aged = None;
-        self.flusher.stalled = true;
+        self.flusher.stalled = self.pages.unwritten() > self.pages.dirty();
         None
     }
 

@@ -47,6 +47,8 @@ use pages::{PAGE, Pages, Run};
 pub const COOKIE: u64 = 1 << 63;
 /// Linux's EIO.
 const EIO: i32 = 5;
+/// Pages that come into memory together when no bio brings them.
+const BROUGHT_TOGETHER: u64 = 16;
 
 /// The memory of the host and how it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,10 +91,14 @@ pub enum Wait {
         /// Which.
         page: u64,
     },
-    /// The end of all writeback of a file.
+    /// The end of the writes of some pages that were under way when the wait began.
     Writeback {
-        /// Which.
+        /// Their file.
         file: u32,
+        /// The pages.
+        run: Run,
+        /// Writes with a number below this.
+        before: u64,
     },
     /// Fewer dirty pages.
     Room,
@@ -104,6 +110,18 @@ struct Transfer {
     file: u32,
     run: Run,
     write: bool,
+    /// In the order of their beginning.
+    number: u64,
+    under_way: bool,
+}
+
+impl Transfer {
+    /// Whether it is what a wait for writes waits for.
+    const fn writes(&self, file: u32, run: Run, before: u64) -> bool {
+        let meets =
+            self.run.first < run.first + run.pages && run.first < self.run.first + self.run.pages;
+        self.under_way && self.write && self.file == file && meets && self.number < before
+    }
 }
 
 /// The page cache of a run.
@@ -115,6 +133,10 @@ pub struct PageCache {
     errors: Vec<i32>,
     transfers: Vec<Transfer>,
     free: Vec<u32>,
+    /// How many transfers there have been.
+    numbered: u64,
+    /// The errno of a transfer that the queue did not take, once.
+    refused: i32,
     /// By process: what it waits for, and the errno of the read that it waited for.
     waits: Vec<(Option<Wait>, i32)>,
     woken: Vec<u32>,
@@ -144,6 +166,8 @@ impl PageCache {
             files,
             transfers: Vec::new(),
             free: Vec::new(),
+            numbered: 0,
+            refused: 0,
             waits: vec![(None, 0); processes],
             woken: Vec::new(),
             settings,
@@ -223,11 +247,37 @@ impl PageCache {
         if self.woken.is_empty() { None } else { Some(self.woken.remove(0)) }
     }
 
-    /// Brings pages in without any I/O: what was read before the run began.
+    /// Brings pages in without any I/O: what was read before the run began. Of more than fits the
+    /// last ones stay.
     pub fn bring(&mut self, file: u32, run: Run) {
-        self.pages.make_room(run.pages);
-        self.pages.begin_read(file, run);
-        self.pages.end_read(file, run, true);
+        let end = run.first + run.pages;
+        let capacity = (self.settings.memory / PAGE).max(1);
+        let mut first = end.saturating_sub(capacity).max(run.first);
+        while first < end {
+            let part = Run { first, pages: (end - first).min(BROUGHT_TOGETHER) };
+            self.pages.make_room(part.pages);
+            self.pages.begin_read(file, part);
+            self.pages.end_read(file, part, true);
+            first += part.pages;
+        }
+    }
+
+    /// Whether some writes of these pages, with numbers below `before`, are still under way.
+    #[must_use]
+    pub fn is_writing(&self, file: u32, run: Run, before: u64) -> bool {
+        self.pages.writeback_of(file) > 0
+            && self.transfers.iter().any(|transfer| transfer.writes(file, run, before))
+    }
+
+    /// The number that the next transfer will have.
+    #[must_use]
+    pub const fn next_transfer(&self) -> u64 {
+        self.numbered
+    }
+
+    /// The errno of a transfer that the queue did not take since the last call, 0 if it took all.
+    pub fn take_refusal(&mut self) -> i32 {
+        std::mem::take(&mut self.refused)
     }
 
     /// Submits the pages of `run` that are absent, as few bios under one plug.
@@ -253,10 +303,7 @@ impl PageCache {
             let until = (absent..end).find(there).unwrap_or(end);
             let wanted = Run { first: absent, pages: until - absent };
             match self.submit(now, queue, client, file, wanted, Op::Read, Flags::AHEAD) {
-                Some(sent) => {
-                    self.pages.begin_read(file, sent);
-                    first = sent.first + sent.pages;
-                }
+                Some(sent) => first = sent.first + sent.pages,
                 None => {
                     rest = Err(Rest(Run { first: absent, pages: end - absent }));
                     break;
@@ -286,15 +333,14 @@ impl PageCache {
         let _plugged = queue.plug(now, client);
         let mut rest = Ok(());
         loop {
-            let (dirty, passed_over) = self.pages.next_dirty(file, first, u64::MAX);
+            // Of a long run no more than one bio takes.
+            let most = end.saturating_sub(first).clamp(1, most_pages(queue));
+            let (dirty, passed_over) = self.pages.next_dirty(file, first, most);
             passed |= passed_over;
             let Some(dirty) = dirty.filter(|dirty| dirty.first < end) else { break };
             let wanted = Run { pages: dirty.pages.min(end - dirty.first), ..dirty };
             match self.submit(now, queue, client, file, wanted, Op::Write, flags) {
-                Some(sent) => {
-                    self.pages.begin_writeback(file, sent);
-                    first = sent.first + sent.pages;
-                }
+                Some(sent) => first = sent.first + sent.pages,
                 None => {
                     rest = Err(Rest(Run { first: dirty.first, pages: end - dirty.first }));
                     break;
@@ -320,21 +366,29 @@ impl PageCache {
         let extent = self.files[file as usize];
         let wanted = (run.pages * PAGE).min(extent.bytes - run.first * PAGE);
         let (at, room) = extent.locate(run.first * PAGE);
-        let bytes = wanted.min(room).min(u64::from(queue.max_sectors()) * 512);
+        let bytes = wanted.min(room).min(most_pages(queue) * PAGE);
         let sent = Run { first: run.first, pages: bytes.div_ceil(PAGE) };
         let sectors = u32::try_from(bytes.div_ceil(512)).unwrap_or(u32::MAX);
-        let slot = self.new_transfer(Transfer { file, run: sent, write: op == Op::Write });
+        let write = op == Op::Write;
+        let (number, under_way) = (self.numbered, true);
+        let slot = self.new_transfer(Transfer { file, run: sent, write, number, under_way });
         let cookie = COOKIE | u64::from(slot);
         let bio = Bio::new(client, op, at / 512, sectors).flags(flags).cookie(cookie);
         match queue.submit(now, bio) {
-            Ok(_) => Some(sent),
+            Ok(_) => {
+                self.begin(file, sent, write);
+                Some(sent)
+            }
             Err(SubmitError::Busy) => {
+                self.transfers[slot as usize].under_way = false;
                 self.free.push(slot);
                 None
             }
             Err(_) => {
                 // The layout has checked that the file lies on the device: this is a broken queue.
-                self.fail(slot);
+                self.begin(file, sent, write);
+                self.transfer_ended(u64::from(slot), Outcome::failed(EIO));
+                self.refused = EIO;
                 Some(sent)
             }
         }
@@ -349,14 +403,20 @@ impl PageCache {
         u32::try_from(self.transfers.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn fail(&mut self, slot: u32) {
-        self.transfer_ended(u64::from(slot), Outcome::failed(EIO));
+    fn begin(&mut self, file: u32, sent: Run, write: bool) {
+        self.numbered += 1;
+        if write {
+            self.pages.begin_writeback(file, sent);
+        } else {
+            self.pages.begin_read(file, sent);
+        }
     }
 
     /// The bio with this cookie has ended.
     pub fn transfer_ended(&mut self, cookie: u64, outcome: Outcome) {
         let slot = u32::try_from(cookie & !COOKIE).unwrap_or(u32::MAX);
-        let Transfer { file, run, write } = self.transfers[slot as usize];
+        let Transfer { file, run, write, .. } = self.transfers[slot as usize];
+        self.transfers[slot as usize].under_way = false;
         self.free.push(slot);
         let errno = match outcome.status {
             Status::Ok => 0,
@@ -378,21 +438,28 @@ impl PageCache {
     /// Wakes those who waited for what this transfer brought.
     fn wake(&mut self, file: u32, run: Run, write: bool, errno: i32) {
         let over = self.is_over_limit();
-        let written = self.pages.writeback_of(file) == 0;
-        for (number, (wait, error)) in (0..).zip(&mut self.waits) {
+        for number in 0..self.waits.len() {
+            let Some(wait) = self.waits[number].0 else { continue };
             let come = match wait {
-                Some(Wait::Page { file: its, page }) => {
-                    !write && *its == file && (run.first..run.first + run.pages).contains(page)
+                Wait::Page { file: its, page } => {
+                    !write && its == file && (run.first..run.first + run.pages).contains(&page)
                 }
-                Some(Wait::Writeback { file: its }) => write && *its == file && written,
-                Some(Wait::Room) => write && !over,
-                None => false,
+                Wait::Writeback { file: its, run: pages, before } => {
+                    write && its == file && !self.is_writing(its, pages, before)
+                }
+                Wait::Room => write && !over,
             };
             if come {
-                *wait = None;
-                *error = errno;
-                self.woken.push(number);
+                // A write that failed is told to who syncs, not to who waited for room.
+                let told = if matches!(wait, Wait::Page { .. }) { errno } else { 0 };
+                self.waits[number] = (None, told);
+                self.woken.push(u32::try_from(number).unwrap_or(u32::MAX));
             }
         }
     }
+}
+
+/// Pages of the largest bio.
+fn most_pages<O: Observer>(queue: &RequestQueue<O>) -> u64 {
+    (u64::from(queue.max_sectors()) * 512 / PAGE).max(1)
 }

@@ -82,8 +82,9 @@ impl Chunk {
         hash(self.file, self.number)
     }
 
+    /// Whether some of its pages may leave.
     const fn may_leave(&self) -> bool {
-        self.reading | self.dirty | self.writeback == 0
+        self.present & !(self.dirty | self.writeback) != 0
     }
 }
 
@@ -119,8 +120,10 @@ pub struct Pages {
     links: Links,
     /// From the chunk used longest ago to the one used last.
     ages: List,
-    /// Present or being read.
+    /// Present or being read; of these those being read, and those that are not clean.
     resident: u64,
+    reading: u64,
+    unclean: u64,
     dirty: u64,
     writeback: u64,
     capacity: u64,
@@ -142,6 +145,8 @@ impl Pages {
             links: Links::with_capacity(most),
             ages: List::new(),
             resident: 0,
+            reading: 0,
+            unclean: 0,
             dirty: 0,
             writeback: 0,
             capacity,
@@ -190,6 +195,7 @@ impl Pages {
             if (chunk.present | chunk.reading) & bit(page) == 0 {
                 chunk.reading |= bit(page);
                 self.resident += 1;
+                self.reading += 1;
             }
         }
     }
@@ -203,6 +209,7 @@ impl Pages {
                 continue;
             }
             chunk.reading &= !bit(page);
+            self.reading -= 1;
             if ok {
                 chunk.present |= bit(page);
             } else {
@@ -229,11 +236,13 @@ impl Pages {
         if (chunk.present | chunk.reading) & bit == 0 {
             self.resident += 1;
         }
+        self.reading -= u64::from(chunk.reading & bit != 0);
         chunk.reading &= !bit;
         chunk.present |= bit;
         if chunk.dirty & bit != 0 {
             return false;
         }
+        self.unclean += u64::from(chunk.writeback & bit == 0);
         chunk.dirty |= bit;
         let number = chunk.number;
         let file = &mut self.files[file as usize];
@@ -276,6 +285,7 @@ impl Pages {
             let chunk = &mut self.chunks[slot as usize];
             if chunk.writeback & bit(page) != 0 {
                 chunk.writeback &= !bit(page);
+                self.unclean -= u64::from(chunk.dirty & bit(page) == 0);
                 self.files[file as usize].writeback -= 1;
                 self.writeback -= 1;
             }
@@ -350,15 +360,21 @@ impl Pages {
         }
     }
 
-    /// The oldest chunk that may leave does. False if none may.
+    /// The clean pages of the oldest chunk that has some leave. False if there are none.
+    ///
+    /// Chunks without any are passed over and count as young again, as Linux rotates its lists: else
+    /// each call would pass them anew.
     fn evict_oldest(&mut self) -> bool {
-        let mut next = self.ages.first();
-        while let Some(slot) = next {
+        if self.resident <= self.reading + self.unclean {
+            return false;
+        }
+        for _ in 0..self.ages.len() {
+            let Some(slot) = self.ages.first() else { return false };
             if self.chunks[slot as usize].may_leave() {
                 self.drop_clean_pages(slot);
                 return true;
             }
-            next = self.links.next(slot);
+            self.make_youngest(slot);
         }
         false
     }
@@ -473,6 +489,7 @@ impl Pages {
     /// The invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
         let (mut resident, mut dirty, mut writeback, mut used) = (0, 0, 0, 0);
+        let (mut reading, mut unclean) = (0, 0);
         let mut next = self.ages.first();
         while let Some(slot) = next {
             let chunk = &self.chunks[slot as usize];
@@ -488,14 +505,16 @@ impl Pages {
             resident += u64::from((chunk.present | chunk.reading).count_ones());
             dirty += u64::from(chunk.dirty.count_ones());
             writeback += u64::from(chunk.writeback.count_ones());
+            reading += u64::from(chunk.reading.count_ones());
+            unclean += u64::from((chunk.dirty | chunk.writeback).count_ones());
             used += 1;
             next = self.links.next(slot);
         }
         if used + self.free.len() != self.chunks.len() {
             return Err(format!("I3: {used} used and {} free chunks", self.free.len()));
         }
-        let counted = (resident, dirty, writeback);
-        let kept = (self.resident, self.dirty, self.writeback);
+        let counted = (resident, dirty, writeback, reading, unclean);
+        let kept = (self.resident, self.dirty, self.writeback, self.reading, self.unclean);
         let by_file = self.files.iter().fold((0, 0), |(dirty, writeback), file| {
             (dirty + file.dirty, writeback + file.writeback)
         });

@@ -7,7 +7,7 @@ use super::buffered::Call;
 use super::direct::Request;
 use super::source::{Planned, Task};
 use super::sync::{Steps, SyncCall};
-use super::{Phase, Process, SYNC_SLOT, Shared};
+use super::{EINVAL, Phase, Process, SYNC_SLOT, Shared};
 use crate::direction::Direction;
 use crate::fio::cmdprio::{IoPriority, PriorityDraw};
 use crate::fio::job::Engine;
@@ -52,6 +52,10 @@ impl Process {
             self.statistics.issued(1);
             self.statistics.submitted(1);
             let Piece { direction, offset, bytes, file } = piece;
+            if offset.saturating_add(bytes) > shared.cache.file(self.files[file]).bytes {
+                // Only a log can ask for what lies behind its device.
+                return self.fail(EINVAL);
+            }
             self.call = Some(Call::new(now, direction, self.files[file], offset, bytes));
         } else {
             // An open loop counts from when an I/O should have come.
@@ -124,7 +128,7 @@ impl Process {
     }
 
     fn push<O: Observer>(&mut self, now: Nanos, slot: u32, queue: &mut RequestQueue<O>) {
-        if let Some(io) = self.slots.push(now, slot, self.identity, queue) {
+        if let Some(io) = self.slots.push(now, slot, self.identity, self.batch > 1, queue) {
             self.end_io(now, io);
         }
     }
@@ -150,9 +154,10 @@ impl Process {
     fn begin_sync(&mut self, now: Nanos, kind: SyncKind, place: usize, cache: &PageCache) {
         let file = self.files[place];
         let whole = Run { first: 0, pages: cache.pages_of(file) };
-        let written = self.unsynced.take();
+        let nothing = Run { first: 0, pages: 0 };
+        let written = self.unsynced[place].take().unwrap_or(nothing);
         let (steps, run) = match (kind, self.syncs.range) {
-            (SyncKind::Range, Some(range)) => (Steps::range(range), written.unwrap_or(whole)),
+            (SyncKind::Range, Some(range)) => (Steps::range(range), written),
             _ => (Steps::WHOLE, whole),
         };
         self.last_was_sync = true;

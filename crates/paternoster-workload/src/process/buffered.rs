@@ -101,6 +101,7 @@ impl Call {
                 }
                 None => self.write_page(now, identity, cache),
             };
+            self.error = self.error.max(cache.take_refusal());
             if let Err(Blocked) = step {
                 self.waits += 1;
                 return Progress::Waiting;

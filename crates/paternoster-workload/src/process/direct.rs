@@ -151,11 +151,13 @@ impl Slots {
         now: Nanos,
         slot: u32,
         identity: Identity,
+        gathers: bool,
         queue: &mut RequestQueue<O>,
     ) -> Option<Io> {
         let most = u64::from(queue.max_sectors()) * 512;
         let first = self.next_bytes(slot, most);
-        let several = self.ios[slot as usize].left > first;
+        // A batch that is being gathered has its plug already.
+        let several = !gathers && self.ios[slot as usize].left > first;
         if several {
             // The client is ours: it cannot be stale.
             let _plugged = queue.plug(now, identity.client);

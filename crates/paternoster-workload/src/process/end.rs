@@ -29,11 +29,20 @@ impl Process {
     /// The last bio of an I/O has ended: it is taken back, at once or together with others.
     pub(super) fn end_io(&mut self, now: Nanos, io: Io) {
         self.finished.push_back(io);
-        let under_way = self.slots.in_flight();
-        let taken = u32::try_from(self.finished.len()).unwrap_or(u32::MAX);
-        if taken >= self.reap_least || under_way == 0 {
+        if self.reap_least == 1 {
             self.reap(now);
         }
+    }
+
+    /// Takes back what has ended, if the process waits for no more of it. False if it does.
+    pub(super) fn reap_if_due(&mut self, now: Nanos) -> bool {
+        let ended = u32::try_from(self.finished.len()).unwrap_or(u32::MAX);
+        let enough = ended >= self.reap_least || self.slots.in_flight() == 0;
+        if ended == 0 || !enough && !self.think.is_due() {
+            return false;
+        }
+        self.reap(now);
+        true
     }
 
     /// Takes back what has ended.
@@ -58,7 +67,10 @@ impl Process {
         } else {
             (Nanos::ZERO, now - io.began)
         };
-        self.ready_at = self.ready_at.max(now + self.submit_cost);
+        // One that blocks computes again from here; another may be in the middle of a submission.
+        if self.engine != Engine::Async || self.ready_at <= now {
+            self.ready_at = now + self.submit_cost;
+        }
         let (direction, offset, bytes) = (io.direction, io.offset, io.bytes);
         let (error, priority) = (io.error, io.drawn);
         self.count(now, Ended { direction, offset, bytes, slat, clat, error, priority });
@@ -67,7 +79,8 @@ impl Process {
     pub(super) fn end_call(&mut self, now: Nanos) {
         let Some(call) = self.call.take() else { return };
         if call.direction == Direction::Write && call.error == 0 {
-            self.unsynced = Some(join(self.unsynced, call.run()));
+            let unsynced = &mut self.unsynced[self.file];
+            *unsynced = Some(join(*unsynced, call.run()));
             if self.syncs.open != FileSync::None {
                 // The call goes on as a sync of what it wrote.
                 self.sync = Some(SyncCall::new(call.began, Steps::WHOLE, call.file, call.run()));

@@ -211,8 +211,8 @@ pub struct Process {
     durable: Option<Call>,
     /// By file.
     ahead: Vec<ReadAhead>,
-    /// The pages written since the last sync of a range.
-    unsynced: Option<Run>,
+    /// By file: the pages written since the last sync of a range.
+    unsynced: Vec<Option<Run>>,
     error: i32,
     record: Record,
     statistics: JobStatistics,
@@ -279,7 +279,7 @@ impl Process {
             last_was_sync: false,
             durable: None,
             ahead: vec![ReadAhead::default(); files],
-            unsynced: None,
+            unsynced: vec![None; files],
             error: 0,
             record: setup.record,
             statistics: JobStatistics::new(job.bwavgtime),
@@ -298,6 +298,9 @@ impl Process {
         self.measure_from = now + self.ramp;
         self.deadline = self.runtime.map_or(Nanos::MAX, |runtime| self.measure_from + runtime);
         self.ready_at = now;
+        if let Some(member) = self.flow {
+            shared.flows.enter(member);
+        }
         self.pace.start(now);
         self.think.start(now);
         self.minimum = MinimumRate::new(&self.rates, now);
@@ -348,7 +351,8 @@ impl Process {
         queue: &mut RequestQueue<O>,
     ) -> Option<Nanos> {
         loop {
-            if !self.measuring && self.phase != Phase::Waiting && now >= self.measure_from {
+            let lives = matches!(self.phase, Phase::Running | Phase::Draining);
+            if !self.measuring && lives && now >= self.measure_from {
                 self.begin_measuring();
             }
             self.check_rates(now);
@@ -373,12 +377,22 @@ impl Process {
                     self.phase = Phase::Draining;
                     continue;
                 }
-                Step::Until(at) => at,
-                // A completion or a wake will call.
-                Step::Nothing => Nanos::MAX,
+                Step::Busy(at) => at,
+                // A batch is gathered while its process computes, not while it waits.
+                Step::Until(at) => {
+                    self.end_batch(now, queue);
+                    self.reap(now);
+                    at
+                }
+                Step::Nothing => {
+                    self.end_batch(now, queue);
+                    if self.reap_if_due(now) {
+                        continue;
+                    }
+                    // A completion or a wake will call.
+                    Nanos::MAX
+                }
             };
-            // A batch is not held back while its process waits.
-            self.end_batch(now, queue);
             let ramp_ends = if self.measuring { Nanos::MAX } else { self.measure_from };
             let check = self.minimum.as_ref().map_or(Nanos::MAX, MinimumRate::next_check);
             let at = wish.min(self.deadline).min(ramp_ends).min(check);
@@ -394,7 +408,10 @@ impl Process {
         queue: &mut RequestQueue<O>,
     ) -> Option<Nanos> {
         self.end_batch(now, queue);
-        self.reap(now);
+        if self.slots.in_flight() == 0 {
+            // What is left is taken back together.
+            self.reap(now);
+        }
         // A thought that the last I/O brought is thought to its end.
         let until = self.think.until.min(self.deadline);
         if self.phase == Phase::Draining && self.in_flight() == 0 && now < until {
@@ -442,7 +459,9 @@ impl Process {
             return Step::Nothing;
         }
         if now < self.ready_at {
-            return Step::Until(self.ready_at);
+            // Behind a thought it has nothing to gather any more.
+            let thinks = now < self.think.until;
+            return if thinks { Step::Until(self.ready_at) } else { Step::Busy(self.ready_at) };
         }
         let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
             return Step::Stop;
@@ -472,7 +491,9 @@ impl Process {
                 if self.flow_sleep > Nanos::ZERO {
                     return Step::Until(now + self.flow_sleep);
                 }
-                shared.in_flow.push_back(self.identity.number);
+                if !shared.in_flow.contains(&self.identity.number) {
+                    shared.in_flow.push_back(self.identity.number);
+                }
                 Step::Nothing
             }
             _ => Step::Begin(*planned),
@@ -484,7 +505,7 @@ impl Process {
         if now >= self.ready_at {
             let (busy, idle) = self.cycle;
             self.statistics.cpu(busy);
-            self.ended = now + busy;
+            self.ended = (now + busy).min(self.deadline);
             self.ready_at = now + busy + idle;
         }
         Step::Until(self.ready_at)
@@ -602,6 +623,9 @@ fn rates_of_used(job: &Job) -> RateRules {
 /// What comes next for a running process.
 enum Step {
     Begin(Planned),
+    /// The CPU is busy until then.
+    Busy(Nanos),
+    /// It waits until then.
     Until(Nanos),
     Nothing,
     Stop,

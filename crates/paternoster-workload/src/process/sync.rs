@@ -65,14 +65,28 @@ pub(super) struct SyncCall {
     file: u32,
     run: Run,
     stage: Stage,
-    /// Pages were passed over because an earlier write of them was on its way.
+    /// Pages were passed over because an earlier write of them was on its way; and whether they
+    /// were written a second time for that.
     again: bool,
+    repeated: bool,
+    /// The writes that it waits for have numbers below this; none until it waits.
+    before: Option<u64>,
 }
 
 impl SyncCall {
     pub(super) const fn new(now: Nanos, steps: Steps, file: u32, run: Run) -> SyncCall {
         let stage = Stage::Before;
-        SyncCall { began: now, error: 0, steps, file, run, stage, again: false }
+        SyncCall {
+            began: now,
+            error: 0,
+            steps,
+            file,
+            run,
+            stage,
+            again: false,
+            repeated: false,
+            before: None,
+        }
     }
 
     /// Goes on as far as it can.
@@ -104,7 +118,8 @@ impl SyncCall {
         match self.stage {
             Stage::Before if self.steps.write => Stage::Write(self.run),
             Stage::Before | Stage::Write(_) => Stage::Wait,
-            Stage::Wait if std::mem::take(&mut self.again) && self.steps.wait_after => {
+            Stage::Wait if self.again && !self.repeated && self.steps.wait_after => {
+                self.repeated = true;
                 Stage::Write(self.run)
             }
             Stage::Wait => {
@@ -135,16 +150,17 @@ impl SyncCall {
         }
     }
 
-    /// Whether something of the file is still on its way.
-    fn wait_for_writeback(&self, identity: Identity, cache: &mut PageCache) -> bool {
+    /// Whether something of its pages that was on its way when this wait began still is.
+    fn wait_for_writeback(&mut self, identity: Identity, cache: &mut PageCache) -> bool {
         if cache.is_waiting(identity.number) {
             return true;
         }
-        if cache.pages().writeback_of(self.file) > 0 {
-            cache.wait(identity.number, Wait::Writeback { file: self.file });
+        let before = *self.before.get_or_insert(cache.next_transfer());
+        if cache.is_writing(self.file, self.run, before) {
+            cache.wait(identity.number, Wait::Writeback { file: self.file, run: self.run, before });
             return true;
         }
-        let _told_by_file = cache.take_error(identity.number);
+        self.before = None;
         false
     }
 

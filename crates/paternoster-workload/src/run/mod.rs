@@ -241,6 +241,7 @@ struct Run<O: Observer> {
     groups: Vec<u32>,
     left_of_job: Vec<usize>,
     loads_end_with_io: Vec<bool>,
+    flow_changes: u64,
     status_every: Option<Nanos>,
     status_at: Nanos,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
@@ -269,6 +270,7 @@ impl<O: Observer> Run<O> {
             groups: reporting_groups(jobs),
             left_of_job: (0..jobs.len()).map(left_of).collect(),
             loads_end_with_io: jobs.iter().map(|job| job.cpu_load.ends_with_io).collect(),
+            flow_changes: 0,
             status_every: settings.status_interval,
             status_at: settings.status_interval.map_or(Nanos::MAX, |every| began + every),
             queue,
@@ -364,9 +366,7 @@ impl<O: Observer> Run<O> {
                 }
                 Said::Done(cookie, outcome) if cookie & page_cache::COOKIE != 0 => {
                     self.shared.cache.transfer_ended(cookie, outcome);
-                    while let Some(number) = self.shared.cache.next_woken() {
-                        self.act(now, number);
-                    }
+                    self.settle(now);
                 }
                 Said::Done(cookie, outcome) => {
                     let (number, slot) = split_cookie(cookie);
@@ -411,8 +411,14 @@ impl<O: Observer> Run<O> {
         }
     }
 
-    /// Lets a process do what it can, and notes when it wants to be called again.
+    /// Lets a process do what it can, and then those whom that lets go on.
     fn act(&mut self, now: Nanos, number: u32) {
+        self.act_alone(now, number);
+        self.settle(now);
+    }
+
+    /// Lets a process do what it can, and notes when it wants to be called again.
+    fn act_alone(&mut self, now: Nanos, number: u32) {
         let seat = &mut self.seats[number as usize];
         if seat.process.phase() == Phase::Waiting {
             seat.process.start(now, &mut self.shared);
@@ -431,18 +437,25 @@ impl<O: Observer> Run<O> {
         if seat.process.phase() == Phase::Ended && !seat.ended {
             self.end_process(now, number);
         }
-        self.act_in_flow(now, number);
     }
 
-    /// A step of one process may let others of its flow go on.
-    fn act_in_flow(&mut self, now: Nanos, acted: u32) {
-        for _ in 0..self.shared.in_flow.len() {
-            let Some(number) = self.shared.in_flow.pop_front() else { return };
-            if number == acted {
-                // It has just asked; the others must move first.
-                self.shared.in_flow.push_back(number);
-            } else if !self.seats[number as usize].ended {
-                self.act(now, number);
+    /// A step of one process may let others go on: those who waited for pages that will not come,
+    /// and those of its flow.
+    fn settle(&mut self, now: Nanos) {
+        loop {
+            if let Some(number) = self.shared.cache.next_woken() {
+                self.act_alone(now, number);
+                continue;
+            }
+            let changes = self.shared.flows.changes();
+            if self.flow_changes == changes {
+                return;
+            }
+            self.flow_changes = changes;
+            for number in std::mem::take(&mut self.shared.in_flow) {
+                if !self.seats[number as usize].ended {
+                    self.act_alone(now, number);
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::fio::random::{Choice, Seeds};
 use crate::fio::unwired;
 use crate::layout::{self, Region};
 use crate::meter::Meter;
-use crate::page_cache::PageCache;
+use crate::page_cache::{HostSettings, PageCache};
 use crate::process::record::Record;
 use crate::process::{Identity, Process, ProcessSetup, Shared, SharedPosition};
 
@@ -72,7 +72,10 @@ impl<O: Observer> Run<O> {
         let flusher = ClientSpec::new().pid(FLUSHER_PID);
         let flusher = queue.attach(flusher).expect("limits has a place for the flusher");
         let Seats { flows, seats, .. } = made;
-        let cache = PageCache::new(settings.host, layout.files, seats.len(), flusher);
+        // What costs nothing would never end.
+        let copy_cost = settings.host.copy_cost.max(Nanos(1));
+        let host = HostSettings { copy_cost, ..settings.host };
+        let cache = PageCache::new(host, layout.files, seats.len(), flusher);
         Ok(Run::with(jobs, now, settings, queue, Shared::new(cache, flows), seats))
     }
 }
