@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use paternoster_workload::report::TerseVersion;
 
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::setting::SettingOptions;
@@ -59,6 +60,7 @@ defaults for all jobs, after --name they belong to that job. Write them as --opt
 Examples:
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
   paternoster run jobs/fair.fio --section=test30 --scheduler noop --output-format json
+  paternoster run jobs/fair.fio --scheduler noop --minimal
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
   paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
@@ -88,6 +90,14 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "FORM", value_enum, value_delimiter = ',')]
     pub(crate) output_format: Vec<Form>,
 
+    /// As --output-format terse
+    #[arg(long, conflicts_with = "output_format")]
+    pub(crate) minimal: bool,
+
+    /// Which fields the terse form has, 2 to 5; see fio's manual
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = terse_version)]
+    pub(crate) terse_version: u8,
+
     /// Write the results to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -104,6 +114,11 @@ pub(crate) enum Form {
     Normal,
     /// fio's JSON; one document for each run
     Json,
+    /// The same with all bins of latencies
+    #[value(name = "json+")]
+    JsonPlus,
+    /// fio's fields between semicolons, one line for each job
+    Terse,
     /// The report of fio 1.x, with its `Run status` lines in bytes per millisecond
     Normal1,
     /// One line for each job and direction
@@ -141,6 +156,11 @@ pub(crate) struct DevicesOptions {
     /// The scheduler for --grep
     #[arg(long, value_name = "NAME", default_value = "mq-deadline")]
     pub(crate) scheduler: String,
+}
+
+fn terse_version(text: &str) -> Result<u8, String> {
+    let known = text.parse().ok().filter(|number| TerseVersion::of(*number).is_some());
+    known.ok_or_else(|| "the versions are 2, 3, 4 and 5".to_owned())
 }
 
 /// Our own arguments, and fio's options of `run`, each in their order.

@@ -17,6 +17,7 @@ use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_
 use paternoster_workload::fio::recorded::Recorded;
 use paternoster_workload::meter::EventHash;
 use paternoster_workload::outcome::{Outcome, Subject};
+use paternoster_workload::report::TerseVersion;
 use paternoster_workload::run::{RunResult, Settings};
 use paternoster_workload::{layout, report};
 
@@ -196,7 +197,12 @@ fn tell(options: &RunOptions, outcomes: &[Outcome]) -> Result<(), Failure> {
         [_] => vec![Form::Normal, Form::Table],
         _ => vec![Form::Table],
     };
-    let forms = if options.output_format.is_empty() { &default } else { &options.output_format };
+    let forms = match () {
+        () if options.minimal => &vec![Form::Terse],
+        () if options.output_format.is_empty() => &default,
+        () => &options.output_format,
+    };
+    let terse_version = TerseVersion::of(options.terse_version).unwrap_or_default();
     let mut text = String::new();
     for form in forms {
         match form {
@@ -206,10 +212,16 @@ fn tell(options: &RunOptions, outcomes: &[Outcome]) -> Result<(), Failure> {
                     text.push_str(&report::csv(&outcome.report, place == 0));
                 }
             }
-            Form::Json => {
+            Form::Json | Form::JsonPlus => {
+                let render = if *form == Form::Json { report::json } else { report::json_plus };
                 for outcome in outcomes {
-                    text.push_str(report::json(&outcome.report).trim_end());
+                    text.push_str(render(&outcome.report).trim_end());
                     text.push('\n');
+                }
+            }
+            Form::Terse => {
+                for outcome in outcomes {
+                    text.push_str(&report::terse(&outcome.report, terse_version));
                 }
             }
             Form::Normal | Form::Normal1 => {

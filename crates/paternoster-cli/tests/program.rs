@@ -273,6 +273,33 @@ fn jobs_come_from_anywhere() {
     assert_eq!(from_input, from_line);
 }
 
+/// Do terse and `json+` come out as fio's scripts ask for them? 130 fields with one disk, of which
+/// field 7 is the bandwidth of reads; `--minimal` is the same.
+#[test]
+fn scripts_get_their_forms() {
+    let job = ["run", "jobs/fair.fio", "--section=test30", "--scheduler", "noop"];
+    let with = |more: &[&str]| succeeds(&[&job[..], more].concat());
+    let terse = with(&["--minimal"]);
+    assert_eq!(terse, with(&["--output-format=terse"]));
+    let fields: Vec<&str> = terse.trim_end().split(';').collect();
+    assert_eq!((fields.len(), fields[0], fields[2]), (130, "3", "test30"));
+    assert!(fields[6].parse::<u64>().unwrap() > 0);
+    assert!(with(&["--minimal", "--terse-version=5"]).starts_with("5;"));
+    let both = with(&["--output-format=json+,terse"]);
+    assert!(both.contains("\"bins\" : {") && both.ends_with(&terse));
+    assert!(refuses(&["run", "jobs/fair.fio", "--terse-version=6"]).contains("2, 3, 4 and 5"));
+}
+
+/// Is what the language knows and a run cannot do yet refused, with line and option?
+#[test]
+fn what_is_not_wired_is_refused() {
+    let options = ["run", "--name=a", "--size=1m", "--verify=md5", "--trim_percentage=5"];
+    let message = refuses(&options);
+    assert!(message.contains("command line:4: `trim_percentage` is known to fio"), "{message}");
+    let message = refuses(&["run", "--name=a", "--size=1m", "--zonemode=zbd", "--parse-only"]);
+    assert!(message.contains("no device model is zoned"), "{message}");
+}
+
 /// Does `--parse-only` check everything and run nothing?
 #[test]
 fn parse_only_runs_nothing() {

@@ -325,8 +325,8 @@ mod tests {
         assert_eq!(starts, [0, 4]);
     }
 
-    /// Two files of 2 MiB on 64 MiB: far apart at 0 and 2 + (64 - 4) / 2 = 32; in pieces of 1 MiB at
-    /// 0 2 and 1 3.
+    /// Two files of 2 MiB on 64 MiB: far apart at 0 and 2 + (64 - 4) / 2 = 32; in pieces of 1 MiB
+    /// at 0 2 and 1 3.
     #[test]
     fn files_lie_as_they_are_placed() {
         let jobs = jobs("[a]\nsize=2m\nnumjobs=2\n");

@@ -85,6 +85,8 @@ fn job_report(job: &Job, process: &ProcessResult, group: u32, elapsed_s: u64) ->
         elapsed_s,
         first_of_section: process.clone == 0,
         section_clones: job.numjobs,
+        unified: job.unified,
+        latency_goal: job.latency_goal,
         statistics: process.statistics.clone(),
     }
 }

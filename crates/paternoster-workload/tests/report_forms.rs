@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use paternoster::Nanos;
 use paternoster_workload::direction::Direction;
+use paternoster_workload::fio::job::Unified;
+use paternoster_workload::fio::latency_target::LatencyGoal;
 use paternoster_workload::report::{DiskReport, JobReport, RunReport, csv, json, normal, normal1};
 use paternoster_workload::statistics::JobStatistics;
 use serde_json::Value;
@@ -55,6 +57,8 @@ fn job(name: &str, group: u32, direction: Direction, kib: u64, ms: u64) -> JobRe
         elapsed_s: 5,
         first_of_section: true,
         section_clones: 1,
+        unified: Unified::None,
+        latency_goal: LatencyGoal::default(),
         statistics,
     }
 }

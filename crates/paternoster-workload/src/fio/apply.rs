@@ -3,8 +3,8 @@
 //!
 //! The table of `option.rs` says which options exist; here is what the supported ones do, by
 //! subject in the files below; options of one concept are read beside their concept (`Syncs::set`
-//! and its kin). An option given twice counts as given last. Options that exclude each other (`bs`, `bsrange`, `bssplit`;
-//! `direct`, `buffered`; `rwmixread`, `rwmixwrite`) undo each other in the same way.
+//! and its kin). An option given twice counts as given last. Options that exclude each other (`bs`,
+//! `bsrange`, `bssplit`; `direct`, `buffered`; `rwmixread`, `rwmixwrite`) undo each other alike.
 //!
 //! Source: spec `fio.md` section 3.
 

@@ -126,7 +126,7 @@ impl FileChoice {
     }
 
     /// The file of the next I/O; `None` when all files are at their end.
-    pub fn next(&mut self) -> Option<usize> {
+    pub fn choose(&mut self) -> Option<usize> {
         if self.done_count == self.files {
             return None;
         }
@@ -194,7 +194,7 @@ mod tests {
         let mut left = vec![blocks; files];
         let mut served = Vec::new();
         while served.len() < ios {
-            let Some(file) = choice.next() else { break };
+            let Some(file) = choice.choose() else { break };
             if left[file] == 0 {
                 choice.at_end(file);
                 if choice.reuses_files() {
@@ -236,12 +236,12 @@ mod tests {
     fn restart_and_refusals() {
         let mut choice = FileChoice::new(&Job::default(), 2, &Seeds::new(None, true, false, 1, 0));
         for file in [0, 1] {
-            assert_eq!(choice.next(), Some(file));
+            assert_eq!(choice.choose(), Some(file));
             choice.at_end(file);
         }
-        assert_eq!(choice.next(), None);
+        assert_eq!(choice.choose(), None);
         choice.restart();
-        assert_eq!(choice.next(), Some(0));
+        assert_eq!(choice.choose(), Some(0));
         for text in ["roundrobin:0", "random:x", "zipf:1", "pareto:1", "normal:100", "first"] {
             assert!(FileService::read(text).is_err(), "{text}");
         }

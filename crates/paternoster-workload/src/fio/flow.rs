@@ -226,8 +226,8 @@ mod tests {
             asks in prop::collection::vec(0_usize..8, 1..2000),
         ) {
             let mut flows = Flows::new();
-            let all: Vec<FlowMember> =
-                weights.iter().map(|(id, weight)| flows.join(&share(*id, *weight)).unwrap()).collect();
+            let joined = weights.iter().map(|(id, weight)| flows.join(&share(*id, *weight)));
+            let all: Vec<FlowMember> = joined.map(Option::unwrap).collect();
             all.iter().for_each(|member| flows.enter(*member));
             for ask in asks {
                 let member = all[ask % all.len()];

@@ -186,6 +186,12 @@ impl Offsets {
         piece
     }
 
+    /// The file of a sync that is due: the one whose turn it is, which this takes (measured: with
+    /// two files and fsync=4, `a b a b S(a) b a b a S(b) a b ...`).
+    pub fn sync_file(&mut self) -> Option<usize> {
+        self.choice.choose()
+    }
+
     /// Begins a pass of a time_based job: the generators go on.
     pub fn restart(&mut self) {
         self.clear_regions();
@@ -260,7 +266,7 @@ impl Offsets {
         // A file that begins anew may still have no room for a block: then no other draw helps.
         let mut begun_anew = 0;
         loop {
-            let file = self.choice.next()?;
+            let file = self.choice.choose()?;
             let direction = self.direction();
             if let Some((offset, bytes)) = self.files[file].next(&mut self.shared, direction) {
                 self.mix.issued(direction);

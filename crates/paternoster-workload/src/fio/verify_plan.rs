@@ -33,7 +33,7 @@ use super::offsets::Piece;
 use super::value::{self, Reader};
 
 /// The methods of fio 3.33; they differ in what they compute, not in what they read.
-const METHODS: [&str; 20] = [
+const METHODS: [&str; 19] = [
     "md5",
     "crc64",
     "crc32",
@@ -51,7 +51,6 @@ const METHODS: [&str; 20] = [
     "xxhash",
     "meta",
     "pattern",
-    "pattern_hdr",
     "null",
     "none",
 ];
@@ -167,7 +166,7 @@ impl VerifyPlan {
     }
 
     /// To be asked before each I/O of the pattern: the read that comes first, if one does.
-    pub fn next(&mut self) -> Option<Piece> {
+    pub fn due(&mut self) -> Option<Piece> {
         if self.backlog == 0 {
             return None;
         }
@@ -244,7 +243,7 @@ mod tests {
         let mut all = Vec::new();
         let name = |piece: Piece| format!("r{}", piece.offset / BLOCK);
         for block in writes {
-            while let Some(read) = plan.next() {
+            while let Some(read) = plan.due() {
                 all.push(name(read));
             }
             let direction = Direction::Write;
@@ -306,7 +305,10 @@ mod tests {
     /// fio 0, 4 and 9 to read.
     #[test]
     fn overlaps_are_taken_out() {
-        let mut plan = plan(|job| job.block_align = Some(BLOCK));
+        let mut plan = plan(|job| {
+            job.block_size = [(2 * BLOCK, 2 * BLOCK); 3];
+            job.block_align = Some(BLOCK);
+        });
         for block in [0, 8, 9, 5, 4, 9] {
             let piece = Piece {
                 file: 0,

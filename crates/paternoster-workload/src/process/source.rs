@@ -103,7 +103,7 @@ impl Source {
             return self.next_of_log();
         }
         let at_once = |piece| Planned { task: Task::Io(piece), after: Nanos::ZERO };
-        if let Some(read) = self.verify.as_mut().and_then(VerifyPlan::next) {
+        if let Some(read) = self.verify.as_mut().and_then(VerifyPlan::due) {
             return Some(at_once(read));
         }
         let piece = self.next_placed()?;

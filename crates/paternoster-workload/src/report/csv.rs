@@ -7,8 +7,9 @@
 //! otherwise, percentiles are the middle of their bin (within 1/128 of the value). Fields with
 //! commas, quotes or line ends are quoted as RFC 4180 has it.
 
-use crate::direction::Direction;
+use crate::statistics::DirectionStatistics;
 
+use super::side::Side;
 use super::{JobReport, RunReport, merged};
 
 /// The columns in order.
@@ -26,9 +27,10 @@ pub fn csv(report: &RunReport, header: bool) -> String {
         out.push('\n');
     }
     for job in merged(&report.jobs) {
-        for direction in Direction::ALL {
-            if job.statistics.direction(direction).ios() > 0 {
-                out.push_str(&line(report, &job, direction).join(","));
+        for side in Side::of(&job) {
+            let statistics = side.statistics(&job.statistics);
+            if statistics.ios() > 0 {
+                out.push_str(&line(report, &job, *side, &statistics).join(","));
                 out.push('\n');
             }
         }
@@ -37,8 +39,12 @@ pub fn csv(report: &RunReport, header: bool) -> String {
 }
 
 /// The fields of one line, in the order of [`COLUMNS`].
-fn line(report: &RunReport, job: &JobReport, direction: Direction) -> Vec<String> {
-    let statistics = job.statistics.direction(direction);
+fn line(
+    report: &RunReport,
+    job: &JobReport,
+    side: Side,
+    statistics: &DirectionStatistics,
+) -> Vec<String> {
     let (total, samples) = (statistics.total(), statistics.samples().bandwidth());
     let percentile = |p| us(statistics.total_histogram().percentile(p) as f64);
     vec![
@@ -48,7 +54,7 @@ fn line(report: &RunReport, job: &JobReport, direction: Direction) -> Vec<String
         job.group.to_string(),
         quoted(&job.name),
         job.clones.to_string(),
-        direction.name().to_owned(),
+        side.name().to_owned(),
         statistics.ios().to_string(),
         statistics.bytes().to_string(),
         statistics.runtime_ms().to_string(),

@@ -12,10 +12,10 @@
 
 use std::borrow::Borrow;
 
-use crate::direction::Direction;
 use crate::statistics::bytes_per_second;
 
 use super::JobReport;
+use super::side::Side;
 
 /// Sum and extremes of one direction over the jobs of a group that used it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,14 +28,15 @@ pub(super) struct GroupStatus {
 }
 
 impl GroupStatus {
-    /// Of the jobs in `group`, or nothing if none of them went in that direction.
+    /// Of the jobs in `group` that tell this side, or nothing if none of them has I/O on it.
     pub(super) fn of<J: Borrow<JobReport>>(
         jobs: &[J],
         group: u32,
-        direction: Direction,
+        side: Side,
     ) -> Option<GroupStatus> {
         let members = jobs.iter().map(Borrow::borrow).filter(|job| job.group == group);
-        let used = members.map(|job| job.statistics.direction(direction)).filter(|d| d.ios() > 0);
+        let telling = members.filter(|job| Side::of(job).contains(&side));
+        let used = telling.map(|job| side.statistics(&job.statistics)).filter(|d| d.ios() > 0);
         used.map(|d| GroupStatus {
             bytes: d.bytes(),
             bandwidth_min: d.bytes_per_second(),

@@ -8,8 +8,10 @@
 //!
 //! What fio has no key for stands under `paternoster`, after all others.
 //!
-//! Differs: `fio version` names this program after fio's version, the time is the epoch (no clock
-//! is read), and bins (fio's `json+`) are not printed. `total_ios` counts completed I/Os.
+//! `json+` adds to every latency with percentiles the counts of its bins, by their middle.
+//!
+//! Differs: `fio version` names this program after fio's version, and the time is the epoch (no
+//! clock is read). `total_ios` counts completed I/Os.
 //!
 //! Source: spec `fio.md` 6.4; `fair.json`, `mix.json`.
 
@@ -20,15 +22,26 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-use crate::direction::Direction;
-use crate::statistics::{DirectionStatistics, Histogram, JobStatistics, Latency};
+use crate::fio::job::Unified;
+use crate::statistics::{Histogram, JobStatistics, Latency};
 
 use super::group::GroupStatus;
+use super::side::Side;
 use super::{DiskReport, FIO_VERSION, JobReport, RunReport, TIME, VERSION, merged};
 
 /// The report as fio's JSON.
 #[must_use]
 pub fn json(report: &RunReport) -> String {
+    text(report, false)
+}
+
+/// The same with the bins of every latency that has percentiles: fio's `json+`.
+#[must_use]
+pub fn json_plus(report: &RunReport) -> String {
+    text(report, true)
+}
+
+fn text(report: &RunReport, with_bins: bool) -> String {
     let jobs = merged(&report.jobs);
     let tree = Root {
         version: format!("{FIO_VERSION} (paternoster {VERSION})"),
@@ -36,7 +49,7 @@ pub fn json(report: &RunReport) -> String {
         timestamp_ms: 0,
         time: TIME,
         global_options: options(&report.global_options),
-        jobs: jobs.iter().map(|job| job_tree(job, &jobs)).collect(),
+        jobs: jobs.iter().map(|job| job_tree(job, &jobs, with_bins)).collect(),
         disk_util: report.disks.iter().map(disk_tree).collect(),
         paternoster: Some(&report.extra).filter(|extra| !extra.is_null()),
     };
@@ -89,10 +102,16 @@ struct Job<'a> {
     elapsed: u64,
     #[serde(rename = "job options")]
     options: Options<'a>,
-    read: DirectionTree,
-    write: DirectionTree,
-    trim: DirectionTree,
-    sync: SyncTree,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<DirectionTree>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write: Option<DirectionTree>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trim: Option<DirectionTree>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync: Option<SyncTree>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mixed: Option<DirectionTree>,
     job_runtime: u64,
     usr_cpu: f64,
     sys_cpu: f64,
@@ -154,6 +173,8 @@ struct LatencyTree {
     n: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     percentile: Option<Object<String, u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bins: Option<Object<String, u64>>,
 }
 
 #[derive(Serialize)]
@@ -175,9 +196,22 @@ fn options(given: &[(String, String)]) -> Options<'_> {
     Object(with_value.map(|(key, value)| (key.as_str(), value.as_str())).collect())
 }
 
-fn job_tree<'a>(job: &'a JobReport, jobs: &[Cow<'_, JobReport>]) -> Job<'a> {
+fn job_tree<'a>(job: &'a JobReport, jobs: &[Cow<'_, JobReport>], with_bins: bool) -> Job<'a> {
     let statistics: &JobStatistics = &job.statistics;
-    let direction = |direction| direction_tree(job, direction, jobs);
+    let side = |side: Side| {
+        let told = Side::of(job).contains(&side);
+        told.then(|| direction_tree(job, side, jobs, with_bins))
+    };
+    // As one, directions and syncs are not told apart.
+    let sync = (job.unified != Unified::Mixed).then(|| SyncTree {
+        total_ios: statistics.sync().n(),
+        lat_ns: with_percentiles(
+            statistics.sync(),
+            statistics.sync_histogram(),
+            &job.percentiles,
+            with_bins,
+        ),
+    });
     let (steps, ios) = (statistics.distribution(), statistics.ios());
     Job {
         jobname: &job.name,
@@ -186,17 +220,11 @@ fn job_tree<'a>(job: &'a JobReport, jobs: &[Cow<'_, JobReport>]) -> Job<'a> {
         eta: 0,
         elapsed: job.elapsed_s,
         options: options(&job.options),
-        read: direction(Direction::Read),
-        write: direction(Direction::Write),
-        trim: direction(Direction::Trim),
-        sync: SyncTree {
-            total_ios: statistics.sync().n(),
-            lat_ns: with_percentiles(
-                statistics.sync(),
-                statistics.sync_histogram(),
-                &job.percentiles,
-            ),
-        },
+        read: side(Side::Read),
+        write: side(Side::Write),
+        trim: side(Side::Trim),
+        sync,
+        mixed: side(Side::Mixed),
         job_runtime: statistics.runtime().as_millis(),
         usr_cpu: statistics.user_per_cent(),
         sys_cpu: statistics.system_per_cent(),
@@ -210,20 +238,21 @@ fn job_tree<'a>(job: &'a JobReport, jobs: &[Cow<'_, JobReport>]) -> Job<'a> {
         latency_us: Object(steps.microseconds(ios).collect()),
         latency_ms: Object(steps.milliseconds(ios).collect()),
         latency_depth: job.iodepth,
-        latency_target: 0,
-        latency_percentile: 100.0,
-        latency_window: 0,
+        latency_target: job.latency_goal.target.0,
+        latency_percentile: job.latency_goal.percentile,
+        latency_window: job.latency_goal.window.as_micros(),
     }
 }
 
 fn direction_tree(
     job: &JobReport,
-    direction: Direction,
+    side: Side,
     jobs: &[Cow<'_, JobReport>],
+    with_bins: bool,
 ) -> DirectionTree {
-    let statistics: &DirectionStatistics = job.statistics.direction(direction);
+    let statistics = side.statistics(&job.statistics);
     let (bandwidth, iops) = (statistics.samples().bandwidth(), statistics.samples().iops());
-    let status = GroupStatus::of(jobs, job.group, direction).filter(|_| bandwidth.count() > 0);
+    let status = GroupStatus::of(jobs, job.group, side).filter(|_| bandwidth.count() > 0);
     DirectionTree {
         io_bytes: statistics.bytes(),
         io_kbytes: statistics.bytes() / 1024,
@@ -239,6 +268,7 @@ fn direction_tree(
             statistics.completion(),
             statistics.completion_histogram(),
             &job.percentiles,
+            with_bins,
         ),
         lat_ns: without_percentiles(statistics.total()),
         bw_min: bandwidth.min(),
@@ -263,14 +293,22 @@ fn without_percentiles(latency: &Latency) -> LatencyTree {
         stddev: latency.stdev(),
         n: latency.n(),
         percentile: None,
+        bins: None,
     }
 }
 
-fn with_percentiles(latency: &Latency, bins: &Histogram, percentiles: &[f64]) -> LatencyTree {
+fn with_percentiles(
+    latency: &Latency,
+    histogram: &Histogram,
+    percentiles: &[f64],
+    with_bins: bool,
+) -> LatencyTree {
     let wanted = latency.n() > 0 && !percentiles.is_empty();
-    let entries = || percentiles.iter().map(|p| (format!("{p:.6}"), bins.percentile(*p)));
+    let entries = || percentiles.iter().map(|p| (format!("{p:.6}"), histogram.percentile(*p)));
+    let bins = || histogram.bins().map(|(ns, count)| (ns.to_string(), count));
     LatencyTree {
         percentile: wanted.then(|| Object(entries().collect())),
+        bins: (wanted && with_bins).then(|| Object(bins().collect())),
         ..without_percentiles(latency)
     }
 }

@@ -2,13 +2,15 @@
 //! Reports: one run's figures, in the forms that readers of fio reports know.
 //!
 //! A [`RunReport`] is plain data: who ran, with which options, and each job's
-//! [`JobStatistics`]. Four functions turn it into text, and none of them reads a clock:
+//! [`JobStatistics`]. Six functions turn it into text, and none of them reads a clock:
 //!
 //! ```text
-//!                  +-> normal()   fio 3.33, for people
-//!   RunReport  ----+-> json()     fio 3.33, for programs
-//!                  +-> normal1()  fio 1.x, to compare with reports of 2010
-//!                  +-> csv()      one line per job and direction, for spreadsheets
+//!                  +-> normal()      fio 3.33, for people
+//!                  +-> json()        fio 3.33, for programs
+//!   RunReport  ----+-> json_plus()   the same with all bins of latencies
+//!                  +-> terse()       fio 3.33, one line per job, for scripts
+//!                  +-> normal1()     fio 1.x, to compare with reports of 2010
+//!                  +-> csv()         one line per job and direction, for spreadsheets
 //! ```
 //!
 //! A report lists all clones of all jobs. The functions themselves merge those which asked for
@@ -24,15 +26,20 @@ mod latency_text;
 pub mod normal;
 pub mod normal1;
 pub mod number;
+mod side;
+pub mod terse;
 
 use std::borrow::Cow;
 
+use crate::fio::job::Unified;
+use crate::fio::latency_target::LatencyGoal;
 use crate::statistics::JobStatistics;
 
 pub use csv::csv;
-pub use json::json;
+pub use json::{json, json_plus};
 pub use normal::normal;
 pub use normal1::normal1;
+pub use terse::{TerseVersion, terse};
 
 /// The fio whose forms these are.
 const FIO_VERSION: &str = "fio-3.33";
@@ -95,6 +102,10 @@ pub struct JobReport {
     pub first_of_section: bool,
     /// The clones of the section; above 1 a line `...` follows the description.
     pub section_clones: u32,
+    /// Whether directions are told apart.
+    pub unified: Unified,
+    /// The latency for which a depth was searched.
+    pub latency_goal: LatencyGoal,
     /// The figures.
     pub statistics: JobStatistics,
 }

@@ -24,11 +24,14 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::direction::Direction;
+use crate::fio::job::Unified;
+use crate::fio::latency_target::LatencyGoal;
 use crate::statistics::{DirectionStatistics, JobStatistics, Moments};
 
 use super::group::{GroupStatus, groups};
 use super::latency_text::{distribution_lines, fitted_latency_line, percentile_lines, share_list};
 use super::number::{Base, abbreviate, bytes_iec, bytes_si};
+use super::side::Side;
 use super::{DiskReport, FIO_VERSION, JobReport, RunReport, TIME, VERSION, merged, starting};
 
 /// Bandwidth samples are printed in MiB/s when their mean is above this many KiB/s (1 GiB/s).
@@ -79,10 +82,10 @@ fn job_block(out: &mut String, job: &JobReport, jobs: &[Cow<'_, JobReport>]) {
     if let Some(description) = &job.description {
         let _ = writeln!(out, "  Description  : [{description}]");
     }
-    for direction in Direction::ALL {
-        if let Some(status) = GroupStatus::of(jobs, *group, direction) {
-            let statistics = job.statistics.direction(direction);
-            direction_block(out, direction, statistics, &status, &job.percentiles);
+    for side in Side::of(job) {
+        if let Some(status) = GroupStatus::of(jobs, *group, *side) {
+            let statistics = side.statistics(&job.statistics);
+            direction_block(out, *side, &statistics, &status, &job.percentiles);
         }
     }
     let statistics = &job.statistics;
@@ -96,7 +99,7 @@ fn job_block(out: &mut String, job: &JobReport, jobs: &[Cow<'_, JobReport>]) {
 /// Rates, latencies and samples of one direction; nothing when it saw no I/O.
 fn direction_block(
     out: &mut String,
-    direction: Direction,
+    side: Side,
     statistics: &DirectionStatistics,
     status: &GroupStatus,
     percentiles: &[f64],
@@ -104,7 +107,7 @@ fn direction_block(
     if statistics.ios() == 0 {
         return;
     }
-    rate_line(out, direction, statistics);
+    rate_line(out, side, statistics);
     fitted_latency_line(out, "    slat", statistics.submission());
     fitted_latency_line(out, "    clat", statistics.completion());
     fitted_latency_line(out, "     lat", statistics.total());
@@ -113,19 +116,19 @@ fn direction_block(
     iops_line(out, statistics.samples().iops());
 }
 
-fn rate_line(out: &mut String, direction: Direction, statistics: &DirectionStatistics) {
+fn rate_line(out: &mut String, side: Side, statistics: &DirectionStatistics) {
     let bandwidth = statistics.bytes_per_second();
     let _ = writeln!(
         out,
         "  {}: IOPS={}, BW={}/s ({}/s)({}/{}msec){}",
-        direction.name(),
+        side.name(),
         abbreviate(whole_iops(statistics), 4, Base::Si),
         bytes_iec(bandwidth),
         bytes_si(bandwidth),
         bytes_iec(statistics.bytes()),
         statistics.runtime_ms(),
         // Simulated devices have no zones, but fio on Linux always says so.
-        if direction == Direction::Write { "; 0 zone resets" } else { "" },
+        if side == Side::Write { "; 0 zone resets" } else { "" },
     );
 }
 
@@ -190,15 +193,24 @@ pub(super) fn cpu_line(out: &mut String, statistics: &JobStatistics) {
 fn depth_block(out: &mut String, job: &JobReport) {
     let statistics = &job.statistics;
     depth_lines(out, statistics);
-    let [reads, writes, trims] =
-        Direction::ALL.map(|direction| statistics.direction(direction).ios());
+    let [reads, writes, trims] = match job.unified {
+        // fio counts all in the place of the reads.
+        Unified::Mixed => [statistics.ios(), 0, 0],
+        _ => Direction::ALL.map(|direction| statistics.direction(direction).ios()),
+    };
     let syncs = statistics.sync().n();
     let _ = writeln!(
         out,
         "     issued rwts: total={reads},{writes},{trims},{syncs} short=0,0,0,0 dropped=0,0,0,0"
     );
-    let depth = job.iodepth;
-    let _ = writeln!(out, "     latency   : target=0, window=0, percentile=100.00%, depth={depth}");
+    // The target in nanoseconds, the window in microseconds: fio's units.
+    let LatencyGoal { target, window, percentile, .. } = job.latency_goal;
+    let (target, window, depth) = (target.0, window.as_micros(), job.iodepth);
+    let _ = writeln!(
+        out,
+        "     latency   : target={target}, window={window}, percentile={percentile:.2}%, \
+         depth={depth}"
+    );
 }
 
 /// The three lines of depths and batches.
@@ -210,18 +222,18 @@ pub(super) fn depth_lines(out: &mut String, statistics: &JobStatistics) {
 
 fn group_block(out: &mut String, group: u32, jobs: &[Cow<'_, JobReport>]) {
     let _ = writeln!(out, "\nRun status group {group} (all jobs):");
-    for direction in Direction::ALL {
-        if let Some(status) = GroupStatus::of(jobs, group, direction) {
-            out.push_str(&status_line(direction, &status));
+    for side in Side::ALL {
+        if let Some(status) = GroupStatus::of(jobs, group, side) {
+            out.push_str(&status_line(side, &status));
         }
     }
 }
 
-fn status_line(direction: Direction, status: &GroupStatus) -> String {
+fn status_line(side: Side, status: &GroupStatus) -> String {
     let (all, least, most) = (status.bandwidth(), status.bandwidth_min, status.bandwidth_max);
     format!(
         "{:>7}: bw={}/s ({}/s), {}/s-{}/s ({}/s-{}/s), io={} ({}), run={}-{}msec\n",
-        direction.name().to_uppercase(),
+        side.name().to_uppercase(),
         bytes_iec(all),
         bytes_si(all),
         bytes_iec(least),

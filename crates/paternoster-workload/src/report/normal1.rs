@@ -28,6 +28,7 @@ use crate::statistics::{DirectionStatistics, Latency, LatencyDistribution, Momen
 use super::group::{GroupStatus, groups};
 use super::latency_text::{Unit, distribution_lines, latency_line};
 use super::normal::{cpu_line, depth_lines, disk_block, whole_iops};
+use super::side::Side;
 use super::{JobReport, RunReport, VERSION, merged, starting};
 
 /// The report in the form of fio 1.x.
@@ -80,9 +81,9 @@ fn job_block(out: &mut String, job: &JobReport, jobs: &[Cow<'_, JobReport>]) {
     if let Some(description) = &job.description {
         let _ = writeln!(out, "  Description  : [{description}]");
     }
-    for direction in Direction::ALL {
-        if let Some(status) = GroupStatus::of(jobs, *group, direction) {
-            direction_block(out, direction, job.statistics.direction(direction), &status);
+    for side in Side::of(job) {
+        if let Some(status) = GroupStatus::of(jobs, *group, *side) {
+            direction_block(out, *side, &side.statistics(&job.statistics), &status);
         }
     }
     cpu_line(out, &job.statistics);
@@ -97,7 +98,7 @@ fn job_block(out: &mut String, job: &JobReport, jobs: &[Cow<'_, JobReport>]) {
 
 fn direction_block(
     out: &mut String,
-    direction: Direction,
+    side: Side,
     statistics: &DirectionStatistics,
     status: &GroupStatus,
 ) {
@@ -107,7 +108,7 @@ fn direction_block(
     let _ = writeln!(
         out,
         "  {:<5}: io={}KiB, bw={}KiB/s, iops={}, runt={}msec",
-        direction.name(),
+        side.name(),
         statistics.bytes() / 1024,
         statistics.bytes_per_second() / 1000,
         whole_iops(statistics),
@@ -153,18 +154,18 @@ fn without_nanoseconds(distribution: &LatencyDistribution) -> LatencyDistributio
 
 fn group_block(out: &mut String, group: u32, jobs: &[Cow<'_, JobReport>]) {
     let _ = writeln!(out, "\nRun status group {group} (all jobs):");
-    for direction in Direction::ALL {
-        if let Some(status) = GroupStatus::of(jobs, group, direction) {
-            out.push_str(&status_line(direction, &status));
+    for side in Side::ALL {
+        if let Some(status) = GroupStatus::of(jobs, group, side) {
+            out.push_str(&status_line(side, &status));
         }
     }
 }
 
 /// Bytes per ms are bytes per second / 1000; rounding down twice equals rounding down once.
-fn status_line(direction: Direction, status: &GroupStatus) -> String {
+fn status_line(side: Side, status: &GroupStatus) -> String {
     format!(
         "{:>7}: io={}KiB, aggrb={}KiB/s, minb={}KiB/s, maxb={}KiB/s, mint={}msec, maxt={}msec\n",
-        direction.name().to_uppercase(),
+        side.name().to_uppercase(),
         status.bytes / 1024,
         status.bandwidth() / 1000,
         status.bandwidth_min / 1000,

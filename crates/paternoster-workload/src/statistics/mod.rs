@@ -324,6 +324,17 @@ impl JobStatistics {
         &self.directions[direction as usize]
     }
 
+    /// All directions as one, for `unified_rw_reporting`.
+    #[must_use]
+    pub fn mixed(&self) -> DirectionStatistics {
+        let [read, write, trim] = &self.directions;
+        let mut mixed = read.clone();
+        for other in [write, trim].into_iter().filter(|other| other.ios > 0) {
+            mixed.merge(other);
+        }
+        mixed
+    }
+
     /// I/Os completed in all directions, syncs not counted.
     #[must_use]
     pub fn ios(&self) -> u64 {

@@ -27,7 +27,8 @@ fn both_versions_are_read() {
     // 300000 ms after the start; the second wait, of 50 ms, is over by then.
     assert_eq!(read(two, WaitRule::Fio).unwrap()[1].at, Nanos::from_secs(300));
     let three = "fio version 3 iolog\r\n17 f.dat add\n20 g.dat add\n147 f.dat open\n\
-        147 g.dat open\n149 f.dat write 0 65536\n3476 g.dat trim 65536 65536\n3000 g.dat read 0 1\n";
+        147 g.dat open\n149 f.dat write 0 65536\n3476 g.dat trim 65536 65536\n\
+        3000 g.dat read 0 1\n";
     assert_eq!(
         read(three, WaitRule::Manual).unwrap(),
         [

@@ -297,7 +297,7 @@ impl FileOffsets {
             return self.sized(shared, direction, start);
         };
         // A zone that has not had its I/O begins again at its end.
-        if end - start >= room {
+        if end.saturating_sub(start) >= room {
             return self.sized(shared, direction, start);
         }
         match shared.pattern.skip {

@@ -126,6 +126,27 @@ fn trimwrite_alternates() {
     }
 }
 
+/// Do syncs take turns among the files as fio's do? Both orders were measured.
+#[test]
+fn syncs_take_turns() {
+    let order = |options: &str, every: usize| -> String {
+        let names = ["a", "b"];
+        let extents = names.map(|file| Extent { file, start: 0, bytes: 8 * 4096 });
+        let mut offsets = Offsets::over(&job(options), 1, &extents, 16 * 4096, 0);
+        let mut order = String::new();
+        for write in 0..12 {
+            if write > 0 && write % every == 0 {
+                order += &names[offsets.sync_file().unwrap()].to_uppercase();
+            }
+            order += names[offsets.next().unwrap().file];
+        }
+        order
+    };
+    assert_eq!(order("--rw=write --nrfiles=2", 4), "ababAbabaBabab");
+    let two = "--rw=write --nrfiles=2 --file_service_type=roundrobin:2";
+    assert_eq!(order(two, 3), "aabBaabBaabBaab");
+}
+
 /// Does percentage_random mix both kinds? At 0 % the job is sequential.
 #[test]
 fn percentage_random_mixes() {
@@ -173,6 +194,18 @@ proptest! {
             "--bsrange=3k-10k --bs_unaligned",
             "--bssplit=4k/10:64k/90,8k", "--bs=4k,16k --bs_is_seq_rand=1", "--ba=512",
         ][..]),
+        draws in prop::sample::select(&[
+            "", "", "--random_generator=lfsr", "--random_generator=tausworthe64",
+            "--random_distribution=zipf:0.8", "--random_distribution=pareto:0.3:0.5",
+            "--random_distribution=normal:30:0.1", "--random_distribution=zoned:60/10:40/",
+            "--random_distribution=zoned_abs:50/9k:50/100k",
+            "--zonemode=strided --zonesize=20k --zoneskip=5k",
+            "--zonemode=strided --zonesize=8k --zonerange=3k --zoneskip=1k",
+        ][..]),
+        files in prop::sample::select(&[
+            "", "--nrfiles=3", "--nrfiles=2 --file_service_type=random:2",
+            "--nrfiles=3 --file_service_type=zipf --loops=2",
+        ][..]),
         share in 0_u8..=100,
         thread in 1_u32..5,
         start in prop::sample::select(&[0, 4096, 1 << 40, u64::MAX - 100_000][..]),
@@ -182,17 +215,23 @@ proptest! {
     ) {
         let map = u8::from(norandommap);
         let options = format!(
-            "--rw={pattern} {sizes} --norandommap={map} --percentage_random={share}"
+            "--rw={pattern} {sizes} --norandommap={map} --percentage_random={share} {draws} {files}"
         );
-        let mut offsets = Offsets::new(&job(&options), thread, start, region, io, 0);
+        let job = job(&options);
+        let names = job.file_names(0);
+        let extents: Vec<Extent<'_>> =
+            names.iter().map(|file| Extent { file, start, bytes: region }).collect();
+        let mut offsets = Offsets::over(&job, thread, &extents, io, 0);
         for pass in 0..3 {
             let mut used = std::collections::HashSet::new();
             let unique = share == 100 && !norandommap && ["randread", "randrw"].contains(&pattern)
-                && sizes == "--bs=4k" && io <= region;
+                && sizes == "--bs=4k" && io <= region && draws.is_empty() && files.is_empty()
+                && pass == 0;
             let mut bytes = 0;
             while let Some(piece) = offsets.next() {
                 prop_assert!(piece.bytes > 0 && piece.offset >= start);
                 prop_assert!(piece.offset - start + piece.bytes <= region);
+                prop_assert!(piece.file < names.len());
                 prop_assert!(!unique || used.insert(piece.offset), "twice in pass {pass}");
                 bytes += piece.bytes;
                 prop_assert!(bytes < 2 * (io + (1 << 20)));

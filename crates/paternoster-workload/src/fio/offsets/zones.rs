@@ -11,8 +11,8 @@
 //! zoned_abs:60/100k:40/1000k          100k / 4k = 25 blocks, then 250 from block 25 on
 //! ```
 //!
-//! A zone of bytes may end beyond the region; the first draw of it ends the pass. A zone of no whole
-//! block gives its first. The choice of zones goes on from loop to loop, unlike the offsets.
+//! A zone of bytes may end beyond the region; the first draw of it ends the pass. A zone of no
+//! whole block gives its first.
 //!
 //! Source: spec `fio.md` 3.6; both rows were measured on fio 3.33, whose offsets these are.
 
