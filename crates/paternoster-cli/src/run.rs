@@ -15,6 +15,7 @@ use paternoster_sim::Description;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
 use paternoster_workload::fio::recorded::Recorded;
+use paternoster_workload::fio::unwired;
 use paternoster_workload::meter::EventHash;
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::report::TerseVersion;
@@ -156,6 +157,10 @@ struct Plan<'a> {
 impl Plan<'_> {
     /// Everything that can be wrong is found before the first run.
     fn check(&self) -> Result<(), Failure> {
+        let unwired = unwired::problems(&self.jobs.jobs);
+        if !unwired.is_empty() {
+            return Err(refused(&unwired));
+        }
         for device in &self.setting.devices {
             let Settings { placement, seed, .. } = self.setting.on(device);
             layout::plan(&self.jobs.jobs, device.facts.capacity * 512, placement, seed)
