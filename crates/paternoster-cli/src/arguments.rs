@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use paternoster_workload::report::TerseVersion;
 
+use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
+use crate::setting::SettingOptions;
+
 /// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
 #[derive(Debug, Parser)]
 #[command(name = "paternoster", version, arg_required_else_help = true)]
@@ -24,7 +27,12 @@ pub(crate) struct Program {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunOptions),
+    Run(Box<RunOptions>),
+    Tiotest(Box<TiotestOptions>),
+    Tiobench(Box<TiobenchOptions>),
+    Disktest(Box<DisktestOptions>),
+    Iostest(Box<IostestOptions>),
+    Dd(Box<DdOptions>),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell
@@ -55,6 +63,7 @@ Examples:
   paternoster run jobs/fair.fio --scheduler noop --minimal
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
+  paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 
 Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct RunOptions {
@@ -62,30 +71,12 @@ pub(crate) struct RunOptions {
     #[arg(value_name = "JOB.fio")]
     pub(crate) files: Vec<String>,
 
-    /// A device's name (see `paternoster devices`) or device file; several give one table
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "flash-card-2010")]
-    pub(crate) device: Vec<String>,
-
-    /// A scheduler's name (see `paternoster schedulers`), with attributes; several give one table
-    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]", default_value = "mq-deadline")]
-    pub(crate) scheduler: Vec<String>,
-
-    /// An attribute for all schedulers, by its sysfs name
-    #[arg(long, value_name = "ATTRIBUTE=VALUE")]
-    pub(crate) set: Vec<String>,
-
-    /// Seeds what the jobs leave to chance (randrepeat=0)
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) setting: SettingOptions,
 
     /// Ends every job after this time, whatever it says (5s, 300ms, 2m; seconds without a unit)
     #[arg(long, value_name = "TIME")]
     pub(crate) runtime: Option<String>,
-
-    /// CPU time between a completion and the next submission (20us, 1ms; microseconds without a
-    /// unit); the device file's unless given
-    #[arg(long, value_name = "TIME")]
-    pub(crate) submit_cost: Option<String>,
 
     /// Only the sections of this name, and the globals
     #[arg(long, value_name = "NAME")]
@@ -114,10 +105,6 @@ pub(crate) struct RunOptions {
     /// Add a digest of the event stream to the JSON: equal digests, equal runs
     #[arg(long)]
     pub(crate) event_hash: bool,
-
-    /// No notes, no progress on the terminal
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 /// How results are told.

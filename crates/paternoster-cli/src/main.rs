@@ -2,7 +2,7 @@
 //! The program `paternoster`: I/O scheduler experiments in virtual time.
 //!
 //! ```text
-//! arguments ──▶ run | schedulers | devices ──▶ text on stdout, messages on stderr, exit status
+//! arguments ──▶ run | tiotest … | schedulers | devices ──▶ text on stdout, messages on stderr
 //! ```
 //!
 //! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed, 2 if the
@@ -10,13 +10,16 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod builtin;
 mod choice;
 mod compare;
 mod devices;
+mod host;
 mod manual;
 mod progress;
 mod run;
 mod schedulers;
+mod setting;
 mod table;
 
 use std::io::{ErrorKind, Write};
@@ -63,6 +66,11 @@ fn main() -> ExitCode {
     let program = Program::parse_from(own);
     let done = match program.command {
         Command::Run(options) => run::run(&options, &fio),
+        Command::Tiotest(options) => builtin::tiotest(&options),
+        Command::Tiobench(options) => builtin::tiobench(&options),
+        Command::Disktest(options) => builtin::disktest(&options),
+        Command::Iostest(options) => builtin::iostest(&options),
+        Command::Dd(options) => builtin::dd(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),

@@ -5,46 +5,52 @@
 //! run of its own with a fresh device; results come in the order of the arguments.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
+use std::io::{BufReader, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
-use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
-use paternoster_sim::{Description, Simulated};
+use paternoster::{Nanos, NoObserver};
+use paternoster_sim::Description;
 
+use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
+use paternoster_workload::fio::recorded::Recorded;
 use paternoster_workload::fio::unwired;
-use paternoster_workload::fio::value::Reader;
-use paternoster_workload::meter::{EventHash, Meter};
+use paternoster_workload::meter::EventHash;
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::report::TerseVersion;
-use paternoster_workload::run::{RunResult, Settings, limits};
+use paternoster_workload::run::{RunResult, Settings};
 use paternoster_workload::{layout, report};
 
 use crate::Failure;
 use crate::arguments::{Form, RunOptions};
-use crate::choice::{self, SchedulerChoice};
+use crate::choice::SchedulerChoice;
 use crate::compare;
-use crate::progress::Display;
+use crate::setting::{Setting, time};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
-    let devices = options.device.iter().map(|name| choice::device(name));
-    let devices: Vec<Description> = devices.collect::<Result<_, _>>()?;
-    let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
-    let schedulers: Vec<SchedulerChoice> = schedulers.collect::<Result<_, _>>()?;
-    let set = options.set.iter().map(|text| choice::assignment("--set", text));
-    let set: Vec<(String, String)> = set.collect::<Result<_, _>>()?;
-    let plan = Plan { options, jobs: &jobs, set: &set };
-    plan.check(&devices, &schedulers)?;
-    if !options.quiet {
+    let runtime = match options.runtime.as_deref() {
+        None => None,
+        Some(text) => match time("--runtime", text, Nanos::from_secs(1))? {
+            Nanos::ZERO => {
+                let message = "--runtime 0: a run takes some time, as 5s or 300ms";
+                return Err(Failure::Request(message.to_owned()));
+            }
+            runtime => Some(runtime),
+        },
+    };
+    let plan = Plan { options, jobs: &jobs, setting: Setting::new(&options.setting, runtime)? };
+    plan.check()?;
+    if !options.setting.quiet {
         tell_notes(&jobs);
     }
     if options.parse_only {
         return Ok(());
     }
     let mut outcomes = Vec::new();
-    for device in &devices {
-        for scheduler in &schedulers {
+    for device in &plan.setting.devices {
+        for scheduler in &plan.setting.schedulers {
             outcomes.push(plan.run(device, scheduler)?);
         }
     }
@@ -82,7 +88,19 @@ fn read_jobs(options: &RunOptions, fio: &[String]) -> Result<JobFile, Failure> {
          --name=… with fio's options";
         return Err(Failure::Request(message.to_owned()));
     }
+    jobs.jobs.iter_mut().try_for_each(read_logs)?;
     Ok(jobs)
+}
+
+/// The logs that a job replays.
+fn read_logs(job: &mut Job) -> Result<(), Failure> {
+    for name in &job.replay.logs {
+        let file = std::fs::File::open(name)
+            .map_err(|error| Failure::Request(format!("read_iolog {name}: {error}")))?;
+        let log = Recorded::read(name, BufReader::new(file), &job.replay);
+        job.recorded.push(Arc::new(log.map_err(|problem| refused(&[problem]))?));
+    }
+    Ok(())
 }
 
 fn is_name(option: &str) -> bool {
@@ -127,116 +145,54 @@ fn tell_notes(jobs: &JobFile) {
     for note in &jobs.notes {
         eprintln!("note: {note}");
     }
-    for job in jobs.jobs.iter().filter(|job| job.direct.is_none()) {
-        let (file, line, name) = (&job.file, job.line, &job.name);
-        eprintln!(
-            "note: {file}:{line}: job `{name}` does not say direct; it runs with direct=1, \
-             there is no page cache yet"
-        );
-    }
 }
 
 /// What all runs have in common.
 struct Plan<'a> {
     options: &'a RunOptions,
     jobs: &'a JobFile,
-    set: &'a [(String, String)],
+    setting: Setting,
 }
 
 impl Plan<'_> {
     /// Everything that can be wrong is found before the first run.
-    fn check(
-        &self,
-        devices: &[Description],
-        schedulers: &[SchedulerChoice],
-    ) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), Failure> {
         let unwired = unwired::problems(&self.jobs.jobs);
         if !unwired.is_empty() {
             return Err(refused(&unwired));
         }
-        for job in &self.jobs.jobs {
-            if job.direct == Some(false) {
-                let (file, line, name) = (&job.file, job.line, &job.name);
-                return Err(Failure::Request(format!(
-                    "{file}:{line}: job `{name}` asks for buffered I/O, which needs a page \
-                     cache that is not \
-                     here yet; say direct=1: `direct=0`"
-                )));
-            }
-        }
-        for device in devices {
-            self.settings(device)?;
-            layout::plan(&self.jobs.jobs, device.facts.capacity * 512)
+        for device in &self.setting.devices {
+            let Settings { placement, seed, .. } = self.setting.on(device);
+            layout::plan(&self.jobs.jobs, device.facts.capacity * 512, placement, seed)
                 .map_err(|problem| refused(&[problem]))?;
-            for scheduler in schedulers {
-                let limits = limits(&self.jobs.jobs, device.facts.depth);
-                let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
-                scheduler.prepare(&mut queue, self.set)?;
+            for scheduler in &self.setting.schedulers {
+                self.setting.check(&self.jobs.jobs, device, scheduler)?;
             }
         }
         Ok(())
     }
 
-    fn settings(&self, device: &Description) -> Result<Settings, Failure> {
-        let time = |option: &str, text: &Option<String>, unit: Nanos| {
-            let Some(text) = text else { return Ok(None) };
-            let mut notes = Vec::new();
-            match Reader::new(1024, &mut notes).time(text, unit.0) {
-                Ok(time) => Ok(Some(time)),
-                Err(why) => Err(Failure::Request(format!("{option} {text}: {why}"))),
-            }
-        };
-        Ok(Settings {
-            seed: self.options.seed,
-            submit_cost: time("--submit-cost", &self.options.submit_cost, Nanos::from_micros(1))?
-                .unwrap_or(device.submit_cost),
-            runtime: match time("--runtime", &self.options.runtime, Nanos::from_secs(1))? {
-                Some(Nanos::ZERO) => {
-                    let message = "--runtime 0: a run takes some time, as 5s or 300ms";
-                    return Err(Failure::Request(message.to_owned()));
-                }
-                runtime => runtime,
-            },
-        })
-    }
-
     fn run(&self, device: &Description, scheduler: &SchedulerChoice) -> Result<Outcome, Failure> {
-        let settings = self.settings(device)?;
-        let (result, hash) = if self.options.event_hash {
-            let (result, queue) = self.run_observed(device, scheduler, EventHash::default())?;
-            (result, Some(queue.observer().1.digest()))
-        } else {
-            (self.run_observed(device, scheduler, NoObserver)?.0, None)
-        };
+        let jobs = &self.jobs.jobs;
         let subject = Subject {
             jobs: self.jobs,
             device: &device.name,
             scheduler: &scheduler.text,
-            settings: &settings,
+            settings: &self.setting.on(device),
+        };
+        // fio repeats its whole report on the way.
+        let mut status = |result: &RunResult| {
+            let text = report::normal(&Outcome::new(&subject, result, None).report);
+            let _closed = crate::print(&(text + "\n"));
+        };
+        let (result, hash) = if self.options.event_hash {
+            let observer = EventHash::default();
+            let done = self.setting.run(jobs, device, scheduler, observer, &mut status)?;
+            (done.0, Some(done.1.observer().1.digest()))
+        } else {
+            (self.setting.run(jobs, device, scheduler, NoObserver, &mut status)?.0, None)
         };
         Ok(Outcome::new(&subject, &result, hash))
-    }
-
-    fn run_observed<O: Observer>(
-        &self,
-        device: &Description,
-        scheduler: &SchedulerChoice,
-        observer: O,
-    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
-        let display =
-            Display::new(self.options.quiet, &format!("{} on {}", scheduler.text, device.name));
-        let mut simulated = Simulated::new(device.model());
-        let done = paternoster_workload::run(
-            &self.jobs.jobs,
-            &self.settings(device)?,
-            &mut simulated,
-            scheduler.make(),
-            observer,
-            |queue| scheduler.prepare(queue, self.set),
-            |progress| display.update(progress),
-        );
-        display.clear();
-        done
     }
 }
 

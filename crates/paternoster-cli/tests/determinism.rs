@@ -2,7 +2,7 @@
 //! Same seed, same job: the same bytes, on every machine, debug or release.
 //!
 //! A thousand seeds of a job of at most 2,000 requests, each under one of the schedulers on one
-//! of two devices. The digests of the reports and event streams are compared with
+//! of five devices. The digests of the reports and event streams are compared with
 //! `golden/determinism.txt`, which `./test` does in debug and in release: a run that depends on
 //! the profile, the hash order or the clock differs. Every tenth seed is run twice.
 //!
@@ -14,14 +14,15 @@ use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::meter::EventHash;
 use paternoster_workload::outcome::{Outcome, Subject};
-use paternoster_workload::{RunError, Settings, report};
+use paternoster_workload::{NoWatcher, RunError, Settings, report};
 
 const SEEDS: u64 = 1000;
 const SEEDS_A_LINE: u64 = 50;
 const REQUESTS_MAX: u64 = 2000;
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/determinism.txt");
 
-/// Deep beside shallow, reads beside writes, merges, two groups, a rate, think time, a stonewall.
+/// Deep beside shallow, reads beside writes, merges, two groups, a rate, think time, a stonewall,
+/// the page cache with its syncs.
 const JOB: &str = "
 [global]
 direct=1
@@ -54,7 +55,16 @@ rw=randtrim
 bs=64k
 number_ios=100
 rate_iops=2000
+[cached]
+stonewall
+direct=0
+rw=readwrite
+bs=4k
+size=512k
+fsync=64
+numjobs=2
 [large]
+direct=1
 rw=randread
 bs=2m
 number_ios=20
@@ -74,8 +84,9 @@ fn jobs() -> JobFile {
 fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
     let schedulers = u64::try_from(elevators::ALL.len()).unwrap();
     let entry = &elevators::ALL[usize::try_from(seed % schedulers).unwrap()];
-    let device = &devices[usize::from(seed / schedulers % 2 == 1)];
-    let settings = Settings { seed, submit_cost: device.submit_cost, runtime: None };
+    let count = u64::try_from(devices.len()).unwrap();
+    let device = &devices[usize::try_from(seed / schedulers % count).unwrap()];
+    let settings = Settings { seed, submit_cost: device.submit_cost, ..Settings::default() };
     let mut simulated = Simulated::new(device.model());
     let (result, queue) = paternoster_workload::run::<_, _, RunError>(
         &jobs.jobs,
@@ -84,7 +95,7 @@ fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
         (entry.make)(),
         EventHash::default(),
         |_| Ok(()),
-        |_| {},
+        &mut NoWatcher,
     )
     .unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
     let requests: u64 = result.device.ios.iter().sum();
@@ -102,8 +113,10 @@ fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
 #[test]
 fn same_seed_same_bytes() {
     let jobs = jobs();
-    let lab = catalog::by_name("lab-disk").unwrap().unwrap();
-    let devices = [lab, Description::parse("parallel.toml", PARALLEL).unwrap()];
+    let named = ["lab-disk", "hdd-7200", "ssd-870evo", "array-eva"];
+    let mut devices: Vec<Description> =
+        named.iter().map(|name| catalog::by_name(name).unwrap().unwrap()).collect();
+    devices.push(Description::parse("parallel.toml", PARALLEL).unwrap());
     let mut found = String::new();
     for first in (0..SEEDS).step_by(usize::try_from(SEEDS_A_LINE).unwrap()) {
         let mut line = 0u64;

@@ -234,7 +234,7 @@ fn refusals_name_place_and_remedy() {
         (&["run", "jobs/fair.fio", "--device", device], &[".toml:2: ", "`y`", "linear"]),
         (&["run", "jobs/fair.fio", "--section=tst"], &["tst"]),
         (&["run", "jobs/fair.fio", "--runtime", "soon"], &["--runtime soon"]),
-        (&["run", "--name=a", "--size=1m", "--direct=0"], &["page cache", "direct=1"]),
+        (&["run", "--name=a", "--size=1m", "--host", "swap=1g"], &["no `swap`", "dirty_ratio"]),
         (
             &["run", "--name=a", "--direct=1", "--size=1t", "--device", "lab-disk"],
             &["would end at byte"],
@@ -293,10 +293,9 @@ fn scripts_get_their_forms() {
 /// Is what the language knows and a run cannot do yet refused, with line and option?
 #[test]
 fn what_is_not_wired_is_refused() {
-    let options = ["run", "--name=a", "--size=1m", "--direct=1", "--fsync=4", "--write_bw_log=x"];
+    let options = ["run", "--name=a", "--size=1m", "--verify=md5", "--trim_percentage=5"];
     let message = refuses(&options);
-    assert!(message.contains("command line:4: `fsync` is known to fio"), "{message}");
-    assert!(message.contains("command line:5: `write_bw_log`"), "{message}");
+    assert!(message.contains("command line:4: `trim_percentage` is known to fio"), "{message}");
     let message = refuses(&["run", "--name=a", "--size=1m", "--zonemode=zbd", "--parse-only"]);
     assert!(message.contains("no device model is zoned"), "{message}");
 }

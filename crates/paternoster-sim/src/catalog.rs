@@ -5,9 +5,19 @@ use crate::description::{Description, DeviceFileError};
 
 /// Name and text of each device file in `devices/`.
 pub const FILES: &[(&str, &str)] = &[
+    ("array-eva", include_str!("../../../devices/array-eva.toml")),
     ("flash-card-2010", include_str!("../../../devices/flash-card-2010.toml")),
+    ("hdd-7200", include_str!("../../../devices/hdd-7200.toml")),
+    ("hdd-7200-enterprise", include_str!("../../../devices/hdd-7200-enterprise.toml")),
+    ("hdd-mhx2300bt", include_str!("../../../devices/hdd-mhx2300bt.toml")),
     ("lab-disk", include_str!("../../../devices/lab-disk.toml")),
+    ("lab-flash", include_str!("../../../devices/lab-flash.toml")),
     ("null", include_str!("../../../devices/null.toml")),
+    ("nvme-7300", include_str!("../../../devices/nvme-7300.toml")),
+    ("nvme-pm9a3", include_str!("../../../devices/nvme-pm9a3.toml")),
+    ("ssd-870evo", include_str!("../../../devices/ssd-870evo.toml")),
+    ("ssd-pm883", include_str!("../../../devices/ssd-pm883.toml")),
+    ("ssd-px256m5s", include_str!("../../../devices/ssd-px256m5s.toml")),
 ];
 
 /// The device of this name, if there is one.

@@ -7,16 +7,23 @@
 //! ```
 //!
 //! * [`model`]: what a model is, and the virtual clock in front of it.
-//! * [`null`], [`linear`]: the models.
-//! * [`description`]: device files; [`catalog`]: those that come with the program.
+//! * [`null`], [`linear`], [`hdd`], [`ssd`], [`array`]: the models.
+//! * [`faults`]: errors, delays and stalls in front of any of them.
+//! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
 #![forbid(unsafe_code)]
 
+pub mod array;
 pub mod catalog;
 pub mod description;
+pub mod faults;
+pub mod hdd;
 pub mod linear;
 pub mod model;
 pub mod null;
 mod quantity;
+pub mod sections;
+pub mod ssd;
 
 pub use description::{Description, DeviceFileError};
-pub use model::{Model, Simulated};
+pub use faults::Rule;
+pub use model::{Blueprint, Model, Simulated};

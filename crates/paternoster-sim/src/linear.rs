@@ -24,11 +24,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use paternoster::device::ServiceClock;
 use paternoster::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
 
-use crate::model::Model;
+use crate::description::DEPTH_MAX;
+use crate::model::{Blueprint, Model};
+use crate::sections::{DeviceFileError, Sections};
 
 /// Time per byte as a fraction, so that `46.04 us/KiB` and `150 MB/s` are both exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +64,12 @@ pub struct LinearCosts {
     pub penalty: Nanos,
     /// A flush.
     pub flush: Nanos,
+}
+
+impl Blueprint for LinearCosts {
+    fn build(&self, facts: DeviceFacts) -> Box<dyn Model> {
+        Box::new(Linear::new(facts, *self))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +106,23 @@ impl Linear {
             started: 0,
             last_end: None,
         }
+    }
+
+    /// Reads the section `[linear]` of a device file.
+    pub(crate) fn read(
+        sections: &mut Sections<'_>,
+        _: &DeviceFacts,
+    ) -> Result<Arc<dyn Blueprint>, DeviceFileError> {
+        let mut fields = sections.open("linear");
+        let costs = LinearCosts {
+            servers: fields.number("servers", None, 1..=DEPTH_MAX)?,
+            base: fields.time("base", None)?,
+            transfer: fields.rate("rate", None)?,
+            penalty: fields.time("penalty", Some(Nanos::ZERO))?,
+            flush: fields.time("flush", Some(Nanos::ZERO))?,
+        };
+        fields.finish()?;
+        Ok(Arc::new(costs))
     }
 
     fn start(&mut self, now: Nanos, command: &Command) {

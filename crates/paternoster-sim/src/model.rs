@@ -32,6 +32,12 @@ pub trait Model: Debug {
     fn advance(&mut self, now: Nanos) -> Option<Completion>;
 }
 
+/// A model's numbers, read and checked, from which any number of fresh devices are made.
+pub trait Blueprint: Debug + Send + Sync {
+    /// A device that has done nothing yet and says `facts` of itself.
+    fn build(&self, facts: DeviceFacts) -> Box<dyn Model>;
+}
+
 impl Model for Box<dyn Model> {
     fn facts(&self) -> DeviceFacts {
         (**self).facts()

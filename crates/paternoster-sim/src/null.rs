@@ -5,11 +5,23 @@
 //! other; k of them share the passing time as device time all the same.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use paternoster::device::ServiceClock;
 use paternoster::{Command, Completion, DeviceFacts, Nanos, Outcome, Refused, Tag};
 
-use crate::model::Model;
+use crate::model::{Blueprint, Model};
+use crate::sections::{DeviceFileError, Sections};
+
+/// The fixed latency of every command.
+#[derive(Debug)]
+struct Latency(Nanos);
+
+impl Blueprint for Latency {
+    fn build(&self, facts: DeviceFacts) -> Box<dyn Model> {
+        Box::new(Null::new(facts, self.0))
+    }
+}
 
 /// A device that costs nothing but a fixed latency.
 #[derive(Debug)]
@@ -27,6 +39,17 @@ impl Null {
     pub fn new(facts: DeviceFacts, latency: Nanos) -> Null {
         let under_way = VecDeque::with_capacity(facts.depth as usize);
         Null { facts, latency, clock: ServiceClock::default(), under_way }
+    }
+
+    /// Reads the section `[null]` of a device file.
+    pub(crate) fn read(
+        sections: &mut Sections<'_>,
+        _: &DeviceFacts,
+    ) -> Result<Arc<dyn Blueprint>, DeviceFileError> {
+        let mut fields = sections.open("null");
+        let latency = fields.time("latency", None)?;
+        fields.finish()?;
+        Ok(Arc::new(Latency(latency)))
     }
 }
 

@@ -55,8 +55,13 @@ pub(crate) fn transfer(text: &str) -> Result<Transfer, String> {
     if transfer.bytes == 0 { Err("a rate of 0 bytes never ends".to_owned()) } else { Ok(transfer) }
 }
 
+/// `text`, a decimal without a unit, times `factor`, rounded down; `None` if it is not one.
+pub(crate) fn decimal(text: &str, factor: u64) -> Option<u64> {
+    quantity(text, &[("", factor)])
+}
+
 /// `text` as a number of the table's smallest unit; `None` if it is not one or too large.
-fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+pub(crate) fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..digits], text[digits..].trim());

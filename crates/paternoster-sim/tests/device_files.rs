@@ -33,6 +33,9 @@ fn corpus_is_read() {
     }
 }
 
+/// Rules of faults from strangers.
+const RULES: &str = include_str!("../../../fuzz/corpus/device_file/faults");
+
 const CARD: &str = include_str!("../../../devices/flash-card-2010.toml");
 
 proptest! {
@@ -40,6 +43,19 @@ proptest! {
     #[test]
     fn arbitrary_text_never_panics(text in "(\\PC|\n){0,200}") {
         check(&text);
+    }
+
+    /// Are damaged rules of faults refused or sound?
+    #[test]
+    fn damaged_rules_never_panic(
+        at in 0usize..160, cut in 0usize..9, put in "[-0-9a-z=, .]{0,9}"
+    ) {
+        let rules = RULES.find("rules =").unwrap();
+        let mut bytes = RULES.as_bytes().to_vec();
+        let at = (rules + 20 + at).min(bytes.len());
+        let end = (at + cut).min(bytes.len());
+        bytes.splice(at..end, put.bytes());
+        check(&String::from_utf8_lossy(&bytes));
     }
 
     /// The same for a sound file with a piece cut out and another put in, which gets further.

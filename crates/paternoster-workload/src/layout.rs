@@ -1,90 +1,241 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Layout: where the files of a run lie on its device.
 //!
-//! Every file is one contiguous extent; files follow one another in the order in which the jobs
-//! first name them, each at a multiple of 1 MiB. A name below `/dev/` is the device itself. Jobs
-//! that name the same file share it.
+//! Files follow one another in the order in which the jobs first name them, each at a multiple of
+//! 1 MiB; or elsewhere, as [`Placement`] says. A name below `/dev/` is the device itself. Jobs that
+//! name the same file share it.
 //!
 //! ```text
-//! device   |a.dat 64 MiB      |b.dat 10 MiB |            … capacity
-//!          0                  64            74 MiB
-//! job a, offset=16m size=8m:  region [16, 24) MiB of a.dat
+//! near          |aaaa|bbbb|cccc|                                … capacity
+//! far           |aaaa|            |bbbb|            |cccc|      … equal gaps up to the capacity
+//! interleaved   |a|b|c|a|b|c|a|b|c|a|b|c|                       … capacity
+//!
+//! job a, offset=16m size=8m:  region [16, 24) MiB of its file
 //! ```
 //!
-//! Source: spec `fio.md` 3.3.
+//! Source: spec `fio.md` 3.3; seed 001, whose authors argue whether files that lie far from each
+//! other, or grew together, explain what they measure.
 
-use crate::fio::job::{Job, is_device};
+use std::collections::BTreeMap;
+
+use crate::fio::file_sizes::file_sizes;
+use crate::fio::job::{Engine, Job, is_device};
 use crate::fio::jobfile::Problem;
+use crate::fio::random::Seeds;
+use crate::fio::recorded::Recorded;
+use crate::fio::value::Amount;
+use crate::page_cache::extent::Extent;
 
 /// Files begin at multiples of this.
 const ALIGNMENT: u64 = 1 << 20;
 
-/// Where one clone of a job works.
+/// How files lie to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// One behind the other.
+    #[default]
+    Near,
+    /// With equal gaps over the whole device.
+    Far,
+    /// In pieces of so many bytes, by turns, as files that grew at the same time.
+    Interleaved(u64),
+}
+
+/// Where one clone of a job works in one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Region {
-    /// Where its file begins on the device, in bytes.
-    pub file_at: u64,
+pub struct FileRegion {
+    /// The file, by its number in the layout.
+    pub file: u32,
     /// Where it works in the file, in bytes.
     pub start: u64,
     /// How many bytes from there.
     pub bytes: u64,
+}
+
+/// Where one clone of a job works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// In each of its files, in the job's order.
+    pub files: Vec<FileRegion>,
     /// How many bytes it reads and writes in one pass.
     pub io_bytes: u64,
 }
 
-struct File {
-    name: String,
-    at: u64,
-    bytes: u64,
+/// The files of a run, and who works where in them.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Where each file lies.
+    pub files: Vec<Extent>,
+    /// By job and clone.
+    pub regions: Vec<Vec<Region>>,
 }
 
-/// The regions of all clones of all jobs, in their order.
+/// What a clone needs of one file.
+struct Need {
+    name: String,
+    start: u64,
+    bytes: u64,
+    /// How long the file must be.
+    file_bytes: u64,
+}
+
+/// All files so far, by name.
+#[derive(Default)]
+struct Files {
+    numbers: BTreeMap<String, usize>,
+    names: Vec<String>,
+    bytes: Vec<u64>,
+}
+
+impl Files {
+    fn add(&mut self, need: &Need) -> usize {
+        let next = self.names.len();
+        let number = *self.numbers.entry(need.name.clone()).or_insert(next);
+        if number == next {
+            self.names.push(need.name.clone());
+            self.bytes.push(0);
+        }
+        // A file is as long as the jobs that share it need it.
+        self.bytes[number] = self.bytes[number].max(need.file_bytes);
+        number
+    }
+}
+
+/// Lays out the files of all jobs on a device of `capacity` bytes. `entropy` counts only for jobs
+/// with `randrepeat=0`.
 ///
 /// # Errors
 /// A [`Problem`] at the job whose file does not fit.
-pub fn plan(jobs: &[Job], capacity: u64) -> Result<Vec<Vec<Region>>, Problem> {
-    if let Some(job) = jobs.iter().find(|job| job.filenames.len() > 1) {
-        return Err(several_files(job));
-    }
-    let mut files: Vec<File> = Vec::new();
-    // First the sizes: a file is as long as the jobs that share it need it.
+pub fn plan(
+    jobs: &[Job],
+    capacity: u64,
+    placement: Placement,
+    entropy: u64,
+) -> Result<Layout, Problem> {
+    let mut files = Files::default();
+    let mut needed = Vec::new();
+    let mut thread = 0;
     for job in jobs {
         for clone in 0..job.numjobs {
-            let name = file_name(job, clone);
-            let (start, bytes, _) = extent(job, clone, whole_of(job, &name, capacity));
-            let needed = start.saturating_add(bytes).max(job.filesize.unwrap_or(0));
-            match files.iter_mut().find(|file| file.name == name) {
-                Some(file) => file.bytes = file.bytes.max(needed),
-                None => files.push(File { name, at: 0, bytes: needed }),
-            }
+            // fio counts its threads from 1 over all jobs.
+            thread += 1;
+            let needs = needs(job, clone, capacity, &Seeds::of(job, thread, entropy));
+            let numbers: Vec<usize> = needs.iter().map(|need| files.add(need)).collect();
+            needed.push((job, needs, numbers));
         }
     }
-    let mut at = 0u64;
-    for file in files.iter_mut().filter(|file| !is_device(&file.name)) {
-        file.at = at;
-        at = at.saturating_add(file.bytes).div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT);
+    let extents = place(&files, capacity, placement);
+    let mut regions: Vec<Vec<Region>> = jobs.iter().map(|_| Vec::new()).collect();
+    let mut place = jobs.iter().enumerate().flat_map(|(place, job)| {
+        std::iter::repeat_n(place, usize::try_from(job.numjobs).unwrap_or(usize::MAX))
+    });
+    for (job, needs, numbers) in needed {
+        let region = region(job, &needs, &numbers, &extents, capacity)?;
+        if let Some(place) = place.next() {
+            regions[place].push(region);
+        }
     }
-    jobs.iter().map(|job| regions(job, &files, capacity)).collect()
+    Ok(Layout { files: extents, regions })
 }
 
-fn regions(job: &Job, files: &[File], capacity: u64) -> Result<Vec<Region>, Problem> {
-    (0..job.numjobs)
-        .map(|clone| {
-            let name = file_name(job, clone);
-            let found = files.iter().find(|file| file.name == name);
-            let file_at = found.map_or(0, |file| file.at);
-            let (start, bytes, io_bytes) = extent(job, clone, whole_of(job, &name, capacity));
-            let end = file_at.saturating_add(start).saturating_add(bytes);
-            if end > capacity {
-                return Err(too_large(job, &name, end, capacity));
-            }
-            let block = job.block_size.iter().map(|&(least, _)| least).min().unwrap_or(0);
-            if bytes < block {
-                return Err(too_small(job, bytes, block));
-            }
-            Ok(Region { file_at, start, bytes, io_bytes })
-        })
-        .collect()
+/// Where each file lies, whether or not it fits.
+fn place(files: &Files, capacity: u64, placement: Placement) -> Vec<Extent> {
+    let aligned = |bytes: u64| bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT);
+    let count = files.names.iter().filter(|name| !is_device(name)).count() as u64;
+    let files_bytes = files.names.iter().zip(&files.bytes).filter(|(name, _)| !is_device(name));
+    let all = files_bytes.fold(0u64, |sum, (_, &bytes)| sum.saturating_add(aligned(bytes)));
+    let gap = capacity.saturating_sub(all) / count.max(1) / ALIGNMENT * ALIGNMENT;
+    let (mut number, mut near) = (0, 0u64);
+    let mut extents = Vec::with_capacity(files.names.len());
+    for (name, &bytes) in files.names.iter().zip(&files.bytes) {
+        if is_device(name) {
+            extents.push(Extent::whole(0, bytes));
+            continue;
+        }
+        extents.push(match placement {
+            Placement::Near => Extent::whole(near, bytes),
+            Placement::Far => Extent::whole(near.saturating_add(gap * number), bytes),
+            Placement::Interleaved(piece) => Extent {
+                at: number.saturating_mul(piece),
+                bytes,
+                piece,
+                stride: count.saturating_mul(piece),
+            },
+        });
+        number += 1;
+        near = aligned(near.saturating_add(bytes));
+    }
+    extents
+}
+
+/// What a clone needs of each of its files.
+fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
+    if let Some(log) = recorded(job, clone) {
+        let need = |(name, &bytes): (&String, &u64)| {
+            let bytes = if is_device(name) { capacity } else { bytes };
+            Need { name: name.clone(), start: 0, bytes, file_bytes: bytes }
+        };
+        return log.files.iter().zip(&log.sizes).map(need).collect();
+    }
+    if job.engine == Engine::Cpu {
+        return Vec::new();
+    }
+    let names = job.file_names(clone);
+    let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+    let several = count > 1 || job.filesize_range.is_some();
+    let sizes = file_sizes(job, count, capacity, seeds);
+    let need = |(name, size): (String, Option<u64>)| {
+        let whole = whole_of(job, &name, capacity);
+        let start = start(job, clone, whole);
+        let bytes = match (job.size, size) {
+            (_, Some(size)) if several => size,
+            (Some(size), _) => size.of(whole),
+            (None, _) => whole.saturating_sub(start),
+        };
+        let own = if is_device(&name) { 0 } else { job.filesize.unwrap_or(0) };
+        let own = if job.filesize_range.is_some() { 0 } else { own };
+        Need { name, start, bytes, file_bytes: start.saturating_add(bytes).max(own) }
+    };
+    names.into_iter().zip(sizes).map(need).collect()
+}
+
+/// The log that a clone replays.
+#[must_use]
+pub fn recorded(job: &Job, clone: u32) -> Option<&Recorded> {
+    let count = job.recorded.len().max(1);
+    job.recorded.get(usize::try_from(clone).unwrap_or(0) % count).map(AsRef::as_ref)
+}
+
+fn region(
+    job: &Job,
+    needs: &[Need],
+    numbers: &[usize],
+    extents: &[Extent],
+    capacity: u64,
+) -> Result<Region, Problem> {
+    let block = job.block_size.iter().map(|&(least, _)| least).min().unwrap_or(0);
+    let mut files = Vec::with_capacity(needs.len());
+    for (need, &number) in needs.iter().zip(numbers) {
+        let Need { name, start, bytes, .. } = need;
+        let extent = &extents[number];
+        let end = extent.end().max(extent.at.saturating_add(*bytes));
+        if end > capacity || start.saturating_add(*bytes) > capacity {
+            return Err(too_large(job, name, end, capacity));
+        }
+        if *bytes < block && job.recorded.is_empty() {
+            return Err(too_small(job, *bytes, block));
+        }
+        let file = u32::try_from(number).unwrap_or(u32::MAX);
+        files.push(FileRegion { file, start: *start, bytes: *bytes });
+    }
+    let all = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
+    let amount = match (job.io_size, job.size) {
+        (Some(io_size), _) => io_size.of(all),
+        // With sizes of files given, `size` is the amount of I/O alone.
+        (None, Some(Amount::Bytes(size))) if files.len() > 1 && job.filesize.is_some() => size,
+        _ => all,
+    };
+    Ok(Region { files, io_bytes: amount })
 }
 
 fn too_large(job: &Job, name: &str, end: u64, capacity: u64) -> Problem {
@@ -113,34 +264,20 @@ fn too_small(job: &Job, bytes: u64, block: u64) -> Problem {
     }
 }
 
-fn several_files(job: &Job) -> Problem {
-    Problem {
-        file: job.file.clone(),
-        line: job.line,
-        text: format!("filename={}", job.filenames.join(":")),
-        message: "several files in one job are not supported yet; give each its own job".to_owned(),
-    }
-}
-
-fn file_name(job: &Job, clone: u32) -> String {
-    job.file_names(clone).into_iter().next().unwrap_or_default()
-}
-
 /// What percentages are of: the device, or the file.
 fn whole_of(job: &Job, name: &str, capacity: u64) -> u64 {
     if is_device(name) { capacity } else { job.filesize.unwrap_or(capacity) }
 }
 
-/// Start, length and bytes of I/O of a clone in a file of `whole` bytes.
-fn extent(job: &Job, clone: u32, whole: u64) -> (u64, u64, u64) {
+/// Where a clone begins in a file of `whole` bytes.
+fn start(job: &Job, clone: u32, whole: u64) -> u64 {
     let step = job.offset_increment.of(whole).saturating_mul(clone.into());
-    let start = job.offset.of(whole).saturating_add(step);
-    let bytes = match job.size {
-        Some(size) => size.of(whole),
-        None => whole.saturating_sub(start),
+    let offset = job.offset.of(whole);
+    let offset = match job.offset {
+        Amount::Percent(_) if job.offset_align > 0 => offset - offset % job.offset_align,
+        _ => offset,
     };
-    let io_bytes = job.io_size.map_or(bytes, |io_size| io_size.of(bytes));
-    (start, bytes, io_bytes)
+    offset.saturating_add(step)
 }
 
 #[cfg(test)]
@@ -154,6 +291,8 @@ mod tests {
         parse(&[Source { name: "t.fio", text }], &[], &[], &none, &include).unwrap().jobs
     }
 
+    const MIB: u64 = 1 << 20;
+
     /// Do files follow one another, and do jobs that name the same one share it?
     #[test]
     fn files_follow_one_another() {
@@ -162,9 +301,12 @@ mod tests {
              [c]\nfilename=x\nsize=1m\n\
              [d]\nfilename=/dev/sda\noffset=2m\n",
         );
-        let plan = plan(&jobs, 10 << 20).unwrap();
-        let mib = |region: Region| (region.file_at >> 20, region.start >> 20, region.bytes >> 20);
-        let all: Vec<_> = plan.iter().map(|regions| mib(regions[0])).collect();
+        let plan = plan(&jobs, 10 * MIB, Placement::Near, 0).unwrap();
+        let mib = |region: &Region| {
+            let FileRegion { file, start, bytes } = region.files[0];
+            (plan.files[file as usize].at / MIB, start / MIB, bytes / MIB)
+        };
+        let all: Vec<_> = plan.regions.iter().map(|regions| mib(&regions[0])).collect();
         // x is 4 MiB long, because a reaches that far; y lies behind it; the device is itself.
         assert_eq!(all, [(0, 1, 3), (4, 0, 1), (0, 0, 1), (0, 2, 8)]);
     }
@@ -173,17 +315,49 @@ mod tests {
     #[test]
     fn clones_get_their_own_place() {
         let jobs = jobs(
-            "[a]\nsize=2m\nnumjobs=2\n[b]\nfilename=z\nsize=1m\nnumjobs=2\noffset_increment=4m\n",
+            "[a]\nsize=2m\nnumjobs=2\n\
+             [b]\nfilename=z\nsize=1m\nnumjobs=2\noffset_increment=4m\n",
         );
-        let plan = plan(&jobs, 64 << 20).unwrap();
-        assert_eq!(plan[0].iter().map(|r| r.file_at >> 20).collect::<Vec<_>>(), [0, 2]);
-        assert_eq!(plan[1].iter().map(|r| r.start >> 20).collect::<Vec<_>>(), [0, 4]);
+        let plan = plan(&jobs, 64 * MIB, Placement::Near, 0).unwrap();
+        assert_eq!(plan.files.iter().map(|file| file.at / MIB).collect::<Vec<_>>(), [0, 2, 4]);
+        let starts: Vec<_> =
+            plan.regions[1].iter().map(|region| region.files[0].start / MIB).collect();
+        assert_eq!(starts, [0, 4]);
+    }
+
+    /// Two files of 2 MiB on 64 MiB: far apart at 0 and 2 + (64 - 4) / 2 = 32; in pieces of 1 MiB
+    /// at 0 2 and 1 3.
+    #[test]
+    fn files_lie_as_they_are_placed() {
+        let jobs = jobs("[a]\nsize=2m\nnumjobs=2\n");
+        let at = |placement, offset: u64| {
+            let plan = plan(&jobs, 64 * MIB, placement, 0).unwrap();
+            plan.files.iter().map(|file| file.locate(offset).0 / MIB).collect::<Vec<_>>()
+        };
+        assert_eq!(at(Placement::Far, MIB), [1, 33]);
+        assert_eq!(at(Placement::Interleaved(MIB), 0), [0, 1]);
+        assert_eq!(at(Placement::Interleaved(MIB), MIB), [2, 3]);
+    }
+
+    /// Three files of one job share its size; with a filesize each has that, and `size` is the
+    /// amount of I/O.
+    #[test]
+    fn several_files_share_the_size() {
+        let of = |text: &str| {
+            let region =
+                plan(&jobs(text), 64 * MIB, Placement::Near, 0).unwrap().regions[0][0].clone();
+            (region.files.iter().map(|file| file.bytes).collect::<Vec<_>>(), region.io_bytes)
+        };
+        assert_eq!(of("[a]\nsize=3m\nnrfiles=3\n"), (vec![MIB; 3], 3 * MIB));
+        assert_eq!(of("[a]\nsize=3m\nfilesize=2m\nnrfiles=3\n"), (vec![2 * MIB; 3], 3 * MIB));
+        assert_eq!(of("[a]\nsize=4m\nfilename=x:y\n"), (vec![2 * MIB; 2], 4 * MIB));
     }
 
     /// Is a file that does not fit refused, with the job and the remedy?
     #[test]
     fn a_file_that_does_not_fit_is_refused() {
-        let problem = plan(&jobs("[big]\nfilename=x\nsize=2m\n"), 1 << 20).unwrap_err();
+        let problem =
+            plan(&jobs("[big]\nfilename=x\nsize=2m\n"), MIB, Placement::Near, 0).unwrap_err();
         assert_eq!(
             problem.to_string(),
             "t.fio:1: file `x` would end at byte 2097152 of a device of 1048576; make \

@@ -10,6 +10,7 @@
 //! * [`fio`]: the language: job files, values, offsets as fio draws them.
 //! * [`layout`], [`process`], [`mod@run`]: where files lie, what a process does, and the loop
 //!   around the library.
+//! * [`page_cache`]: memory in front of the queue: read-ahead, dirty pages, the flusher.
 //! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes
 //!   themselves.
 //! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports
@@ -17,11 +18,13 @@
 //! * [`report`]: fio's forms of telling it.
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod direction;
 pub mod fio;
 pub mod layout;
 pub mod meter;
 pub mod outcome;
+pub mod page_cache;
 pub mod process;
 pub mod report;
 pub mod run;
@@ -29,4 +32,4 @@ pub mod shares;
 pub mod statistics;
 
 pub use direction::Direction;
-pub use run::{Progress, RunError, RunResult, Settings, run};
+pub use run::{NoWatcher, Progress, RunError, RunResult, Settings, Watcher, run};

@@ -21,7 +21,7 @@ fn schedulers(criterion: &mut Criterion) {
     for (name, sequential) in [("random", 0), ("half_sequential", 128)] {
         let mut group = criterion.benchmark_group(format!("request/{name}"));
         group.throughput(Throughput::Elements(BATCH));
-        for scheduler in ["noop", "deadline", "mq-deadline"] {
+        for scheduler in ["noop", "deadline", "mq-deadline", "kyber"] {
             let mut rig = Rig::new(scheduler, 16, 128, sequential);
             rig.turn(100_000);
             group.bench_function(BenchmarkId::from_parameter(scheduler), |bencher| {

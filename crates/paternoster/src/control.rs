@@ -10,6 +10,7 @@
 //! | nr_requests | requests allocated at a time (BLK-7 per pool, BLK-8) |
 //! | nomerges | 0 all merges, 1 only with the last merged, 2 none (BLK-3) |
 //! | max_sectors_kb | largest request |
+//! | read_ahead_kb | how far a page cache in front of the queue reads ahead; kept for it here |
 //! | rotational | whether elevators take the device for a disk |
 //! | rules | which block layer: allocation, plug lists, requeue |
 //! | plug | who holds requests back: tasks (2.6.39 on) or the device (before) |
@@ -63,6 +64,12 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         help: "pieces of memory that a command may gather",
     },
     Attribute {
+        name: "read_ahead_kb",
+        unit: "KiB",
+        values: Values::Number { min: 0, max: READ_AHEAD_KB_MAX },
+        help: "how far buffered readers read ahead; for the page cache in front of the queue",
+    },
+    Attribute {
         name: "queue_depth",
         unit: "commands",
         values: Values::ReadOnly,
@@ -99,6 +106,9 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         help: "whether elevators take the device's word on its depth, or find out themselves",
     },
 ];
+
+/// 1 GiB: far beyond what any page cache should read ahead.
+const READ_AHEAD_KB_MAX: u64 = 1 << 20;
 
 const PREFIX: &str = "iosched/";
 
@@ -155,6 +165,12 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
+    /// How far a page cache in front of this queue reads ahead, in KiB (attribute `read_ahead_kb`).
+    #[must_use]
+    pub const fn read_ahead_kb(&self) -> u64 {
+        self.policy.read_ahead_kb
+    }
+
     fn find_attribute(&self, name: &str) -> Result<Found, AttributeError> {
         let place = |list: &[Attribute], name: &str| list.iter().position(|a| a.name == name);
         let elevators = self.elevator.attributes();
@@ -191,6 +207,7 @@ impl<O: Observer> RequestQueue<O> {
             "max_sectors_kb" => u64::from(policy.max_sectors) / 2,
             "max_hw_sectors_kb" => u64::from(facts.max_sectors) / 2,
             "max_segments" => facts.max_segments.into(),
+            "read_ahead_kb" => policy.read_ahead_kb,
             "queue_depth" => facts.depth.into(),
             "rotational" => facts.rotational.into(),
             "rules" => (policy.rules == Rules::Mq).into(),
@@ -216,6 +233,7 @@ impl<O: Observer> RequestQueue<O> {
                 let sectors = u32::try_from(value.saturating_mul(2)).unwrap_or(u32::MAX);
                 self.policy.max_sectors = sectors.min(most);
             }
+            "read_ahead_kb" => self.policy.read_ahead_kb = value,
             "rotational" => self.scene.facts.rotational = value == 1,
             "rules" => {
                 self.policy.rules = if value == 1 { Rules::Mq } else { Rules::Legacy };

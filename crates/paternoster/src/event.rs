@@ -120,6 +120,27 @@ pub enum Note {
         /// Whose.
         client: ClientId,
     },
+    /// kyber: requests of a kind wait because all their tokens are taken.
+    Throttled {
+        /// Of which kind; a flush stands for all that is no read, write or discard.
+        op: Op,
+    },
+    /// kyber: what a percentile of latencies was, before it is acted on.
+    LatencyTold {
+        /// Of which kind of requests.
+        op: Op,
+        /// 90: from issue. 99: from allocation.
+        percent: u32,
+        /// Within so many quarters of the target; 8 also stands for all that is more.
+        quarters: u32,
+    },
+    /// kyber: from now on so many requests of a kind may be in flight.
+    DepthChanged {
+        /// Of which kind.
+        op: Op,
+        /// How many.
+        depth: u32,
+    },
     /// A time slice begins for a client's queue.
     SliceBegins {
         /// Whose.

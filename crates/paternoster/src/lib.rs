@@ -34,7 +34,7 @@
 //! * [`RequestQueue`]: the face. Its parts: merging, plugs, allocation, dispatch list, flush,
 //!   attributes.
 //! * [`elevator`]: what a scheduler sees and answers; [`elevators`]: those there are.
-//! * [`pick`]: what several schedulers choose with.
+//! * [`pick`]: what several schedulers choose with; [`observe`]: what they measure.
 //! * [`tree`], [`list`], [`slab`]: containers that do not allocate once they are made.
 //! * [`event`]: the stream that figures and traces are made from.
 //!
@@ -65,6 +65,7 @@ mod flush;
 mod inspect;
 pub mod list;
 mod merge;
+pub mod observe;
 pub mod pick;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;

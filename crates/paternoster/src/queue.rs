@@ -48,6 +48,9 @@ use crate::time::Nanos;
 /// A device that refused with nothing under way is asked again after this time (BLK-9).
 const RETRY_AFTER_REFUSAL: Nanos = Nanos::from_millis(3);
 
+/// Linux' read_ahead_kb when nothing is said.
+const READ_AHEAD_KB: u64 = 128;
+
 /// What is set by attributes.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
@@ -59,6 +62,8 @@ pub(crate) struct Policy {
     pub(crate) nomerges: u8,
     pub(crate) device_plug: bool,
     pub(crate) max_sectors: u32,
+    /// Not used here: kept for the page cache in front of the queue.
+    pub(crate) read_ahead_kb: u64,
 }
 
 /// A block layer for one device. See the crate's opening for an example.
@@ -128,6 +133,7 @@ impl<O: Observer> RequestQueue<O> {
                 nomerges: 0,
                 device_plug: false,
                 max_sectors: facts.max_sectors.max(1),
+                read_ahead_kb: READ_AHEAD_KB,
             },
             elevator,
             bios: Slab::with_capacity(limits.bios),

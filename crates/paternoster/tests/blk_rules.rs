@@ -38,7 +38,7 @@ fn cached_disk() -> DeviceFacts {
 /// sectors from 0, and the cookies come in the order of the sectors.
 #[test]
 fn blk_1_back_and_front_merge() {
-    for elevator in ["noop", "deadline", "mq-deadline"] {
+    for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         let mut rig = Rig::new(disk(1), elevator);
         let client = rig.client();
         for sector in [8, 16, 0] {
@@ -73,7 +73,7 @@ fn blk_1_what_forbids_a_merge() {
         ("a FUA request", (Op::Write, Flags::FUA), (Op::Write, none), 2),
         ("two FUA", (Op::Write, Flags::FUA), (Op::Write, Flags::FUA), 2),
     ];
-    for elevator in ["noop", "deadline", "mq-deadline"] {
+    for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         for &(what, first, second, commands) in cases {
             // Behind ([0, 8) first), then before ([8, 16) first).
             for (a, b) in [(0, 8), (8, 0)] {
@@ -102,7 +102,7 @@ fn blk_1_a_gap_or_an_overlap_is_no_merge() {
 /// Does a request that has started grow no more, in the device and after a refusal (its barrier)?
 #[test]
 fn blk_1_a_started_request_grows_no_more() {
-    for elevator in ["noop", "deadline", "mq-deadline"] {
+    for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         for refused in [false, true] {
             let mut rig = Rig::new(disk(4), elevator);
             let client = rig.client();

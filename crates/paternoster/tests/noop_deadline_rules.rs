@@ -514,6 +514,7 @@ fn attributes_of_the_queue() {
             "max_sectors_kb:1280",
             "max_hw_sectors_kb:1280",
             "max_segments:128",
+            "read_ahead_kb:128",
             "queue_depth:32",
             "rotational:0",
             "rules:legacy",

@@ -185,7 +185,7 @@ fn change_of_elevator_returns_an_empty_one() {
 /// Can a waiting bio be withdrawn, so that no command is left of it?
 #[test]
 fn cancel_alone() {
-    for elevator in ["noop", "deadline", "mq-deadline"] {
+    for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         for plugged in [false, true] {
             let mut rig = Rig::new(disk(1), elevator);
             let client = rig.client();
@@ -206,7 +206,7 @@ fn cancel_alone() {
 /// [16, 24) the middle stays: `Merged`; without its ends it is alone, and one command of 8 sectors.
 #[test]
 fn cancel_in_a_merged_request() {
-    for elevator in ["noop", "deadline", "mq-deadline"] {
+    for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         for plugged in [false, true] {
             let mut rig = Rig::new(disk(1), elevator);
             let client = rig.client();
@@ -284,7 +284,7 @@ fn cancel_a_flush() {
 /// its name until it ends.
 #[test]
 fn cancel_and_leave_a_shared_request() {
-    for elevator in ["noop", "deadline", "mq-deadline"] {
+    for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         let mut rig = Rig::new(disk(1), elevator);
         let [a, b] = [0; 2].map(|_| rig.client());
         let ticket = rig.read(a, 0, 8);

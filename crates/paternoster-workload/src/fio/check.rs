@@ -75,6 +75,12 @@ fn cpu_load(job: &Job) -> Result<(), String> {
     if job.cpu_load.percent == 0 {
         return Err(format!("job `{}` burns CPU and needs a cpuload, in percent", job.name));
     }
+    if job.runtime.is_none() && !job.cpu_load.ends_with_io {
+        return Err(format!(
+            "job `{}` burns CPU without end: give it a runtime, or exit_on_io_done",
+            job.name
+        ));
+    }
     Ok(())
 }
 
@@ -85,7 +91,7 @@ fn replay(job: &mut Job, notes: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Direct I/O is made of whole sectors; all of ours is direct.
+/// Direct I/O is made of whole sectors.
 fn whole_sectors(job: &Job) -> Result<(), String> {
     const SECTOR: u64 = 512;
     let ranges = job.block_size.iter().flat_map(|&(least, greatest)| [least, greatest]);
@@ -93,7 +99,7 @@ fn whole_sectors(job: &Job) -> Result<(), String> {
     let own = [job.block_align, Some(job.offset.of(0)), Some(job.offset_increment.of(0))];
     let mut all = ranges.chain(splits).chain(own.into_iter().flatten());
     match all.find(|bytes| !bytes.is_multiple_of(SECTOR)) {
-        Some(bytes) if job.engine != Engine::Null => Err(format!(
+        Some(bytes) if job.engine != Engine::Null && job.direct == Some(true) => Err(format!(
             "job `{}` has a block size, alignment or offset of {bytes} bytes, which is no multiple \
              of {SECTOR}: direct I/O is made of whole sectors",
             job.name

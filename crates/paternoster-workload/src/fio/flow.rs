@@ -78,6 +78,7 @@ struct Sums {
 pub struct Flows {
     members: Vec<Member>,
     sums: BTreeMap<u32, Sums>,
+    changes: u64,
 }
 
 impl Flows {
@@ -87,15 +88,36 @@ impl Flows {
         Flows::default()
     }
 
-    /// A clone joins its flow; `None` if its job has none.
+    /// A clone gets its place in its flow, which counts from [`Flows::enter`] on; `None` if its job
+    /// has none.
     pub fn join(&mut self, share: &FlowShare) -> Option<FlowMember> {
         if share.weight == 0 {
             return None;
         }
         let weight = u64::from(share.weight);
-        self.members.push(Member { id: share.id, weight, issued: 0, there: true });
-        self.sums.entry(share.id).or_default().weight += weight;
+        self.members.push(Member { id: share.id, weight, issued: 0, there: false });
         Some(FlowMember(self.members.len() - 1))
+    }
+
+    /// The member's job begins. Who comes later begins with its part of what the others have
+    /// issued; else they would wait for it to catch up.
+    pub fn enter(&mut self, member: FlowMember) {
+        let own = &mut self.members[member.0];
+        if core::mem::replace(&mut own.there, true) {
+            return;
+        }
+        let sums = self.sums.entry(own.id).or_default();
+        let part = u128::from(sums.issued) * u128::from(own.weight);
+        own.issued = u64::try_from(part / u128::from(sums.weight.max(1))).unwrap_or(u64::MAX);
+        sums.weight += own.weight;
+        sums.issued += own.issued;
+        self.changes += 1;
+    }
+
+    /// Counts what has happened in any flow: who was refused asks again when it has grown.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether the member may issue an I/O now.
@@ -112,6 +134,7 @@ impl Flows {
     pub fn issued(&mut self, member: FlowMember) {
         let own = &mut self.members[member.0];
         own.issued += 1;
+        self.changes += 1;
         self.sums.entry(own.id).or_default().issued += 1;
     }
 
@@ -122,6 +145,7 @@ impl Flows {
             let sums = self.sums.entry(own.id).or_default();
             sums.weight -= own.weight;
             sums.issued -= own.issued;
+            self.changes += 1;
         }
     }
 
@@ -162,6 +186,7 @@ mod tests {
     fn who_is_ahead_waits() {
         let mut flows = Flows::new();
         let (a, b) = (flows.join(&share(0, 3)).unwrap(), flows.join(&share(0, 1)).unwrap());
+        [a, b].into_iter().for_each(|member| flows.enter(member));
         assert!(flows.may_issue(a) && flows.may_issue(b));
         flows.issued(a);
         assert!(!flows.may_issue(a) && flows.may_issue(b));
@@ -178,6 +203,21 @@ mod tests {
         assert_eq!(flows.join(&FlowShare::default()), None);
     }
 
+    /// Who comes late begins with its part: after 30 of A's (weight 3), B (weight 1) stands at 10,
+    /// so neither waits long for the other.
+    #[test]
+    fn who_comes_late_begins_with_its_part() {
+        let mut flows = Flows::new();
+        let (a, b) = (flows.join(&share(0, 3)).unwrap(), flows.join(&share(0, 1)).unwrap());
+        flows.enter(a);
+        (0..30).for_each(|_| flows.issued(a));
+        assert!(flows.may_issue(a), "alone it waits for nobody");
+        flows.enter(b);
+        assert!(flows.may_issue(a) && flows.may_issue(b));
+        flows.issued(a);
+        assert!(!flows.may_issue(a) && flows.may_issue(b));
+    }
+
     proptest! {
         /// Do the invariants hold, and the proportions come out, for any order of asking?
         #[test]
@@ -188,6 +228,7 @@ mod tests {
             let mut flows = Flows::new();
             let joined = weights.iter().map(|(id, weight)| flows.join(&share(*id, *weight)));
             let all: Vec<FlowMember> = joined.map(Option::unwrap).collect();
+            all.iter().for_each(|member| flows.enter(*member));
             for ask in asks {
                 let member = all[ask % all.len()];
                 if flows.may_issue(member) {

@@ -27,6 +27,7 @@ use super::flow::FlowShare;
 use super::job_logs::LogRules;
 use super::latency_target::LatencyGoal;
 use super::pace::RateRules;
+use super::recorded::Recorded;
 use super::replay::ReplayRules;
 use super::strides::Strides;
 use super::syncs::Syncs;
@@ -186,7 +187,7 @@ pub struct Job {
     pub filesize_range: Option<(u64, u64)>,
     /// Which file is next.
     pub file_service: FileService,
-    /// Bypass the page cache; `None`: not said.
+    /// Bypass the page cache; `None`: not said, which means no, as in fio.
     pub direct: Option<bool>,
     /// Files are read into the cache before the job.
     pub pre_read: bool,
@@ -194,6 +195,8 @@ pub struct Job {
     pub invalidate: bool,
     /// When data are made safe.
     pub syncs: Syncs,
+    /// All clones take their offsets from one position. No option of fio's: disktest does it.
+    pub shared_position: bool,
     /// How the job waits.
     pub engine: Engine,
     /// The engine's name as given.
@@ -220,6 +223,8 @@ pub struct Job {
     pub verify: VerifyRules,
     /// Replay and recording of logs of I/O.
     pub replay: ReplayRules,
+    /// The logs that it replays, once they were read; clones take them by turns.
+    pub recorded: Vec<Arc<Recorded>>,
     /// Clones, at least 1.
     pub numjobs: u32,
     /// Report clones as one.
@@ -347,6 +352,7 @@ impl Default for Job {
             pre_read: false,
             invalidate: true,
             syncs: Syncs::default(),
+            shared_position: false,
             engine: Engine::Sync,
             engine_name: "psync".to_owned(),
             iodepth: 1,
@@ -360,6 +366,7 @@ impl Default for Job {
             profile: None,
             verify: VerifyRules::default(),
             replay: ReplayRules::default(),
+            recorded: Vec::new(),
             numjobs: 1,
             group_reporting: false,
             new_group: false,

@@ -42,6 +42,7 @@ pub mod option;
 pub mod pace;
 mod problem;
 pub mod random;
+pub mod recorded;
 pub mod replay;
 mod sizes;
 pub mod strides;

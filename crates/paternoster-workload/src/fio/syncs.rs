@@ -91,6 +91,12 @@ impl Syncs {
         }
     }
 
+    /// Whether write number `writes`, from 1, is a barrier.
+    #[must_use]
+    pub fn is_barrier(&self, writes: u64) -> bool {
+        self.barrier_every > 0 && writes.is_multiple_of(self.barrier_every)
+    }
+
     /// Whether a file that was written is synced when the job ends.
     #[must_use]
     pub fn ends_with_sync(&self) -> bool {

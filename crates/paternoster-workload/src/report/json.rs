@@ -227,7 +227,7 @@ fn job_tree<'a>(job: &'a JobReport, jobs: &[Cow<'_, JobReport>], with_bins: bool
         mixed: side(Side::Mixed),
         job_runtime: statistics.runtime().as_millis(),
         usr_cpu: statistics.user_per_cent(),
-        sys_cpu: 0.0,
+        sys_cpu: statistics.system_per_cent(),
         ctx: statistics.context_switches(),
         majf: 0,
         minf: 0,

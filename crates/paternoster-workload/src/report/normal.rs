@@ -180,11 +180,14 @@ fn sync_block(out: &mut String, statistics: &JobStatistics, percentiles: &[f64])
     percentile_lines(out, "sync", statistics.sync_histogram(), percentiles);
 }
 
-/// Simulated processes compute in user mode only.
+/// Submitting counts as user mode, copying pages as the kernel's.
 pub(super) fn cpu_line(out: &mut String, statistics: &JobStatistics) {
-    let (user, switches) = (statistics.user_per_cent(), statistics.context_switches());
-    let _ =
-        writeln!(out, "  cpu          : usr={user:.2}%, sys=0.00%, ctx={switches}, majf=0, minf=0");
+    let (user, system) = (statistics.user_per_cent(), statistics.system_per_cent());
+    let switches = statistics.context_switches();
+    let _ = writeln!(
+        out,
+        "  cpu          : usr={user:.2}%, sys={system:.2}%, ctx={switches}, majf=0, minf=0"
+    );
 }
 
 fn depth_block(out: &mut String, job: &JobReport) {

@@ -175,6 +175,7 @@ pub struct JobStatistics {
     pub(crate) reaps: BatchDistribution,
     pub(crate) waits: u64,
     pub(crate) user: Nanos,
+    pub(crate) system: Nanos,
     pub(crate) started: Nanos,
     /// Summed over merged clones.
     pub(crate) runtime: Nanos,
@@ -194,6 +195,7 @@ impl JobStatistics {
             reaps: BatchDistribution::default(),
             waits: 0,
             user: Nanos::ZERO,
+            system: Nanos::ZERO,
             started: Nanos::ZERO,
             runtime: Nanos::ZERO,
         }
@@ -208,7 +210,8 @@ impl JobStatistics {
         self.depths = DepthDistribution::default();
         self.submits = BatchDistribution::default();
         self.reaps = BatchDistribution::default();
-        (self.waits, self.user, self.runtime) = (0, Nanos::ZERO, Nanos::ZERO);
+        (self.waits, self.runtime) = (0, Nanos::ZERO);
+        (self.user, self.system) = (Nanos::ZERO, Nanos::ZERO);
         self.started = now;
     }
 
@@ -277,6 +280,12 @@ impl JobStatistics {
         self.user += user;
     }
 
+    /// The kernel computed for the process for another `system`: copied pages.
+    #[inline]
+    pub fn cpu_in_kernel(&mut self, system: Nanos) {
+        self.system += system;
+    }
+
     /// Statistics end at `now`. May be called again later, for reports along the way.
     pub fn end(&mut self, now: Nanos) {
         self.runtime = now - self.started;
@@ -305,6 +314,7 @@ impl JobStatistics {
         self.reaps.merge(&other.reaps);
         self.waits += other.waits;
         self.user += other.user;
+        self.system += other.system;
         self.runtime += other.runtime;
     }
 
@@ -383,6 +393,12 @@ impl JobStatistics {
     #[must_use]
     pub fn user_per_cent(&self) -> f64 {
         distribution::per_cent(self.user.0, self.runtime.0)
+    }
+
+    /// CPU time that the kernel spent for it, in per cent of the runtime.
+    #[must_use]
+    pub fn system_per_cent(&self) -> f64 {
+        distribution::per_cent(self.system.0, self.runtime.0)
     }
 }
 

@@ -2,12 +2,14 @@
 //! The elevators, by name.
 
 mod deadline;
+mod kyber;
 mod mq_deadline;
 mod noop;
 
 use alloc::boxed::Box;
 
 pub use deadline::Deadline;
+pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use noop::Noop;
 
@@ -45,6 +47,11 @@ pub const ALL: &[Entry] = &[
         name: "mq-deadline-6.8",
         summary: "mq-deadline whose directions go on where they stood (Linux 6.8)",
         make: || Box::new(MqDeadline::linux_6_8()),
+    },
+    Entry {
+        name: "kyber",
+        summary: "latency targets for reads and writes, met by a short device queue (Linux 6.0)",
+        make: || Box::new(Kyber::new()),
     },
 ];
 

@@ -4,7 +4,8 @@
 //! The loop is the twenty lines around the library, and the same for a model in virtual time and
 //! for a real device: only the device knows which it is. At one instant, in this order:
 //! completions, timers of the queue, submissions in the order of the processes' timers, then
-//! whatever the queue says.
+//! whatever the queue says. The flusher of the page cache is one more client, behind those of the
+//! processes; it acts when the cache says that it has something to write.
 //!
 //! ```text
 //!        ┌───────────── due processes act: submit ────────────┐
@@ -23,28 +24,33 @@
 //! Source: plan of the house, sections 4 (order at one instant) and 7; spec `fio.md` 3.5
 //! (stonewall, start delay).
 
+mod endings;
+mod setup;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 
-use paternoster::{
-    Class, ClientSpec, Device, Elevator, GroupId, GroupSpec, Limits, Nanos, Observer, Output,
-    Priority, RequestQueue,
-};
+use paternoster::{Device, Elevator, Nanos, Observer, Output as Said, RequestQueue, Waiting};
 
-use crate::fio::job::Job;
+use crate::fio::ending::Ending;
+use crate::fio::job::{Job, reporting_groups};
 use crate::fio::jobfile::Problem;
-use crate::fio::offsets::{Extent, Offsets};
-use crate::fio::random::{Choice, Seeds};
-use crate::fio::unwired;
-use crate::layout;
+use crate::layout::Placement;
 use crate::meter::{DeviceMeter, Meter};
-use crate::process::{Phase, Process, ProcessSetup};
+use crate::page_cache::{self, HostSettings};
+use crate::process::record::Output;
+use crate::process::{Phase, Process, Shared};
 use crate::statistics::JobStatistics;
+
+pub use setup::limits;
 
 /// Steps of the loop between two calls for progress.
 const PROGRESS_EVERY: u64 = 1 << 14;
 /// The pid of the first process; the next ones follow.
 const FIRST_PID: u32 = 1001;
+/// The pid of the flusher, before all others.
+const FLUSHER_PID: u32 = FIRST_PID - 1;
 
 /// What a run needs beside its jobs.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +61,26 @@ pub struct Settings {
     pub submit_cost: Nanos,
     /// Ends every job after this time of its own, whatever it says.
     pub runtime: Option<Nanos>,
+    /// Memory for buffered I/O.
+    pub host: HostSettings,
+    /// How files lie to each other.
+    pub placement: Placement,
+    /// How often the watcher is told how things stand.
+    pub status_interval: Option<Nanos>,
+}
+
+impl Default for Settings {
+    /// Seed 0, 20 us for each I/O, the default host, files near each other.
+    fn default() -> Settings {
+        Settings {
+            seed: 0,
+            submit_cost: Nanos::from_micros(20),
+            runtime: None,
+            host: HostSettings::default(),
+            placement: Placement::Near,
+            status_interval: None,
+        }
+    }
 }
 
 /// What became of one clone of a job.
@@ -74,6 +100,8 @@ pub struct ProcessResult {
     pub error: i32,
     /// Which section between two stonewalls it belongs to, from 0.
     pub section: usize,
+    /// The depth that its `latency_target` has found.
+    pub searched_depth: Option<u32>,
 }
 
 /// What became of the device between two stonewalls.
@@ -107,6 +135,14 @@ pub enum RunError {
     /// A job cannot be run on this device.
     #[error("{0}")]
     Job(Problem),
+    /// A file that a job writes about itself could not be written.
+    #[error("{name}: {error}")]
+    Output {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        error: String,
+    },
     /// Nothing is under way and processes still wait: a bug, with the reason that the queue gave.
     #[error(
         "at {at} nothing is under way, the queue says {why}, and process {process} still waits"
@@ -132,6 +168,29 @@ pub struct Progress {
     pub ended: (u32, u32),
 }
 
+/// Who looks on, and takes what the jobs write.
+pub trait Watcher {
+    /// The run goes on.
+    fn progress(&mut self, _progress: Progress) {}
+
+    /// How things stand, every `status_interval`.
+    fn status(&mut self, _result: &RunResult) {}
+
+    /// Opens a file that a job writes about itself.
+    ///
+    /// # Errors
+    /// Those of the system; by default nobody takes files.
+    fn create(&mut self, _name: &str) -> io::Result<Output> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "nobody takes what jobs write"))
+    }
+}
+
+/// Nobody looks on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoWatcher;
+
+impl Watcher for NoWatcher {}
+
 /// Runs the jobs on `device` under `elevator`. `prepare` sets the queue's attributes before
 /// anything is submitted; `observer` sees every event and is returned.
 ///
@@ -144,11 +203,12 @@ pub fn run<D: Device, O: Observer, E: From<RunError>>(
     elevator: Box<dyn Elevator>,
     observer: O,
     prepare: impl FnOnce(&mut RequestQueue<(Meter, O)>) -> Result<(), E>,
-    mut progress: impl FnMut(Progress),
+    watcher: &mut impl Watcher,
 ) -> Result<(RunResult, RequestQueue<(Meter, O)>), E> {
-    let mut run = Run::new(jobs, settings, device, elevator, observer)?;
+    let place = (device.facts(), device.now());
+    let mut run = Run::new(jobs, settings, place, elevator, observer, watcher)?;
     prepare(&mut run.queue)?;
-    run.go(device, &mut progress)?;
+    run.go(device, watcher)?;
     let result = run.result(device.now());
     Ok((result, run.queue))
 }
@@ -160,6 +220,8 @@ struct Seat {
     job: usize,
     clone: u32,
     section: usize,
+    /// The job that must have ended before it begins.
+    after: Option<usize>,
     delay: Nanos,
     timer: Nanos,
     /// Device time when its measurement began.
@@ -171,7 +233,17 @@ struct Seat {
 #[derive(Debug)]
 struct Run<O: Observer> {
     queue: RequestQueue<(Meter, O)>,
+    shared: Shared,
     seats: Vec<Seat>,
+    /// By job: how its end ends others, its reporting group, how many of its clones have not
+    /// ended, and whether it burns CPU only as long as others do I/O.
+    ends: Vec<Ending>,
+    groups: Vec<u32>,
+    left_of_job: Vec<usize>,
+    loads_end_with_io: Vec<bool>,
+    flow_changes: u64,
+    status_every: Option<Nanos>,
+    status_at: Nanos,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
     sections: Vec<SectionResult>,
     /// The section that is running, and how many of its processes have not ended.
@@ -184,92 +256,59 @@ struct Run<O: Observer> {
 }
 
 impl<O: Observer> Run<O> {
-    fn new<D: Device>(
+    fn with(
         jobs: &[Job],
+        began: Nanos,
         settings: &Settings,
-        device: &D,
-        elevator: Box<dyn Elevator>,
-        observer: O,
-    ) -> Result<Run<O>, RunError> {
-        if let Some(problem) = unwired::problems(jobs).into_iter().next() {
-            return Err(RunError::Job(problem));
-        }
-        let facts = device.facts();
-        let regions = layout::plan(jobs, facts.capacity * 512).map_err(RunError::Job)?;
-        let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
-        let limits = limits(jobs, facts.depth);
-        let observers = (Meter::new(clients), observer);
-        let mut queue = RequestQueue::new(facts, limits, elevator, observers);
-        let groups = add_groups(jobs, &mut queue);
-        let mut seats: Vec<Seat> = Vec::new();
-        let mut section = 0;
-        for (place, job) in jobs.iter().enumerate() {
-            section += usize::from(job.stonewall && place > 0);
-            for (clone, region) in (0..job.numjobs).zip(&regions[place]) {
-                let number = u32::try_from(seats.len()).unwrap_or(u32::MAX);
-                let group = groups[place];
-                let client = queue
-                    .attach(client_spec(job, group, FIRST_PID + number))
-                    .expect("limits has a place for every clone");
-                let setup = ProcessSetup {
-                    client,
-                    number,
-                    file_at: region.file_at,
-                    submit_cost: settings.submit_cost.max(Nanos(1)),
-                    runtime: settings.runtime,
-                };
-                // fio counts its threads from 1 over all jobs.
-                let thread = number + 1;
-                let name = job.file_names(clone).into_iter().next().unwrap_or_default();
-                let extent = Extent { file: &name, start: region.start, bytes: region.bytes };
-                let offsets = Offsets::over(job, thread, &[extent], region.io_bytes, settings.seed);
-                seats.push(Seat {
-                    process: Process::new(job, offsets, setup),
-                    job: place,
-                    clone,
-                    section,
-                    delay: start_delay(job, thread, settings.seed),
-                    timer: Nanos::MAX,
-                    served_before: None,
-                    served: Nanos::ZERO,
-                    ended: false,
-                });
-            }
-        }
-        Ok(Run {
+        queue: RequestQueue<(Meter, O)>,
+        shared: Shared,
+        seats: Vec<Seat>,
+    ) -> Run<O> {
+        let left_of = |place: usize| seats.iter().filter(|seat| seat.job == place).count();
+        Run {
+            ends: jobs.iter().map(|job| job.ending.clone()).collect(),
+            groups: reporting_groups(jobs),
+            left_of_job: (0..jobs.len()).map(left_of).collect(),
+            loads_end_with_io: jobs.iter().map(|job| job.cpu_load.ends_with_io).collect(),
+            flow_changes: 0,
+            status_every: settings.status_interval,
+            status_at: settings.status_interval.map_or(Nanos::MAX, |every| began + every),
             queue,
+            shared,
             seats,
             timers: BinaryHeap::new(),
             sections: Vec::new(),
             section: 0,
             left: 0,
             busy_before: Nanos::ZERO,
-            began: device.now(),
+            began,
             ended: 0,
             requests: 0,
-        })
+        }
     }
 
     fn go<D: Device>(
         &mut self,
         device: &mut D,
-        progress: &mut impl FnMut(Progress),
+        watcher: &mut impl Watcher,
     ) -> Result<(), RunError> {
         self.begin_section(device.now());
         let mut steps = 0u64;
         loop {
             let now = device.now();
+            self.tell_status(now, watcher);
             self.act_due(now);
             let (until, why) = self.serve(now, device);
-            let timer = self.first_timer();
+            let timer = earlier(self.first_timer(), self.shared.cache.flusher_due());
             if timer.is_some_and(|timer| timer <= now) {
                 continue;
             }
             if self.seats.len() == self.ended as usize {
-                return Ok(());
+                return self.output_error();
             }
             let wake = earlier(until, timer);
-            match device.wait(wake) {
+            let status = (self.status_at != Nanos::MAX).then_some(self.status_at);
+            match device.wait(earlier(wake, status)) {
                 Some(completion) => {
                     self.complete(completion.at, completion);
                     // What ends at the same instant comes before anything else.
@@ -278,15 +317,35 @@ impl<O: Observer> Run<O> {
                         self.complete(completion.at, completion);
                     }
                 }
-                None if wake.is_none() => return Err(self.stuck(now, &why)),
+                // With a status to tell, time passes also when nothing else happens.
+                None if wake.is_none() && (status.is_none() || why == Waiting::Empty) => {
+                    return Err(self.stuck(now, &why));
+                }
                 None => {}
             }
             steps += 1;
             if steps.is_multiple_of(PROGRESS_EVERY) {
                 let all = u32::try_from(self.seats.len()).unwrap_or(u32::MAX);
                 let ended = (self.ended, all);
-                progress(Progress { now, requests: self.requests, ended });
+                watcher.progress(Progress { now, requests: self.requests, ended });
             }
+        }
+    }
+
+    /// Tells the watcher how things stand, if it is time.
+    fn tell_status(&mut self, now: Nanos, watcher: &mut impl Watcher) {
+        while now >= self.status_at {
+            watcher.status(&self.result(self.status_at));
+            self.status_at += self.status_every.unwrap_or(Nanos::MAX);
+        }
+    }
+
+    /// The first file that could not be written, if any.
+    fn output_error(&mut self) -> Result<(), RunError> {
+        let failed = self.seats.iter_mut().find_map(|seat| seat.process.take_output_error());
+        match failed {
+            None => Ok(()),
+            Some((name, error)) => Err(RunError::Output { name, error: error.to_string() }),
         }
     }
 
@@ -297,30 +356,35 @@ impl<O: Observer> Run<O> {
     }
 
     /// Everything that the queue wants done now; then until when it waits, and why.
-    fn serve<D: Device>(
-        &mut self,
-        now: Nanos,
-        device: &mut D,
-    ) -> (Option<Nanos>, paternoster::Waiting) {
+    fn serve<D: Device>(&mut self, now: Nanos, device: &mut D) -> (Option<Nanos>, Waiting) {
         loop {
             match self.queue.next(now) {
-                Output::Issue(command) => {
+                Said::Issue(command) => {
                     if device.submit(command).is_err() {
                         let _stale = self.queue.requeue(now, command.tag);
                     }
                 }
-                Output::Done(cookie, outcome) => {
+                Said::Done(cookie, outcome) if cookie & page_cache::COOKIE != 0 => {
+                    self.shared.cache.transfer_ended(cookie, outcome);
+                    self.settle(now);
+                }
+                Said::Done(cookie, outcome) => {
                     let (number, slot) = split_cookie(cookie);
                     self.seats[number as usize].process.bio_ended(now, slot, outcome);
                     self.act(now, number);
                 }
-                Output::Wake(client) => {
+                Said::Wake(client) => {
                     // Clients were attached in the order of the processes and none has left.
                     let number = client.index();
-                    self.seats[number as usize].process.woken(now, &mut self.queue);
-                    self.act(now, number);
+                    match self.seats.get_mut(number as usize) {
+                        Some(seat) => {
+                            seat.process.woken(now, &mut self.queue);
+                            self.act(now, number);
+                        }
+                        None => self.shared.cache.flush_in_background(now, &mut self.queue),
+                    }
                 }
-                Output::Wait { until, why } => return (until, why),
+                Said::Wait { until, why } => return (until, why),
             }
         }
     }
@@ -342,15 +406,24 @@ impl<O: Observer> Run<O> {
                 self.act(now, number);
             }
         }
+        if self.shared.cache.flusher_due().is_some_and(|due| due <= now) {
+            self.shared.cache.flush_in_background(now, &mut self.queue);
+        }
+    }
+
+    /// Lets a process do what it can, and then those whom that lets go on.
+    fn act(&mut self, now: Nanos, number: u32) {
+        self.act_alone(now, number);
+        self.settle(now);
     }
 
     /// Lets a process do what it can, and notes when it wants to be called again.
-    fn act(&mut self, now: Nanos, number: u32) {
+    fn act_alone(&mut self, now: Nanos, number: u32) {
         let seat = &mut self.seats[number as usize];
         if seat.process.phase() == Phase::Waiting {
-            seat.process.start(now);
+            seat.process.start(now, &mut self.shared);
         }
-        let wish = seat.process.act(now, &mut self.queue);
+        let wish = seat.process.act(now, &mut self.shared, &mut self.queue);
         if seat.served_before.is_none() && seat.process.is_measuring() {
             let served = self.queue.observer().0.client(seat.process.client().index()).served;
             seat.served_before = Some(served);
@@ -366,42 +439,28 @@ impl<O: Observer> Run<O> {
         }
     }
 
-    fn end_process(&mut self, now: Nanos, number: u32) {
-        let seat = &mut self.seats[number as usize];
-        seat.ended = true;
-        let served = self.queue.observer().0.client(seat.process.client().index()).served;
-        seat.served = served - seat.served_before.unwrap_or(Nanos::ZERO);
-        self.ended += 1;
-        self.left -= 1;
-        if self.left == 0 {
-            if let Some(section) = self.sections.last_mut() {
-                let busy = self.queue.observer().0.device(now).busy;
-                section.ended = now;
-                section.busy = busy - self.busy_before;
+    /// A step of one process may let others go on: those who waited for pages that will not come,
+    /// and those of its flow.
+    fn settle(&mut self, now: Nanos) {
+        loop {
+            if let Some(number) = self.shared.cache.next_woken() {
+                self.act_alone(now, number);
+                continue;
             }
-            self.section += 1;
-            self.begin_section(now);
+            let changes = self.shared.flows.changes();
+            if self.flow_changes == changes {
+                return;
+            }
+            self.flow_changes = changes;
+            for number in std::mem::take(&mut self.shared.in_flow) {
+                if !self.seats[number as usize].ended {
+                    self.act_alone(now, number);
+                }
+            }
         }
     }
 
-    /// Lets the jobs up to the next stonewall go.
-    fn begin_section(&mut self, now: Nanos) {
-        self.busy_before = self.queue.observer().0.device(now).busy;
-        for number in 0..self.seats.len() {
-            let seat = &mut self.seats[number];
-            if seat.section == self.section {
-                // As in fio a start delay counts from the beginning of the run.
-                seat.timer = now.max(self.began + seat.delay);
-                self.timers.push(Reverse((seat.timer, u32::try_from(number).unwrap_or(u32::MAX))));
-                self.left += 1;
-            }
-        }
-        if self.left > 0 {
-            self.sections.push(SectionResult { began: now, ended: now, busy: Nanos::ZERO });
-        }
-    }
-
-    fn stuck(&self, at: Nanos, why: &paternoster::Waiting) -> RunError {
+    fn stuck(&self, at: Nanos, why: &Waiting) -> RunError {
         let waits = self.seats.iter().position(|seat| !seat.ended).unwrap_or(0);
         let process = u32::try_from(waits).unwrap_or(u32::MAX);
         RunError::Stuck { at, why: format!("{why:?}"), process }
@@ -415,10 +474,11 @@ impl<O: Observer> Run<O> {
                 job: seat.job,
                 clone: seat.clone,
                 pid: FIRST_PID + seat.process.client().index(),
-                statistics: seat.process.statistics().clone(),
+                statistics: seat.process.statistics_at(now),
                 served: seat.served,
                 error: seat.process.error(),
                 section: seat.section,
+                searched_depth: seat.process.searched_depth(),
             })
             .collect();
         let device = self.queue.observer().0.device(now);
@@ -437,73 +497,4 @@ const fn split_cookie(cookie: u64) -> (u32, u32) {
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a cookie")]
     let halves = ((cookie >> 32) as u32, cookie as u32);
     halves
-}
-
-/// The capacities of a run's queue: what no job of it exceeds by itself.
-#[must_use]
-pub fn limits(jobs: &[Job], depth: u32) -> Limits {
-    let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
-    let depths: u64 = jobs.iter().map(|job| u64::from(job.iodepth) * u64::from(job.numjobs)).sum();
-    let default = Limits::default();
-    let groups = u32::try_from(jobs.len()).unwrap_or(u32::MAX).saturating_add(1);
-    Limits {
-        // Room for nr_requests of up to 256 a pool, and for a deep device's tags.
-        requests: (3 * 256).max(2 * depth.min(10_240)),
-        bios: u32::try_from(depths.clamp(1024, 1 << 16)).unwrap_or(1024),
-        clients: clients.max(1),
-        groups: groups.max(default.groups),
-        notes: default.notes,
-    }
-}
-
-/// The group of each job's cgroup; jobs that name the same one share it.
-fn add_groups<O: Observer>(jobs: &[Job], queue: &mut RequestQueue<O>) -> Vec<Option<GroupId>> {
-    let mut known: Vec<(&str, GroupId)> = Vec::new();
-    let mut groups = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let Some(name) = job.cgroup.as_deref() else {
-            groups.push(None);
-            continue;
-        };
-        let found = known.iter().find(|(other, _)| *other == name).map(|&(_, id)| id);
-        let id = found.or_else(|| queue.add_group(GroupSpec::new()).ok());
-        if let (Some(id), Some(weight)) = (id, job.cgroup_weight) {
-            // The last weight that is said of a cgroup counts, as in its file.
-            let _gone = queue.set_group_weight(Nanos::ZERO, id, weight);
-        }
-        if let (None, Some(id)) = (found, id) {
-            known.push((name, id));
-        }
-        groups.push(id);
-    }
-    groups
-}
-
-fn client_spec(job: &Job, group: Option<GroupId>, pid: u32) -> ClientSpec {
-    let priority = priority(job);
-    let spec = ClientSpec::new().priority(priority.class, priority.level).pid(pid);
-    group.map_or(spec, |group| spec.group(group))
-}
-
-/// Class and level by `prioclass` and `prio`; what is not said follows from `nice`, as in Linux.
-fn priority(job: &Job) -> Priority {
-    let by_nice = Priority::from_nice(job.nice);
-    let class = match (job.prioclass, job.prio) {
-        (Some(1), _) => Class::Realtime,
-        (Some(3), _) => Class::Idle,
-        _ => Class::BestEffort,
-    };
-    match (job.prioclass, job.prio) {
-        (None | Some(0), None) => by_nice,
-        (_, level) => Priority { class, level: level.unwrap_or(0) },
-    }
-}
-
-/// A draw from the range of `startdelay`, by the job's own generator for it.
-fn start_delay(job: &Job, thread: u32, entropy: u64) -> Nanos {
-    let seeds = Seeds::new(job.randseed, job.randrepeat, job.allrandrepeat, thread, entropy);
-    let draw = seeds.generator(Choice::StartDelay).next_u32();
-    let (low, high) = job.start_delay;
-    let part = (u128::from((high - low).0) * u128::from(draw)) >> 32;
-    low + Nanos(u64::try_from(part).unwrap_or(0))
 }

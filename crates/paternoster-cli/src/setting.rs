@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Setting: on what and under what jobs run; the options that all commands with runs share.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+
+use clap::Args;
+use paternoster::{Nanos, Observer, RequestQueue};
+use paternoster_sim::{Description, Rule, Simulated};
+use paternoster_workload::fio::job::Job;
+use paternoster_workload::fio::value::Reader;
+use paternoster_workload::meter::Meter;
+use paternoster_workload::process::record::Output;
+use paternoster_workload::run::{Progress, RunResult, Settings, Watcher, limits};
+
+use crate::choice::{self, SchedulerChoice};
+use crate::progress::Display;
+use crate::{Failure, host};
+
+/// The device or devices, the schedulers, the host.
+#[derive(Debug, Args)]
+pub(crate) struct SettingOptions {
+    /// A device's name (see `paternoster devices`) or device file; several give one table
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "flash-card-2010")]
+    pub(crate) device: Vec<String>,
+
+    /// A scheduler's name (see `paternoster schedulers`), with attributes; several give one table
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]", default_value = "mq-deadline")]
+    pub(crate) scheduler: Vec<String>,
+
+    /// An attribute for all schedulers, by its sysfs name
+    #[arg(long, value_name = "ATTRIBUTE=VALUE")]
+    pub(crate) set: Vec<String>,
+
+    /// What goes wrong in every device, beside what its file says: an effect (error [errno=5],
+    /// delay time=50ms, stall time=1s, refuse) and which commands (op=read,write,discard,flush
+    /// range=1m-2m from=1s to=2s every=100 probability=0.01 count=3); may be given several times
+    #[arg(long, value_name = "RULE")]
+    pub(crate) fault: Vec<String>,
+
+    /// Seeds what the jobs leave to chance (randrepeat=0), and faults
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// CPU time between a completion and the next submission (20us, 1ms; microseconds without a
+    /// unit); the device file's unless given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) submit_cost: Option<String>,
+
+    /// The memory in front of the device, by names of /proc/sys/vm: memory, dirty_ratio,
+    /// dirty_background_ratio, dirty_expire_centisecs, dirty_writeback_centisecs, and copy_cost
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) host: Vec<String>,
+
+    /// How files lie to each other: near, far, or interleaved:SIZE
+    #[arg(long, value_name = "HOW", default_value = "near")]
+    pub(crate) placement: String,
+
+    /// No notes, no progress on the terminal
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// What was asked for, read and found sound.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) devices: Vec<Description>,
+    pub(crate) schedulers: Vec<SchedulerChoice>,
+    set: Vec<(String, String)>,
+    faults: Vec<Rule>,
+    settings: Settings,
+    submit_cost: Option<Nanos>,
+    quiet: bool,
+}
+
+impl Setting {
+    /// Reads the options. `runtime` ends every job, whatever it says.
+    pub(crate) fn new(
+        options: &SettingOptions,
+        runtime: Option<Nanos>,
+    ) -> Result<Setting, Failure> {
+        let devices = options.device.iter().map(|name| choice::device(name));
+        let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
+        let set = options.set.iter().map(|text| choice::assignment("--set", text));
+        let faults = options.fault.iter().map(|text| fault(text));
+        let submit_cost = options.submit_cost.as_deref();
+        let submit_cost =
+            submit_cost.map(|text| time("--submit-cost", text, Nanos::from_micros(1)));
+        Ok(Setting {
+            devices: devices.collect::<Result<_, _>>()?,
+            schedulers: schedulers.collect::<Result<_, _>>()?,
+            set: set.collect::<Result<_, _>>()?,
+            faults: faults.collect::<Result<_, _>>()?,
+            settings: Settings {
+                seed: options.seed,
+                runtime,
+                host: host::settings(&options.host)?,
+                placement: host::placement(&options.placement)?,
+                ..Settings::default()
+            },
+            submit_cost: submit_cost.transpose()?,
+            quiet: options.quiet,
+        })
+    }
+
+    /// The settings of a run on `device`.
+    pub(crate) fn on(&self, device: &Description) -> Settings {
+        let submit_cost = self.submit_cost.unwrap_or(device.submit_cost);
+        Settings { submit_cost, ..self.settings }
+    }
+
+    /// Whether the attributes are right for these jobs on `device`, before anything runs.
+    pub(crate) fn check(
+        &self,
+        jobs: &[Job],
+        device: &Description,
+        scheduler: &SchedulerChoice,
+    ) -> Result<(), Failure> {
+        let limits = limits(jobs, device.facts.depth);
+        let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
+        scheduler.prepare(&mut queue, &self.set)
+    }
+
+    /// One run on a fresh device. `status` is told how things stand, if the jobs ask for it.
+    pub(crate) fn run<O: Observer>(
+        &self,
+        jobs: &[Job],
+        device: &Description,
+        scheduler: &SchedulerChoice,
+        observer: O,
+        status: &mut dyn FnMut(&RunResult),
+    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
+        let label = format!("{} on {}", scheduler.text, device.name);
+        let several = self.devices.len() * self.schedulers.len() > 1;
+        let prefix = several.then(|| format!("{}.{}.", scheduler.text, device.name));
+        let mut onlooker = Onlooker { display: Display::new(self.quiet, &label), prefix, status };
+        let mut simulated = Simulated::new(device.faulty_model(&self.faults, self.settings.seed));
+        let status_interval = jobs.iter().filter_map(|job| job.status_interval).min();
+        let settings = Settings { status_interval, ..self.on(device) };
+        let done = paternoster_workload::run(
+            jobs,
+            &settings,
+            &mut simulated,
+            scheduler.make(),
+            observer,
+            |queue| scheduler.prepare(queue, &self.set),
+            &mut onlooker,
+        );
+        onlooker.display.clear();
+        done
+    }
+}
+
+/// Looks on at a run: progress on the terminal, files for what jobs write.
+struct Onlooker<'a> {
+    display: Display,
+    /// In front of each file's name, so that several runs do not write the same one.
+    prefix: Option<String>,
+    status: &'a mut dyn FnMut(&RunResult),
+}
+
+impl Watcher for Onlooker<'_> {
+    fn progress(&mut self, progress: Progress) {
+        self.display.update(progress);
+    }
+
+    fn status(&mut self, result: &RunResult) {
+        (self.status)(result);
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<Output> {
+        let path = Path::new(name);
+        let path = match (&self.prefix, path.file_name().and_then(OsStr::to_str)) {
+            (Some(prefix), Some(file)) => path.with_file_name(format!("{prefix}{file}")),
+            _ => path.to_path_buf(),
+        };
+        Ok(Box::new(BufWriter::new(File::create(path)?)))
+    }
+}
+
+fn fault(text: &str) -> Result<Rule, Failure> {
+    text.parse().map_err(|why| Failure::Request(format!("--fault: {why}")))
+}
+
+/// A span of time given to `option`; `unit` counts where it has none.
+pub(crate) fn time(option: &str, text: &str, unit: Nanos) -> Result<Nanos, Failure> {
+    let mut notes = Vec::new();
+    let time = Reader::new(1024, &mut notes).time(text, unit.0);
+    time.map_err(|why| Failure::Request(format!("{option} {text}: {why}")))
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Faults: errors, delays, stalls and refusals in front of any model, by rules.
+//!
+//! What a scheduler and its callers do when a device misbehaves is seen only if it does so when it
+//! is told. A rule says which commands and what happens to them (`rule.rs` has the language):
+//!
+//! ```text
+//! error every=100 op=write errno=5           each hundredth write ends with EIO
+//! error range=1m-2m                          whatever touches the second MiB
+//! delay probability=0.01 time=50ms           one in a hundred is told 50 ms late
+//! stall every=1000 time=1s count=3           the whole device stands still for a second
+//! refuse every=10 from=2s to=3s              the device takes no command; it is requeued
+//! ```
+//!
+//! # Idea
+//! The model behind knows nothing of it. A command that fails takes its time all the same. A delay
+//! holds back the answer, not the work. A stall stops the clock of the model: everything that is
+//! in it, and what comes meanwhile, happens later by the length of the stall.
+//!
+//! ```text
+//! outer time   0    10 stall of 50              60   65
+//! inner time   0----10  (stands still) ---------10---15      inner = outer - 50
+//! ```
+//!
+//! # Order
+//! A command passes the rules in their order. Refusing rules see every attempt; the others see
+//! what the device has taken. The first error is the error; delays add; overlapping stalls are
+//! one that ends with the later.
+//!
+//! # Invariants
+//! I1  What was taken is told exactly once, with the model's device time.
+//! I2  The same rules, seed and commands give the same faults: chance comes from each rule's own
+//!     generator and is drawn only for commands that the rest of the rule selects.
+
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use paternoster::{Command, Completion, DeviceFacts, Nanos, Refused, Status};
+
+use crate::model::Model;
+
+use self::rule::{Effect, Watch};
+
+pub use self::rule::Rule;
+
+/// What is in store for a command that the device has taken.
+#[derive(Debug, Clone, Copy, Default)]
+struct Verdict {
+    /// 0 for none.
+    errno: i32,
+    delay: Nanos,
+}
+
+/// An answer that is held back, in the time of the model.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    until: Nanos,
+    order: u64,
+    completion: Completion,
+}
+
+impl Held {
+    const fn key(&self) -> (Nanos, u64) {
+        (self.until, self.order)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// A model with faults.
+#[derive(Debug)]
+pub struct Faulty {
+    inner: Box<dyn Model>,
+    refusing: Vec<Watch>,
+    others: Vec<Watch>,
+    /// By the index of their tags.
+    verdicts: Vec<Verdict>,
+    held: BinaryHeap<Reverse<Held>>,
+    held_ever: u64,
+    inside: u32,
+    /// How long the model has stood still in all, a stall under way counted to its end.
+    stood: Nanos,
+    stalled_until: Nanos,
+}
+
+impl Faulty {
+    /// `inner` with the faults of `rules`; `seed` decides what they leave to chance.
+    #[must_use]
+    pub fn new(inner: Box<dyn Model>, rules: &[Rule], seed: u64) -> Faulty {
+        let depth = inner.facts().depth as usize;
+        let watches = rules.iter().zip(0..).map(|(rule, place)| Watch::new(rule, seed, place));
+        let (refusing, others) = watches.partition(|watch| watch.effect() == Effect::Refuse);
+        Faulty {
+            inner,
+            refusing,
+            others,
+            verdicts: vec![Verdict::default(); depth],
+            held: BinaryHeap::with_capacity(depth),
+            held_ever: 0,
+            inside: 0,
+            stood: Nanos::ZERO,
+            stalled_until: Nanos::ZERO,
+        }
+    }
+
+    /// The time of the model.
+    fn inner_time(&self, now: Nanos) -> Nanos {
+        now.max(self.stalled_until) - self.stood
+    }
+
+    fn stall(&mut self, now: Nanos, time: Nanos) {
+        let stands_until = now.max(self.stalled_until);
+        let until = stands_until.max(now + time);
+        self.stood += until - stands_until;
+        self.stalled_until = until;
+    }
+
+    /// Lets the rules decide about a command that the device has taken.
+    fn judge(&mut self, now: Nanos, command: &Command) {
+        let mut verdict = Verdict::default();
+        let mut stall = Nanos::ZERO;
+        for watch in &mut self.others {
+            if !watch.selects(now, command) {
+                continue;
+            }
+            match watch.effect() {
+                Effect::Error(errno) if verdict.errno == 0 => verdict.errno = errno,
+                Effect::Delay(time) => verdict.delay += time,
+                Effect::Stall(time) => stall = stall.max(time),
+                Effect::Error(_) | Effect::Refuse => {}
+            }
+        }
+        let place = command.tag.index() as usize;
+        if place >= self.verdicts.len() {
+            // Only behind a queue that has tags for more than this device.
+            self.verdicts.resize(place + 1, Verdict::default());
+        }
+        self.verdicts[place] = verdict;
+        if stall > Nanos::ZERO {
+            self.stall(now, stall);
+        }
+    }
+
+    /// The model's answer, as it is told; or `None` when it is held back.
+    fn answer(&mut self, mut completion: Completion) -> Option<Completion> {
+        let verdict = self.verdicts[completion.tag.index() as usize];
+        if verdict.errno != 0 && completion.outcome.status == Status::Ok {
+            completion.outcome.status = Status::Failed(verdict.errno);
+        }
+        if verdict.delay == Nanos::ZERO {
+            return Some(completion);
+        }
+        let until = completion.at + verdict.delay;
+        self.held.push(Reverse(Held { until, order: self.held_ever, completion }));
+        self.held_ever += 1;
+        None
+    }
+
+    fn tell(&mut self, mut completion: Completion, inner_time: Nanos) -> Completion {
+        completion.at = inner_time + self.stood;
+        self.inside -= 1;
+        completion
+    }
+
+    fn first_held(&self) -> Option<Nanos> {
+        self.held.peek().map(|Reverse(held)| held.until)
+    }
+}
+
+impl Model for Faulty {
+    fn facts(&self) -> DeviceFacts {
+        self.inner.facts()
+    }
+
+    fn submit(&mut self, now: Nanos, command: &Command) -> Result<(), Refused> {
+        // Answers that are held back are still in the device, though not in the model.
+        let full = self.inside >= self.inner.facts().depth;
+        if full || self.refusing.iter_mut().any(|watch| watch.selects(now, command)) {
+            return Err(Refused);
+        }
+        self.inner.submit(self.inner_time(now), command)?;
+        self.inside += 1;
+        self.judge(now, command);
+        Ok(())
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let inner = self.inner.next_event();
+        let next = match (inner, self.first_held()) {
+            (Some(inner), Some(held)) => Some(inner.min(held)),
+            (inner, held) => inner.or(held),
+        };
+        next.map(|next| next + self.stood)
+    }
+
+    fn advance(&mut self, now: Nanos) -> Option<Completion> {
+        let inner_now = self.inner_time(now);
+        loop {
+            let inner = self.inner.next_event().filter(|&at| at <= inner_now);
+            let held = self.first_held().filter(|&at| at <= inner_now);
+            match (inner, held) {
+                (None, None) => return None,
+                (Some(inner), held) if held.is_none_or(|held| inner <= held) => {
+                    // One event of the model at a time, so that held answers keep their place.
+                    if let Some(completion) = self.inner.advance(inner)
+                        && let Some(completion) = self.answer(completion)
+                    {
+                        return Some(self.tell(completion, completion.at));
+                    }
+                }
+                _ => {
+                    let Reverse(held) = self.held.pop()?;
+                    return Some(self.tell(held.completion, held.until));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rule: which commands, and what happens to them, in one line.
+//!
+//! ```text
+//! RULE      = EFFECT SELECTION*
+//! EFFECT    = error [errno=5] | delay time=50ms | stall time=1s | refuse
+//! SELECTION = op=read,write,discard,flush     one of these
+//!           | range=1m-2m                     touches a byte from the first up to the second
+//!           | from=1s | to=2s                 comes at or after, comes before
+//!           | every=100                       of those so far the 100th, the 200th …
+//!           | probability=0.01                of those so far, by chance
+//!           | count=3                         at most so many times
+//! ```
+//!
+//! Selections apply in this order, whatever the order in the text: `every` counts what operation,
+//! range and time have selected, chance is drawn for what `every` leaves. Sizes are as in fio (`k`,
+//! `m`, `g`, `t`, powers of 1024) or with units (`1 MiB` without the blank); times need a unit.
+//!
+//! A rule that refuses for ever would stop a run in its tracks, so that one must leave something
+//! through: `every` of at least 2, a probability below 1, a `count`, or a `to`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use paternoster::{Command, Nanos, Op};
+
+use crate::quantity;
+
+/// EIO.
+const ERRNO_DEFAULT: i32 = 5;
+/// Linux has no larger errno.
+const ERRNO_MAX: i32 = 4095;
+/// Longer delays and stalls would only hide that a run never ends.
+const TIME_MAX: Nanos = Nanos::from_secs(24 * 3600);
+/// Probabilities are counted in billionths.
+const CERTAIN: u64 = 1_000_000_000;
+const OPS: [(&str, Op); 4] =
+    [("read", Op::Read), ("write", Op::Write), ("discard", Op::Discard), ("flush", Op::Flush)];
+/// As fio writes sizes.
+const FIO_SIZES: [(&str, u64); 5] =
+    [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40)];
+const REMEDY: &str = "a rule is error, delay, stall or refuse, then any of op=, range=, from=, \
+                      to=, every=, probability=, count=, errno= or time= \
+                      (as `error every=100 op=write errno=5`)";
+
+/// What happens to a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It fails with this errno.
+    Error(i32),
+    /// It is answered so much later.
+    Delay(Nanos),
+    /// The device stands still from when it comes.
+    Stall(Nanos),
+    /// It is not taken.
+    Refuse,
+}
+
+/// Which commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Selection {
+    /// All of [`OPS`] unless said otherwise.
+    ops: [bool; OPS.len()],
+    /// First byte and the one behind the last.
+    range: Option<(u64, u64)>,
+    from: Nanos,
+    to: Nanos,
+    every: u64,
+    /// In billionths.
+    probability: u64,
+    count: u64,
+}
+
+/// One line of what goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    text: String,
+    effect: Effect,
+    selection: Selection,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Rule {
+    type Err = String;
+
+    /// What is wrong is said with the rule's text and what would be right.
+    fn from_str(text: &str) -> Result<Rule, String> {
+        parse(text).map_err(|why| format!("the rule `{}`: {why}", text.trim()))
+    }
+}
+
+fn parse(text: &str) -> Result<Rule, String> {
+    let mut words = text.split_whitespace();
+    let effect = words.next().ok_or(REMEDY)?;
+    if !["error", "delay", "stall", "refuse"].contains(&effect) {
+        return Err(format!("`{effect}` is no effect; {REMEDY}"));
+    }
+    let (mut errno, mut time) = (None, None);
+    let mut selection = Selection {
+        ops: [true; OPS.len()],
+        range: None,
+        from: Nanos::ZERO,
+        to: Nanos::MAX,
+        every: 1,
+        probability: CERTAIN,
+        count: u64::MAX,
+    };
+    let mut said: Vec<&str> = Vec::new();
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or(format!("`{word}` has no `=`; {REMEDY}"))?;
+        if said.contains(&key) {
+            return Err(format!("`{key}` is said twice"));
+        }
+        said.push(key);
+        let wrong = |why: &str| format!("`{key}` cannot be `{value}`: {why}");
+        match key {
+            "errno" if effect == "error" => {
+                let number = value.parse().ok().filter(|it| (1..=ERRNO_MAX).contains(it));
+                errno = Some(number.ok_or(wrong("a whole number from 1 to 4095"))?);
+            }
+            "time" if effect == "delay" || effect == "stall" => {
+                let span = quantity::time(value).map_err(|why| wrong(&why))?;
+                if span == Nanos::ZERO || span > TIME_MAX {
+                    return Err(wrong("more than nothing, at most 86400s"));
+                }
+                time = Some(span);
+            }
+            "errno" | "time" => return Err(format!("`{key}` means nothing to `{effect}`")),
+            _ => select(&mut selection, key, value).map_err(|why| match why {
+                Some(why) => wrong(&why),
+                None => format!("`{key}` is not known; {REMEDY}"),
+            })?,
+        }
+    }
+    let effect = match (effect, time) {
+        ("error", _) => Effect::Error(errno.unwrap_or(ERRNO_DEFAULT)),
+        ("refuse", _) => Effect::Refuse,
+        (name, None) => return Err(format!("`{name}` needs a time, as `{name} time=50ms`")),
+        ("delay", Some(time)) => Effect::Delay(time),
+        (_, Some(time)) => Effect::Stall(time),
+    };
+    if selection.from >= selection.to {
+        return Err("nothing comes between `from` and `to`: `from` is the earlier".to_owned());
+    }
+    let for_ever = selection.every == 1
+        && selection.probability == CERTAIN
+        && selection.count == u64::MAX
+        && selection.to == Nanos::MAX;
+    if effect == Effect::Refuse && for_ever {
+        return Err("nothing would ever be done: say every= (2 or more), probability= (below 1), \
+                    count= or to="
+            .to_owned());
+    }
+    Ok(Rule { text: text.trim().to_owned(), effect, selection })
+}
+
+/// Sets one part of a selection. The error says what would be right; it is none if there is no
+/// such part.
+fn select(selection: &mut Selection, key: &str, value: &str) -> Result<(), Option<String>> {
+    let whole = || {
+        let number = value.parse().ok().filter(|number| *number > 0u64);
+        number.ok_or_else(|| Some("a whole number from 1".to_owned()))
+    };
+    match key {
+        "op" => selection.ops = ops(value)?,
+        "range" => selection.range = Some(range(value)?),
+        "from" => selection.from = quantity::time(value)?,
+        "to" => selection.to = quantity::time(value)?,
+        "every" => selection.every = whole()?,
+        "count" => selection.count = whole()?,
+        "probability" => {
+            let billionths = quantity::decimal(value, CERTAIN);
+            selection.probability = billionths
+                .filter(|it| (1..=CERTAIN).contains(it))
+                .ok_or_else(|| Some("a decimal above 0 up to 1 (as `0.01`)".to_owned()))?;
+        }
+        _ => return Err(None),
+    }
+    Ok(())
+}
+
+fn ops(text: &str) -> Result<[bool; OPS.len()], Option<String>> {
+    let mut chosen = [false; OPS.len()];
+    for word in text.split(',') {
+        let place = OPS.iter().position(|(name, _)| *name == word);
+        let place = place.ok_or_else(|| {
+            Some("one or several of read, write, discard, flush (as `read,write`)".to_owned())
+        })?;
+        chosen[place] = true;
+    }
+    Ok(chosen)
+}
+
+fn range(text: &str) -> Result<(u64, u64), Option<String>> {
+    let size = |text: &str| {
+        let text = text.trim();
+        let fio = quantity::quantity(&text.to_ascii_lowercase(), &FIO_SIZES);
+        fio.or_else(|| quantity::size(text).ok())
+    };
+    let wrong = || Some("from a byte up to another one behind it (as `1m-2m`)".to_owned());
+    let (first, end) = text.split_once('-').ok_or_else(wrong)?;
+    match (size(first), size(end)) {
+        (Some(first), Some(end)) if first < end => Ok((first, end)),
+        _ => Err(wrong()),
+    }
+}
+
+/// A rule at work: what it has seen and done.
+#[derive(Debug)]
+pub(super) struct Watch {
+    effect: Effect,
+    selection: Selection,
+    seen: u64,
+    done: u64,
+    chance: Chance,
+}
+
+impl Watch {
+    /// The rule that is `place`-th in its list.
+    pub(super) fn new(rule: &Rule, seed: u64, place: u64) -> Watch {
+        let Rule { effect, selection, .. } = *rule;
+        Watch { effect, selection, seen: 0, done: 0, chance: Chance::new(seed, place) }
+    }
+
+    pub(super) const fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// Whether the rule's effect is on this command, which comes at `now`.
+    pub(super) fn selects(&mut self, now: Nanos, command: &Command) -> bool {
+        let Selection { every, probability, count, .. } = self.selection;
+        if self.done >= count || !self.concerns(now, command) {
+            return false;
+        }
+        self.seen += 1;
+        if !self.seen.is_multiple_of(every) {
+            return false;
+        }
+        let selected = probability == CERTAIN || self.chance.below(CERTAIN) < probability;
+        self.done += u64::from(selected);
+        selected
+    }
+
+    fn concerns(&self, now: Nanos, command: &Command) -> bool {
+        let Selection { ops, range, from, to, .. } = self.selection;
+        let op = OPS.iter().zip(ops).any(|((_, op), chosen)| chosen && *op == command.op);
+        let place = range.is_none_or(|(first, end)| {
+            let (begins, ends) = (command.sector * 512, command.end() * 512);
+            begins < end && first < ends && command.sectors > 0
+        });
+        op && place && from <= now && now < to
+    }
+}
+
+/// A small generator of numbers (splitmix64), one for each rule.
+#[derive(Debug)]
+struct Chance {
+    state: u64,
+}
+
+impl Chance {
+    fn new(seed: u64, place: u64) -> Chance {
+        let mut chance = Chance { state: seed };
+        // Seeds that lie near each other, and rules of one seed, part ways here.
+        chance.state = chance.next() ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        chance
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`.
+    fn below(&mut self, limit: u64) -> u64 {
+        let product = u128::from(self.next()) * u128::from(limit);
+        u64::try_from(product >> 64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are rules read as they are meant?
+    #[test]
+    fn rules_are_read() {
+        let rule: Rule = "error every=100 op=write,flush errno=28".parse().unwrap();
+        assert_eq!(rule.effect, Effect::Error(28));
+        assert_eq!((rule.selection.every, rule.selection.ops), (100, [false, true, false, true]));
+        let rule: Rule = " delay probability=0.01 time=50ms range=1m-1GiB ".parse().unwrap();
+        assert_eq!(rule.effect, Effect::Delay(Nanos::from_millis(50)));
+        assert_eq!(rule.selection.probability, 10_000_000);
+        assert_eq!(rule.selection.range, Some((1 << 20, 1 << 30)));
+        assert_eq!(rule.to_string(), "delay probability=0.01 time=50ms range=1m-1GiB");
+        let rule: Rule = "refuse from=1s to=2s count=7".parse().unwrap();
+        assert_eq!((rule.effect, rule.selection.count), (Effect::Refuse, 7));
+        assert_eq!(rule.selection.from, Nanos::from_secs(1));
+        assert_eq!("error".parse::<Rule>().unwrap().effect, Effect::Error(5));
+    }
+
+    /// Does every refusal name the rule, the word and what would be right?
+    #[test]
+    fn bad_rules_say_what_would_be_right() {
+        for (text, expected) in [
+            ("", "a rule is error, delay, stall or refuse"),
+            ("fail every=3", "`fail` is no effect; a rule is error"),
+            ("error evry=3", "`evry` is not known; a rule is error"),
+            ("error every", "`every` has no `=`"),
+            ("error every=0", "`every` cannot be `0`: a whole number from 1"),
+            ("error every=2 every=3", "`every` is said twice"),
+            ("error errno=0", "`errno` cannot be `0`: a whole number from 1 to 4095"),
+            ("error time=1s", "`time` means nothing to `error`"),
+            ("delay", "`delay` needs a time, as `delay time=50ms`"),
+            ("delay time=50", "`time` cannot be `50`: not a span of time"),
+            ("stall time=0s", "`time` cannot be `0s`: more than nothing"),
+            ("error op=trim", "`op` cannot be `trim`: one or several of read, write"),
+            ("error range=2m-1m", "`range` cannot be `2m-1m`: from a byte up to another"),
+            ("error range=2m", "(as `1m-2m`)"),
+            ("error probability=2", "`probability` cannot be `2`: a decimal above 0 up to 1"),
+            ("error from=2s to=1s", "nothing comes between `from` and `to`"),
+            ("refuse", "nothing would ever be done"),
+            ("refuse every=1 from=1s", "nothing would ever be done"),
+        ] {
+            let why = text.parse::<Rule>().unwrap_err();
+            assert!(why.starts_with(&format!("the rule `{text}`: ")), "{why}");
+            assert!(why.contains(expected), "{text}: {why}");
+        }
+    }
+
+    /// Do rules of one seed, and seeds of one rule, draw different numbers, and each always the
+    /// same?
+    #[test]
+    fn chance_is_repeatable() {
+        let draws = |seed, place| {
+            let mut chance = Chance::new(seed, place);
+            (0..20).map(|_| chance.below(CERTAIN)).collect::<Vec<_>>()
+        };
+        assert_eq!(draws(0, 0), draws(0, 0));
+        assert_ne!(draws(0, 0), draws(0, 1));
+        assert_ne!(draws(0, 0), draws(1, 0));
+    }
+}

@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drive: a disk from its connector to its platters, for commands with names of any kind.
+//!
+//! ```text
+//! submit ──▶ in a segment, or dirty ──▶ controller and link ─────────────▶ ended
+//!        ├─▶ write with room ─────────▶ controller and link ─────────────▶ ended … drains later
+//!        ├─▶ write without room ──────▶ stalled until something drains ──▶ ended
+//!        ├─▶ read, write to medium ───▶ pending ──chosen──▶ mechanism ───▶ ended
+//!        └─▶ flush ───────────────────▶ alone: drains everything ────────▶ ended
+//! ```
+//!
+//! The mechanism does one thing at a time. Whenever it is free it *decides*: an overdue command, a
+//! flush's dirty extent, the nearest pending command, a dirty extent if the cache is half full
+//! or nothing came for a while. What it begins it ends. What has been decided has its end computed
+//! at once; between decisions the head reads ahead, which costs nobody anything (`segments.rs`).
+//!
+//! A flush that cannot be queued (`flush_queueable = false`, ATA's FLUSH CACHE) begins when all
+//! that came before it has ended, and until it has ended the drive refuses whatever comes; its
+//! completion tells the driver to come again.
+//!
+//! # Device time
+//! A command is in service from the decision for it to its end; those answered from the cache, for
+//! as long as controller and link take; a flush from its beginning. Waiting inside the drive and
+//! draining in the background are charged to nobody.
+//!
+//! # Invariants
+//! I1  Every command that was not refused ends once.
+//! I2  Decisions and ends come in the order of time.
+//! I3  A flush ends after everything that was acknowledged before it is on the medium.
+//! I4  The device times add up to the time that something was in service.
+//!
+//! Source: plan of the house, section 6; `devices.md` 1.1, 1.8.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use paternoster::device::ServiceClock;
+use paternoster::{Nanos, Op, Refused};
+
+use super::mechanism::{Arm, Mechanism, Sweep};
+use super::schedule::{Candidate, Choice, Order, choose};
+use super::segments::{Found, SegmentSizes, Segments};
+use super::write_cache::{Dirty, WriteCache, WriteRoom};
+use crate::linear::Transfer;
+
+/// Never.
+const NEVER: u64 = u64::MAX;
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+
+/// What the controller costs for one kind of command: after a read, after a write.
+pub type AfterReadWrite = [Nanos; 2];
+
+/// What the controller costs before anything else happens. A disk that is not known so well has
+/// the same everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overheads {
+    /// A read that the cache answers.
+    pub read_hit: AfterReadWrite,
+    /// A read from the medium.
+    pub read_miss: AfterReadWrite,
+    /// A write that the cache takes.
+    pub write_hit: AfterReadWrite,
+    /// A write to the medium.
+    pub write_miss: AfterReadWrite,
+}
+
+impl Overheads {
+    /// One for hits, one for what needs the mechanism.
+    #[must_use]
+    pub const fn even(hit: Nanos, miss: Nanos) -> Overheads {
+        let (hit, miss) = ([hit, hit], [miss, miss]);
+        Overheads { read_hit: hit, read_miss: miss, write_hit: hit, write_miss: miss }
+    }
+}
+
+/// How much of a transfer between link and medium must be there before its second half begins, in
+/// thousandths. 0: it is passed on as it comes, as disks do since they have fast links; old SCSI
+/// disks gathered first, to hold the bus for a short time only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Watermarks {
+    /// Read from the medium before the link begins.
+    pub read: u32,
+    /// Come over the link before the medium begins.
+    pub write: u32,
+}
+
+impl Watermarks {
+    fn share(mark: u32, time: u64) -> u64 {
+        time * u64::from(mark.min(1000)) / 1000
+    }
+}
+
+/// Everything that is known of a disk.
+#[derive(Debug, Clone)]
+pub struct DriveParameters {
+    /// Arm and platters.
+    pub mechanism: Mechanism,
+    /// Commands it takes at a time, at least 1.
+    pub depth: u32,
+    /// How it orders them.
+    pub order: Order,
+    /// Its read cache.
+    pub segments: SegmentSizes,
+    /// Its write cache.
+    pub room: WriteRoom,
+    /// How long nothing must have come before it drains without need.
+    pub drain_delay: Nanos,
+    /// How many of the oldest dirty extents compete.
+    pub drain_window: u32,
+    /// What a flush costs beside draining, if anything was written since the last.
+    pub flush_base: Nanos,
+    /// Whether other commands are taken while it flushes.
+    pub flush_queueable: bool,
+    /// What the controller costs.
+    pub overheads: Overheads,
+    /// The link to the host.
+    pub link: Transfer,
+    /// How link and medium overlap.
+    pub watermarks: Watermarks,
+}
+
+/// What a drive is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// What is done.
+    pub op: Op,
+    /// First sector.
+    pub sector: u64,
+    /// How many.
+    pub sectors: u32,
+    /// Whether a write must be on the medium when it ends.
+    pub fua: bool,
+}
+
+/// A task that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended<T> {
+    /// As it was named.
+    pub id: T,
+    /// When.
+    pub at: Nanos,
+    /// Its device time.
+    pub served: Nanos,
+}
+
+/// A task inside the drive.
+#[derive(Debug, Clone, Copy)]
+struct Slot<T> {
+    id: T,
+    task: Task,
+    /// When the controller has understood it.
+    ready: u64,
+    /// The clock's reading at its start.
+    entered: Nanos,
+}
+
+/// A flush that waits or runs.
+#[derive(Debug, Clone, Copy)]
+struct Flush {
+    slot: u32,
+    /// What is older must drain.
+    mark: u64,
+    stage: FlushStage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlushStage {
+    /// Others are before it.
+    Waiting,
+    /// It has the mechanism.
+    Draining,
+    /// Its end has been computed.
+    Done,
+}
+
+/// A disk at work. `T` names its tasks.
+#[derive(Debug)]
+pub struct Drive<T> {
+    parameters: Arc<DriveParameters>,
+    slots: Vec<Option<Slot<T>>>,
+    free: Vec<u32>,
+    /// Wait for the mechanism, in the order of their arrival.
+    pending: Vec<Candidate>,
+    /// Writes that wait for room, in the order of their arrival.
+    stalled: VecDeque<u32>,
+    flushes: VecDeque<Flush>,
+    /// Ends that are computed: when, in which order they were, whose.
+    ends: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    order: u64,
+    segments: Segments,
+    writes: WriteCache,
+    /// Whether anything was written since the last flush.
+    unflushed: bool,
+    arm: Arm,
+    /// When the mechanism has done what was decided.
+    free_at: u64,
+    /// When controller and link have done what the caches answered.
+    link_free: u64,
+    /// When the last task came or was acknowledged.
+    last_task: u64,
+    /// Index into pairs of overheads: the last task was a write.
+    after_write: usize,
+    /// When the mechanism decides next; kept up to date by `plan`.
+    decision: u64,
+    clock: ServiceClock,
+}
+
+impl<T: Copy> Drive<T> {
+    /// A drive that has done nothing yet; its arm stands over the outermost track.
+    #[must_use]
+    pub fn new(parameters: Arc<DriveParameters>) -> Drive<T> {
+        let depth = parameters.depth.max(1);
+        Drive {
+            slots: vec![None; depth as usize],
+            free: (0..depth).rev().collect(),
+            pending: Vec::with_capacity(depth as usize),
+            stalled: VecDeque::with_capacity(depth as usize),
+            flushes: VecDeque::with_capacity(depth as usize),
+            ends: BinaryHeap::with_capacity(depth as usize),
+            order: 0,
+            segments: Segments::new(parameters.segments),
+            writes: WriteCache::new(parameters.room),
+            unflushed: false,
+            arm: Arm::default(),
+            free_at: 0,
+            link_free: 0,
+            last_task: 0,
+            after_write: 0,
+            decision: NEVER,
+            clock: ServiceClock::default(),
+            parameters,
+        }
+    }
+
+    /// Sectors of 512 bytes.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.parameters.mechanism.geometry.capacity()
+    }
+
+    /// Takes a task at `now`, which is not before anything it was told earlier.
+    ///
+    /// # Errors
+    /// [`Refused`] when it is full, or while a flush that cannot be queued waits or runs.
+    pub fn submit(&mut self, now: Nanos, id: T, task: Task) -> Result<(), Refused> {
+        if !self.flushes.is_empty() && !self.parameters.flush_queueable {
+            return Err(Refused);
+        }
+        let slot = self.free.pop().ok_or(Refused)?;
+        let now = now.0;
+        let entry = Slot { id, task, ready: now, entered: Nanos::ZERO };
+        self.slots[slot as usize] = Some(entry);
+        let extent = (task.sector, task.sector + u64::from(task.sectors));
+        match task.op {
+            Op::Read => self.take_read(now, slot, extent),
+            Op::Write => self.take_write(now, slot, extent, task.fua),
+            Op::Flush => {
+                let (mark, stage) = (self.writes.mark(), FlushStage::Waiting);
+                self.flushes.push_back(Flush { slot, mark, stage });
+                self.begin_flush(now);
+            }
+            _ => {
+                // A discard changes a table of the controller at most.
+                let overhead = self.parameters.overheads.write_hit[self.after_write];
+                self.answer(now, slot, now, overhead, 0);
+            }
+        }
+        self.last_task = self.last_task.max(now);
+        self.plan(now);
+        Ok(())
+    }
+
+    /// When something happens in it next, if anything is under way.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Nanos> {
+        let end = self.ends.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+        let event = end.min(self.decision);
+        (event != NEVER).then_some(Nanos(event))
+    }
+
+    /// Does what is due at `now` and returns the first task that ended by it, if any. Called again
+    /// until it returns `None`.
+    pub fn advance(&mut self, now: Nanos) -> Option<Ended<T>> {
+        loop {
+            let end = self.ends.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+            if end.min(self.decision) > now.0 {
+                return None;
+            }
+            if end <= self.decision {
+                let Reverse((at, _, slot)) = self.ends.pop()?;
+                if let Some(ended) = self.end(at, slot) {
+                    return Some(ended);
+                }
+            } else {
+                let now = self.decision;
+                self.decide(now);
+                self.plan(now);
+            }
+        }
+    }
+
+    /// Reads.
+    fn take_read(&mut self, now: u64, slot: u32, extent: (u64, u64)) {
+        let parameters = Arc::clone(&self.parameters);
+        let overheads = &parameters.overheads;
+        let after = std::mem::replace(&mut self.after_write, 0);
+        let idle = self.pending.is_empty() && self.flushes.is_empty();
+        let found = if self.writes.covers(extent.0, extent.1) {
+            Found::All(now)
+        } else {
+            self.segments.find(&parameters.mechanism, now, extent, idle)
+        };
+        let from = match found {
+            Found::All(ready) => {
+                if ready > now {
+                    // The head must come that far before it does anything else.
+                    self.free_at = self.free_at.max(ready);
+                }
+                let sectors = extent.1 - extent.0;
+                return self.answer(now, slot, ready, overheads.read_hit[after], sectors);
+            }
+            Found::Until(held) => held,
+            Found::Nothing => extent.0,
+        };
+        let ready = now + overheads.read_miss[after].0;
+        self.await_mechanism(now, slot, (from, extent.1), false, ready, 0);
+    }
+
+    /// Writes.
+    fn take_write(&mut self, now: u64, slot: u32, extent: (u64, u64), fua: bool) {
+        let parameters = Arc::clone(&self.parameters);
+        let (mechanism, overheads) = (&parameters.mechanism, &parameters.overheads);
+        let after = std::mem::replace(&mut self.after_write, 1);
+        if let Some(sweep) = self.segments.forget(mechanism, now, extent) {
+            self.arm = sweep.arm;
+        }
+        let sectors = extent.1 - extent.0;
+        if !fua && self.writes.can_hold(sectors) {
+            if self.stalled.is_empty() && self.writes.has_room(sectors) {
+                return self.acknowledge(now, slot, overheads.write_hit[after]);
+            }
+            return self.stalled.push_back(slot);
+        }
+        self.writes.forget(&mechanism.geometry, extent.0, extent.1);
+        let ready = now + overheads.write_miss[after].0;
+        let gathered = Watermarks::share(parameters.watermarks.write, self.link_time(sectors));
+        let earliest = ready + gathered.max(self.link_time(sectors.min(1)));
+        self.await_mechanism(now, slot, extent, true, ready, earliest);
+    }
+
+    /// Puts a command before the mechanism.
+    fn await_mechanism(
+        &mut self,
+        now: u64,
+        slot: u32,
+        (sector, end): (u64, u64),
+        write: bool,
+        ready: u64,
+        earliest: u64,
+    ) {
+        let place = self.parameters.mechanism.geometry.place(sector);
+        let arrived = now;
+        let candidate = Candidate { slot, sector, end, place, write, arrived, ready, earliest };
+        self.pending.push(candidate);
+        if let Some(entry) = &mut self.slots[slot as usize] {
+            entry.ready = ready;
+        }
+    }
+
+    /// Takes a write into the cache.
+    fn acknowledge(&mut self, now: u64, slot: u32, overhead: Nanos) {
+        let Some(Slot { task, .. }) = self.slots[slot as usize] else { return };
+        let sectors = u64::from(task.sectors);
+        let geometry = &self.parameters.mechanism.geometry;
+        self.writes.insert(geometry, task.sector, task.sector + sectors);
+        self.unflushed = true;
+        self.answer(now, slot, now, overhead, sectors);
+    }
+
+    /// Controller and link do a command whose data are there at `ready`.
+    fn answer(&mut self, now: u64, slot: u32, ready: u64, overhead: Nanos, sectors: u64) {
+        let start = now.max(self.link_free) + overhead.0;
+        // Data that are still coming are passed on as they come: only the last sector is late.
+        let end = (start + self.link_time(sectors)).max(ready + self.link_time(sectors.min(1)));
+        self.link_free = start + self.link_time(sectors);
+        self.last_task = self.last_task.max(end);
+        self.enter(now, slot);
+        self.end_at(end, slot);
+    }
+
+    fn link_time(&self, sectors: u64) -> u64 {
+        self.parameters.link.time(sectors * SECTOR).0
+    }
+
+    fn enter(&mut self, now: u64, slot: u32) {
+        let entered = self.clock.enter(Nanos(now));
+        if let Some(entry) = &mut self.slots[slot as usize] {
+            entry.entered = entered;
+        }
+    }
+
+    fn end_at(&mut self, at: u64, slot: u32) {
+        self.ends.push(Reverse((at, self.order, slot)));
+        self.order += 1;
+    }
+
+    fn end(&mut self, at: u64, slot: u32) -> Option<Ended<T>> {
+        let entry = self.slots[slot as usize].take()?;
+        self.free.push(slot);
+        let served = self.clock.leave(Nanos(at), entry.entered);
+        if self.flushes.front().is_some_and(|flush| flush.slot == slot) {
+            self.flushes.pop_front();
+        }
+        self.begin_flush(at);
+        self.plan(at);
+        Some(Ended { id: entry.id, at: Nanos(at), served })
+    }
+
+    /// Begins the first flush if it may: at once if it can be queued, else alone.
+    fn begin_flush(&mut self, now: u64) {
+        let alone = self.slots.len() - self.free.len() == 1;
+        let may = alone || self.parameters.flush_queueable;
+        let Some(flush) = self.flushes.front_mut() else { return };
+        if flush.stage != FlushStage::Waiting || !may {
+            return;
+        }
+        flush.stage = FlushStage::Draining;
+        let slot = flush.slot;
+        self.enter(now, slot);
+        if self.unflushed {
+            self.free_at = self.free_at.max(now) + self.parameters.flush_base.0;
+            self.unflushed = false;
+        }
+        let overhead = self.parameters.overheads.write_hit[self.after_write];
+        if let Some(entry) = &mut self.slots[slot as usize] {
+            entry.ready = now + overhead.0;
+        }
+    }
+
+    /// Says at `now` when the mechanism decides next.
+    fn plan(&mut self, now: u64) {
+        let mut at = NEVER;
+        if let Some(first) = self.pending.iter().map(|candidate| candidate.ready).min() {
+            at = first;
+        }
+        if let Some(flush) = self.draining() {
+            let ready = self.slots[flush.slot as usize].as_ref().map_or(0, |entry| entry.ready);
+            at = at.min(ready);
+        } else if !self.stalled.is_empty() {
+            at = now;
+        }
+        if !self.writes.is_clean() {
+            let quiet = self.last_task + self.parameters.drain_delay.0;
+            at = at.min(if self.writes.is_pressed() { now } else { quiet });
+        }
+        self.decision = if at == NEVER { NEVER } else { at.max(self.free_at).max(now) };
+    }
+
+    /// The flush that has the mechanism.
+    fn draining(&self) -> Option<Flush> {
+        self.flushes.front().copied().filter(|flush| flush.stage == FlushStage::Draining)
+    }
+
+    /// The mechanism is free at `now` and there is something to do.
+    fn decide(&mut self, now: u64) {
+        let parameters = Arc::clone(&self.parameters);
+        if let Some(sweep) = self.segments.stop(&parameters.mechanism, now) {
+            self.arm = sweep.arm;
+        }
+        if let Some(flush) = self.draining() {
+            match self.nearest_dirty(now, flush.mark) {
+                Some((dirty, _)) => self.drain(now, dirty),
+                None => {
+                    self.flushes[0].stage = FlushStage::Done;
+                    self.end_at(now, flush.slot);
+                }
+            }
+            return;
+        }
+        let mechanism = &parameters.mechanism;
+        let chosen = choose(mechanism, parameters.order, self.arm, now, &self.pending);
+        let pressed = self.writes.is_pressed() || !self.stalled.is_empty();
+        match chosen {
+            Some(chosen) if !pressed => self.serve(now, chosen),
+            Some(chosen) => match self.nearest_dirty(now, NEVER) {
+                Some((dirty, away)) if away < chosen.positioning => self.drain(now, dirty),
+                _ => self.serve(now, chosen),
+            },
+            None => {
+                if let Some((dirty, _)) = self.nearest_dirty(now, NEVER) {
+                    self.drain(now, dirty);
+                }
+            }
+        }
+    }
+
+    /// The nearest of the oldest dirty extents, and its positioning time.
+    fn nearest_dirty(&self, now: u64, mark: u64) -> Option<(Dirty, u64)> {
+        let mechanism = &self.parameters.mechanism;
+        let away = |dirty: &Dirty| mechanism.positioning(self.arm, now, &dirty.place, true);
+        let window = self.writes.window(self.parameters.drain_window, mark);
+        window.map(|dirty| (dirty, away(&dirty))).min_by_key(|&(_, away)| away)
+    }
+
+    /// Writes a dirty extent, or a chunk of it, and lets in who waited for the room.
+    fn drain(&mut self, now: u64, dirty: Dirty) {
+        let mechanism = &self.parameters.mechanism;
+        let extent = self.writes.take(&mechanism.geometry, dirty.extent);
+        let access = mechanism.access(&mut self.arm, now, extent, true, 0);
+        self.free_at = access.end;
+        while let Some(&slot) = self.stalled.front() {
+            let Some(Slot { task, .. }) = self.slots[slot as usize] else { break };
+            if !self.writes.has_room(u64::from(task.sectors)) {
+                break;
+            }
+            self.stalled.pop_front();
+            let overhead = self.parameters.overheads.write_hit[1];
+            self.acknowledge(now, slot, overhead);
+        }
+    }
+
+    /// Does a pending command.
+    fn serve(&mut self, now: u64, chosen: Choice) {
+        let parameters = Arc::clone(&self.parameters);
+        let mechanism = &parameters.mechanism;
+        let Candidate { slot, sector, end, write, ready, earliest, .. } =
+            self.pending.remove(chosen.index);
+        self.enter(now, slot);
+        let access = mechanism.access(&mut self.arm, now, (sector, end), write, earliest);
+        self.free_at = access.end;
+        let Some(Slot { task, .. }) = self.slots[slot as usize] else { return };
+        let sectors = u64::from(task.sectors);
+        if write {
+            return self.end_at(access.end.max(ready + self.link_time(sectors)), slot);
+        }
+        // Data are passed on as they come; whichever is slower, medium or link, counts whole.
+        let read = access.end.saturating_sub(access.begin);
+        let gathered = Watermarks::share(parameters.watermarks.read, read);
+        let slow_link = access.begin.max(ready) + gathered + self.link_time(sectors);
+        let slow_medium = access.end + self.link_time(sectors.min(1));
+        self.end_at(slow_link.max(slow_medium), slot);
+        let place = mechanism.geometry.place(sector);
+        let before = mechanism.geometry.passed(&place, access.waited).min(place.index);
+        let sweep = Sweep { next: end, at: access.end, arm: self.arm };
+        self.segments.filled(mechanism, sector, u64::from(before), sweep);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A whole drive: what it acknowledges when, what it refuses, and that it loses nothing.
+
+use super::super::geometry::{Geometry, Zone};
+use super::super::seek::{Curve, SeekTable};
+use super::*;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+/// One surface of 100 cylinders, 80 sectors of 0.1 ms a track, 8 ms a turn; seeks of 1 to 3 ms; a
+/// controller of 0.1 ms and a link of 1 us a sector; four segments; room for 64 dirty sectors.
+fn parameters() -> DriveParameters {
+    let zone = Zone {
+        cylinders: 100,
+        track_sectors: 80,
+        sectors: 0,
+        track_skew: Nanos(MS),
+        cylinder_skew: Nanos(MS),
+    };
+    let curve = Curve::Points(vec![(1, Nanos(MS)), (100, Nanos(3 * MS))]);
+    DriveParameters {
+        mechanism: Mechanism {
+            geometry: Geometry::new(1, Nanos(8 * MS), &[zone]),
+            seek: SeekTable::new(&curve, 100),
+            head_switch: Nanos::ZERO,
+            write_settle: Nanos::ZERO,
+            zero_latency: false,
+        },
+        depth: 8,
+        order: Order { window: 8, age_limit: 500 * MS },
+        segments: SegmentSizes { count: 4, sectors: 64, read_ahead: 32, keep_before: false },
+        room: WriteRoom { sectors: 64, extents: 8, chunk: 16 },
+        drain_delay: Nanos(20 * MS),
+        drain_window: 8,
+        flush_base: Nanos(5 * MS),
+        flush_queueable: false,
+        overheads: Overheads::even(Nanos(MS / 10), Nanos(MS / 10)),
+        link: Transfer { nanos: 1_000, bytes: 512 },
+        watermarks: Watermarks::default(),
+    }
+}
+
+fn drive() -> Drive<u32> {
+    Drive::new(Arc::new(parameters()))
+}
+
+fn task(op: Op, sector: u64, sectors: u32) -> Task {
+    Task { op, sector, sectors, fua: false }
+}
+
+/// All that ends, in its order, when nothing more comes: name and time in us.
+fn ends(drive: &mut Drive<u32>) -> Vec<(u32, u64)> {
+    let mut ends = Vec::new();
+    while let Some(event) = drive.next_event() {
+        while let Some(ended) = drive.advance(event) {
+            ends.push((ended.id, ended.at.as_micros()));
+        }
+    }
+    ends
+}
+
+/// What does a read cost, from the controller to the link? Sector 40 of the outermost track: the
+/// controller has it at 0.1 ms, the sector passes at 4.0 to 4.1 ms, the link takes 1 us.
+#[test]
+fn a_read_by_hand() {
+    let mut drive = drive();
+    drive.submit(Nanos::ZERO, 1, task(Op::Read, 40, 1)).unwrap();
+    assert_eq!(ends(&mut drive), [(1, 4_101)]);
+}
+
+/// Is a write acknowledged before it is on the medium, a read of it answered by the cache, and a
+/// write with FUA not? 0.1 ms and 8 sectors of 1 us; the read stands behind it at controller and
+/// link. With FUA sectors 40 to 48 end at 4.8 ms.
+#[test]
+fn writes_are_promised() {
+    let mut drive = drive();
+    drive.submit(Nanos::ZERO, 1, task(Op::Write, 40, 8)).unwrap();
+    drive.submit(Nanos::ZERO, 2, task(Op::Read, 44, 4)).unwrap();
+    assert_eq!(ends(&mut drive), [(1, 108), (2, 212)]);
+    let mut drive = self::drive();
+    drive.submit(Nanos::ZERO, 3, Task { fua: true, ..task(Op::Write, 40, 8) }).unwrap();
+    assert_eq!(ends(&mut drive), [(3, 4_800)]);
+}
+
+/// Does a flush wait for what is before it, refuse what comes meanwhile, drain and end? The write
+/// ends at 0.108 ms and the flush begins; 5 ms of base later the angle is 5.108 ms; sector 40 comes
+/// by at 12.0 ms and has passed at 12.8 ms. A flush of a clean cache takes the controller's time.
+#[test]
+fn a_flush_is_alone() {
+    let mut drive = drive();
+    drive.submit(Nanos::ZERO, 1, task(Op::Write, 40, 8)).unwrap();
+    drive.submit(Nanos::ZERO, 2, task(Op::Flush, 0, 0)).unwrap();
+    assert_eq!(drive.submit(Nanos(MS), 3, task(Op::Read, 0, 8)), Err(Refused));
+    assert_eq!(ends(&mut drive), [(1, 108), (2, 12_800)]);
+    assert!(drive.writes.is_clean());
+    drive.submit(Nanos(20 * MS), 4, task(Op::Flush, 0, 0)).unwrap();
+    assert_eq!(ends(&mut drive), [(4, 20_100)]);
+}
+
+/// Does the drive write of itself when nothing came for 20 ms, and not before? The write is
+/// acknowledged at 0.108 ms; the decision comes at 20.108 ms.
+#[test]
+fn draining_waits_for_quiet() {
+    let mut drive = drive();
+    drive.submit(Nanos::ZERO, 1, task(Op::Write, 40, 8)).unwrap();
+    assert!(drive.advance(Nanos(MS)).is_some());
+    assert_eq!(drive.next_event(), Some(Nanos(20_108_000)));
+    assert!(!drive.writes.is_clean());
+    ends(&mut drive);
+    assert!(drive.writes.is_clean());
+}
+
+/// Does a write that finds no room wait until something has drained? 64 sectors fit; the fifth
+/// write of 16 waits for the first chunk, which begins as soon as the mechanism may: the cache is
+/// more than half full after the second, at once.
+#[test]
+fn a_full_cache_stalls_writes() {
+    let mut drive = drive();
+    for (id, sector) in [(1, 0), (2, 800), (3, 1600), (4, 2400), (5, 3200)] {
+        drive.submit(Nanos::ZERO, id, task(Op::Write, sector, 16)).unwrap();
+    }
+    let ends = ends(&mut drive);
+    let acknowledged: Vec<u32> = ends.iter().map(|&(id, _)| id).collect();
+    assert_eq!(acknowledged, [1, 2, 3, 4, 5]);
+    assert!(ends[3].1 < 500 && ends[4].1 < 1_000, "{ends:?}");
+}
+
+/// Is a sequential reader given the rate of the medium? 40 reads of 8 sectors, each 10 us after the
+/// last: 320 sectors of 0.1 ms and three switches of 1 ms; the first waits for its controller and
+/// misses sector 0, which costs it a turn of 8 ms.
+#[test]
+fn a_sequential_reader_gets_the_medium() {
+    let (mut drive, mut now) = (drive(), Nanos::ZERO);
+    for place in 0..40 {
+        drive.submit(now, place, task(Op::Read, u64::from(place) * 8, 8)).unwrap();
+        let (_, us) = ends(&mut drive)[0];
+        now = Nanos::from_micros(us + 10);
+    }
+    let expected = 8_000 + 32_000 + 3_000;
+    assert!(now.as_micros().abs_diff(expected) < 200, "{now}");
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, u8, u64, u32)>> {
+    prop::collection::vec((0u64..30, 0u8..12, 0u64..7_900, 1u32..40), 1..80)
+}
+
+proptest! {
+    /// Does everything that was taken end once, in the order of time, whatever comes; is what a
+    /// flush follows clean at its end (I3); and do the device times add up to the busy time, to a
+    /// nanosecond each (I4)?
+    #[test]
+    fn nothing_is_lost(steps in steps(), queueable in any::<bool>(), cache in any::<bool>()) {
+        let mut parameters = parameters();
+        parameters.flush_queueable = queueable;
+        if !cache {
+            parameters.room.sectors = 0;
+            parameters.segments.count = 0;
+        }
+        let mut drive = Drive::new(Arc::new(parameters));
+        let (mut now, mut taken, mut ended, mut served) = (0u64, 0u32, Vec::new(), 0);
+        let mut last = 0;
+        let mut settle = |drive: &mut Drive<u32>, now: u64| {
+            while let Some(done) = drive.advance(Nanos(now)) {
+                assert!(done.at.0 >= last && done.at.0 <= now, "ends come in order");
+                last = done.at.0;
+                served += done.served.0;
+                ended.push(done.id);
+            }
+            drive.writes.check();
+        };
+        for (passed, what, sector, sectors) in steps {
+            now += passed * MS / 4;
+            settle(&mut drive, now);
+            let op = match what {
+                0..5 => Op::Read,
+                5..10 => Op::Write,
+                10 => Op::Flush,
+                _ => Op::Discard,
+            };
+            let sectors = if op == Op::Flush { 0 } else { sectors };
+            let fua = op == Op::Write && (what == 5 || !cache);
+            if drive.submit(Nanos(now), taken, Task { op, sector, sectors, fua }).is_ok() {
+                taken += 1;
+            }
+        }
+        while let Some(event) = drive.next_event() {
+            prop_assert!(event.0 >= now, "time does not step back");
+            now = event.0;
+            settle(&mut drive, now);
+        }
+        ended.sort_unstable();
+        prop_assert_eq!(ended, (0..taken).collect::<Vec<u32>>());
+        prop_assert!(drive.writes.is_clean());
+        let busy = drive.clock.busy().0;
+        prop_assert!(busy.abs_diff(served) <= u64::from(taken) * 2, "{} and {}", busy, served);
+    }
+}

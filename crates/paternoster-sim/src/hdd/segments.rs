@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Segments: what was read, and what the disk reads ahead.
+//!
+//! The cache is cut into a few segments of equal size, one for each stream that the disk can
+//! follow. A segment holds sectors that follow each other. After a read the head reads on behind
+//! it as long as nobody wants it elsewhere: the *stream*. It is computed lazily, a sweep that is
+//! brought up to date when somebody looks:
+//!
+//! ```text
+//! segment   first ─────────── end        stream.limit
+//!           |== read =|== ahead ==|..........|
+//!             asked for            ▲ head now   the asked-for end + read-ahead
+//! ```
+//!
+//! A read of what is in a segment is a *hit*; one that begins in the streaming segment and goes
+//! on behind its end waits until the head has come there, which is why a sequential reader at
+//! depth 1 gets the rate of the medium. A stream that has come to its limit goes on when the
+//! reader has followed it.
+//!
+//! # Invariants
+//! I1  A segment is never longer than its size.
+//! I2  Only one segment is streaming, and its end is the stream's next sector.
+//!
+//! # Not here
+//! Segments that change their size, or that are split when many streams come.
+
+use super::mechanism::{Mechanism, Sweep};
+
+/// Sectors in the cache that follow each other.
+#[derive(Debug, Clone, Copy, Default)]
+struct Segment {
+    first: u64,
+    end: u64,
+    /// When it was last used, in uses of the cache.
+    used: u64,
+}
+
+/// The head reading ahead.
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    segment: usize,
+    sweep: Sweep,
+    /// When what was asked for had been read.
+    since: u64,
+    /// Where it stops.
+    limit: u64,
+}
+
+/// What the cache has of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// All of it, or it is about to come: complete at this time.
+    All(u64),
+    /// What lies before this sector.
+    Until(u64),
+    /// Nothing of its beginning.
+    Nothing,
+}
+
+/// How large the cache is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentSizes {
+    /// Segments; 0 for a disk without a read cache.
+    pub count: u32,
+    /// Sectors in each.
+    pub sectors: u64,
+    /// How far the disk reads ahead of what was asked for, at most a segment.
+    pub read_ahead: u64,
+    /// Whether sectors that pass the head before those asked for are kept.
+    pub keep_before: bool,
+}
+
+/// The read cache.
+#[derive(Debug, Clone)]
+pub struct Segments {
+    sizes: SegmentSizes,
+    segments: Vec<Segment>,
+    stream: Option<Stream>,
+    uses: u64,
+}
+
+impl Segments {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(sizes: SegmentSizes) -> Segments {
+        let segments = vec![Segment::default(); sizes.count as usize];
+        Segments { sizes, segments, stream: None, uses: 0 }
+    }
+
+    /// Brings the stream up to `now`.
+    pub fn catch_up(&mut self, mechanism: &Mechanism, now: u64) {
+        let Some(stream) = &mut self.stream else { return };
+        if now <= stream.sweep.at {
+            return;
+        }
+        mechanism.sweep(&mut stream.sweep, stream.limit, now);
+        let segment = &mut self.segments[stream.segment];
+        segment.end = stream.sweep.next;
+        segment.first = segment.first.max(segment.end.saturating_sub(self.sizes.sectors));
+    }
+
+    /// Ends the stream at `now`; returns where its head is.
+    pub fn stop(&mut self, mechanism: &Mechanism, now: u64) -> Option<Sweep> {
+        self.catch_up(mechanism, now);
+        self.stream.take().map(|stream| stream.sweep)
+    }
+
+    /// What there is of `[sector, end)` at `now`. If `may_stream`, sectors that the stream has not
+    /// come to may be waited for, and it goes on behind them.
+    pub fn find(
+        &mut self,
+        mechanism: &Mechanism,
+        now: u64,
+        (sector, end): (u64, u64),
+        may_stream: bool,
+    ) -> Found {
+        self.catch_up(mechanism, now);
+        let (place, segment) = match self.holding(sector) {
+            Some(found) => found,
+            None => return Found::Nothing,
+        };
+        self.uses += 1;
+        self.segments[place].used = self.uses;
+        let streaming = self.stream.filter(|stream| stream.segment == place);
+        let Some(stream) = streaming else {
+            return match segment.end {
+                held if end <= held => Found::All(now),
+                held if sector < held => Found::Until(held),
+                _ => Found::Nothing,
+            };
+        };
+        let ready = if end <= segment.end {
+            now.max(stream.since)
+        } else if may_stream {
+            self.reach(mechanism, now, end)
+        } else {
+            return Found::Nothing;
+        };
+        if may_stream {
+            self.follow(mechanism, now, end);
+        }
+        Found::All(ready)
+    }
+
+    /// The segment that holds `sector`, or whose end it is.
+    fn holding(&self, sector: u64) -> Option<(usize, Segment)> {
+        let holds = |segment: &Segment| {
+            segment.first <= sector && sector <= segment.end && segment.first < segment.end
+        };
+        let (place, segment) = self.segments.iter().enumerate().find(|(_, s)| holds(s))?;
+        Some((place, *segment))
+    }
+
+    /// When the stream has passed all before `end`.
+    fn reach(&mut self, mechanism: &Mechanism, now: u64, end: u64) -> u64 {
+        let Some(stream) = &mut self.stream else { return now };
+        if stream.sweep.next >= stream.limit {
+            // It had stopped: the head has stayed over the track since.
+            stream.sweep.at = stream.sweep.at.max(now);
+        }
+        let mut sweep = stream.sweep;
+        mechanism.sweep(&mut sweep, end, u64::MAX);
+        sweep.at
+    }
+
+    /// The reader has come to `end`: read ahead of that.
+    fn follow(&mut self, mechanism: &Mechanism, now: u64, end: u64) {
+        let limit = (end + self.sizes.read_ahead).min(mechanism.geometry.capacity());
+        let Some(stream) = &mut self.stream else { return };
+        if limit > stream.limit {
+            if stream.sweep.next >= stream.limit {
+                stream.sweep.at = stream.sweep.at.max(now);
+            }
+            stream.limit = limit;
+        }
+    }
+
+    /// `[sector, end)` has been read; the head is at `sweep` and may read on. `before` sectors had
+    /// passed it just before.
+    pub fn filled(&mut self, mechanism: &Mechanism, sector: u64, before: u64, sweep: Sweep) {
+        if self.segments.is_empty() {
+            return;
+        }
+        self.uses += 1;
+        let before = if self.sizes.keep_before { before } else { 0 };
+        let continued = self.holding(sector).map(|(place, _)| place);
+        let place = continued.unwrap_or_else(|| self.least_used());
+        let segment = &mut self.segments[place];
+        if continued.is_none() {
+            segment.first = sector - before;
+        }
+        segment.end = sweep.next;
+        segment.first = segment.first.max(segment.end.saturating_sub(self.sizes.sectors));
+        segment.used = self.uses;
+        let limit = (sweep.next + self.sizes.read_ahead).min(mechanism.geometry.capacity());
+        self.stream = Some(Stream { segment: place, sweep, since: sweep.at, limit });
+    }
+
+    fn least_used(&self) -> usize {
+        let by_use = |&place: &usize| self.segments[place].used;
+        (0..self.segments.len()).min_by_key(by_use).unwrap_or(0)
+    }
+
+    /// `[sector, end)` was overwritten at `now`: what is held of it is void. Returns where the head
+    /// is if that ends the stream.
+    pub fn forget(
+        &mut self,
+        mechanism: &Mechanism,
+        now: u64,
+        (sector, end): (u64, u64),
+    ) -> Option<Sweep> {
+        self.catch_up(mechanism, now);
+        let mut streaming = false;
+        for place in 0..self.segments.len() {
+            let segment = &mut self.segments[place];
+            if end <= segment.first || segment.end <= sector {
+                continue;
+            }
+            if sector > segment.first {
+                segment.end = sector;
+            } else {
+                segment.first = end.min(segment.end);
+            }
+            streaming |= self.stream.is_some_and(|stream| stream.segment == place);
+        }
+        if streaming { self.stream.take().map(|stream| stream.sweep) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::geometry::{Geometry, Zone};
+    use super::super::seek::{Curve, SeekTable};
+    use super::*;
+    use paternoster::Nanos;
+
+    const MS: u64 = 1_000_000;
+
+    /// One surface, 80 sectors of 0.1 ms a track, 8 ms a turn, 1 ms to the next cylinder.
+    fn mechanism() -> Mechanism {
+        let zone = Zone {
+            cylinders: 100,
+            track_sectors: 80,
+            sectors: 0,
+            track_skew: Nanos(MS),
+            cylinder_skew: Nanos(MS),
+        };
+        Mechanism {
+            geometry: Geometry::new(1, Nanos(8 * MS), &[zone]),
+            seek: SeekTable::new(&Curve::Points(vec![(1, Nanos(MS))]), 100),
+            head_switch: Nanos(0),
+            write_settle: Nanos(0),
+            zero_latency: false,
+        }
+    }
+
+    fn segments(count: u32) -> Segments {
+        Segments::new(SegmentSizes { count, sectors: 60, read_ahead: 40, keep_before: false })
+    }
+
+    /// Reads `[sector, end)` on the outermost track in its turn.
+    fn read(segments: &mut Segments, mechanism: &Mechanism, sector: u64, end: u64) {
+        let sweep = Sweep { next: end, at: end * MS / 10, ..Sweep::default() };
+        segments.filled(mechanism, sector, 0, sweep);
+    }
+
+    /// Does the head read ahead in its own time, and no further than 40? [0, 10) is there at 1 ms;
+    /// at 2 ms 20 sectors have passed; sectors 20 to 30 are there at 3 ms; the stream has its limit
+    /// at 10 + 40.
+    #[test]
+    fn the_head_reads_ahead() {
+        let (mechanism, mut segments) = (mechanism(), segments(1));
+        read(&mut segments, &mechanism, 0, 10);
+        let found = segments.find(&mechanism, 2 * MS, (10, 20), false);
+        assert_eq!(found, Found::All(2 * MS));
+        assert_eq!(segments.find(&mechanism, 2 * MS, (20, 30), false), Found::Nothing);
+        let stopped = segments.stop(&mechanism, 100 * MS).unwrap();
+        assert_eq!((stopped.next, stopped.at), (50, 5 * MS));
+        assert_eq!(segments.find(&mechanism, 100 * MS, (45, 55), true), Found::Until(50));
+    }
+
+    /// Does a reader who follows get what the head comes to, when it comes there? At 2 ms sectors
+    /// 20 to 30 are 1 ms away; then the limit moves to 30 + 40, and 50 to 65 are there at 6.5 ms;
+    /// the segment holds 60, so what lies before 5 is gone.
+    #[test]
+    fn a_follower_waits_for_the_head() {
+        let (mechanism, mut segments) = (mechanism(), segments(1));
+        read(&mut segments, &mechanism, 0, 10);
+        assert_eq!(segments.find(&mechanism, 2 * MS, (20, 30), true), Found::All(3 * MS));
+        let found = segments.find(&mechanism, 5 * MS, (50, 65), true);
+        assert_eq!(found, Found::All(6_500_000));
+        assert_eq!(segments.find(&mechanism, 7 * MS, (2, 12), true), Found::Nothing);
+        assert_eq!(segments.find(&mechanism, 7 * MS, (12, 20), true), Found::All(7 * MS));
+    }
+
+    /// Do two streams keep their segments, and does a third take the one used longest ago?
+    #[test]
+    fn least_recently_used_goes() {
+        let (mechanism, mut segments) = (mechanism(), segments(2));
+        for (first, end) in [(0, 10), (1000, 1010)] {
+            read(&mut segments, &mechanism, first, end);
+            segments.stop(&mechanism, 0);
+        }
+        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
+        read(&mut segments, &mechanism, 2000, 2010);
+        segments.stop(&mechanism, 0);
+        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
+        assert_eq!(segments.find(&mechanism, MS, (1000, 1010), false), Found::Nothing);
+    }
+
+    /// Does overwriting void what was held, and end the stream if it was its segment?
+    #[test]
+    fn overwritten_sectors_are_void() {
+        let (mechanism, mut segments) = (mechanism(), segments(1));
+        read(&mut segments, &mechanism, 0, 10);
+        assert!(segments.forget(&mechanism, 2 * MS, (60, 70)).is_none());
+        assert!(segments.forget(&mechanism, 2 * MS, (5, 7)).is_some());
+        assert_eq!(segments.find(&mechanism, 3 * MS, (0, 5), true), Found::All(3 * MS));
+        assert_eq!(segments.find(&mechanism, 3 * MS, (0, 6), true), Found::Until(5));
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Write cache: what was promised and is not yet on the medium.
+//!
+//! A write that finds room is acknowledged at once and drains later. Dirty sectors are kept as
+//! *extents*; a write that touches or overlaps extents becomes one with them, so overwriting costs
+//! nothing and a sequential stream is one extent:
+//!
+//! ```text
+//! by sector   [8..16) [32..40)         write [16..32)         [8..40)        2 extents become 1
+//! by age      [32..40) before [8..16)                         as old as the oldest of them
+//! ```
+//!
+//! They drain in the order of the positioning time among the oldest few (the *window*), as queued
+//! commands do (`schedule.rs`): one that looked at all of them would starve none only by luck. A
+//! long extent drains in chunks, so that a read need not wait for all of it.
+//!
+//! Room is limited twice, in sectors and in extents: a real disk's table of what is dirty has an
+//! end, and 64 MiB of scattered 4 KiB would take it minutes to write.
+//!
+//! # Invariants
+//! I1  Extents do not overlap or touch.
+//! I2  The count of dirty sectors is the sum of the extents' lengths.
+//! I3  Both orders hold the same extents.
+//!
+//! # Not here
+//! Data: only their places. Power: nothing fails here, what a flush would have saved is not told.
+
+use super::geometry::{Geometry, Place};
+
+/// No extent.
+const NONE: u32 = u32::MAX;
+
+/// Dirty sectors that follow each other.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extent {
+    first: u64,
+    end: u64,
+    /// Of its first sector.
+    place: Place,
+    /// Counted up with every new extent.
+    born: u64,
+    older: u32,
+    newer: u32,
+}
+
+/// How much may be dirty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteRoom {
+    /// Sectors; 0 for a disk that writes through.
+    pub sectors: u64,
+    /// Extents.
+    pub extents: u32,
+    /// Most sectors that drain at once.
+    pub chunk: u64,
+}
+
+/// Dirty extents, by sector and by age.
+#[derive(Debug, Clone)]
+pub struct WriteCache {
+    room: WriteRoom,
+    extents: Vec<Extent>,
+    free: Vec<u32>,
+    /// First sector and place in `extents`, ascending.
+    by_sector: Vec<(u64, u32)>,
+    oldest: u32,
+    newest: u32,
+    sectors: u64,
+    born: u64,
+}
+
+/// A dirty extent that may be drained next.
+#[derive(Debug, Clone, Copy)]
+pub struct Dirty {
+    /// Give this to [`WriteCache::take`].
+    pub extent: u32,
+    /// Where it begins.
+    pub place: Place,
+}
+
+impl WriteCache {
+    /// A clean cache.
+    #[must_use]
+    pub fn new(room: WriteRoom) -> WriteCache {
+        let count = if room.sectors == 0 { 0 } else { room.extents.max(1) };
+        WriteCache {
+            room: WriteRoom { extents: count, chunk: room.chunk.max(1), ..room },
+            extents: vec![Extent::default(); count as usize],
+            free: (0..count).rev().collect(),
+            by_sector: Vec::with_capacity(count as usize),
+            oldest: NONE,
+            newest: NONE,
+            sectors: 0,
+            born: 0,
+        }
+    }
+
+    /// Whether nothing is dirty.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.by_sector.is_empty()
+    }
+
+    /// Whether so many sectors could ever be held.
+    #[must_use]
+    pub const fn can_hold(&self, sectors: u64) -> bool {
+        sectors <= self.room.sectors && self.room.extents > 0
+    }
+
+    /// Whether so many more fit now, as an extent of their own.
+    #[must_use]
+    pub fn has_room(&self, sectors: u64) -> bool {
+        self.sectors + sectors <= self.room.sectors && !self.free.is_empty()
+    }
+
+    /// Whether it is so full that draining can no longer wait for idle time: half of either limit.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.sectors * 2 >= self.room.sectors.max(1)
+            || self.by_sector.len() * 2 >= self.extents.len().max(1)
+    }
+
+    /// A mark: extents that are dirty now are older than it.
+    #[must_use]
+    pub const fn mark(&self) -> u64 {
+        self.born
+    }
+
+    /// Whether anything is dirty that was so at `mark`.
+    #[must_use]
+    pub fn has_older(&self, mark: u64) -> bool {
+        self.oldest != NONE && self.extents[self.oldest as usize].born < mark
+    }
+
+    /// The place in `by_sector` of the first extent that ends at `sector` or behind it.
+    fn first_ending_from(&self, sector: u64) -> usize {
+        self.by_sector.partition_point(|&(_, at)| self.extents[at as usize].end < sector)
+    }
+
+    /// Whether all of `[sector, end)` is dirty, in one extent.
+    #[must_use]
+    pub fn covers(&self, sector: u64, end: u64) -> bool {
+        let behind = self.by_sector.partition_point(|&(first, _)| first <= sector);
+        let extent = self.by_sector.get(behind.wrapping_sub(1));
+        extent.is_some_and(|&(_, at)| end <= self.extents[at as usize].end)
+    }
+
+    /// Makes `[sector, end)` dirty. There is room for it.
+    pub fn insert(&mut self, geometry: &Geometry, sector: u64, end: u64) {
+        let (mut first, mut last) = (sector, end);
+        let at = self.first_ending_from(sector);
+        let mut kept = NONE;
+        while let Some(&(start, extent)) = self.by_sector.get(at) {
+            if start > end {
+                break;
+            }
+            let other = self.extents[extent as usize];
+            self.sectors -= other.end - other.first;
+            (first, last) = (first.min(other.first), last.max(other.end));
+            self.by_sector.remove(at);
+            // One of them stays, the oldest, so that data that are rewritten still drain.
+            let goes = match kept {
+                NONE => {
+                    kept = extent;
+                    continue;
+                }
+                _ if self.extents[kept as usize].born > other.born => {
+                    std::mem::replace(&mut kept, extent)
+                }
+                _ => extent,
+            };
+            self.release(goes);
+        }
+        if kept == NONE {
+            let Some(extent) = self.free.pop() else { return };
+            kept = extent;
+            self.append(extent);
+        }
+        let extent = &mut self.extents[kept as usize];
+        (extent.first, extent.end) = (first, last);
+        extent.place = geometry.place(first);
+        self.by_sector.insert(at, (first, kept));
+        self.sectors += last - first;
+    }
+
+    /// `[sector, end)` is on the medium or void: what is dirty of it is not any more. The middle of
+    /// an extent stays dirty, to be written once too often.
+    pub fn forget(&mut self, geometry: &Geometry, sector: u64, end: u64) {
+        let mut at = self.first_ending_from(sector);
+        while let Some(&(first, extent)) = self.by_sector.get(at) {
+            if first >= end {
+                break;
+            }
+            let dirty = &mut self.extents[extent as usize];
+            let before = dirty.end - dirty.first;
+            if sector <= dirty.first && dirty.end <= end {
+                self.sectors -= before;
+                self.by_sector.remove(at);
+                self.release(extent);
+                continue;
+            }
+            if sector <= dirty.first {
+                dirty.first = end;
+                dirty.place = geometry.place(end);
+                self.by_sector[at].0 = end;
+            } else if dirty.end <= end {
+                dirty.end = dirty.end.min(sector);
+            }
+            self.sectors -= before - (dirty.end - dirty.first);
+            at += 1;
+        }
+    }
+
+    /// The oldest `window` extents that were dirty at `mark`.
+    pub fn window(&self, window: u32, mark: u64) -> impl Iterator<Item = Dirty> {
+        let first = (self.oldest != NONE).then_some(self.oldest);
+        let next = |&at: &u32| Some(self.extents[at as usize].newer).filter(|&next| next != NONE);
+        std::iter::successors(first, next)
+            .take(window as usize)
+            .filter(move |&at| self.extents[at as usize].born < mark)
+            .map(|at| Dirty { extent: at, place: self.extents[at as usize].place })
+    }
+
+    /// Takes an extent, or its first chunk, to write it: `[first, end)`.
+    pub fn take(&mut self, geometry: &Geometry, extent: u32) -> (u64, u64) {
+        let dirty = self.extents[extent as usize];
+        let end = dirty.end.min(dirty.first + self.room.chunk);
+        self.forget(geometry, dirty.first, end);
+        (dirty.first, end)
+    }
+
+    /// Puts an extent at the end of the age order.
+    fn append(&mut self, extent: u32) {
+        let (older, newer, born) = (self.newest, NONE, self.born);
+        self.extents[extent as usize] = Extent { born, older, newer, ..Extent::default() };
+        self.born += 1;
+        match self.newest {
+            NONE => self.oldest = extent,
+            newest => self.extents[newest as usize].newer = extent,
+        }
+        self.newest = extent;
+    }
+
+    /// Takes an extent out of the age order.
+    fn release(&mut self, extent: u32) {
+        let Extent { older, newer, .. } = self.extents[extent as usize];
+        match older {
+            NONE => self.oldest = newer,
+            older => self.extents[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.extents[newer as usize].older = older,
+        }
+        self.free.push(extent);
+    }
+
+    /// Verifies I1 to I3.
+    ///
+    /// # Panics
+    /// When one does not hold.
+    pub fn check(&self) {
+        let (mut sum, mut last_end) = (0, None);
+        for &(first, at) in &self.by_sector {
+            let extent = self.extents[at as usize];
+            assert_eq!(first, extent.first, "I3: an extent is where its first sector says");
+            assert!(extent.first < extent.end, "an extent holds something");
+            assert!(last_end.is_none_or(|end| end < first), "I1: extents do not touch");
+            sum += extent.end - first;
+            last_end = Some(extent.end);
+        }
+        assert_eq!(sum, self.sectors, "I2: the dirty sectors add up");
+        let by_age = self.window(u32::MAX, u64::MAX).count();
+        assert_eq!(by_age, self.by_sector.len(), "I3: both orders hold the same");
+        assert_eq!(by_age + self.free.len(), self.extents.len(), "no extent is lost");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::geometry::Zone;
+    use super::*;
+    use paternoster::Nanos;
+    use proptest::prelude::*;
+
+    fn geometry() -> Geometry {
+        let skew = Nanos::ZERO;
+        let (cylinders, track_sectors) = (100, 100);
+        let zone =
+            Zone { cylinders, track_sectors, sectors: 0, track_skew: skew, cylinder_skew: skew };
+        Geometry::new(1, Nanos(1000), &[zone])
+    }
+
+    fn cache() -> WriteCache {
+        WriteCache::new(WriteRoom { sectors: 100, extents: 8, chunk: 16 })
+    }
+
+    fn firsts(cache: &WriteCache) -> Vec<u32> {
+        cache.window(8, u64::MAX).map(|dirty| dirty.place.index).collect()
+    }
+
+    /// Does the essay's example come out: three writes, one extent, as old as the oldest?
+    #[test]
+    fn neighbours_become_one() {
+        let (geometry, mut cache) = (geometry(), cache());
+        for (sector, end) in [(32, 40), (60, 62), (8, 16)] {
+            cache.insert(&geometry, sector, end);
+        }
+        assert_eq!(firsts(&cache), [32, 60, 8]);
+        cache.insert(&geometry, 16, 32);
+        cache.check();
+        assert_eq!(firsts(&cache), [8, 60]);
+        assert!(cache.covers(8, 40) && cache.covers(20, 21) && !cache.covers(8, 41));
+    }
+
+    /// Does overwriting take no room, and a long extent drain in chunks of 16?
+    #[test]
+    fn overwriting_is_free_and_chunks_are_short() {
+        let (geometry, mut cache) = (geometry(), cache());
+        for _ in 0..50 {
+            cache.insert(&geometry, 0, 40);
+        }
+        assert!(cache.has_room(60) && !cache.has_room(61));
+        let extent = cache.window(1, u64::MAX).next().unwrap().extent;
+        assert_eq!(cache.take(&geometry, extent), (0, 16));
+        assert_eq!(cache.take(&geometry, extent), (16, 32));
+        assert_eq!(cache.take(&geometry, extent), (32, 40));
+        assert!(cache.is_clean());
+    }
+
+    /// Does a mark part what was dirty before from what came later?
+    #[test]
+    fn a_mark_parts_before_from_after() {
+        let (geometry, mut cache) = (geometry(), cache());
+        cache.insert(&geometry, 10, 20);
+        let mark = cache.mark();
+        cache.insert(&geometry, 50, 60);
+        assert_eq!(cache.window(8, mark).count(), 1);
+        let extent = cache.window(8, mark).next().unwrap().extent;
+        cache.take(&geometry, extent);
+        assert!(!cache.has_older(mark) && !cache.is_clean());
+    }
+
+    proptest! {
+        /// Do the invariants hold, and are the dirty sectors those of a naive set, whatever is
+        /// written and forgotten? The set may lack what `forget` leaves in the middle of an extent.
+        #[test]
+        fn equals_a_set_of_sectors(
+            steps in prop::collection::vec((0u64..200, 1u64..20, 0u8..4), 1..60)
+        ) {
+            let (geometry, mut cache) = (geometry(), cache());
+            let mut naive = std::collections::BTreeSet::new();
+            for (sector, length, what) in steps {
+                let end = sector + length;
+                match what {
+                    0 => {
+                        cache.forget(&geometry, sector, end);
+                        for sector in sector..end {
+                            naive.remove(&sector);
+                        }
+                    }
+                    1 => if let Some(dirty) = cache.window(3, u64::MAX).last() {
+                        let (sector, end) = cache.take(&geometry, dirty.extent);
+                        prop_assert!(end - sector <= 16);
+                        for sector in sector..end {
+                            naive.remove(&sector);
+                        }
+                    },
+                    _ => if cache.has_room(length) {
+                        cache.insert(&geometry, sector, end);
+                        naive.extend(sector..end);
+                    },
+                }
+                cache.check();
+                for sector in 0..220 {
+                    prop_assert!(!naive.contains(&sector) || cache.covers(sector, sector + 1));
+                }
+            }
+        }
+    }
+}

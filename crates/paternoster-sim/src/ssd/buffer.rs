@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Write buffer: a write is done once it is in here; full units go to the dies.
+//!
+//! Writes collect in two open units, those that continue a recent stream and the others. A full
+//! unit is programmed on the die that has been without a program for longest. In the steady
+//! state of a full drive room for it must be made first: units are read together and programmed
+//! elsewhere. That is the *write amplification*: so many programs for each unit of random
+//! writes. A stream overwrites whole erase blocks and needs its own program only.
+//!
+//! ```text
+//! unit 16 KiB, amplification 2.5, random writes of 4 KiB:
+//!
+//!   4 writes ─▶ a unit: owes 1.5 programs of collection, 1 begins before it,  0.5 left over
+//!   4 writes ─▶ a unit: owes 1.5 + 0.5 = 2,              2 begin before it,   nothing
+//! ```
+//!
+//! A unit leaves the buffer when its own program has ended. A write that finds no room waits, and
+//! those behind it.
+//!
+//! # Invariants
+//! I1  Bytes used = bytes of open units + of units that wait + of units in programming.
+//! I2  Programs begun = units + collections owed, rounded down.
+//!
+//! # Not here
+//! Garbage collection as a process that goes on in idle time, SLC caching, wear, and reads from
+//! the buffer. Data of an open unit stay until it is full or a flush closes it.
+//!
+//! Source: `devices.md` 1.7 (WAF, buffer). Assumed: what continues one of the last
+//! [`STREAMS`] writes is a stream.
+
+use std::collections::VecDeque;
+
+use super::durable::{Durability, Epoch};
+
+/// Streams that are told from random writes at a time.
+const STREAMS: usize = 8;
+/// Amplification is counted in thousandths of a program.
+pub(super) const ONE_PROGRAM: u64 = 1000;
+/// Units for which room is made ahead; more than this many are seldom in a buffer.
+const UNITS_AHEAD: u64 = 1 << 14;
+
+/// A full unit that waits for its programs.
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    collections: u64,
+    bytes: u64,
+    epoch: Epoch,
+}
+
+/// What a die is to program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Program {
+    /// Of the buffer; 0 for a unit that is only moved.
+    pub(super) bytes: u64,
+    /// When the unit was closed.
+    pub(super) epoch: Epoch,
+}
+
+/// The buffer and what waits in it.
+#[derive(Debug)]
+pub(super) struct WriteBuffer {
+    unit_bytes: u64,
+    size: u64,
+    amplification: u64,
+    used: u64,
+    /// Bytes in the open units: of streams, of random writes.
+    open: [u64; 2],
+    /// Thousandths of a program.
+    owed: u64,
+    full: VecDeque<Unit>,
+    in_programming: u32,
+    /// Where recent writes ended; the next one to forget.
+    streams: [u64; STREAMS],
+    oldest: usize,
+    durability: Durability,
+}
+
+impl WriteBuffer {
+    /// `amplification` in thousandths, at least [`ONE_PROGRAM`].
+    pub(super) fn new(size: u64, unit_bytes: u64, amplification: u64, depth: u32) -> WriteBuffer {
+        let units = (size / unit_bytes.max(1)).min(UNITS_AHEAD) + 2;
+        WriteBuffer {
+            unit_bytes: unit_bytes.max(1),
+            size,
+            amplification: amplification.max(ONE_PROGRAM),
+            used: 0,
+            open: [0; 2],
+            owed: 0,
+            full: VecDeque::with_capacity(usize::try_from(units).unwrap_or(0)),
+            in_programming: 0,
+            streams: [u64::MAX; STREAMS],
+            oldest: 0,
+            durability: Durability::new(depth),
+        }
+    }
+
+    /// Whether a write of `bytes` has room. One that is larger than the buffer has it all alone.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        self.used == 0 || self.used.saturating_add(bytes) <= self.size
+    }
+
+    /// Takes a write.
+    pub(super) fn take(&mut self, sector: u64, sectors: u32) {
+        let bytes = u64::from(sectors) * 512;
+        let random = usize::from(!self.continues(sector, sectors));
+        self.used += bytes;
+        self.open[random] += bytes;
+        while self.open[random] >= self.unit_bytes {
+            self.open[random] -= self.unit_bytes;
+            self.close_unit(random, self.unit_bytes);
+        }
+    }
+
+    /// Whether a write goes on where a recent one ended; remembers where this one ends.
+    fn continues(&mut self, sector: u64, sectors: u32) -> bool {
+        let end = sector + u64::from(sectors);
+        if let Some(stream) = self.streams.iter_mut().find(|stream| **stream == sector) {
+            *stream = end;
+            return true;
+        }
+        self.streams[self.oldest] = end;
+        self.oldest = (self.oldest + 1) % STREAMS;
+        false
+    }
+
+    fn close_unit(&mut self, random: usize, bytes: u64) {
+        if random == 1 {
+            let more = self.amplification - ONE_PROGRAM;
+            self.owed += more.saturating_mul(bytes) / self.unit_bytes;
+        }
+        let collections = self.owed / ONE_PROGRAM;
+        self.owed %= ONE_PROGRAM;
+        let epoch = self.durability.unit_closed();
+        self.full.push_back(Unit { collections, bytes, epoch });
+    }
+
+    /// Closes the open units, so that everything in the buffer is on its way to the dies.
+    pub(super) fn close_all(&mut self) {
+        for kind in 0..self.open.len() {
+            let bytes = std::mem::take(&mut self.open[kind]);
+            if bytes > 0 {
+                self.close_unit(kind, bytes);
+            }
+        }
+    }
+
+    /// Whether nothing is on its way to a die, so that no room will come by itself.
+    pub(super) fn is_resting(&self) -> bool {
+        self.full.is_empty() && self.in_programming == 0
+    }
+
+    /// What the next free die programs.
+    pub(super) fn next_program(&mut self) -> Option<Program> {
+        let unit = self.full.front_mut()?;
+        self.in_programming += 1;
+        if unit.collections > 0 {
+            unit.collections -= 1;
+            return Some(Program { bytes: 0, epoch: unit.epoch });
+        }
+        let Unit { bytes, epoch, .. } = *unit;
+        self.full.pop_front();
+        Some(Program { bytes, epoch })
+    }
+
+    /// A program has ended.
+    pub(super) fn programmed(&mut self, program: Program) {
+        self.in_programming -= 1;
+        self.used -= program.bytes;
+        if program.bytes > 0 {
+            self.durability.unit_programmed(program.epoch);
+        }
+    }
+
+    /// Command `slot` waits until everything that was closed is programmed; false if it is.
+    pub(super) fn wait_durable(&mut self, slot: u32) -> bool {
+        self.durability.wait(slot)
+    }
+
+    /// The next command that has waited long enough.
+    pub(super) fn now_durable(&mut self) -> Option<u32> {
+        self.durability.next_done()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: u64 = 16 << 10;
+
+    fn buffer(amplification: u64) -> WriteBuffer {
+        WriteBuffer::new(64 << 10, UNIT, amplification, 32)
+    }
+
+    fn programs(buffer: &mut WriteBuffer) -> Vec<u64> {
+        std::iter::from_fn(|| buffer.next_program().map(|program| program.bytes)).collect()
+    }
+
+    /// Does the essay's example hold? Units of four random writes, amplification 2.5: one
+    /// collection before the first unit, two before the second.
+    #[test]
+    fn random_writes_owe_collections() {
+        let mut buffer = buffer(2500);
+        for write in 0..8 {
+            buffer.take(1000 * write, 8);
+        }
+        assert_eq!(programs(&mut buffer), [0, UNIT, 0, 0, UNIT]);
+    }
+
+    /// Does a stream owe none but for its first write? That one is 4 KiB of random, 12 KiB of the
+    /// stream follow, 16 KiB more fill a unit: one program without collection; 12 KiB stay open.
+    #[test]
+    fn streams_owe_nothing() {
+        let mut buffer = buffer(2500);
+        for write in 0..8 {
+            buffer.take(8 * write, 8);
+        }
+        assert_eq!(programs(&mut buffer), [UNIT]);
+        assert_eq!(buffer.open, [12 << 10, 4 << 10]);
+    }
+
+    /// Are two streams told apart, and does the ninth forget the first?
+    #[test]
+    fn so_many_streams_and_no_more() {
+        let mut buffer = buffer(1000);
+        for stream in 0..9 {
+            assert!(!buffer.continues(stream * 1000, 8));
+        }
+        assert!(buffer.continues(1008, 8) && buffer.continues(2008, 8) && !buffer.continues(8, 8));
+    }
+
+    /// Is there room until it is full, again when a unit is programmed, and for anything when
+    /// empty? 64 KiB are 16 writes of 4 KiB.
+    #[test]
+    fn room_comes_back() {
+        let mut buffer = buffer(1000);
+        assert!(buffer.has_room(1 << 30));
+        for write in 0..16 {
+            assert!(buffer.has_room(4096));
+            buffer.take(1000 * write, 8);
+        }
+        assert!(!buffer.has_room(4096));
+        let program = buffer.next_program().unwrap();
+        buffer.programmed(program);
+        assert!(buffer.has_room(UNIT) && !buffer.has_room(UNIT + 512));
+    }
+
+    /// Does closing give part of a unit its share of what it owes? 8 KiB of 16 at amplification 3:
+    /// one collection.
+    #[test]
+    fn a_part_of_a_unit_owes_its_part() {
+        let mut buffer = buffer(3000);
+        buffer.take(0, 16);
+        assert!(buffer.is_resting());
+        buffer.close_all();
+        assert_eq!(programs(&mut buffer), [0, 8192]);
+        assert!(!buffer.is_resting());
+    }
+}

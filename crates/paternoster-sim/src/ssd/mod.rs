@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ssd: channels, dies and a write buffer behind a link.
+//!
+//! A flash drive is fast because many slow things work side by side. A die needs 50 to 100 us for a
+//! page and more for a program, but there are 16 to 64 of them; what they have in common, the
+//! channels and the link, bounds the rate. A write is done once it is in the buffer; the bill
+//! comes later, when full pages keep dies busy in which reads wait:
+//!
+//! ```text
+//!               controller           a die of each piece        its channel   link
+//! read    ─────|===29===|───────────|=======tR 75=======|──────|=5=|─────────|=10=|──▶ done
+//!                                                       4 KiB of a PM883: 29+75+5.1+10.3 = 119.4
+//!         link        controller
+//! write   |=10=|─────|===29===|── room in the buffer? ──▶ done                 39.3
+//!                                         └─ full unit ──▶ channel ──▶ program 700 on some die
+//! flush   |=3=|── with power-loss protection: flush time ──▶ done
+//!               └─ without: every unit programmed, then flush time ──▶ done
+//! ```
+//!
+//! # Parts, a file each
+//! `layout` (sector to die and channel), `die` (reads, programs, suspend), `wire` (channels
+//! and link), `buffer` (write buffer, amplification), `durable` (what flushes wait for),
+//! `calendar` (events), `numbers` (the section of a device file). This file is the way of a
+//! command through them.
+//!
+//! # Flush
+//! A drive whose flush cannot be queued (SATA; the fact `flush_queueable`) refuses a flush while
+//! anything is in it, and everything else while it flushes: the driver requeues, as libata does.
+//! Without power-loss protection a write with forced unit access ends when its unit is
+//! programmed. A flush with nothing written since the last one costs only its way over the link.
+//!
+//! # Invariants
+//! I1  At most `depth` commands are in the device; each ends exactly once.
+//! I2  A resource is granted when it is asked for, in the order of time: see `calendar`.
+//! I3  Everything in the device is in service, and k commands share the passing time: the device
+//!     times of all commands add up to the time that at least one was inside.
+//! I4  Programs go on while no command is inside, but make no events then: the next command finds
+//!     them as far as they have come.
+//!
+//! # Where it stops being valid
+//! `docs/models/ssd.md` says it, with measured beside published figures. In short: no garbage
+//! collection in idle time, no SLC cache, no reads from the buffer, no read-ahead, no mapping
+//! misses.
+//!
+//! Source: plan of the house, section 6; `devices.md` 1.4, 1.7, 1.8.
+
+mod buffer;
+mod calendar;
+mod die;
+mod durable;
+mod layout;
+mod numbers;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::collections::VecDeque;
+
+use paternoster::device::ServiceClock;
+use paternoster::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused};
+
+use crate::model::Model;
+
+use self::buffer::{Program, WriteBuffer};
+use self::calendar::{Calendar, Happening};
+use self::die::Die;
+use self::layout::Layout;
+use self::numbers::Numbers;
+use self::wire::{Link, Wire};
+
+/// A command in the device.
+#[derive(Debug, Clone, Copy)]
+struct Inside {
+    command: Command,
+    entered: Nanos,
+    /// Parts that have not ended; of a read, its pieces.
+    parts: u32,
+    /// No part of it has gone over the link to the host.
+    untold: bool,
+}
+
+/// A flash drive.
+#[derive(Debug)]
+pub struct Ssd {
+    facts: DeviceFacts,
+    numbers: Numbers,
+    layout: Layout,
+    clock: ServiceClock,
+    calendar: Calendar,
+    link: Link,
+    channels: Vec<Wire>,
+    dies: Vec<Die>,
+    programs: Vec<Option<Program>>,
+    /// Dies without a program, the one that has been so for longest first.
+    resting: VecDeque<u32>,
+    buffer: WriteBuffer,
+    /// In slots of its own: who has several devices behind one queue has tags of them all.
+    inside: Vec<Option<Inside>>,
+    free: Vec<u32>,
+    /// Writes that found no room.
+    blocked: VecDeque<u32>,
+    /// A flush that cannot be queued is under way.
+    alone: bool,
+    written_since_flush: bool,
+}
+
+impl Ssd {
+    fn new(facts: DeviceFacts, numbers: &Numbers) -> Ssd {
+        let Numbers { channels, dies, planes, page, .. } = *numbers;
+        let layout = Layout::new(page, planes, dies, channels);
+        let unit = layout.unit_bytes();
+        let depth = facts.depth as usize;
+        Ssd {
+            layout,
+            clock: ServiceClock::default(),
+            calendar: Calendar::with_capacity(depth * 4 + dies as usize),
+            link: Link::new(numbers.link),
+            channels: vec![Wire::default(); channels as usize],
+            dies: vec![Die::default(); dies as usize],
+            programs: vec![None; dies as usize],
+            resting: (0..dies).collect(),
+            buffer: WriteBuffer::new(numbers.buffer, unit, numbers.amplification, facts.depth),
+            inside: vec![None; depth],
+            free: (0..facts.depth).rev().collect(),
+            blocked: VecDeque::with_capacity(depth),
+            alone: false,
+            written_since_flush: false,
+            numbers: numbers.clone(),
+            facts,
+        }
+    }
+
+    /// Whether no command is inside.
+    fn is_empty(&self) -> bool {
+        self.free.len() == self.inside.len()
+    }
+
+    /// What happens at `now`; a command that ends with it.
+    fn happen(&mut self, now: Nanos, what: Happening) -> Option<Completion> {
+        match what {
+            Happening::Understood { slot } => return self.understood(now, slot),
+            Happening::Sensed { slot, die, sectors } => {
+                let channel = self.layout.channel(die) as usize;
+                let time = self.numbers.channel.time(u64::from(sectors) * 512);
+                let at = self.channels[channel].carry(now, time);
+                self.calendar.enter(at, Happening::Collected { slot, sectors });
+            }
+            Happening::Collected { slot, sectors } => {
+                let inside = self.inside[slot as usize].as_mut()?;
+                let first = std::mem::take(&mut inside.untold);
+                let at = self.link.carry_out(now, u64::from(sectors) * 512, first);
+                self.calendar.enter(at, Happening::Ended { slot });
+            }
+            Happening::Ended { slot } => return self.part_ended(now, slot),
+            Happening::Programmed { die } => self.programmed(now, die),
+        }
+        None
+    }
+
+    /// The controller begins with a command.
+    fn understood(&mut self, now: Nanos, slot: u32) -> Option<Completion> {
+        let command = self.inside[slot as usize]?.command;
+        match command.op {
+            Op::Read => self.sense(now, slot, &command),
+            Op::Write if self.blocked.is_empty() && self.buffer.has_room(bytes(&command)) => {
+                return self.store(now, slot).then(|| self.end(now, slot)).flatten();
+            }
+            Op::Write => {
+                self.blocked.push_back(slot);
+                self.make_room(now);
+            }
+            Op::Flush => self.flush(now, slot),
+            _ => self.calendar.enter(now + self.numbers.discard, Happening::Ended { slot }),
+        }
+        None
+    }
+
+    /// Every piece of a read goes to its die.
+    fn sense(&mut self, now: Nanos, slot: u32, command: &Command) {
+        let mut parts = 0;
+        for piece in self.layout.pieces(command.sector, command.sectors) {
+            let times = &self.numbers.times;
+            let die = &mut self.dies[piece.die as usize];
+            let at = die.read(now, times.read(&piece), times.suspend);
+            let (die, sectors) = (piece.die, piece.sectors);
+            self.calendar.enter(at, Happening::Sensed { slot, die, sectors });
+            parts += 1;
+        }
+        if let Some(inside) = self.inside[slot as usize].as_mut() {
+            inside.parts = parts;
+        }
+    }
+
+    /// A write goes into the buffer. Whether that is all: it has no need to wait for durability.
+    fn store(&mut self, now: Nanos, slot: u32) -> bool {
+        let Some(Inside { command, .. }) = self.inside[slot as usize] else { return false };
+        self.buffer.take(command.sector, command.sectors);
+        self.written_since_flush = true;
+        let durable = command.flags.contains(Flags::FUA) && !self.numbers.power_loss_protection;
+        if durable {
+            self.buffer.close_all();
+        }
+        let waits = durable && self.buffer.wait_durable(slot);
+        self.feed(now);
+        !waits
+    }
+
+    fn flush(&mut self, now: Nanos, slot: u32) {
+        let nothing_new = !std::mem::take(&mut self.written_since_flush);
+        if nothing_new {
+            self.calendar.enter(now, Happening::Ended { slot });
+        } else if self.numbers.power_loss_protection {
+            self.calendar.enter(now + self.numbers.flush, Happening::Ended { slot });
+        } else {
+            self.buffer.close_all();
+            if self.buffer.wait_durable(slot) {
+                self.feed(now);
+            } else {
+                self.calendar.enter(now + self.numbers.flush, Happening::Ended { slot });
+            }
+        }
+    }
+
+    /// Gives programs to dies that have none.
+    fn feed(&mut self, now: Nanos) {
+        while let Some(&die) = self.resting.front() {
+            let Some(program) = self.buffer.next_program() else { return };
+            self.resting.pop_front();
+            // The next unit crosses the channel while the last one is programmed (a die has a
+            // register for each), so that it costs the channel's time and not the die's.
+            let moved = if program.bytes > 0 { program.bytes } else { self.layout.unit_bytes() };
+            let channel = self.layout.channel(die) as usize;
+            self.channels[channel].carry(now, self.numbers.channel.time(moved));
+            let at = self.dies[die as usize].program(now, self.numbers.times.program);
+            self.programs[die as usize] = Some(program);
+            self.calendar.enter(at, Happening::Programmed { die });
+        }
+    }
+
+    fn programmed(&mut self, now: Nanos, die: u32) {
+        let at = self.dies[die as usize].program_until();
+        if at > now {
+            // Reads have put it off.
+            self.calendar.enter(at, Happening::Programmed { die });
+            return;
+        }
+        let Some(program) = self.programs[die as usize].take() else { return };
+        self.resting.push_back(die);
+        self.buffer.programmed(program);
+        while let Some(slot) = self.buffer.now_durable() {
+            self.calendar.enter(now + self.after_durable(slot), Happening::Ended { slot });
+        }
+        self.make_room(now);
+        self.feed(now);
+    }
+
+    /// What a command still takes when everything it has waited for is programmed.
+    fn after_durable(&self, slot: u32) -> Nanos {
+        let is_flush =
+            self.inside[slot as usize].is_some_and(|inside| inside.command.op == Op::Flush);
+        if is_flush { self.numbers.flush } else { Nanos::ZERO }
+    }
+
+    /// Lets blocked writes in, in their order, while they have room.
+    fn make_room(&mut self, now: Nanos) {
+        while let Some(&slot) = self.blocked.front() {
+            let Some(Inside { command, .. }) = self.inside[slot as usize] else { return };
+            if !self.buffer.has_room(bytes(&command)) {
+                if self.buffer.is_resting() {
+                    // Open units fill the buffer: nothing would ever become free.
+                    self.buffer.close_all();
+                    self.feed(now);
+                }
+                return;
+            }
+            self.blocked.pop_front();
+            if self.store(now, slot) {
+                self.calendar.enter(now, Happening::Ended { slot });
+            }
+        }
+    }
+
+    fn part_ended(&mut self, now: Nanos, slot: u32) -> Option<Completion> {
+        let inside = self.inside[slot as usize].as_mut()?;
+        inside.parts = inside.parts.saturating_sub(1);
+        if inside.parts > 0 { None } else { self.end(now, slot) }
+    }
+
+    fn end(&mut self, now: Nanos, slot: u32) -> Option<Completion> {
+        let Inside { command, entered, .. } = self.inside[slot as usize].take()?;
+        self.free.push(slot);
+        self.alone = false;
+        let served = self.clock.leave(now, entered);
+        Some(Completion { tag: command.tag, at: now, outcome: Outcome::OK.served(served) })
+    }
+}
+
+const fn bytes(command: &Command) -> u64 {
+    command.sectors as u64 * 512
+}
+
+impl Model for Ssd {
+    fn facts(&self) -> DeviceFacts {
+        self.facts
+    }
+
+    fn submit(&mut self, now: Nanos, command: &Command) -> Result<(), Refused> {
+        let flush = command.op == Op::Flush;
+        let alone = flush && !self.facts.flush_queueable;
+        if self.alone || (alone && !self.is_empty()) {
+            return Err(Refused);
+        }
+        if self.is_empty() {
+            // Programs have gone on while nothing was inside; no command can end by them.
+            while let Some((at, what)) = self.calendar.due(now) {
+                let _none_inside = self.happen(at, what);
+            }
+        }
+        let slot = self.free.pop().ok_or(Refused)?;
+        let entered = self.clock.enter(now);
+        let inside = Inside { command: *command, entered, parts: 1, untold: true };
+        self.inside[slot as usize] = Some(inside);
+        self.alone = alone;
+        // A read's cost on the link is paid with its data, on their way back.
+        let arrives = match command.op {
+            Op::Read => now,
+            Op::Write => self.link.carry_in(now, bytes(command)),
+            _ => self.link.carry_in(now, 0),
+        };
+        let controller = if flush { Nanos::ZERO } else { self.numbers.controller };
+        self.calendar.enter(arrives + controller, Happening::Understood { slot });
+        Ok(())
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        if self.is_empty() { None } else { self.calendar.next() }
+    }
+
+    fn advance(&mut self, now: Nanos) -> Option<Completion> {
+        while !self.is_empty() {
+            let (at, what) = self.calendar.due(now)?;
+            let completion = self.happen(at, what);
+            if completion.is_some() {
+                return completion;
+            }
+        }
+        None
+    }
+}

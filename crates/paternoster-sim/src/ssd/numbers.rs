@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers: the section `[ssd]` of a device file.
+//!
+//! ```toml
+//! [ssd]
+//! channels = { value = 8, source = "…" }              # flash channels
+//! dies = { value = 32, source = "…" }                 # in all, dealt to the channels in turn
+//! planes = { value = 1, source = "…" }                # pages that a die works on at a time
+//! page = { value = "16 KiB", source = "…" }
+//! read = { value = ["75 us"], source = "…" }          # tR of each kind of page
+//! program = { value = "700 us", source = "…" }        # tPROG of a unit (a page on each plane)
+//! suspend = { value = "20 us", source = "…" }         # until a program lies aside; 0: never
+//! channel_rate = { value = "800 MB/s", source = "…" }
+//! link_rate = { value = "560 MB/s", source = "…" }
+//! link_command = { value = "3 us", source = "…" }     # of the link, for each command
+//! link_duplex = { value = false, source = "…" }       # SATA: false
+//! controller = { value = "29 us", source = "…" }      # latency of each read and write
+//! buffer = { value = "32 MB", source = "…" }
+//! amplification = { value = "7.3", source = "…" }     # programs for each unit of random writes
+//! power_loss_protection = { value = true, source = "…" }
+//! flush = { value = "15 us", source = "…" }           # beside the programs it waits for
+//! discard = { value = "0 us", source = "…" }          # beside link and controller
+//! ```
+
+use std::sync::Arc;
+
+use paternoster::{DeviceFacts, Nanos};
+use toml::Value;
+
+use crate::linear::Transfer;
+use crate::model::{Blueprint, Model};
+use crate::quantity;
+use crate::sections::{DeviceFileError, Fields, Sections};
+
+use super::Ssd;
+use super::buffer::ONE_PROGRAM;
+use super::die::DieTimes;
+use super::wire::LinkCosts;
+
+/// Kinds of pages: bits of a cell, and some.
+const KINDS_MAX: usize = 16;
+/// A factor beyond this is a mistake.
+const AMPLIFICATION_MAX: u64 = 1000 * ONE_PROGRAM;
+/// A larger page would not fit the arithmetic of sectors, nor any drive.
+const PAGE_BYTES_MAX: u64 = 1 << 26;
+
+/// What an SSD is made of and what it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) channels: u32,
+    pub(super) dies: u32,
+    pub(super) planes: u32,
+    /// In bytes.
+    pub(super) page: u64,
+    pub(super) times: DieTimes,
+    pub(super) channel: Transfer,
+    pub(super) link: LinkCosts,
+    pub(super) controller: Nanos,
+    /// In bytes.
+    pub(super) buffer: u64,
+    /// In thousandths of a program.
+    pub(super) amplification: u64,
+    pub(super) power_loss_protection: bool,
+    pub(super) flush: Nanos,
+    pub(super) discard: Nanos,
+}
+
+impl Blueprint for Numbers {
+    fn build(&self, facts: DeviceFacts) -> Box<dyn Model> {
+        Box::new(Ssd::new(facts, self))
+    }
+}
+
+impl Numbers {
+    fn take(fields: &mut Fields<'_>) -> Result<Numbers, DeviceFileError> {
+        Ok(Numbers {
+            channels: fields.number("channels", None, 1..=64)?,
+            dies: fields.number("dies", None, 1..=4096)?,
+            planes: fields.number("planes", Some(1), 1..=8)?,
+            page: fields.read("page", page)?,
+            times: DieTimes {
+                reads: reads(fields)?,
+                program: fields.time("program", None)?,
+                suspend: fields.time("suspend", Some(Nanos::ZERO))?,
+            },
+            channel: fields.rate("channel_rate", None)?,
+            link: LinkCosts {
+                rate: fields.rate("link_rate", None)?,
+                command: fields.time("link_command", Some(Nanos::ZERO))?,
+                duplex: fields.switch("link_duplex", false)?,
+            },
+            controller: fields.time("controller", None)?,
+            buffer: fields.size("buffer", None)?,
+            amplification: fields.read("amplification", amplification)?,
+            power_loss_protection: fields.switch("power_loss_protection", false)?,
+            flush: fields.time("flush", None)?,
+            discard: fields.time("discard", Some(Nanos::ZERO))?,
+        })
+    }
+}
+
+impl Ssd {
+    /// Reads the section `[ssd]` of a device file.
+    pub(crate) fn read(
+        sections: &mut Sections<'_>,
+        _: &DeviceFacts,
+    ) -> Result<Arc<dyn Blueprint>, DeviceFileError> {
+        let mut fields = sections.open("ssd");
+        let numbers = Numbers::take(&mut fields)?;
+        fields.finish()?;
+        Ok(Arc::new(numbers))
+    }
+}
+
+fn page(text: &str) -> Result<u64, String> {
+    match quantity::size(text)? {
+        bytes if bytes > 0 && bytes.is_multiple_of(512) && bytes <= PAGE_BYTES_MAX => Ok(bytes),
+        _ => Err("a page is a multiple of 512 bytes, at most 64 MiB (as `16 KiB`)".to_owned()),
+    }
+}
+
+fn reads(fields: &mut Fields<'_>) -> Result<Vec<Nanos>, DeviceFileError> {
+    let one = |value: &Value| quantity::time(value.as_str().unwrap_or(""));
+    let reads = fields.list("read", one)?.unwrap_or_default();
+    if reads.is_empty() || reads.len() > KINDS_MAX {
+        let why = "a list of one to 16 times, one for each kind of page, as `[\"75 us\"]`";
+        return Err(fields.wrong("read", why));
+    }
+    Ok(reads)
+}
+
+/// `7.3` in thousandths.
+fn amplification(text: &str) -> Result<u64, String> {
+    let thousandths = quantity::decimal(text, ONE_PROGRAM);
+    thousandths.filter(|it| (ONE_PROGRAM..=AMPLIFICATION_MAX).contains(it)).ok_or_else(|| {
+        "programs for each unit of random writes: a decimal from \"1\" to \"1000\" (as \"7.3\")"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is amplification exact to a thousandth, and nonsense refused?
+    #[test]
+    fn amplification_is_a_decimal() {
+        assert_eq!(amplification("7.3"), Ok(7300));
+        assert_eq!(amplification("1"), Ok(1000));
+        for text in ["", "0.9", "1000.1", "7,3", "-2", "seven"] {
+            assert!(amplification(text).unwrap_err().contains("as \"7.3\""), "{text}");
+        }
+    }
+
+    /// Are pages whole sectors?
+    #[test]
+    fn pages_are_whole_sectors() {
+        assert_eq!(page("16 KiB"), Ok(16384));
+        for text in ["0 B", "700 B", "1 GiB"] {
+            assert!(page(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Begin: how a process begins an I/O, a call or a sync.
+
+use paternoster::{Class, Flags, Nanos, Observer, Outcome, Priority, RequestQueue};
+
+use super::buffered::Call;
+use super::direct::Request;
+use super::source::{Planned, Task};
+use super::sync::{Steps, SyncCall};
+use super::{EINVAL, Phase, Process, SYNC_SLOT, Shared};
+use crate::direction::Direction;
+use crate::fio::cmdprio::{IoPriority, PriorityDraw};
+use crate::fio::job::Engine;
+use crate::fio::offsets::Piece;
+use crate::fio::syncs::{FileSync, SyncKind};
+use crate::page_cache::PageCache;
+use crate::page_cache::extent::Extent;
+use crate::page_cache::pages::Run;
+
+impl Process {
+    /// Begins what is planned; or the sync that is due before it, after which it comes again.
+    pub(super) fn begin<O: Observer>(
+        &mut self,
+        now: Nanos,
+        planned: Planned,
+        shared: &mut Shared,
+        queue: &mut RequestQueue<O>,
+    ) {
+        let piece = match planned.task {
+            Task::Io(piece) => piece,
+            Task::Sync(file) => return self.begin_sync(now, SyncKind::Fsync, file, &shared.cache),
+        };
+        if let Some(kind) = self.syncs.due(self.writes, self.last_was_sync) {
+            self.pending = Some(planned);
+            return self.begin_sync(now, kind, piece.file, &shared.cache);
+        }
+        let due = self.pace.due(piece.direction);
+        self.pace.issued(piece.direction, piece.bytes);
+        if let Some(member) = self.flow {
+            shared.flows.issued(member);
+        }
+        self.think.issued(now);
+        self.last_was_sync = false;
+        self.file = piece.file;
+        self.record.issued(now - self.began, &piece);
+        if piece.direction == Direction::Write {
+            self.writes += 1;
+            self.written[piece.file] = true;
+        }
+        // Trims have no pages.
+        if self.buffered && piece.direction != Direction::Trim {
+            self.statistics.issued(1);
+            self.statistics.submitted(1);
+            let Piece { direction, offset, bytes, file } = piece;
+            if offset.saturating_add(bytes) > shared.cache.file(self.files[file]).bytes {
+                // Only a log can ask for what lies behind its device.
+                return self.fail(EINVAL);
+            }
+            self.call = Some(Call::new(now, direction, self.files[file], offset, bytes));
+        } else {
+            // An open loop counts from when an I/O should have come.
+            let from = if self.offload { due.max(self.began).min(now) } else { now };
+            self.begin_io(now, from, piece, &shared.cache, queue);
+        }
+    }
+
+    fn begin_io<O: Observer>(
+        &mut self,
+        now: Nanos,
+        from: Nanos,
+        piece: Piece,
+        cache: &PageCache,
+        queue: &mut RequestQueue<O>,
+    ) {
+        let Piece { direction, bytes, file, offset } = piece;
+        let drawn =
+            self.priorities.as_mut().and_then(|draw| PriorityDraw::next(draw, direction, bytes));
+        let extent: Extent = *cache.file(self.files[file]);
+        let request = Request {
+            direction,
+            number: self.files[file],
+            file: extent,
+            offset,
+            bytes,
+            submitted: if self.engine == Engine::Null { 0 } else { bytes },
+            flags: self.flags(direction),
+            drawn,
+            priority: drawn.map(priority),
+        };
+        let Some(slot) = self.slots.begin(from, request) else { return };
+        self.filling = self.in_flight() < self.depth;
+        self.statistics.issued(self.in_flight());
+        self.ready_at = now + self.submit_cost;
+        self.statistics.cpu(self.submit_cost);
+        if self.batch > 1 && self.gathered == 0 {
+            // The client is ours: it cannot be stale.
+            let _plugged = queue.plug(now, self.identity.client);
+        }
+        self.gathered += 1;
+        self.push(now, slot, queue);
+        if self.gathered >= self.batch || self.slots.is_full() {
+            self.end_batch(now, queue);
+        }
+    }
+
+    /// What orders the device's cache around a write.
+    fn flags(&self, direction: Direction) -> Flags {
+        let mut flags = Flags::NONE;
+        if direction == Direction::Write && self.syncs.open != FileSync::None {
+            flags |= Flags::FUA;
+        }
+        if direction == Direction::Write && self.syncs.is_barrier(self.writes) {
+            flags |= Flags::PREFLUSH | Flags::FUA;
+        }
+        flags
+    }
+
+    /// What was gathered goes to the queue.
+    pub(super) fn end_batch<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
+        if self.gathered == 0 {
+            return;
+        }
+        self.statistics.submitted(self.gathered);
+        self.gathered = 0;
+        if self.batch > 1 {
+            let _unplugged = queue.unplug(now, self.identity.client);
+        }
+    }
+
+    fn push<O: Observer>(&mut self, now: Nanos, slot: u32, queue: &mut RequestQueue<O>) {
+        if let Some(io) = self.slots.push(now, slot, self.identity, self.batch > 1, queue) {
+            self.end_io(now, io);
+        }
+    }
+
+    /// The queue has room again: goes on with the I/O that got Busy.
+    pub fn woken<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
+        if let Some(slot) = self.slots.take_blocked() {
+            self.push(now, slot, queue);
+        }
+    }
+
+    /// A bio of I/O `slot` has ended.
+    pub fn bio_ended(&mut self, now: Nanos, slot: u32, outcome: Outcome) {
+        if slot == SYNC_SLOT {
+            if let Some(sync) = &mut self.sync {
+                sync.flush_ended(outcome);
+            }
+        } else if let Some(io) = self.slots.bio_ended(slot, outcome) {
+            self.end_io(now, io);
+        }
+    }
+
+    fn begin_sync(&mut self, now: Nanos, kind: SyncKind, place: usize, cache: &PageCache) {
+        let file = self.files[place];
+        let whole = Run { first: 0, pages: cache.pages_of(file) };
+        let nothing = Run { first: 0, pages: 0 };
+        let written = self.unsynced[place].take().unwrap_or(nothing);
+        let (steps, run) = match (kind, self.syncs.range) {
+            (SyncKind::Range, Some(range)) => (Steps::range(range), written),
+            _ => (Steps::WHOLE, whole),
+        };
+        self.last_was_sync = true;
+        if steps == Steps::WHOLE {
+            self.written[place] = false;
+        }
+        self.record.synced(now - self.began, place);
+        self.sync = Some(SyncCall::new(now, steps, file, run));
+    }
+
+    /// The fsync at the end of the job, of each file that was written. True if one has just begun.
+    pub(super) fn begin_last_sync(&mut self, now: Nanos, cache: &PageCache) -> bool {
+        let drained = self.phase == Phase::Draining && self.in_flight() == 0;
+        if !drained || !self.syncs.ends_with_sync() || self.error != 0 {
+            return false;
+        }
+        let Some(place) = self.written.iter().position(|&written| written) else { return false };
+        self.begin_sync(now, SyncKind::Fsync, place, cache);
+        true
+    }
+}
+
+/// As the queue knows it.
+fn priority(drawn: IoPriority) -> Priority {
+    let class = match drawn.class {
+        1 => Class::Realtime,
+        3 => Class::Idle,
+        _ => Class::BestEffort,
+    };
+    Priority { class, level: drawn.level }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Direct: I/Os that go to the device as bios, several at a time.
+//!
+//! An I/O that is larger than a request may be, or that crosses the end of a piece of its file, is
+//! several bios under one plug; it ends with the last of them.
+//!
+//! # Invariants
+//! I1  At most `depth` I/Os are under way; a slot's I/O ends when its last bio has.
+
+use paternoster::{
+    Bio, Flags, Nanos, Observer, Op, Outcome, Priority, RequestQueue, Status, SubmitError,
+};
+
+use super::{EINVAL, Identity};
+use crate::direction::Direction;
+use crate::fio::cmdprio::IoPriority;
+use crate::page_cache::extent::Extent;
+
+/// One I/O of a process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Io {
+    pub(super) direction: Direction,
+    pub(super) bytes: u64,
+    pub(super) began: Nanos,
+    /// When its last bio was taken.
+    pub(super) accepted: Nanos,
+    pub(super) error: i32,
+    /// Where it begins in its file.
+    pub(super) offset: u64,
+    /// Its priority, if it is not the job's: as it was drawn, as the queue knows it.
+    pub(super) drawn: Option<IoPriority>,
+    priority: Option<Priority>,
+    number: u32,
+    file: Extent,
+    flags: Flags,
+    /// What is still to be submitted: where in the file, and how much.
+    next: u64,
+    left: u64,
+    /// Bios under way.
+    under_way: u32,
+}
+
+impl Io {
+    /// Whether everything of it has been submitted and has ended.
+    const fn has_ended(&self) -> bool {
+        self.under_way == 0 && self.left == 0
+    }
+}
+
+/// The slots of a process's I/Os.
+#[derive(Debug)]
+pub(super) struct Slots {
+    ios: Vec<Io>,
+    free: Vec<u32>,
+    /// The I/O whose next bio got Busy.
+    blocked: Option<u32>,
+}
+
+/// What is submitted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    pub(super) direction: Direction,
+    /// The file: its number, and where it lies.
+    pub(super) number: u32,
+    pub(super) file: Extent,
+    pub(super) offset: u64,
+    /// Bytes that count, and bytes that are submitted (none with the engine `null`).
+    pub(super) bytes: u64,
+    pub(super) submitted: u64,
+    /// Beside those of its direction.
+    pub(super) flags: Flags,
+    /// If it is not the job's.
+    pub(super) drawn: Option<IoPriority>,
+    pub(super) priority: Option<Priority>,
+}
+
+impl Slots {
+    pub(super) fn new(depth: u32) -> Slots {
+        let nothing = Io {
+            direction: Direction::Read,
+            bytes: 0,
+            began: Nanos::ZERO,
+            accepted: Nanos::ZERO,
+            error: 0,
+            offset: 0,
+            drawn: None,
+            priority: None,
+            number: 0,
+            file: Extent::whole(0, 0),
+            flags: Flags::NONE,
+            next: 0,
+            left: 0,
+            under_way: 0,
+        };
+        let ios = vec![nothing; depth as usize];
+        Slots { ios, free: (0..depth).rev().collect(), blocked: None }
+    }
+
+    pub(super) const fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    pub(super) fn in_flight(&self) -> u32 {
+        u32::try_from(self.ios.len() - self.free.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether an I/O under way touches these bytes of this file.
+    pub(super) fn overlaps(&self, number: u32, offset: u64, bytes: u64) -> bool {
+        let end = offset.saturating_add(bytes);
+        self.ios.iter().any(|io| {
+            let under_way = !io.has_ended();
+            under_way && io.number == number && io.offset < end && offset < io.offset + io.bytes
+        })
+    }
+
+    /// Begins an I/O in a free slot, which must exist. Submit it with [`Slots::push`].
+    pub(super) fn begin(&mut self, now: Nanos, request: Request) -> Option<u32> {
+        let slot = self.free.pop()?;
+        self.ios[slot as usize] = Io {
+            direction: request.direction,
+            bytes: request.bytes,
+            began: now,
+            accepted: now,
+            error: 0,
+            offset: request.offset,
+            drawn: request.drawn,
+            priority: request.priority,
+            number: request.number,
+            file: request.file,
+            flags: request.flags,
+            next: request.offset,
+            left: request.submitted,
+            under_way: 0,
+        };
+        Some(slot)
+    }
+
+    /// The I/O that goes on after a Wake.
+    pub(super) const fn take_blocked(&mut self) -> Option<u32> {
+        self.blocked.take()
+    }
+
+    /// Submits what is left of an I/O, until Busy. Returns it if it has ended by that (nothing was
+    /// to be submitted, or nothing was taken).
+    pub(super) fn push<O: Observer>(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        identity: Identity,
+        gathers: bool,
+        queue: &mut RequestQueue<O>,
+    ) -> Option<Io> {
+        let most = u64::from(queue.max_sectors()) * 512;
+        let first = self.next_bytes(slot, most);
+        // A batch that is being gathered has its plug already.
+        let several = !gathers && self.ios[slot as usize].left > first;
+        if several {
+            // The client is ours: it cannot be stale.
+            let _plugged = queue.plug(now, identity.client);
+        }
+        loop {
+            let bytes = self.next_bytes(slot, most);
+            let io = &mut self.ios[slot as usize];
+            if bytes == 0 {
+                io.accepted = now;
+                break;
+            }
+            let (at, _) = io.file.locate(io.next);
+            let (op, flags) = operation(io.direction);
+            let sectors = u32::try_from(bytes.div_ceil(512)).unwrap_or(u32::MAX);
+            let mut bio = Bio::new(identity.client, op, at / 512, sectors)
+                .flags(flags | io.flags)
+                .cookie(identity.cookie(slot));
+            bio.priority = io.priority;
+            match queue.submit(now, bio) {
+                Ok(_) => {
+                    io.under_way += 1;
+                    io.next += bytes;
+                    io.left -= bytes;
+                }
+                Err(SubmitError::Busy) => {
+                    self.blocked = Some(slot);
+                    break;
+                }
+                Err(_) => {
+                    io.error = EINVAL;
+                    io.left = 0;
+                }
+            }
+        }
+        if several {
+            let _unplugged = queue.unplug(now, identity.client);
+        }
+        self.end_if_done(slot)
+    }
+
+    /// Bytes of the next bio of an I/O: what is left, at most `most`, within one piece of the file.
+    fn next_bytes(&self, slot: u32, most: u64) -> u64 {
+        let io = &self.ios[slot as usize];
+        io.left.min(most).min(io.file.locate(io.next).1)
+    }
+
+    /// A bio of I/O `slot` has ended. Returns the I/O if that was its last.
+    pub(super) fn bio_ended(&mut self, slot: u32, outcome: Outcome) -> Option<Io> {
+        let io = &mut self.ios[slot as usize];
+        io.under_way -= 1;
+        io.error = match outcome.status {
+            Status::Ok => io.error,
+            Status::Failed(errno) => errno,
+            Status::Cancelled => EINVAL,
+        };
+        self.end_if_done(slot)
+    }
+
+    fn end_if_done(&mut self, slot: u32) -> Option<Io> {
+        let io = self.ios[slot as usize];
+        if !io.has_ended() {
+            return None;
+        }
+        self.free.push(slot);
+        Some(io)
+    }
+}
+
+/// Direct writes are sync: their process waits for them.
+const fn operation(direction: Direction) -> (Op, Flags) {
+    match direction {
+        Direction::Read => (Op::Read, Flags::NONE),
+        Direction::Write => (Op::Write, Flags::SYNC),
+        Direction::Trim => (Op::Discard, Flags::SYNC),
+    }
+}

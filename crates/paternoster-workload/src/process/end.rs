@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! End: what a process counts when an I/O, a call or a sync has ended.
+
+use paternoster::Nanos;
+
+use super::buffered::Call;
+use super::direct::Io;
+use super::record::Told;
+use super::sync::{Steps, SyncCall};
+use super::{ETIMEDOUT, Phase, Process, join};
+use crate::direction::Direction;
+use crate::fio::cmdprio::IoPriority;
+use crate::fio::job::Engine;
+use crate::fio::latency_target::Verdict;
+use crate::fio::syncs::FileSync;
+
+/// One I/O that has ended.
+struct Ended {
+    direction: Direction,
+    offset: u64,
+    bytes: u64,
+    slat: Nanos,
+    clat: Nanos,
+    error: i32,
+    priority: Option<IoPriority>,
+}
+
+impl Process {
+    /// The last bio of an I/O has ended: it is taken back, at once or together with others.
+    pub(super) fn end_io(&mut self, now: Nanos, io: Io) {
+        self.finished.push_back(io);
+        if self.reap_least == 1 {
+            self.reap(now);
+        }
+    }
+
+    /// Takes back what has ended, if the process waits for no more of it. False if it does.
+    pub(super) fn reap_if_due(&mut self, now: Nanos) -> bool {
+        let ended = u32::try_from(self.finished.len()).unwrap_or(u32::MAX);
+        let enough = ended >= self.reap_least || self.slots.in_flight() == 0;
+        if ended == 0 || !enough && !self.think.is_due() {
+            return false;
+        }
+        self.reap(now);
+        true
+    }
+
+    /// Takes back what has ended.
+    pub(super) fn reap(&mut self, now: Nanos) {
+        let count = u32::try_from(self.finished.len()).unwrap_or(u32::MAX);
+        if count == 0 {
+            return;
+        }
+        self.statistics.reaped(count);
+        self.statistics.waited();
+        while let Some(io) = self.finished.pop_front() {
+            self.take(now, &io);
+        }
+        self.filling |= self.in_flight() <= self.low;
+    }
+
+    fn take(&mut self, now: Nanos, io: &Io) {
+        let accepted = io.accepted.max(io.began);
+        // An open loop's I/O is late from when it should have come.
+        let (slat, clat) = if self.engine == Engine::Async && !self.offload {
+            (accepted - io.began, now - accepted)
+        } else {
+            (Nanos::ZERO, now - io.began)
+        };
+        // One that blocks computes again from here; another may be in the middle of a submission.
+        if self.engine != Engine::Async || self.ready_at <= now {
+            self.ready_at = now + self.submit_cost;
+        }
+        let (direction, offset, bytes) = (io.direction, io.offset, io.bytes);
+        let (error, priority) = (io.error, io.drawn);
+        self.count(now, Ended { direction, offset, bytes, slat, clat, error, priority });
+    }
+
+    pub(super) fn end_call(&mut self, now: Nanos) {
+        let Some(call) = self.call.take() else { return };
+        if call.direction == Direction::Write && call.error == 0 {
+            let unsynced = &mut self.unsynced[self.file];
+            *unsynced = Some(join(*unsynced, call.run()));
+            if self.syncs.open != FileSync::None {
+                // The call goes on as a sync of what it wrote.
+                self.sync = Some(SyncCall::new(call.began, Steps::WHOLE, call.file, call.run()));
+                self.durable = Some(call);
+                return;
+            }
+        }
+        self.count_call(now, &call, call.error);
+    }
+
+    fn count_call(&mut self, now: Nanos, call: &Call, error: i32) {
+        let took = now - call.began;
+        // An asynchronous engine does buffered I/O while it submits.
+        let asynchronous = self.engine == Engine::Async;
+        let (slat, clat) = if asynchronous { (took, Nanos::ZERO) } else { (Nanos::ZERO, took) };
+        (0..call.waits).for_each(|_| self.statistics.waited());
+        self.statistics.cpu_in_kernel(call.copying);
+        self.statistics.reaped(1);
+        self.ready_at = now;
+        let (direction, offset, bytes) = (call.direction, call.offset, call.bytes);
+        self.count(now, Ended { direction, offset, bytes, slat, clat, error, priority: None });
+    }
+
+    /// Counts an I/O that has ended.
+    fn count(&mut self, now: Nanos, io: Ended) {
+        if !self.measuring && now >= self.measure_from {
+            self.begin_measuring();
+        }
+        let asynchronous = self.engine == Engine::Async;
+        let latency = io.slat + io.clat;
+        if io.error == 0 {
+            let Ended { direction, bytes, slat, clat, .. } = io;
+            self.statistics.completed(now, direction, bytes, slat, clat, asynchronous);
+            self.watch(now, direction, bytes, latency);
+        } else {
+            self.fail(io.error);
+        }
+        if !self.record.is_empty() {
+            let Ended { direction, offset, bytes, clat, priority, .. } = io;
+            let slat = asynchronous.then_some(io.slat);
+            let told = Told { direction, offset, bytes, slat, clat, priority };
+            self.record.completed(&told.at(now - self.began));
+        }
+        self.ended = now;
+        self.think.completed(now);
+        if self.think.is_due() && self.in_flight() == 0 {
+            let rest = self.ready_at.max(now) - now;
+            let pause = self.think.begin(now);
+            self.pace.thought(pause);
+            self.ready_at = self.think.until + rest;
+            self.statistics.cpu(self.think.spin);
+        }
+    }
+
+    /// What is asked of each I/O: a least rate, a largest latency, a latency to aim at.
+    fn watch(&mut self, now: Nanos, direction: Direction, bytes: u64, latency: Nanos) {
+        if let Some(minimum) = &mut self.minimum {
+            minimum.completed(now, direction, bytes);
+        }
+        if self.max_latency[direction as usize].is_some_and(|most| latency > most) {
+            self.fail(ETIMEDOUT);
+        }
+        match self.search.as_mut().map(|search| search.completed(now, latency)) {
+            // The report is of the last window.
+            Some(Verdict::Found(_)) => self.statistics.start(now),
+            Some(Verdict::Done) if self.phase == Phase::Running => self.phase = Phase::Draining,
+            _ => {}
+        }
+        // A depth that has grown is filled at once.
+        self.filling |= self.search.is_some();
+    }
+
+    pub(super) fn end_sync(&mut self, now: Nanos) {
+        let Some(sync) = self.sync.take() else { return };
+        if let Some(call) = self.durable.take() {
+            self.count_call(now, &call, sync.error);
+            return;
+        }
+        if !self.measuring && now >= self.measure_from {
+            self.begin_measuring();
+        }
+        self.ended = now;
+        if sync.error == 0 {
+            self.statistics.synced(now - sync.began);
+        } else {
+            self.fail(sync.error);
+        }
+    }
+}

@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Process: one clone of a job, as a small state machine: think, submit, wait.
+//!
+//! ```text
+//!              ┌── completion, submit cost, think time ──┐
+//!  Waiting ─start─▶ Running ── piece ──▶ bios ──▶ queue ──┘     direct: up to `iodepth` at a time
+//!                     │   │       └────▶ page cache             buffered: one call at a time
+//!                     │   └─ every so many writes: a sync
+//!                     └─ runtime over, or everything done ──▶ Draining ──▶ Ended
+//! ```
+//!
+//! What comes next says `source.rs` (pattern, verification, log); when it may begin say its rate,
+//! its thoughts, its share of a flow and the depth that a search allows.
+//!
+//! A process has one CPU: each direct I/O costs it `submit cost` of CPU time between a completion
+//! (or the submission before) and its own submission, each buffered call the copying of its pages.
+//! While a call or a sync is under way it submits nothing else.
+//!
+//! # Invariants
+//! I1  At most `depth` direct I/Os are under way; at most one call and one sync.
+//! I2  Statistics count what ends after the ramp.
+//!
+//! Source: spec `fio.md` 3.4, 3.5; plan of the house, section 7.
+
+mod begin;
+mod buffered;
+mod direct;
+mod end;
+pub mod record;
+mod source;
+mod sync;
+mod think;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use paternoster::{ClientId, Nanos, Observer, RequestQueue};
+
+use crate::fio::cmdprio::PriorityDraw;
+use crate::fio::flow::{FlowMember, Flows};
+use crate::fio::job::{Engine, Job, Kind, SubmitMode};
+use crate::fio::latency_target::{LatencyGoal, LatencySearch};
+use crate::fio::offsets::Offsets;
+use crate::fio::pace::{MinimumRate, Pace, RateRules};
+use crate::fio::random::Seeds;
+use crate::fio::recorded::Recorded;
+use crate::fio::syncs::Syncs;
+use crate::page_cache::PageCache;
+use crate::page_cache::pages::Run;
+use crate::page_cache::read_ahead::ReadAhead;
+use crate::statistics::JobStatistics;
+
+use buffered::Call;
+use direct::{Io, Slots};
+use record::Record;
+pub use source::SharedPosition;
+use source::{Planned, Source, Task};
+use sync::SyncCall;
+use think::Think;
+
+/// Linux's EINVAL: what a process is told of an I/O that the block layer does not take.
+const EINVAL: i32 = 22;
+/// Linux's EIO: a least rate was not kept.
+const EIO: i32 = 5;
+/// Linux's ETIMEDOUT: an I/O took longer than `max_latency`.
+const ETIMEDOUT: i32 = 110;
+/// In a cookie: the bio is the flush of the process's sync.
+const SYNC_SLOT: u32 = u32::MAX;
+
+/// Where a process is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Not started.
+    Waiting,
+    /// Issues I/O.
+    Running,
+    /// Issues nothing more; something is under way.
+    Draining,
+    /// Everything has ended.
+    Ended,
+}
+
+/// Who a process is, to the queue and to the page cache.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity {
+    /// Its client in the queue.
+    pub client: ClientId,
+    /// Its number among the processes of the run.
+    pub number: u32,
+}
+
+impl Identity {
+    /// The cookie of a bio of I/O `slot`.
+    const fn cookie(self, slot: u32) -> u64 {
+        (self.number as u64) << 32 | slot as u64
+    }
+}
+
+/// What the processes of a run share beside the queue.
+#[derive(Debug)]
+pub struct Shared {
+    /// The memory in front of the device.
+    pub cache: PageCache,
+    /// Jobs that keep their counts in proportion.
+    pub flows: Flows,
+    /// Processes that wait for others of their flow.
+    pub in_flow: VecDeque<u32>,
+}
+
+impl Shared {
+    /// What processes share at the beginning.
+    #[must_use]
+    pub const fn new(cache: PageCache, flows: Flows) -> Shared {
+        Shared { cache, flows, in_flow: VecDeque::new() }
+    }
+}
+
+/// What a process is made from, beside its job.
+#[derive(Debug)]
+pub struct ProcessSetup {
+    /// Who it is.
+    pub identity: Identity,
+    /// Its files, by their numbers in the layout.
+    pub files: Vec<u32>,
+    /// Its seeds.
+    pub seeds: Seeds,
+    /// Where all clones of its job are, if they have one position.
+    pub position: Option<SharedPosition>,
+    /// The log that it replays instead of its pattern.
+    pub log: Option<Arc<Recorded>>,
+    /// What it writes about itself.
+    pub record: Record,
+    /// Its flow.
+    pub flow: Option<FlowMember>,
+    /// CPU time for each I/O.
+    pub submit_cost: Nanos,
+    /// Ends it after this time, whatever the job says.
+    pub runtime: Option<Nanos>,
+}
+
+/// How far something under way has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Something else must happen first.
+    Waiting,
+    /// Time must pass.
+    Until(Nanos),
+    /// It has ended.
+    Ended,
+}
+
+/// One clone of a job.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a job's switches, and where the process stands")]
+pub struct Process {
+    identity: Identity,
+    files: Vec<u32>,
+    flow: Option<FlowMember>,
+    flow_sleep: Nanos,
+    submit_cost: Nanos,
+    engine: Engine,
+    buffered: bool,
+    offload: bool,
+    serialize_overlap: bool,
+    pre_read: bool,
+    invalidate: bool,
+    depth: u32,
+    low: u32,
+    /// I/Os submitted together, and completions taken together at least.
+    batch: u32,
+    reap_least: u32,
+    runtime: Option<Nanos>,
+    ramp: Nanos,
+    pace: Pace,
+    rates: RateRules,
+    minimum: Option<MinimumRate>,
+    goal: LatencyGoal,
+    search: Option<LatencySearch>,
+    max_latency: [Option<Nanos>; 3],
+    priorities: Option<PriorityDraw>,
+    think: Think,
+    /// Burning and sleeping of `cpuio`.
+    cycle: (Nanos, Nanos),
+    syncs: Syncs,
+    source: Source,
+
+    phase: Phase,
+    began: Nanos,
+    ended: Nanos,
+    measure_from: Nanos,
+    measuring: bool,
+    deadline: Nanos,
+    ready_at: Nanos,
+    /// Whether it fills up to `depth`; off between full and `low`.
+    filling: bool,
+    /// I/Os of the batch that is being gathered.
+    gathered: u32,
+    /// I/Os that have ended and were not yet taken, for batches.
+    finished: VecDeque<Io>,
+    writes: u64,
+    /// Files that were written since their last fsync.
+    written: Vec<bool>,
+    pending: Option<Planned>,
+    slots: Slots,
+    call: Option<Call>,
+    /// The place among its files of the call or I/O begun last.
+    file: usize,
+    sync: Option<SyncCall>,
+    last_was_sync: bool,
+    /// The write that the sync under way makes durable before it ends (O_SYNC).
+    durable: Option<Call>,
+    /// By file.
+    ahead: Vec<ReadAhead>,
+    /// By file: the pages written since the last sync of a range.
+    unsynced: Vec<Option<Run>>,
+    error: i32,
+    record: Record,
+    statistics: JobStatistics,
+}
+
+impl Process {
+    /// A process that has not started.
+    #[must_use]
+    pub fn new(job: &Job, offsets: Offsets, setup: ProcessSetup) -> Process {
+        // Buffered I/O of an asynchronous engine is done while it is submitted.
+        let buffered = job.direct != Some(true) && job.engine != Engine::Null;
+        let depth = match job.engine {
+            Engine::Async if !buffered => job.iodepth.max(1),
+            _ => 1,
+        };
+        let runtime = setup.runtime.or(job.runtime);
+        let time_based = job.time_based && runtime.is_some();
+        let several = |count: u32| if depth > 1 { count.clamp(1, depth) } else { 1 };
+        let files = setup.files.len();
+        Process {
+            engine: job.engine,
+            buffered,
+            offload: job.submit_mode == SubmitMode::Offload,
+            serialize_overlap: job.serialize_overlap,
+            pre_read: job.pre_read,
+            invalidate: job.invalidate,
+            depth,
+            low: job.iodepth_low.clamp(1, depth),
+            batch: several(job.iodepth_batch_submit),
+            reap_least: several(job.iodepth_batch_complete_min),
+            runtime,
+            ramp: job.ramp_time,
+            pace: Pace::new(job, &setup.seeds),
+            rates: rates_of_used(job),
+            minimum: None,
+            goal: job.latency_goal,
+            search: None,
+            max_latency: job.max_latency,
+            priorities: job
+                .command_priority
+                .is_used()
+                .then(|| PriorityDraw::new(job, &setup.seeds)),
+            think: Think::new(job),
+            cycle: job.cpu_load.cycle(),
+            syncs: job.syncs,
+            source: Source::new(job, offsets, time_based, setup.position, setup.log),
+            phase: Phase::Waiting,
+            began: Nanos::ZERO,
+            ended: Nanos::ZERO,
+            measure_from: Nanos::ZERO,
+            measuring: false,
+            deadline: Nanos::MAX,
+            ready_at: Nanos::ZERO,
+            filling: true,
+            gathered: 0,
+            finished: VecDeque::with_capacity(depth as usize),
+            writes: 0,
+            written: vec![false; files],
+            pending: None,
+            slots: Slots::new(depth),
+            call: None,
+            file: 0,
+            sync: None,
+            last_was_sync: false,
+            durable: None,
+            ahead: vec![ReadAhead::default(); files],
+            unsynced: vec![None; files],
+            error: 0,
+            record: setup.record,
+            statistics: JobStatistics::new(job.bwavgtime),
+            identity: setup.identity,
+            files: setup.files,
+            flow: setup.flow,
+            flow_sleep: job.flow.sleep,
+            submit_cost: setup.submit_cost,
+        }
+    }
+
+    /// Begins at `now`.
+    pub fn start(&mut self, now: Nanos, shared: &mut Shared) {
+        self.phase = Phase::Running;
+        self.began = now;
+        self.measure_from = now + self.ramp;
+        self.deadline = self.runtime.map_or(Nanos::MAX, |runtime| self.measure_from + runtime);
+        self.ready_at = now;
+        if let Some(member) = self.flow {
+            shared.flows.enter(member);
+        }
+        self.pace.start(now);
+        self.think.start(now);
+        self.minimum = MinimumRate::new(&self.rates, now);
+        self.search = LatencySearch::new(&self.goal, self.depth, now);
+        self.prepare_cache(&mut shared.cache);
+        // A job that ends inside its ramp has figures too: those of all it did.
+        self.statistics.start(now);
+        if self.ramp == Nanos::ZERO {
+            self.begin_measuring();
+        }
+    }
+
+    /// What a job finds in memory. fio reads files before its clock starts, so here that takes no
+    /// time.
+    fn prepare_cache(&self, cache: &mut PageCache) {
+        for &file in &self.files {
+            if self.invalidate {
+                cache.pages_mut().drop_file(file);
+            }
+            if self.pre_read {
+                let run = Run { first: 0, pages: cache.pages_of(file) };
+                cache.bring(file, run);
+            }
+        }
+    }
+
+    fn begin_measuring(&mut self) {
+        self.measuring = true;
+        self.statistics.start(self.measure_from);
+    }
+
+    /// Ends it before its time: it issues nothing more.
+    pub fn stop(&mut self) {
+        match self.phase {
+            Phase::Waiting => self.phase = Phase::Ended,
+            Phase::Running => self.phase = Phase::Draining,
+            Phase::Draining | Phase::Ended => {}
+        }
+        self.pending = None;
+    }
+
+    /// Does what can be done at `now`. Returns when to call again, if time alone brings something
+    /// new.
+    pub fn act<O: Observer>(
+        &mut self,
+        now: Nanos,
+        shared: &mut Shared,
+        queue: &mut RequestQueue<O>,
+    ) -> Option<Nanos> {
+        loop {
+            let lives = matches!(self.phase, Phase::Running | Phase::Draining);
+            if !self.measuring && lives && now >= self.measure_from {
+                self.begin_measuring();
+            }
+            self.check_rates(now);
+            match self.go_on(now, shared, queue) {
+                Progress::Ended => {}
+                Progress::Waiting => return None,
+                Progress::Until(at) => return Some(at),
+            }
+            if self.phase != Phase::Running {
+                return self.drain(now, shared, queue);
+            }
+            if now >= self.deadline {
+                self.phase = Phase::Draining;
+                continue;
+            }
+            let wish = match self.next_step(now, shared) {
+                Step::Begin(planned) => {
+                    self.begin(now, planned, shared, queue);
+                    continue;
+                }
+                Step::Stop => {
+                    self.phase = Phase::Draining;
+                    continue;
+                }
+                Step::Busy(at) => at,
+                // A batch is gathered while its process computes, not while it waits.
+                Step::Until(at) => {
+                    self.end_batch(now, queue);
+                    self.reap(now);
+                    at
+                }
+                Step::Nothing => {
+                    self.end_batch(now, queue);
+                    if self.reap_if_due(now) {
+                        continue;
+                    }
+                    // A completion or a wake will call.
+                    Nanos::MAX
+                }
+            };
+            let ramp_ends = if self.measuring { Nanos::MAX } else { self.measure_from };
+            let check = self.minimum.as_ref().map_or(Nanos::MAX, MinimumRate::next_check);
+            let at = wish.min(self.deadline).min(ramp_ends).min(check);
+            return (at != Nanos::MAX).then_some(at);
+        }
+    }
+
+    /// Everything was issued: waits for what is under way, thinks the last thought, syncs.
+    fn drain<O: Observer>(
+        &mut self,
+        now: Nanos,
+        shared: &mut Shared,
+        queue: &mut RequestQueue<O>,
+    ) -> Option<Nanos> {
+        self.end_batch(now, queue);
+        if self.slots.in_flight() == 0 {
+            // What is left is taken back together.
+            self.reap(now);
+        }
+        // A thought that the last I/O brought is thought to its end.
+        let until = self.think.until.min(self.deadline);
+        if self.phase == Phase::Draining && self.in_flight() == 0 && now < until {
+            return Some(until);
+        }
+        if self.begin_last_sync(now, &shared.cache) {
+            return self.act(now, shared, queue);
+        }
+        self.end_if_drained(now, shared);
+        None
+    }
+
+    /// Goes on with the call or the sync that is under way; `Ended` if there is none any more.
+    fn go_on<O: Observer>(
+        &mut self,
+        now: Nanos,
+        shared: &mut Shared,
+        queue: &mut RequestQueue<O>,
+    ) -> Progress {
+        let (identity, cache) = (self.identity, &mut shared.cache);
+        if let Some(call) = &mut self.call {
+            let progress = call.go_on(now, identity, &mut self.ahead[self.file], cache, queue);
+            if progress != Progress::Ended {
+                return progress;
+            }
+            self.end_call(now);
+        }
+        if let Some(sync) = &mut self.sync {
+            let progress = sync.go_on(now, identity, cache, queue);
+            if progress != Progress::Ended {
+                return progress;
+            }
+            self.end_sync(now);
+        }
+        Progress::Ended
+    }
+
+    fn next_step(&mut self, now: Nanos, shared: &mut Shared) -> Step {
+        if self.engine == Engine::Cpu {
+            return self.burn(now);
+        }
+        let depth = self.search.as_ref().map_or(self.depth, LatencySearch::depth);
+        let full = self.slots.is_full() || self.in_flight() >= depth;
+        if self.slots.is_blocked() || full || !self.filling || self.think.is_due() {
+            return Step::Nothing;
+        }
+        if now < self.ready_at {
+            // Behind a thought it has nothing to gather any more.
+            let thinks = now < self.think.until;
+            return if thinks { Step::Until(self.ready_at) } else { Step::Busy(self.ready_at) };
+        }
+        let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
+            return Step::Stop;
+        };
+        let step = self.when(now, &planned, shared);
+        if !matches!(step, Step::Begin(_)) {
+            self.pending = Some(planned);
+        }
+        step
+    }
+
+    /// Whether a task may begin, or when, or after what.
+    fn when(&self, now: Nanos, planned: &Planned, shared: &mut Shared) -> Step {
+        let mut at = self.began.0.saturating_add(planned.after.0);
+        if let Task::Io(piece) = planned.task {
+            at = at.max(self.pace.due(piece.direction).0);
+            let extent = self.files[piece.file];
+            if self.serialize_overlap && self.slots.overlaps(extent, piece.offset, piece.bytes) {
+                return Step::Nothing;
+            }
+        }
+        if now.0 < at {
+            return Step::Until(Nanos(at));
+        }
+        match self.flow {
+            Some(member) if !shared.flows.may_issue(member) => {
+                if self.flow_sleep > Nanos::ZERO {
+                    return Step::Until(now + self.flow_sleep);
+                }
+                if !shared.in_flow.contains(&self.identity.number) {
+                    shared.in_flow.push_back(self.identity.number);
+                }
+                Step::Nothing
+            }
+            _ => Step::Begin(*planned),
+        }
+    }
+
+    /// One round of `cpuio`: burns, then sleeps.
+    fn burn(&mut self, now: Nanos) -> Step {
+        if now >= self.ready_at {
+            let (busy, idle) = self.cycle;
+            self.statistics.cpu(busy);
+            self.ended = (now + busy).min(self.deadline);
+            self.ready_at = now + busy + idle;
+        }
+        Step::Until(self.ready_at)
+    }
+
+    /// At the end of a cycle: was the least rate kept?
+    fn check_rates(&mut self, now: Nanos) {
+        if self.phase == Phase::Running
+            && let Some(minimum) = &mut self.minimum
+            && minimum.check(now).is_err()
+        {
+            self.fail(EIO);
+        }
+    }
+
+    fn fail(&mut self, errno: i32) {
+        self.error = errno;
+        self.phase = Phase::Draining;
+        self.pending = None;
+    }
+
+    /// I/Os under way: submitted and not yet taken back.
+    fn in_flight(&self) -> u32 {
+        self.slots.in_flight() + u32::try_from(self.finished.len()).unwrap_or(u32::MAX)
+    }
+
+    fn end_if_drained(&mut self, now: Nanos, shared: &mut Shared) {
+        if self.phase == Phase::Draining && self.in_flight() == 0 {
+            self.phase = Phase::Ended;
+            self.ended = self.ended.max(now.min(self.deadline));
+            self.statistics.end(self.ended);
+            self.record.end(self.ended - self.began);
+            if let Some(member) = self.flow {
+                shared.flows.leave(member);
+            }
+        }
+    }
+
+    /// Statistics as they are at `now`, for a report on the way.
+    #[must_use]
+    pub fn statistics_at(&self, now: Nanos) -> JobStatistics {
+        let mut statistics = self.statistics.clone();
+        if matches!(self.phase, Phase::Running | Phase::Draining) {
+            statistics.end(now);
+        }
+        statistics
+    }
+
+    /// Where it is in its life.
+    #[must_use]
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether it only burns CPU.
+    #[must_use]
+    pub fn is_cpu_load(&self) -> bool {
+        self.engine == Engine::Cpu
+    }
+
+    /// Whether its figures count: it has started and its ramp is over.
+    #[must_use]
+    pub const fn is_measuring(&self) -> bool {
+        self.measuring
+    }
+
+    /// Its client in the queue.
+    #[must_use]
+    pub const fn client(&self) -> ClientId {
+        self.identity.client
+    }
+
+    /// The errno that ended it, 0 if none did.
+    #[must_use]
+    pub const fn error(&self) -> i32 {
+        self.error
+    }
+
+    /// The depth that its search has found, or is trying.
+    #[must_use]
+    pub fn searched_depth(&self) -> Option<u32> {
+        self.search.as_ref().map(LatencySearch::depth)
+    }
+
+    /// The output that failed, once.
+    pub fn take_output_error(&mut self) -> Option<(String, std::io::Error)> {
+        self.record.take_error()
+    }
+
+    /// What it has measured.
+    #[must_use]
+    pub const fn statistics(&self) -> &JobStatistics {
+        &self.statistics
+    }
+}
+
+/// The least rates of the directions that the job has: one value counts for all of them.
+fn rates_of_used(job: &Job) -> RateRules {
+    let [reads, writes, trims] = match job.rw.kind {
+        Kind::ReadOnly => [true, false, false],
+        Kind::WriteOnly => [false, true, false],
+        Kind::TrimOnly => [false, false, true],
+        Kind::ReadWrite => [true, true, false],
+        Kind::TrimWrite => [false, true, true],
+    };
+    let mut rates = job.rates;
+    for (way, used) in [reads, writes, trims].into_iter().enumerate() {
+        if !used {
+            (rates.min[way], rates.iops_min[way]) = (None, None);
+        }
+    }
+    rates
+}
+
+/// What comes next for a running process.
+enum Step {
+    Begin(Planned),
+    /// The CPU is busy until then.
+    Busy(Nanos),
+    /// It waits until then.
+    Until(Nanos),
+    Nothing,
+    Stop,
+}
+
+/// The pages from the first of both to the last of both.
+fn join(one: Option<Run>, other: Run) -> Run {
+    let Some(one) = one else { return other };
+    let first = one.first.min(other.first);
+    let end = (one.first + one.pages).max(other.first + other.pages);
+    Run { first, pages: end - first }
+}

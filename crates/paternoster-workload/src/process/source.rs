@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Source: what a process is to do next: its pattern, what it verifies, or a log that it replays.
+//!
+//! ```text
+//! pattern   piece piece piece … end of the pass ──▶ verify what was written ──▶ next pass or end
+//! log       each entry at its time, syncs among them
+//! ```
+//!
+//! A pass that ends is followed by another if the job is time_based or has loops left. Clones that
+//! share one position (disktest) take the place of their pieces from it.
+//!
+//! Source: spec `fio.md` 3.3, 3.8, 3.9.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use paternoster::Nanos;
+
+use crate::direction::Direction;
+use crate::fio::iolog::LogAction;
+use crate::fio::job::Job;
+use crate::fio::offsets::{Offsets, Piece};
+use crate::fio::recorded::Recorded;
+use crate::fio::verify_plan::VerifyPlan;
+
+/// One sequential position for several processes: who asks next gets the next block.
+#[derive(Debug, Clone)]
+pub struct SharedPosition {
+    /// Where the region begins in the file, and how long it is.
+    pub region: (u64, u64),
+    /// The next offset in the region.
+    pub next: Rc<Cell<u64>>,
+}
+
+impl SharedPosition {
+    /// `piece` at the position instead of its own; `None` at the end of the region.
+    fn take(&self, piece: Piece, time_based: bool) -> Option<Piece> {
+        let (start, bytes) = self.region;
+        let mut at = self.next.get();
+        if at + piece.bytes > bytes {
+            if !time_based || piece.bytes > bytes {
+                return None;
+            }
+            at = 0;
+        }
+        self.next.set(at + piece.bytes);
+        Some(Piece { offset: start + at, ..piece })
+    }
+}
+
+/// What a process does next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Task {
+    /// An I/O.
+    Io(Piece),
+    /// An fsync of one of its files, as a log has it.
+    Sync(usize),
+}
+
+/// A task, and when it may begin, counted from the start of the job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) task: Task,
+    pub(super) after: Nanos,
+}
+
+/// Where the tasks of one process come from.
+#[derive(Debug)]
+pub(super) struct Source {
+    offsets: Offsets,
+    passes_left: u64,
+    time_based: bool,
+    position: Option<SharedPosition>,
+    verify: Option<VerifyPlan>,
+    /// What would be written is read.
+    verify_only: bool,
+    log: Option<(Arc<Recorded>, usize)>,
+}
+
+impl Source {
+    pub(super) fn new(
+        job: &Job,
+        offsets: Offsets,
+        time_based: bool,
+        position: Option<SharedPosition>,
+        log: Option<Arc<Recorded>>,
+    ) -> Source {
+        Source {
+            offsets,
+            passes_left: job.loops.saturating_sub(1),
+            time_based,
+            position,
+            verify: VerifyPlan::new(job).filter(|_| !job.verify.only),
+            verify_only: job.verify.only,
+            log: log.map(|log| (log, 0)),
+        }
+    }
+
+    /// The next task; `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Planned> {
+        if self.log.is_some() {
+            return self.next_of_log();
+        }
+        let at_once = |piece| Planned { task: Task::Io(piece), after: Nanos::ZERO };
+        if let Some(read) = self.verify.as_mut().and_then(VerifyPlan::due) {
+            return Some(at_once(read));
+        }
+        let piece = self.next_placed()?;
+        if let Some(verify) = &mut self.verify {
+            verify.issued(piece);
+        }
+        Some(at_once(if self.verify_only && piece.direction == Direction::Write {
+            Piece { direction: Direction::Read, ..piece }
+        } else {
+            piece
+        }))
+    }
+
+    fn next_of_log(&mut self) -> Option<Planned> {
+        let (log, next) = self.log.as_mut()?;
+        if *next >= log.entries.len() && self.passes_left > 0 {
+            self.passes_left -= 1;
+            *next = 0;
+        }
+        let entry = *log.entries.get(*next)?;
+        *next += 1;
+        let direction = match entry.action {
+            LogAction::Read => Direction::Read,
+            LogAction::Write => Direction::Write,
+            LogAction::Trim => Direction::Trim,
+            LogAction::Sync | LogAction::Datasync => {
+                return Some(Planned { task: Task::Sync(entry.file), after: entry.at });
+            }
+        };
+        let (file, offset, bytes) = (entry.file, entry.offset, entry.bytes);
+        let piece = Piece { file, direction, offset, bytes };
+        Some(Planned { task: Task::Io(piece), after: entry.at })
+    }
+
+    /// The next piece, at the position that the job's clones share if they do.
+    fn next_placed(&mut self) -> Option<Piece> {
+        let piece = self.next_piece()?;
+        match &self.position {
+            None => Some(piece),
+            Some(position) => position.take(piece, self.time_based),
+        }
+    }
+
+    /// The next piece of the pattern, over the end of a pass if there is another one. Between them
+    /// is what waits to be verified.
+    fn next_piece(&mut self) -> Option<Piece> {
+        if let Some(piece) = self.offsets.next() {
+            return Some(piece);
+        }
+        if let Some(read) = self.verify.as_mut().and_then(VerifyPlan::rest) {
+            return Some(read);
+        }
+        if self.time_based && !self.offsets.is_finished() {
+            self.offsets.restart();
+        } else if self.passes_left > 0 {
+            self.passes_left -= 1;
+            self.offsets.replay();
+        } else {
+            return None;
+        }
+        self.offsets.next()
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Setup: the queue, the processes and what they share, from jobs.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use paternoster::{
+    Class, ClientSpec, DeviceFacts, Elevator, GroupId, GroupSpec, Limits, Nanos, Observer,
+    Priority, RequestQueue,
+};
+
+use super::{FIRST_PID, FLUSHER_PID, Run, RunError, Seat, Settings, Watcher};
+use crate::fio::flow::Flows;
+use crate::fio::iolog::LogWriter;
+use crate::fio::job::Job;
+use crate::fio::job_logs::JobLog;
+use crate::fio::jobfile::Problem;
+use crate::fio::offsets::{Extent, Offsets};
+use crate::fio::random::{Choice, Seeds};
+use crate::fio::unwired;
+use crate::layout::{self, Region};
+use crate::meter::Meter;
+use crate::page_cache::{HostSettings, PageCache};
+use crate::process::record::Record;
+use crate::process::{Identity, Process, ProcessSetup, Shared, SharedPosition};
+
+/// The processes that were made so far.
+struct Seats<'a> {
+    jobs: &'a [Job],
+    settings: &'a Settings,
+    flows: Flows,
+    seats: Vec<Seat>,
+}
+
+impl<O: Observer> Run<O> {
+    /// Everything that a run needs; nothing has happened yet.
+    pub(super) fn new<W: Watcher>(
+        jobs: &[Job],
+        settings: &Settings,
+        (facts, now): (DeviceFacts, Nanos),
+        elevator: Box<dyn Elevator>,
+        observer: O,
+        watcher: &mut W,
+    ) -> Result<Run<O>, RunError> {
+        if let Some(problem) = unwired::problems(jobs).into_iter().next() {
+            return Err(RunError::Job(problem));
+        }
+        let Settings { placement, seed, .. } = *settings;
+        let layout =
+            layout::plan(jobs, facts.capacity * 512, placement, seed).map_err(RunError::Job)?;
+        let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
+        let limits = limits(jobs, facts.depth);
+        let observers = (Meter::new(clients + 1), observer);
+        let mut queue = RequestQueue::new(facts, limits, elevator, observers);
+        let groups = add_groups(jobs, &mut queue);
+        let mut made = Seats { jobs, settings, flows: Flows::new(), seats: Vec::new() };
+        let mut section = 0;
+        for (place, job) in jobs.iter().enumerate() {
+            section += usize::from(job.stonewall && place > 0);
+            let position = job.shared_position.then(|| Rc::new(Cell::new(0)));
+            for (clone, region) in (0..job.numjobs).zip(&layout.regions[place]) {
+                let pid = FIRST_PID + made.number();
+                let client = queue
+                    .attach(client_spec(job, groups[place], pid))
+                    .expect("limits has a place for every clone");
+                let identity = Identity { client, number: made.number() };
+                made.add(place, clone, section, identity, region, position.as_ref(), watcher)?;
+            }
+        }
+        let flusher = ClientSpec::new().pid(FLUSHER_PID);
+        let flusher = queue.attach(flusher).expect("limits has a place for the flusher");
+        let Seats { flows, seats, .. } = made;
+        // What costs nothing would never end.
+        let copy_cost = settings.host.copy_cost.max(Nanos(1));
+        let host = HostSettings { copy_cost, ..settings.host };
+        let cache = PageCache::new(host, layout.files, seats.len(), flusher);
+        Ok(Run::with(jobs, now, settings, queue, Shared::new(cache, flows), seats))
+    }
+}
+
+impl Seats<'_> {
+    fn number(&self) -> u32 {
+        u32::try_from(self.seats.len()).unwrap_or(u32::MAX)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a clone is, piece by piece")]
+    fn add<W: Watcher>(
+        &mut self,
+        place: usize,
+        clone: u32,
+        section: usize,
+        identity: Identity,
+        region: &Region,
+        position: Option<&Rc<Cell<u64>>>,
+        watcher: &mut W,
+    ) -> Result<(), RunError> {
+        let job = &self.jobs[place];
+        // fio counts its threads from 1 over all jobs.
+        let thread = self.number() + 1;
+        let entropy = self.settings.seed;
+        let names = names(job, clone);
+        let extents: Vec<Extent<'_>> = names
+            .iter()
+            .zip(&region.files)
+            .map(|(name, file)| Extent { file: name, start: file.start, bytes: file.bytes })
+            .collect();
+        let offsets = Offsets::over(job, thread, &extents, region.io_bytes, entropy);
+        let recorded = &job.recorded;
+        let log = recorded.get(usize::try_from(clone).unwrap_or(0) % recorded.len().max(1));
+        let first = region.files.first();
+        let setup = ProcessSetup {
+            identity,
+            files: region.files.iter().map(|file| file.file).collect(),
+            seeds: Seeds::of(job, thread, entropy),
+            position: position.zip(first).map(|(next, file)| SharedPosition {
+                region: (file.start, file.bytes),
+                next: Rc::clone(next),
+            }),
+            log: log.map(Arc::clone),
+            record: record(job, clone, thread, &names, watcher)?,
+            flow: self.flows.join(&job.flow),
+            submit_cost: self.settings.submit_cost.max(Nanos(1)),
+            runtime: self.settings.runtime,
+        };
+        let after = job.ending.waits_for(&self.jobs[..place]);
+        let after = after.map_err(|message| RunError::Job(at_job(job, message)))?;
+        self.seats.push(Seat {
+            process: Process::new(job, offsets, setup),
+            job: place,
+            clone,
+            section,
+            after,
+            delay: start_delay(job, thread, entropy),
+            timer: Nanos::MAX,
+            served_before: None,
+            served: Nanos::ZERO,
+            ended: false,
+        });
+        Ok(())
+    }
+}
+
+/// A clone's files: those of its job, or of the log that it replays.
+fn names(job: &Job, clone: u32) -> Vec<String> {
+    match layout::recorded(job, clone) {
+        Some(log) => log.files.clone(),
+        None => job.file_names(clone),
+    }
+}
+
+fn at_job(job: &Job, message: String) -> Problem {
+    let text = format!("[{}]", job.name);
+    Problem { file: job.file.clone(), line: job.line, text, message }
+}
+
+/// Opens the files that a clone writes about itself. Of several clones each records its I/O in a
+/// file of its own, the first one under the name that was given.
+fn record<W: Watcher>(
+    job: &Job,
+    clone: u32,
+    thread: u32,
+    files: &[String],
+    watcher: &mut W,
+) -> Result<Record, RunError> {
+    let wrong = |name: &str| {
+        let name = name.to_owned();
+        move |error: io::Error| RunError::Output { name, error: error.to_string() }
+    };
+    let mut record = Record::default();
+    for (kind, name) in job.logs.files(&job.name, thread) {
+        let out = watcher.create(&name).map_err(wrong(&name))?;
+        record.logs.push((name, JobLog::new(kind, &job.logs, out)));
+    }
+    if let Some(name) = &job.replay.record {
+        let name = if clone == 0 { name.clone() } else { format!("{name}.{clone}") };
+        let out = watcher.create(&name).map_err(wrong(&name))?;
+        let log = LogWriter::new(out, files).map_err(wrong(&name))?;
+        record.ios = Some((name, log));
+    }
+    Ok(record)
+}
+
+/// The capacities of a run's queue: what no job of it exceeds by itself.
+#[must_use]
+pub fn limits(jobs: &[Job], depth: u32) -> Limits {
+    let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
+    let depths: u64 = jobs.iter().map(|job| u64::from(job.iodepth) * u64::from(job.numjobs)).sum();
+    let default = Limits::default();
+    let groups = u32::try_from(jobs.len()).unwrap_or(u32::MAX).saturating_add(1);
+    Limits {
+        // Room for nr_requests of up to 256 a pool, and for a deep device's tags.
+        requests: (3 * 256).max(2 * depth.min(10_240)),
+        bios: u32::try_from(depths.clamp(1024, 1 << 16)).unwrap_or(1024),
+        // And the flusher of the page cache.
+        clients: clients + 1,
+        groups: groups.max(default.groups),
+        notes: default.notes,
+    }
+}
+
+/// The group of each job's cgroup; jobs that name the same one share it.
+fn add_groups<O: Observer>(jobs: &[Job], queue: &mut RequestQueue<O>) -> Vec<Option<GroupId>> {
+    let mut known: Vec<(&str, GroupId)> = Vec::new();
+    let mut groups = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let Some(name) = job.cgroup.as_deref() else {
+            groups.push(None);
+            continue;
+        };
+        let found = known.iter().find(|(other, _)| *other == name).map(|&(_, id)| id);
+        let id = found.or_else(|| queue.add_group(GroupSpec::new()).ok());
+        if let (Some(id), Some(weight)) = (id, job.cgroup_weight) {
+            // The last weight that is said of a cgroup counts, as in its file.
+            let _gone = queue.set_group_weight(Nanos::ZERO, id, weight);
+        }
+        if let (None, Some(id)) = (found, id) {
+            known.push((name, id));
+        }
+        groups.push(id);
+    }
+    groups
+}
+
+fn client_spec(job: &Job, group: Option<GroupId>, pid: u32) -> ClientSpec {
+    let priority = priority(job);
+    let spec = ClientSpec::new().priority(priority.class, priority.level).pid(pid);
+    group.map_or(spec, |group| spec.group(group))
+}
+
+/// Class and level by `prioclass` and `prio`; what is not said follows from `nice`, as in Linux.
+fn priority(job: &Job) -> Priority {
+    let by_nice = Priority::from_nice(job.nice);
+    let class = match (job.prioclass, job.prio) {
+        (Some(1), _) => Class::Realtime,
+        (Some(3), _) => Class::Idle,
+        _ => Class::BestEffort,
+    };
+    match (job.prioclass, job.prio) {
+        (None | Some(0), None) => by_nice,
+        (_, level) => Priority { class, level: level.unwrap_or(0) },
+    }
+}
+
+/// A draw from the range of `startdelay`, by the job's own generator for it.
+fn start_delay(job: &Job, thread: u32, entropy: u64) -> Nanos {
+    let seeds = Seeds::new(job.randseed, job.randrepeat, job.allrandrepeat, thread, entropy);
+    let draw = seeds.generator(Choice::StartDelay).next_u32();
+    let (low, high) = job.start_delay;
+    let part = (u128::from((high - low).0) * u128::from(draw)) >> 32;
+    low + Nanos(u64::try_from(part).unwrap_or(0))
+}

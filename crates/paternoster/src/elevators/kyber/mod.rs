@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! kyber: reads and writes meet a latency target each, by keeping the device's queue short.
+//!
+//! A fast device that holds hundreds of commands orders them as it likes; a read that comes last
+//! waits for all of them, whatever a scheduler thinks of it. kyber does not order. It limits how
+//! many requests of each *domain* (reads, writes, discards, the rest) may be in flight, and moves
+//! the limits by what it measures:
+//!
+//! ```text
+//!  requests ─▶ line of its domain ─▶ token? ─▶ device ─▶ end
+//!              (domain.rs)            ▲                    │ latencies
+//!                       depths ───────┴──── throttle.rs ◀──┘ at most every 100 ms
+//! ```
+//!
+//! 128 writers beside one reader, on a device that serves in order, 50 us each: the read waits for
+//! 128 * 50 us = 6.4 ms and misses its 2 ms, so the device is congested. A write takes 6.4 ms of
+//! its 10 as well, three quarters: their depth goes from 128 to 96, 72, 54, 40. There a read takes
+//! 41 * 50 us = 2.05 ms, still too long. At 30 it takes 1.55 ms, and that is where it ends; the
+//! writes lost nothing, for the device was never idle.
+//!
+//! Bios are merged into whatever waits, on both sides; requests are not merged with each other.
+//! Async requests get at most three quarters of the scheduler's tags, so that a writer never takes
+//! them all from readers.
+//!
+//! # Invariants
+//! I1  Each request in flight holds one token of its domain (`domain.rs`).
+//! I2  Requests wait although the device has room only while their domain's tokens are used up;
+//!     then some of them are in flight, whose end is awaited.
+//!
+//! Source: spec `cfq-flush-block.md` 12.3 (MQ60): KY-1 to KY-8; 13.4: BLK-8.
+//! Differs: one queue on one thread has one line per domain, where Linux has one per CPU that it
+//! pulls together when a token is free, after which nothing is merged into them any more; here it
+//! is until a request is picked. Three quarters are of all tags, where Linux takes them of each
+//! word of their bitmap: the same where all words are full and have at least four bits.
+
+mod domain;
+#[cfg(test)]
+mod tests;
+mod throttle;
+
+use alloc::format;
+use core::fmt;
+
+use crate::attribute::{Attribute, Values};
+use crate::client::ClientId;
+use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::request::{Flags, Op, RequestId, is_sync};
+use crate::scene::Scene;
+use crate::time::Nanos;
+use domain::{Domains, KINDS, Kind, NO_LIMIT, domain_of};
+use throttle::Throttle;
+
+/// At most so long after a completion the latencies are looked at.
+const LOOK_AFTER: Nanos = Nanos::from_millis(100);
+
+/// What async requests may have of the scheduler's tags, in percent.
+const ASYNC_PERCENT: u64 = 75;
+
+const TARGET: Values = Values::Number { min: 0, max: u64::MAX };
+
+/// Each is the target of the domain at its place.
+static ATTRIBUTES: [Attribute; 2] = [
+    Attribute {
+        name: "read_lat_nsec",
+        unit: "ns",
+        values: TARGET,
+        help: "how long a read should take; who misses it makes the others give way",
+    },
+    Attribute {
+        name: "write_lat_nsec",
+        unit: "ns",
+        values: TARGET,
+        help: "how long a write should take",
+    },
+];
+
+/// The kyber scheduler.
+#[derive(Debug)]
+pub struct Kyber {
+    domains: Domains,
+    throttle: Throttle,
+}
+
+impl Default for Kyber {
+    fn default() -> Kyber {
+        Kyber::new()
+    }
+}
+
+impl Kyber {
+    /// A kyber with the kernel's targets, without a queue.
+    #[must_use]
+    pub fn new() -> Kyber {
+        Kyber { domains: Domains::default(), throttle: Throttle::new() }
+    }
+
+    /// BLK-8: three quarters of the tags.
+    fn async_depth(scene: &Scene) -> u32 {
+        let tags = u64::from(scene.nr_requests()) * ASYNC_PERCENT / 100;
+        u32::try_from(tags).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+impl Elevator for Kyber {
+    fn name(&self) -> &'static str {
+        "kyber"
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Mq
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        // It may have been elsewhere before; what it left in a device there holds no token here,
+        // and says nothing about this one.
+        self.domains = Domains::with_capacity(scene.request_slots());
+        self.throttle.reset();
+    }
+
+    fn admit(&mut self, scene: &mut Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+        if is_sync(op, flags) {
+            Admission::Normal
+        } else {
+            Admission::AtMost(Self::async_depth(scene))
+        }
+    }
+
+    fn merges_front(&self) -> bool {
+        true
+    }
+
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+        self.domains.insert(scene, request, position);
+    }
+
+    fn shrunk(&mut self, _: &mut Scene, _: RequestId, _: Side) {}
+
+    fn absorbed(&mut self, scene: &mut Scene, _: RequestId, gone: RequestId) {
+        self.domains.remove(scene, gone);
+    }
+
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        match self.domains.take(scene, self.throttle.depths()) {
+            Some(request) => Pick::Dispatch(request, Place::Tail),
+            None if self.domains.waiting() == 0 => Pick::Nothing,
+            // Every domain with something to do is out of tokens; each end brings one back.
+            None => Pick::Await,
+        }
+    }
+
+    fn started(&mut self, _: &mut Scene, request: RequestId) {
+        debug_assert!(self.domains.contains(request), "kyber I1: it goes without a token");
+    }
+
+    fn completed(&mut self, scene: &mut Scene, request: RequestId, _served: Nanos) {
+        let domain = domain_of(scene, request);
+        let ended = &scene.requests[request];
+        let now = scene.exact_now();
+        if self.throttle.record(domain, now - ended.start(), now - ended.issued()) {
+            let look_at = scene.now() + LOOK_AFTER;
+            if look_at < scene.timer() {
+                scene.set_timer(look_at);
+            }
+        }
+    }
+
+    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+        self.domains.remove(scene, request);
+    }
+
+    fn released(&mut self, scene: &mut Scene, request: RequestId) {
+        self.domains.release(scene, request);
+    }
+
+    fn timer(&mut self, scene: &mut Scene) {
+        self.throttle.judge(scene);
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        self.domains.take(scene, &NO_LIMIT)
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        let number = domain_of(scene, request);
+        let name = KINDS[number].name;
+        match self.domains.before(scene, request) {
+            0 => write!(out, "it is the next {name}")?,
+            1 => write!(out, "one {name} came before it")?,
+            before => write!(out, "{before} {name}s came before it")?,
+        }
+        let depths = self.throttle.depths();
+        let taken = self.domains.get(number).in_flight.len();
+        if taken >= depths[number] {
+            return write!(out, "; {taken} of {} tokens for {name}s are taken", depths[number]);
+        }
+        let (turn, gone) = self.domains.turn();
+        let (Kind { name: others, batch, .. }, running) = (&KINDS[turn], self.domains.get(turn));
+        let goes_on = !running.waiting.is_empty() && running.in_flight.len() < depths[turn];
+        if turn != number && goes_on && gone < *batch {
+            write!(out, "; {others}s have their turn, {gone} of {batch} have gone")?;
+        }
+        Ok(())
+    }
+
+    fn waiting(&self) -> u32 {
+        self.domains.waiting()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        self.domains.check(scene).map_err(|fault| format!("kyber domain {fault}"))?;
+        self.throttle.check().map_err(|fault| format!("kyber throttle {fault}"))
+    }
+
+    fn attributes(&self) -> &'static [Attribute] {
+        &ATTRIBUTES
+    }
+
+    fn get(&self, _: &Scene, place: usize) -> u64 {
+        self.throttle.target(place).0
+    }
+
+    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
+        self.throttle.set_target(place, Nanos(value));
+    }
+}

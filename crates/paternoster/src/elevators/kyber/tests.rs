@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What of kyber cannot be reached through a queue: the domain of the rest. Flushes go by the
+//! flush line and there is no other operation yet, so here the elevator is asked directly.
+
+use super::*;
+use crate::device::DeviceFacts;
+use crate::request::{Request, Stage};
+use crate::scene::Limits;
+
+/// A kyber, and requests that it is given and gives up as a queue would.
+struct Bench {
+    scene: Scene,
+    kyber: Kyber,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let mut scene = Scene::new(DeviceFacts::default(), Limits::default(), false);
+        let mut kyber = Kyber::new();
+        kyber.attach(&mut scene);
+        Bench { scene, kyber }
+    }
+
+    fn insert(&mut self, op: Op, count: u32) {
+        for _ in 0..count {
+            let request = Request { op, stage: Stage::Waiting, ..Request::default() };
+            let key = self.scene.requests.0.insert(request).expect("there is room");
+            let id = RequestId::from_index(key.index());
+            self.kyber.insert(&mut self.scene, id, Position::Sorted);
+        }
+    }
+
+    /// Picks once; what went, or why nothing did.
+    fn pick(&mut self) -> Result<(RequestId, Op), Pick> {
+        match self.kyber.pick(&mut self.scene) {
+            Pick::Dispatch(id, _) => {
+                self.scene.requests[id].stage = Stage::InDevice;
+                self.kyber.started(&mut self.scene, id);
+                self.kyber.audit(&self.scene).unwrap();
+                Ok((id, self.scene.requests[id].op()))
+            }
+            nothing => Err(nothing),
+        }
+    }
+
+    fn end(&mut self, id: RequestId) {
+        self.kyber.completed(&mut self.scene, id, Nanos::ZERO);
+        self.kyber.released(&mut self.scene, id);
+        self.scene.requests.0.free(id.index());
+        self.kyber.audit(&self.scene).unwrap();
+    }
+}
+
+/// KY-8: given 16 others in flight, does the 17th wait while reads continue? And does it go when
+/// one of the 16 ends, and not when a read does? Others have no target: their end sets no timer.
+#[test]
+fn ky_8_the_seventeenth_of_the_rest_waits() {
+    let mut bench = Bench::new();
+    bench.insert(Op::Flush, 17);
+    let first = bench.pick().unwrap();
+    for _ in 1..16 {
+        assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Flush));
+    }
+    assert_eq!(bench.pick(), Err(Pick::Await));
+    bench.insert(Op::Read, 2);
+    let read = bench.pick().unwrap();
+    assert_eq!(read.1, Op::Read);
+    assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Read));
+    assert_eq!(bench.pick(), Err(Pick::Await));
+    bench.end(read.0);
+    assert_eq!(bench.pick(), Err(Pick::Await), "a read's token is none for others");
+    let timer = bench.scene.timer();
+    bench.scene.cancel_timer();
+    bench.end(first.0);
+    assert_eq!((timer, bench.scene.timer()), (LOOK_AFTER, Nanos::MAX));
+    assert_eq!(bench.pick().map(|(_, op)| op), Ok(Op::Flush));
+}
+
+/// KY-5, all four: reads, writes, discards and others always waiting go 16, 8, 1, 1.
+#[test]
+fn ky_5_batches_of_all_domains() {
+    let mut bench = Bench::new();
+    for (op, count) in [(Op::Flush, 9), (Op::Discard, 9), (Op::Write, 24), (Op::Read, 40)] {
+        bench.insert(op, count);
+    }
+    let row = |op, count| core::iter::repeat_n(op, count);
+    for _ in 0..2 {
+        let batches = row(Op::Read, 16).chain(row(Op::Write, 8));
+        for op in batches.chain([Op::Discard, Op::Flush]) {
+            assert_eq!(bench.pick().map(|(_, op)| op), Ok(op));
+        }
+    }
+}
+
+/// Are invariants that are broken by hand found by the audit? A token whose request has ended, and
+/// one whose request waits.
+#[test]
+fn the_audit_finds_a_lost_token() {
+    let mut bench = Bench::new();
+    bench.insert(Op::Read, 1);
+    let (id, _) = bench.pick().unwrap();
+    bench.scene.requests[id].stage = Stage::Waiting;
+    let found = bench.kyber.audit(&bench.scene).unwrap_err();
+    assert_eq!(found, "kyber domain I2: request 0 is Waiting as a read");
+    bench.scene.requests.0.free(id.index());
+    let found = bench.kyber.audit(&bench.scene).unwrap_err();
+    assert_eq!(found, "kyber domain I2: request 0 has ended as a read");
+}
