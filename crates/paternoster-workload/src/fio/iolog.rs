@@ -36,6 +36,8 @@ use crate::direction::Direction;
 const LINE_MAX: u64 = 16 << 10;
 /// Files of one log.
 const FILES_MAX: usize = 1 << 16;
+/// Bytes of a file's name.
+const NAME_MAX: usize = 4096;
 /// Bytes of one I/O, as of a job's blocks.
 const BYTES_MAX: u64 = 1 << 30;
 /// A wait below this many microseconds is none, says the manual.
@@ -243,6 +245,9 @@ impl<R: BufRead> LogReader<R> {
         if action == "add" {
             if self.files.len() >= FILES_MAX {
                 return Err(self.wrong(text, &format!("there are more than {FILES_MAX} files")));
+            }
+            if file.len() > NAME_MAX {
+                return Err(self.wrong(text, &format!("the name has more than {NAME_MAX} bytes")));
             }
             if self.numbers.contains_key(file) {
                 return Err(self.wrong(text, "this file was added before"));

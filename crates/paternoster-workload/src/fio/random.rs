@@ -203,7 +203,12 @@ impl Taus88 {
     /// Beyond 2^32 not every number is drawn: fio 3.33 has the same 32 bits there (measured on 2^33
     /// and 2^35 blocks; its manual says otherwise).
     pub fn below(&mut self, count: u64) -> u64 {
-        let number = double_product(u64::from(self.next_u32()), count) >> 32;
+        let draw = u64::from(self.next_u32());
+        // Nearly always: a product that a double holds whole.
+        if let Some(product) = draw.checked_mul(count).filter(|p| *p < 1 << DOUBLE_BITS) {
+            return product >> 32;
+        }
+        let number = double_product(draw, count) >> 32;
         // The draw is below 2^32, so the quotient is below count, or rounded up to it.
         u64::try_from(number).unwrap_or(u64::MAX).min(count.saturating_sub(1))
     }

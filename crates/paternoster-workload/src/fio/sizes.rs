@@ -48,6 +48,7 @@ impl Sizes {
     }
 
     /// The next size, at most `room`; `None` if not even the smallest fits.
+    #[inline]
     pub(super) fn next(&mut self, place: usize, room: u64) -> Option<u64> {
         let (least, most) = self.ranges[place];
         if least > room {

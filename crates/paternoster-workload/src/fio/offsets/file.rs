@@ -292,12 +292,13 @@ impl FileOffsets {
 
     /// The next I/O of a sequential job.
     fn sequential(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
-        let (start, room) = self.zone.as_ref().map_or((0, u64::MAX), ZoneCursor::zone);
+        let zone = self.zone.as_ref().map(ZoneCursor::zone);
+        let start = zone.map_or(0, |(at, _)| at);
         let Some((_, end)) = self.last[direction as usize] else {
             return self.sized(shared, direction, start);
         };
         // A zone that has not had its I/O begins again at its end.
-        if end.saturating_sub(start) >= room {
+        if zone.is_some_and(|(at, room)| end.saturating_sub(at) >= room) {
             return self.sized(shared, direction, start);
         }
         match shared.pattern.skip {
@@ -332,6 +333,7 @@ impl FileOffsets {
     }
 
     /// A sequential I/O at `at`, if one fits there.
+    #[inline]
     fn sized(&self, shared: &mut Shared, direction: Direction, at: u64) -> Option<(u64, u64)> {
         let place = place(shared.bs_is_seq_rand, direction, false);
         let room = self.region.checked_sub(at)?;
