@@ -121,8 +121,8 @@ fn least_rates_and_largest_latencies_are_watched() {
 
 /// Does the search find the deepest queue that keeps a latency? The device does 32 at a time, so
 /// 1.5 ms are kept at every depth up to 32, doubled from 1 in windows of 10 ms. On the card, which
-/// does one at a time in 1.3 ms, a depth of n takes n times that: 2 keeps 3 ms, 3 does not (90 % are
-/// asked for, because a window begins with what was issued at another depth).
+/// does one at a time in 1.3 ms, a depth of n takes n times that: 2 keeps 3 ms, 3 does not (90 %
+/// are asked for, because a window begins with what was issued at another depth).
 #[test]
 fn a_depth_is_searched() {
     let job = ["--name=a", "--rw=randread", "--ioengine=libaio", "--iodepth=32", "--runtime=5"];
