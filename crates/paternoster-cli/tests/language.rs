@@ -119,24 +119,31 @@ fn least_rates_and_largest_latencies_are_watched() {
     assert_eq!(time_ms(&run(&[&job[..], &["--rate_iops_min=900"]].concat())), 10_000);
 }
 
-/// Does the search find the depth that keeps 1 ms? Any depth up to 32 does, so it is 32: doubled
-/// from 1 in windows of 10 ms, and one window more. On `lab-disk` with one server none but 1 would.
+/// Does the search find the deepest queue that keeps a latency? The device does 32 at a time, so
+/// 1.5 ms are kept at every depth up to 32, doubled from 1 in windows of 10 ms. On the card, which
+/// does one at a time in 1.3 ms, a depth of n takes n times that: 2 keeps 3 ms, 3 does not (90 %
+/// are asked for, because a window begins with what was issued at another depth).
 #[test]
 fn a_depth_is_searched() {
+    let job = ["--name=a", "--rw=randread", "--ioengine=libaio", "--iodepth=32", "--runtime=5"];
     let report = run(&[
-        "--name=a",
-        "--rw=randread",
-        "--size=512m",
-        "--ioengine=libaio",
-        "--iodepth=32",
-        "--latency_target=1500",
-        "--latency_window=10000",
-        "--runtime=5",
-        "--time_based=1",
-    ]);
+        &job[..],
+        &["--size=512m", "--time_based=1", "--latency_target=1500", "--latency_window=10000"],
+    ]
+    .concat());
     assert_eq!(number(&report["jobs"][0]["latency_depth"]), 32);
     // 1 2 4 8 16 32, and the last one at 32: seven windows.
     assert!((70..80).contains(&time_ms(&report)), "{}", time_ms(&report));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["run", "--scheduler", "noop", "--output-format", "json", "-q", "--direct=1"]);
+    command.args(job).args(["--size=512m", "--time_based=1", "--latency_target=3000"]);
+    let output = command
+        .args(["--latency_window=100000", "--latency_percentile=90"])
+        .stdin(Stdio::null())
+        .output();
+    let stdout = output.expect("the program starts").stdout;
+    let report: Value = serde_json::from_slice(&stdout).expect("JSON");
+    assert_eq!(number(&report["jobs"][0]["latency_depth"]), 2);
 }
 
 /// Do as many I/Os as asked go with another class? The log tells: 3 of 10 are 0x2000, class 1.

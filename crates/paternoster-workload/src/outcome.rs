@@ -87,6 +87,7 @@ fn job_report(job: &Job, process: &ProcessResult, group: u32, elapsed_s: u64) ->
         section_clones: job.numjobs,
         unified: job.unified,
         latency_goal: job.latency_goal,
+        searched_depth: process.searched_depth,
         statistics: process.statistics.clone(),
     }
 }

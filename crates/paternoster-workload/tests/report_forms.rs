@@ -59,6 +59,7 @@ fn job(name: &str, group: u32, direction: Direction, kib: u64, ms: u64) -> JobRe
         section_clones: 1,
         unified: Unified::None,
         latency_goal: LatencyGoal::default(),
+        searched_depth: None,
         statistics,
     }
 }

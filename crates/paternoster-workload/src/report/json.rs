@@ -237,7 +237,7 @@ fn job_tree<'a>(job: &'a JobReport, jobs: &[Cow<'_, JobReport>], with_bins: bool
         latency_ns: Object(steps.nanoseconds(ios).collect()),
         latency_us: Object(steps.microseconds(ios).collect()),
         latency_ms: Object(steps.milliseconds(ios).collect()),
-        latency_depth: job.iodepth,
+        latency_depth: job.searched_depth.unwrap_or(job.iodepth),
         latency_target: job.latency_goal.target.0,
         latency_percentile: job.latency_goal.percentile,
         latency_window: job.latency_goal.window.as_micros(),

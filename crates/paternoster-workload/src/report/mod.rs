@@ -106,6 +106,8 @@ pub struct JobReport {
     pub unified: Unified,
     /// The latency for which a depth was searched.
     pub latency_goal: LatencyGoal,
+    /// The depth that was found, if one was searched.
+    pub searched_depth: Option<u32>,
     /// The figures.
     pub statistics: JobStatistics,
 }

@@ -205,7 +205,8 @@ fn depth_block(out: &mut String, job: &JobReport) {
     );
     // The target in nanoseconds, the window in microseconds: fio's units.
     let LatencyGoal { target, window, percentile, .. } = job.latency_goal;
-    let (target, window, depth) = (target.0, window.as_micros(), job.iodepth);
+    let (target, window) = (target.0, window.as_micros());
+    let depth = job.searched_depth.unwrap_or(job.iodepth);
     let _ = writeln!(
         out,
         "     latency   : target={target}, window={window}, percentile={percentile:.2}%, \

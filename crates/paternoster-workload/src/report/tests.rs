@@ -167,6 +167,7 @@ fn job(tree: &Value, global: &[(String, String)], options: &[(String, String)]) 
         section_clones: number("numjobs"),
         unified: Unified::None,
         latency_goal: LatencyGoal::default(),
+        searched_depth: None,
         statistics: statistics(tree),
     }
 }
@@ -371,6 +372,7 @@ fn small_job(name: &str, group: u32, group_reporting: bool) -> JobReport {
         section_clones: 1,
         unified: Unified::None,
         latency_goal: LatencyGoal::default(),
+        searched_depth: None,
         statistics,
     }
 }
