@@ -280,6 +280,27 @@ fn files_take_turns() {
     assert!(reads[11].ends_with(" a.0.2 read 12288 4096"), "{}", reads[11]);
 }
 
+/// Do syncs take turns among the files, as fio's do? Its order for two files and a sync after each
+/// fourth write, measured: a b a b S(a) b a b a S(b) a b a b S(a).
+#[test]
+fn syncs_take_turns() {
+    let folder = folder("turns");
+    let log = format!("--write_iolog={}", folder.join("log").display());
+    run(&["--name=a", "--rw=write", "--size=64k", "--nrfiles=2", "--fsync=4", &log]);
+    let text = fs::read_to_string(folder.join("log")).expect("a log");
+    let letter = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let file = if words[1].ends_with(".0") { "a" } else { "b" };
+        match words.get(2) {
+            Some(&"write") => file.to_owned(),
+            Some(&"sync") => file.to_uppercase(),
+            _ => String::new(),
+        }
+    };
+    let order: String = text.lines().skip(1).map(letter).collect();
+    assert_eq!(order, "ababAbabaBababAbaba");
+}
+
 /// Do I/Os wait for others on the same bytes? Always the same block at depth 4: one after the
 /// other.
 #[test]

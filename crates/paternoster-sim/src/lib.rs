@@ -7,7 +7,7 @@
 //! ```
 //!
 //! * [`model`]: what a model is, and the virtual clock in front of it.
-//! * [`null`], [`linear`], [`hdd`], [`ssd`], [`array`]: the models.
+//! * [`null`], [`linear`], [`hdd`], [`ssd`], [`mod@array`]: the models.
 //! * [`faults`]: errors, delays and stalls in front of any of them.
 //! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
 #![forbid(unsafe_code)]

@@ -192,6 +192,13 @@ impl Offsets {
         self.choice.choose()
     }
 
+    /// Whether the pass has bytes and I/Os left. At the very end of the files it may say so in
+    /// vain.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.issued < self.number_ios && self.issued_bytes < self.pass_bytes
+    }
+
     /// Begins a pass of a time_based job: the generators go on.
     pub fn restart(&mut self) {
         self.clear_regions();

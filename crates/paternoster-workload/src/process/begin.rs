@@ -151,7 +151,13 @@ impl Process {
         }
     }
 
-    fn begin_sync(&mut self, now: Nanos, kind: SyncKind, place: usize, cache: &PageCache) {
+    pub(super) fn begin_sync(
+        &mut self,
+        now: Nanos,
+        kind: SyncKind,
+        place: usize,
+        cache: &PageCache,
+    ) {
         let file = self.files[place];
         let whole = Run { first: 0, pages: cache.pages_of(file) };
         let nothing = Run { first: 0, pages: 0 };

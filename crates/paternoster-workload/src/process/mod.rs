@@ -44,7 +44,7 @@ use crate::fio::offsets::Offsets;
 use crate::fio::pace::{MinimumRate, Pace, RateRules};
 use crate::fio::random::Seeds;
 use crate::fio::recorded::Recorded;
-use crate::fio::syncs::Syncs;
+use crate::fio::syncs::{SyncKind, Syncs};
 use crate::page_cache::PageCache;
 use crate::page_cache::pages::Run;
 use crate::page_cache::read_ahead::ReadAhead;
@@ -373,6 +373,10 @@ impl Process {
                     self.begin(now, planned, shared, queue);
                     continue;
                 }
+                Step::Sync(kind, place) => {
+                    self.begin_sync(now, kind, place, &shared.cache);
+                    continue;
+                }
                 Step::Stop => {
                     self.phase = Phase::Draining;
                     continue;
@@ -463,6 +467,9 @@ impl Process {
             let thinks = now < self.think.until;
             return if thinks { Step::Until(self.ready_at) } else { Step::Busy(self.ready_at) };
         }
+        if let Some(step) = self.sync_in_turn() {
+            return step;
+        }
         let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
             return Step::Stop;
         };
@@ -471,6 +478,16 @@ impl Process {
             self.pending = Some(planned);
         }
         step
+    }
+
+    /// With several files a sync that is due takes one's turn, before the next I/O is drawn.
+    fn sync_in_turn(&mut self) -> Option<Step> {
+        if self.files.len() < 2 || self.pending.is_some() {
+            return None;
+        }
+        let kind = self.syncs.due(self.writes, self.last_was_sync)?;
+        let place = self.source.sync_file()?;
+        Some(Step::Sync(kind, place))
     }
 
     /// Whether a task may begin, or when, or after what.
@@ -623,6 +640,8 @@ fn rates_of_used(job: &Job) -> RateRules {
 /// What comes next for a running process.
 enum Step {
     Begin(Planned),
+    /// A sync of the file at this place.
+    Sync(SyncKind, usize),
     /// The CPU is busy until then.
     Busy(Nanos),
     /// It waits until then.

@@ -97,6 +97,13 @@ impl Source {
         }
     }
 
+    /// The file of a sync that is due, of several: it takes the turn of an I/O. `None` if nothing
+    /// follows, because a sync that would be the last is not made, or if what follows says it.
+    pub(super) fn sync_file(&mut self) -> Option<usize> {
+        let of_pattern = self.log.is_none() && self.position.is_none();
+        if of_pattern && self.offsets.has_more() { self.offsets.sync_file() } else { None }
+    }
+
     /// The next task; `None` at the end.
     pub(super) fn next(&mut self) -> Option<Planned> {
         if self.log.is_some() {
