@@ -236,6 +236,12 @@ fn a_log_is_recorded_and_replayed() {
     }
     assert_eq!(time_ms(&run(&["--name=b", &replay, "--replay_no_stall=1"])), 8);
     assert_eq!(time_ms(&run(&["--name=b", &replay, "--replay_time_scale=200"])), 36);
+    let late = "fio version 3 iolog\n0 f add\n0 f open\n18446744073709551615 f read 0 4096\n";
+    fs::write(&log, late).expect("a log");
+    let refused = output(&["--name=b", &replay]);
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("log:4: a log ends within ten years")
+    );
     fs::write(&log, "fio version 2 iolog\na add\na open\na read x 4096\n").expect("a log");
     let refused = output(&["--name=b", &replay]);
     assert_eq!(refused.status.code(), Some(2));

@@ -101,3 +101,28 @@ fn bad_rules_are_refused() {
     assert!(message.contains("`faults.rules` cannot be"), "{message}");
     assert!(message.contains("the rule `delay`: `delay` needs a time"), "{message}");
 }
+
+/// Does a disk that takes writes to the medium beside cached ones go on? A cache of one write, four
+/// that wait for it, and another client whose durable writes cover what is in it.
+#[test]
+fn durable_writes_let_waiting_ones_in() {
+    let source = include_str!("../../../devices/hdd-7200.toml");
+    let lines = source.lines().map(|line| match line.split_whitespace().next() {
+        Some("fua") => "fua = { value = true, source = \"test\" }",
+        Some("write_buffer") => "write_buffer = { value = \"64 KiB\", source = \"test\" }",
+        _ => line,
+    });
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let file = std::env::temp_dir().join(format!("paternoster-fua-{}.toml", std::process::id()));
+    std::fs::write(&file, text).expect("a file");
+    let device = file.to_str().expect("a path");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["run", "-q", "--device", device, "--scheduler", "noop", "--name=a"]);
+    command.args(["--rw=write", "--bs=64k", "--direct=1", "--size=64k", "--filename=x"]);
+    command.args(["--runtime=1", "--time_based=1", "--ioengine=libaio", "--iodepth=4"]);
+    command.args(["--name=b", "--rw=write", "--bs=64k", "--direct=1", "--size=64k", "--sync=1"]);
+    command.args(["--filename=x", "--runtime=1", "--time_based=1"]);
+    let output = command.output().expect("the program ends");
+    let _still_there = std::fs::remove_file(&file);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -26,6 +26,11 @@ use toml::{Spanned, Value};
 use crate::linear::Transfer;
 use crate::quantity;
 
+/// The longest span of time in a device file: sums of them must stay far from the end of time.
+const LONGEST: Nanos = Nanos::from_secs(3600);
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+
 /// A device file cannot be used: where, what, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct DeviceFileError {
@@ -261,7 +266,11 @@ impl<'a> Fields<'a> {
         name: &'static str,
         default: Option<Nanos>,
     ) -> Result<Nanos, DeviceFileError> {
-        self.read_or(name, default, quantity::time)
+        let time = self.read_or(name, default, quantity::time)?;
+        if time > LONGEST {
+            return Err(self.wrong(name, "no part of a device takes more than an hour"));
+        }
+        Ok(time)
     }
 
     /// A size in bytes, as `4 GiB`.
@@ -285,7 +294,11 @@ impl<'a> Fields<'a> {
         name: &'static str,
         default: Option<Transfer>,
     ) -> Result<Transfer, DeviceFileError> {
-        self.read_or(name, default, quantity::transfer)
+        let rate = self.read_or(name, default, quantity::transfer)?;
+        if rate.time(SECTOR) > LONGEST {
+            return Err(self.wrong(name, "a sector takes more than an hour"));
+        }
+        Ok(rate)
     }
 
     /// A whole number in a range.

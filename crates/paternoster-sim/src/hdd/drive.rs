@@ -343,7 +343,6 @@ impl<T: Copy> Drive<T> {
             }
             return self.stalled.push_back(slot);
         }
-        self.writes.forget(&mechanism.geometry, extent.0, extent.1);
         let ready = now + overheads.write_miss[after].0;
         let gathered = Watermarks::share(parameters.watermarks.write, self.link_time(sectors));
         let earliest = ready + gathered.max(self.link_time(sectors.min(1)));
@@ -510,6 +509,11 @@ impl<T: Copy> Drive<T> {
         let extent = self.writes.take(&mechanism.geometry, dirty.extent);
         let access = mechanism.access(&mut self.arm, now, extent, true, 0);
         self.free_at = access.end;
+        self.admit_stalled(now);
+    }
+
+    /// Lets in who waited for room, as far as there is some.
+    fn admit_stalled(&mut self, now: u64) {
         while let Some(&slot) = self.stalled.front() {
             let Some(Slot { task, .. }) = self.slots[slot as usize] else { break };
             if !self.writes.has_room(u64::from(task.sectors)) {
@@ -533,6 +537,9 @@ impl<T: Copy> Drive<T> {
         let Some(Slot { task, .. }) = self.slots[slot as usize] else { return };
         let sectors = u64::from(task.sectors);
         if write {
+            // What is on the medium now need not be drained; that makes room.
+            self.writes.forget(&mechanism.geometry, sector, end);
+            self.admit_stalled(now);
             return self.end_at(access.end.max(ready + self.link_time(sectors)), slot);
         }
         // Data are passed on as they come; whichever is slower, medium or link, counts whole.

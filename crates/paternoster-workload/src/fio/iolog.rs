@@ -40,6 +40,8 @@ const FILES_MAX: usize = 1 << 16;
 const NAME_MAX: usize = 4096;
 /// Bytes of one I/O, as of a job's blocks.
 const BYTES_MAX: u64 = 1 << 30;
+/// The latest time of an I/O: ten years.
+pub const LONGEST: Nanos = Nanos::from_secs(10 * 365 * 86_400);
 /// A wait below this many microseconds is none, says the manual.
 const WAIT_MIN_US: u64 = 100;
 
@@ -177,6 +179,7 @@ impl<R: BufRead> LogReader<R> {
                 Version::Two => &words[..],
                 Version::Three => {
                     let us = self.number(&text, words[0], "a time in microseconds")?;
+                    self.check_time(&text, us)?;
                     self.now = self.now.max(Nanos::from_micros(us));
                     &words[1..]
                 }
@@ -229,7 +232,9 @@ impl<R: BufRead> LogReader<R> {
             }
             [_, "wait", span, _] if version == Version::Two => {
                 let span = self.number(text, span, "a time")?;
+                self.check_time(text, span)?;
                 self.wait(span);
+                self.check_time(text, self.now.as_micros())?;
                 Ok(None)
             }
             [file, action, offset, bytes] => self.io(text, file, action, [offset, bytes]).map(Some),
@@ -303,6 +308,14 @@ impl<R: BufRead> LogReader<R> {
             _ => (offset, bytes),
         };
         Ok(LogEntry { at: self.now, file: number, action, offset, bytes })
+    }
+
+    /// A log is not longer than a run can be.
+    fn check_time(&self, text: &str, us: u64) -> Result<(), Problem> {
+        if us > LONGEST.as_micros() {
+            return Err(self.wrong(text, "a log ends within ten years of its start"));
+        }
+        Ok(())
     }
 
     fn wait(&mut self, span: u64) {

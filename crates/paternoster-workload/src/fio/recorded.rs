@@ -7,7 +7,7 @@
 
 use std::io::BufRead;
 
-use super::iolog::{LogEntry, LogReader, WaitRule};
+use super::iolog::{LONGEST, LogEntry, LogReader, WaitRule};
 use super::problem::Problem;
 use super::replay::ReplayRules;
 
@@ -37,6 +37,10 @@ impl Recorded {
             let Some(entry) = rules.apply(entry?) else { continue };
             if log.entries.len() >= ENTRIES_MAX {
                 let message = format!("the log has more than {ENTRIES_MAX} I/Os");
+                return Err(Problem::new(name, 1, name, message));
+            }
+            if entry.at > LONGEST {
+                let message = "with replay_time_scale the log takes more than ten years".to_owned();
                 return Err(Problem::new(name, 1, name, message));
             }
             if log.sizes.len() <= entry.file {
