@@ -18,6 +18,7 @@ use crate::setting::SettingOptions;
 #[command(name = "paternoster", version, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
+  paternoster iostest bsr --device array-eva --scheduler noop --scheduler kyber
   paternoster schedulers mq-deadline
   paternoster devices flash-card-2010")]
 pub(crate) struct Program {

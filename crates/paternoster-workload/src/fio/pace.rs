@@ -11,8 +11,8 @@
 //! rate_process=poisson         0, then gaps of -ln(u) / iops: 46.9 9.5 6.2 21.2 ms at 50 iops
 //! ```
 //!
-//! In a mixed job that is ahead in the direction it drew, the other direction goes first if it is
-//! due earlier ([`Pace::choose`]).
+//! A mixed job that is ahead in the direction it drew waits for that direction. (fio may let the
+//! other one go first.)
 //!
 //! `thinktime` counts as time that passes, so that a job catches up behind it; with
 //! `rate_ignore_thinktime` the schedule moves on by the pause ([`Pace::thought`]).
@@ -175,14 +175,6 @@ impl Pace {
         }
         let nanos = u128::from(schedule.issued) * SECOND / u128::from(rate);
         self.began + Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-
-    /// The direction that goes now, where `wanted` was drawn and `other` is possible: the wanted
-    /// one if it is due, else the one that is due first.
-    #[must_use]
-    pub fn choose(&self, now: Nanos, wanted: Direction, other: Direction) -> Direction {
-        let (first, second) = (self.due(wanted), self.due(other));
-        if first <= now || first <= second { wanted } else { other }
     }
 
     /// An I/O of `bytes` was issued.
@@ -348,20 +340,6 @@ mod tests {
             times.push(writes.due(Direction::Write).as_micros());
         }
         assert_eq!(times, [31_429, 33_398, 35_448]);
-    }
-
-    /// Does a mixed job that is ahead let the other direction go, if that is due first?
-    #[test]
-    fn mixed_jobs_change_direction() {
-        let mut pace = pace(|job| job.rate_iops = [Some(20), Some(10), None]);
-        let (read, write) = (Direction::Read, Direction::Write);
-        pace.issued(read, 4096);
-        // Reads are due at 50 ms, writes at once.
-        assert_eq!(pace.choose(Nanos::ZERO, read, write), write);
-        pace.issued(write, 4096);
-        // Writes are due at 100 ms.
-        assert_eq!(pace.choose(Nanos::ZERO, write, read), read);
-        assert_eq!(pace.choose(Nanos::from_millis(100), write, read), write);
     }
 
     /// Does a thought move the schedule only if the job says so? Ten I/Os per second, three of
