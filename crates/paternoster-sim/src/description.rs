@@ -38,7 +38,7 @@ use crate::linear::Linear;
 use crate::model::{Blueprint, Model};
 use crate::null::Null;
 use crate::quantity;
-use crate::sections::{self, RawDescription, Sections};
+use crate::sections::{self, DEPTH_MAX, RawDescription, Sections};
 use crate::ssd::Ssd;
 
 pub use crate::sections::DeviceFileError;
@@ -48,8 +48,6 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 /// What is said when a file is not even of the right shape.
 const REMEDY: &str = "a device file has name, model, summary, valid and sections of numbers, \
                       each as `name = { value = …, source = \"…\" }`";
-/// A device with more tags would need tables that nobody wants (blk-mq's own limit, BLK-8).
-pub(crate) const DEPTH_MAX: u64 = 10_240;
 
 /// Reads a model's own sections.
 type Read = fn(&mut Sections<'_>, &DeviceFacts) -> Result<Arc<dyn Blueprint>, DeviceFileError>;

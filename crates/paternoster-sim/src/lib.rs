@@ -23,6 +23,7 @@ pub mod null;
 mod quantity;
 pub mod sections;
 pub mod ssd;
+pub mod transfer;
 
 pub use description::{Description, DeviceFileError};
 pub use faults::Rule;

@@ -29,27 +29,9 @@ use std::sync::Arc;
 use paternoster::device::ServiceClock;
 use paternoster::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
 
-use crate::description::DEPTH_MAX;
 use crate::model::{Blueprint, Model};
-use crate::sections::{DeviceFileError, Sections};
-
-/// Time per byte as a fraction, so that `46.04 us/KiB` and `150 MB/s` are both exact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transfer {
-    /// Nanoseconds ...
-    pub nanos: u64,
-    /// ... for so many bytes, at least 1.
-    pub bytes: u64,
-}
-
-impl Transfer {
-    /// How long `bytes` take, rounded down to a nanosecond.
-    #[must_use]
-    pub fn time(&self, bytes: u64) -> Nanos {
-        let time = u128::from(bytes) * u128::from(self.nanos) / u128::from(self.bytes.max(1));
-        Nanos(u64::try_from(time).unwrap_or(u64::MAX))
-    }
-}
+use crate::sections::{DEPTH_MAX, DeviceFileError, Sections};
+use crate::transfer::Transfer;
 
 /// What a linear device costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,14 +230,5 @@ mod tests {
     #[test]
     fn servers_work_side_by_side() {
         assert_eq!(ends(2, 4, &[0, 100, 200]), [(8104, 4052), (8104, 4052), (16208, 8104)]);
-    }
-
-    /// Is the fitted card of seed 000 exact? 4 KiB: 1.116 + 4 * 0.04604 = 1.30016 ms.
-    #[test]
-    fn a_fraction_of_time_per_kib_is_exact() {
-        let card = Transfer { nanos: 46_040, bytes: 1024 };
-        assert_eq!(card.time(4096), Nanos(184_160));
-        let disk = Transfer { nanos: 1_000_000_000, bytes: 150_000_000 };
-        assert_eq!(disk.time(150_000_000), Nanos::from_secs(1));
     }
 }

@@ -7,7 +7,7 @@
 
 use paternoster::Nanos;
 
-use crate::linear::Transfer;
+use crate::transfer::Transfer;
 
 const TIMES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 const SIZES: [(&str, u64); 9] = [

@@ -23,9 +23,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use toml::{Spanned, Value};
 
-use crate::linear::Transfer;
 use crate::quantity;
+use crate::transfer::Transfer;
 
+/// A device with more tags would need tables that nobody wants (blk-mq's own limit, BLK-8).
+pub(crate) const DEPTH_MAX: u64 = 10_240;
 /// The longest span of time in a device file: sums of them must stay far from the end of time.
 const LONGEST: Nanos = Nanos::from_secs(3600);
 /// Bytes of a sector.

@@ -40,9 +40,9 @@ use paternoster::device::ServiceClock;
 use paternoster::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
 
 use crate::hdd::{self, DriveParameters};
-use crate::linear::Transfer;
 use crate::model::{Blueprint, Model};
 use crate::sections::{DeviceFileError, Sections};
+use crate::transfer::Transfer;
 use members::{Members, Part};
 use prefetch::{ChunkCache, ChunkState, Streams};
 use stripe::Stripe;

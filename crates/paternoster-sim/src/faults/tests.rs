@@ -7,8 +7,9 @@
 
 use super::*;
 use crate::Simulated;
-use crate::linear::{Linear, LinearCosts, Transfer};
+use crate::linear::{Linear, LinearCosts};
 use crate::null::Null;
+use crate::transfer::Transfer;
 use paternoster::{Bio, ClientSpec, Device, Limits, Op, Output, RequestQueue, elevators};
 use proptest::prelude::*;
 

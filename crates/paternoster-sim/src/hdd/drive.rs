@@ -42,7 +42,7 @@ use super::mechanism::{Arm, Mechanism, Sweep};
 use super::schedule::{Candidate, Choice, Order, choose};
 use super::segments::{Found, SegmentSizes, Segments};
 use super::write_cache::{Dirty, WriteCache, WriteRoom};
-use crate::linear::Transfer;
+use crate::transfer::Transfer;
 
 /// Never.
 const NEVER: u64 = u64::MAX;

@@ -29,7 +29,7 @@
 
 use paternoster::Nanos;
 
-use crate::linear::Transfer;
+use crate::transfer::Transfer;
 
 /// Fifty times what the largest disks have; a sum of so many skews fits in 64 bits.
 const TRACKS_MAX: u64 = 1 << 28;

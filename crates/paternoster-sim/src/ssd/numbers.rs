@@ -27,10 +27,10 @@ use std::sync::Arc;
 use paternoster::{DeviceFacts, Nanos};
 use toml::Value;
 
-use crate::linear::Transfer;
 use crate::model::{Blueprint, Model};
 use crate::quantity;
 use crate::sections::{DeviceFileError, Fields, Sections};
+use crate::transfer::Transfer;
 
 use super::Ssd;
 use super::buffer::ONE_PROGRAM;

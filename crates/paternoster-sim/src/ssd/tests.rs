@@ -4,9 +4,9 @@
 
 use super::*;
 use crate::Simulated;
-use crate::linear::Transfer;
 use crate::ssd::die::DieTimes;
 use crate::ssd::wire::LinkCosts;
+use crate::transfer::Transfer;
 use paternoster::{
     Bio, ClientId, ClientSpec, Device, Limits, Output, RequestQueue, Tag, elevators,
 };

@@ -15,7 +15,7 @@
 
 use paternoster::Nanos;
 
-use crate::linear::Transfer;
+use crate::transfer::Transfer;
 
 /// Carries one thing at a time.
 #[derive(Debug, Clone, Copy, Default)]

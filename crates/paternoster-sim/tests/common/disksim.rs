@@ -25,7 +25,7 @@ use paternoster_sim::hdd::schedule::Order;
 use paternoster_sim::hdd::seek::{Curve, SeekTable};
 use paternoster_sim::hdd::segments::SegmentSizes;
 use paternoster_sim::hdd::write_cache::WriteRoom;
-use paternoster_sim::linear::Transfer;
+use paternoster_sim::transfer::Transfer;
 
 /// Where the set lies, if it is here.
 pub(crate) fn folder() -> Option<PathBuf> {
