@@ -213,3 +213,36 @@ fn tiobench_makes_four_tables() {
     }
     assert_eq!(text.lines().filter(|line| line.starts_with("noop ")).count(), 8);
 }
+
+/// Does the total of disktest count what comes behind the last whole heartbeat? Three seconds with
+/// one heartbeat of two are as many I/Os a second as with three of one.
+#[test]
+fn disktest_counts_to_the_end() {
+    let total = |heartbeat: &str| {
+        let text = succeeds(&[
+            "disktest",
+            "-B",
+            "4k",
+            "-h",
+            heartbeat,
+            "-T",
+            "3",
+            "/dev/sdf",
+            "-q",
+            "--device",
+            "ssd-px256m5s",
+        ]);
+        let total = text.lines().last().expect("a total").to_owned();
+        figure(&total, "STAT", "/s.")
+    };
+    assert!((total("1") - total("2")).abs() < 1.0, "{} {}", total("1"), total("2"));
+}
+
+/// Are distances and counts that would overflow refused?
+#[test]
+fn impossible_sizes_are_refused() {
+    for options in [["-o", "17592186044416"], ["-r", "18446744073709551615"], ["-f", "0"]] {
+        let output = paternoster(&[&["tiotest", "-R", "/dev/sdf"][..], &options].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+    }
+}

@@ -70,3 +70,29 @@ proptest! {
         check(&String::from_utf8_lossy(&bytes));
     }
 }
+
+/// Are times and rates refused whose sums would come near the end of all time?
+#[test]
+fn endless_times_are_refused() {
+    let ssd = include_str!("../../../devices/ssd-870evo.toml");
+    for (name, value, words) in [
+        ("controller", "18000000000 s", "more than an hour"),
+        ("program", "2000000 ms", ""),
+        ("link_rate", "1 B/s", ""),
+        ("link_rate", "100 s/B", "more than an hour"),
+    ] {
+        let lines = ssd.lines().map(|line| match line.split_whitespace().next() {
+            Some(word) if word == name => {
+                format!("{name} = {{ value = \"{value}\", source = \"test\" }}\n")
+            }
+            _ => format!("{line}\n"),
+        });
+        let text: String = lines.collect();
+        match Description::parse("long.toml", &text) {
+            Ok(_) => assert!(words.is_empty(), "{name} = {value}"),
+            Err(error) => {
+                assert!(error.to_string().contains(words) && !words.is_empty(), "{error}");
+            }
+        }
+    }
+}
