@@ -17,6 +17,7 @@
 //! other, or grew together, explain what they measure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::fio::file_sizes::file_sizes;
 use crate::fio::job::{Engine, Job, is_device};
@@ -115,25 +116,19 @@ pub fn plan(
     let mut files = Files::default();
     let mut needed = Vec::new();
     let mut thread = 0;
-    for job in jobs {
+    for (place, job) in jobs.iter().enumerate() {
         for clone in 0..job.numjobs {
             // fio counts its threads from 1 over all jobs.
             thread += 1;
             let needs = needs(job, clone, capacity, &Seeds::of(job, thread, entropy));
             let numbers: Vec<usize> = needs.iter().map(|need| files.add(need)).collect();
-            needed.push((job, needs, numbers));
+            needed.push((place, needs, numbers));
         }
     }
     let extents = place(&files, capacity, placement);
     let mut regions: Vec<Vec<Region>> = jobs.iter().map(|_| Vec::new()).collect();
-    let mut place = jobs.iter().enumerate().flat_map(|(place, job)| {
-        std::iter::repeat_n(place, usize::try_from(job.numjobs).unwrap_or(usize::MAX))
-    });
-    for (job, needs, numbers) in needed {
-        let region = region(job, &needs, &numbers, &extents, capacity)?;
-        if let Some(place) = place.next() {
-            regions[place].push(region);
-        }
+    for (place, needs, numbers) in needed {
+        regions[place].push(region(&jobs[place], &needs, &numbers, &extents, capacity)?);
     }
     Ok(Layout { files: extents, regions })
 }
@@ -201,9 +196,9 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
 
 /// The log that a clone replays.
 #[must_use]
-pub fn recorded(job: &Job, clone: u32) -> Option<&Recorded> {
+pub fn recorded(job: &Job, clone: u32) -> Option<&Arc<Recorded>> {
     let count = job.recorded.len().max(1);
-    job.recorded.get(usize::try_from(clone).unwrap_or(0) % count).map(AsRef::as_ref)
+    job.recorded.get(usize::try_from(clone).unwrap_or(0) % count)
 }
 
 fn region(
@@ -239,29 +234,18 @@ fn region(
 }
 
 fn too_large(job: &Job, name: &str, end: u64, capacity: u64) -> Problem {
-    Problem {
-        file: job.file.clone(),
-        line: job.line,
-        text: format!("[{}]", job.name),
-        message: format!(
-            "file `{name}` would end at byte {end} of a device of {capacity}; make `size` \
-             smaller or let jobs \
-             share a `filename`"
-        ),
-    }
+    job.problem(format!(
+        "file `{name}` would end at byte {end} of a device of {capacity}; make `size` smaller or \
+         let jobs share a `filename`"
+    ))
 }
 
 fn too_small(job: &Job, bytes: u64, block: u64) -> Problem {
-    Problem {
-        file: job.file.clone(),
-        line: job.line,
-        text: format!("[{}]", job.name),
-        message: format!(
-            "job `{}` has {bytes} bytes to work on, less than one block of {block}; make `size` \
-             larger or `bs` smaller",
-            job.name
-        ),
-    }
+    job.problem(format!(
+        "job `{}` has {bytes} bytes to work on, less than one block of {block}; make `size` \
+         larger or `bs` smaller",
+        job.name
+    ))
 }
 
 /// What percentages are of: the device, or the file.

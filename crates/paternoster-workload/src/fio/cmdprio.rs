@@ -16,6 +16,8 @@
 //!
 //! Source: spec `fio.md` 3.5; the draws were measured on fio 3.33 (libaio, `log_prio=1`).
 
+use paternoster::{Class, Priority};
+
 use crate::direction::Direction;
 
 use super::job::{Engine, Job};
@@ -41,6 +43,17 @@ impl IoPriority {
     #[must_use]
     pub fn packed(self) -> u16 {
         (u16::from(self.class) << 13) | u16::from(self.level)
+    }
+
+    /// As the request queue knows it; no class is best effort.
+    #[must_use]
+    pub fn in_queue(self) -> Priority {
+        let class = match self.class {
+            1 => Class::Realtime,
+            3 => Class::Idle,
+            _ => Class::BestEffort,
+        };
+        Priority { class, level: self.level }
     }
 }
 

@@ -27,6 +27,7 @@ use super::flow::FlowShare;
 use super::job_logs::LogRules;
 use super::latency_target::LatencyGoal;
 use super::pace::RateRules;
+use super::problem::Problem;
 use super::recorded::Recorded;
 use super::replay::ReplayRules;
 use super::strides::Strides;
@@ -412,6 +413,13 @@ impl Default for Job {
 }
 
 impl Job {
+    /// What is wrong with the job as a whole, at the line of its name.
+    #[must_use]
+    pub fn problem(&self, message: String) -> Problem {
+        let text = format!("[{}]", self.name);
+        Problem { file: self.file.clone(), line: self.line, text, message }
+    }
+
     /// The files of clone number `clone`, from 0, with their directory.
     ///
     /// Named files are shared by all clones; else each clone has its own, `job.clone.0` or what

@@ -35,6 +35,8 @@ mod flusher;
 pub mod pages;
 pub mod read_ahead;
 
+use std::collections::VecDeque;
+
 use paternoster::{
     Bio, ClientId, Flags, Nanos, Observer, Op, Outcome, RequestQueue, Status, SubmitError,
 };
@@ -139,7 +141,7 @@ pub struct PageCache {
     refused: i32,
     /// By process: what it waits for, and the errno of the read that it waited for.
     waits: Vec<(Option<Wait>, i32)>,
-    woken: Vec<u32>,
+    woken: VecDeque<u32>,
     settings: HostSettings,
     flusher: Flusher,
 }
@@ -169,7 +171,7 @@ impl PageCache {
             numbered: 0,
             refused: 0,
             waits: vec![(None, 0); processes],
-            woken: Vec::new(),
+            woken: VecDeque::new(),
             settings,
         }
     }
@@ -244,7 +246,7 @@ impl PageCache {
 
     /// A process that may go on.
     pub fn next_woken(&mut self) -> Option<u32> {
-        if self.woken.is_empty() { None } else { Some(self.woken.remove(0)) }
+        self.woken.pop_front()
     }
 
     /// Brings pages in without any I/O: what was read before the run began. Of more than fits the
@@ -453,7 +455,7 @@ impl PageCache {
                 // A write that failed is told to who syncs, not to who waited for room.
                 let told = if matches!(wait, Wait::Page { .. }) { errno } else { 0 };
                 self.waits[number] = (None, told);
-                self.woken.push(u32::try_from(number).unwrap_or(u32::MAX));
+                self.woken.push_back(u32::try_from(number).unwrap_or(u32::MAX));
             }
         }
     }

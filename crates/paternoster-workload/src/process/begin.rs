@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Begin: how a process begins an I/O, a call or a sync.
 
-use paternoster::{Class, Flags, Nanos, Observer, Outcome, Priority, RequestQueue};
+use paternoster::{Flags, Nanos, Observer, Outcome, RequestQueue};
 
 use super::buffered::Call;
 use super::direct::Request;
@@ -85,7 +85,7 @@ impl Process {
             submitted: if self.engine == Engine::Null { 0 } else { bytes },
             flags: self.flags(direction),
             drawn,
-            priority: drawn.map(priority),
+            priority: drawn.map(IoPriority::in_queue),
         };
         let Some(slot) = self.slots.begin(from, request) else { return };
         self.filling = self.in_flight() < self.depth;
@@ -184,14 +184,4 @@ impl Process {
         self.begin_sync(now, SyncKind::Fsync, place, cache);
         true
     }
-}
-
-/// As the queue knows it.
-fn priority(drawn: IoPriority) -> Priority {
-    let class = match drawn.class {
-        1 => Class::Realtime,
-        3 => Class::Idle,
-        _ => Class::BestEffort,
-    };
-    Priority { class, level: drawn.level }
 }

@@ -5,12 +5,12 @@ use paternoster::Nanos;
 
 use super::buffered::Call;
 use super::direct::Io;
-use super::record::Told;
 use super::sync::{Steps, SyncCall};
 use super::{ETIMEDOUT, Phase, Process, join};
 use crate::direction::Direction;
 use crate::fio::cmdprio::IoPriority;
 use crate::fio::job::Engine;
+use crate::fio::job_logs::LoggedIo;
 use crate::fio::latency_target::Verdict;
 use crate::fio::syncs::FileSync;
 
@@ -106,9 +106,7 @@ impl Process {
 
     /// Counts an I/O that has ended.
     fn count(&mut self, now: Nanos, io: Ended) {
-        if !self.measuring && now >= self.measure_from {
-            self.begin_measuring();
-        }
+        self.begin_measuring(now);
         let asynchronous = self.engine == Engine::Async;
         let latency = io.slat + io.clat;
         if io.error == 0 {
@@ -120,9 +118,17 @@ impl Process {
         }
         if !self.record.is_empty() {
             let Ended { direction, offset, bytes, clat, priority, .. } = io;
-            let slat = asynchronous.then_some(io.slat);
-            let told = Told { direction, offset, bytes, slat, clat, priority };
-            self.record.completed(&told.at(now - self.began));
+            let (at, completion) = (now - self.began, clat);
+            let submission = asynchronous.then_some(io.slat);
+            self.record.completed(&LoggedIo {
+                at,
+                direction,
+                bytes,
+                offset,
+                submission,
+                completion,
+                priority,
+            });
         }
         self.ended = now;
         self.think.completed(now);
@@ -159,9 +165,7 @@ impl Process {
             self.count_call(now, &call, sync.error);
             return;
         }
-        if !self.measuring && now >= self.measure_from {
-            self.begin_measuring();
-        }
+        self.begin_measuring(now);
         self.ended = now;
         if sync.error == 0 {
             self.statistics.synced(now - sync.began);

@@ -308,9 +308,7 @@ impl Process {
         self.prepare_cache(&mut shared.cache);
         // A job that ends inside its ramp has figures too: those of all it did.
         self.statistics.start(now);
-        if self.ramp == Nanos::ZERO {
-            self.begin_measuring();
-        }
+        self.begin_measuring(now);
     }
 
     /// What a job finds in memory. fio reads files before its clock starts, so here that takes no
@@ -327,9 +325,12 @@ impl Process {
         }
     }
 
-    fn begin_measuring(&mut self) {
-        self.measuring = true;
-        self.statistics.start(self.measure_from);
+    /// Measures from the end of its ramp on, once `now` has come to it.
+    fn begin_measuring(&mut self, now: Nanos) {
+        if !self.measuring && now >= self.measure_from {
+            self.measuring = true;
+            self.statistics.start(self.measure_from);
+        }
     }
 
     /// Ends it before its time: it issues nothing more.
@@ -351,9 +352,8 @@ impl Process {
         queue: &mut RequestQueue<O>,
     ) -> Option<Nanos> {
         loop {
-            let lives = matches!(self.phase, Phase::Running | Phase::Draining);
-            if !self.measuring && lives && now >= self.measure_from {
-                self.begin_measuring();
+            if matches!(self.phase, Phase::Running | Phase::Draining) {
+                self.begin_measuring(now);
             }
             self.check_rates(now);
             match self.go_on(now, shared, queue) {

@@ -8,8 +8,6 @@ use std::io::{self, Write};
 
 use paternoster::Nanos;
 
-use crate::direction::Direction;
-use crate::fio::cmdprio::IoPriority;
 use crate::fio::iolog::{LogAction, LogEntry, LogWriter};
 use crate::fio::job_logs::{JobLog, LoggedIo};
 use crate::fio::offsets::Piece;
@@ -87,30 +85,6 @@ impl Record {
         if let Some((name, log)) = self.ios.take() {
             let done = log.finish(after).map(|_| ());
             self.note(&name, done);
-        }
-    }
-}
-
-/// What the logs say of one I/O.
-pub(super) struct Told {
-    pub(super) direction: Direction,
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-    pub(super) slat: Option<Nanos>,
-    pub(super) clat: Nanos,
-    pub(super) priority: Option<IoPriority>,
-}
-
-impl Told {
-    pub(super) fn at(self, at: Nanos) -> LoggedIo {
-        LoggedIo {
-            at,
-            direction: self.direction,
-            bytes: self.bytes,
-            offset: self.offset,
-            submission: self.slat,
-            completion: self.clat,
-            priority: self.priority,
         }
     }
 }

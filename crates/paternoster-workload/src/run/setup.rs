@@ -7,16 +7,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use paternoster::{
-    Class, ClientSpec, DeviceFacts, Elevator, GroupId, GroupSpec, Limits, Nanos, Observer,
-    Priority, RequestQueue,
+    ClientSpec, DeviceFacts, Elevator, GroupId, GroupSpec, Limits, Nanos, Observer, Priority,
+    RequestQueue,
 };
 
 use super::{FIRST_PID, FLUSHER_PID, Run, RunError, Seat, Settings, Watcher};
+use crate::fio::cmdprio::IoPriority;
 use crate::fio::flow::Flows;
 use crate::fio::iolog::LogWriter;
 use crate::fio::job::Job;
 use crate::fio::job_logs::JobLog;
-use crate::fio::jobfile::Problem;
 use crate::fio::offsets::{Extent, Offsets};
 use crate::fio::random::{Choice, Seeds};
 use crate::fio::unwired;
@@ -106,33 +106,33 @@ impl Seats<'_> {
             .zip(&region.files)
             .map(|(name, file)| Extent { file: name, start: file.start, bytes: file.bytes })
             .collect();
+        let seeds = Seeds::of(job, thread, entropy);
+        let delay = start_delay(job, &seeds);
         let offsets = Offsets::over(job, thread, &extents, region.io_bytes, entropy);
-        let recorded = &job.recorded;
-        let log = recorded.get(usize::try_from(clone).unwrap_or(0) % recorded.len().max(1));
         let first = region.files.first();
         let setup = ProcessSetup {
             identity,
             files: region.files.iter().map(|file| file.file).collect(),
-            seeds: Seeds::of(job, thread, entropy),
+            seeds,
             position: position.zip(first).map(|(next, file)| SharedPosition {
                 region: (file.start, file.bytes),
                 next: Rc::clone(next),
             }),
-            log: log.map(Arc::clone),
+            log: layout::recorded(job, clone).map(Arc::clone),
             record: record(job, clone, thread, &names, watcher)?,
             flow: self.flows.join(&job.flow),
             submit_cost: self.settings.submit_cost.max(Nanos(1)),
             runtime: self.settings.runtime,
         };
         let after = job.ending.waits_for(&self.jobs[..place]);
-        let after = after.map_err(|message| RunError::Job(at_job(job, message)))?;
+        let after = after.map_err(|message| RunError::Job(job.problem(message)))?;
         self.seats.push(Seat {
             process: Process::new(job, offsets, setup),
             job: place,
             clone,
             section,
             after,
-            delay: start_delay(job, thread, entropy),
+            delay,
             timer: Nanos::MAX,
             served_before: None,
             served: Nanos::ZERO,
@@ -148,11 +148,6 @@ fn names(job: &Job, clone: u32) -> Vec<String> {
         Some(log) => log.files.clone(),
         None => job.file_names(clone),
     }
-}
-
-fn at_job(job: &Job, message: String) -> Problem {
-    let text = format!("[{}]", job.name);
-    Problem { file: job.file.clone(), line: job.line, text, message }
 }
 
 /// Opens the files that a clone writes about itself. Of several clones each records its I/O in a
@@ -231,21 +226,17 @@ fn client_spec(job: &Job, group: Option<GroupId>, pid: u32) -> ClientSpec {
 
 /// Class and level by `prioclass` and `prio`; what is not said follows from `nice`, as in Linux.
 fn priority(job: &Job) -> Priority {
-    let by_nice = Priority::from_nice(job.nice);
-    let class = match (job.prioclass, job.prio) {
-        (Some(1), _) => Class::Realtime,
-        (Some(3), _) => Class::Idle,
-        _ => Class::BestEffort,
-    };
     match (job.prioclass, job.prio) {
-        (None | Some(0), None) => by_nice,
-        (_, level) => Priority { class, level: level.unwrap_or(0) },
+        (None | Some(0), None) => Priority::from_nice(job.nice),
+        (class, level) => {
+            let (class, level) = (class.unwrap_or(0), level.unwrap_or(0));
+            IoPriority { class, level }.in_queue()
+        }
     }
 }
 
 /// A draw from the range of `startdelay`, by the job's own generator for it.
-fn start_delay(job: &Job, thread: u32, entropy: u64) -> Nanos {
-    let seeds = Seeds::new(job.randseed, job.randrepeat, job.allrandrepeat, thread, entropy);
+fn start_delay(job: &Job, seeds: &Seeds) -> Nanos {
     let draw = seeds.generator(Choice::StartDelay).next_u32();
     let (low, high) = job.start_delay;
     let part = (u128::from((high - low).0) * u128::from(draw)) >> 32;
