@@ -169,6 +169,43 @@ pub enum Note {
         /// The one whose queue it joins.
         into: ClientId,
     },
+    /// A client leaves the queue that it shared.
+    QueuesParted {
+        /// The one who leaves.
+        client: ClientId,
+        /// The one whose queue it was.
+        from: ClientId,
+    },
+    /// A time slice ends early, because somebody else need not wait.
+    Preempted {
+        /// Whose slice it was.
+        client: ClientId,
+        /// For whom.
+        by: ClientId,
+        /// Why.
+        rule: Preemption,
+    },
+}
+
+/// Why a request need not wait for the end of somebody's slice (cfq, in the order of its rules).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Preemption {
+    /// The slice belongs to the idle class.
+    OverIdleClass,
+    /// Somebody waits for it; nobody does for what has the device.
+    SyncOverAsync,
+    /// The slice is used up.
+    SliceUsed,
+    /// Both are served in turns, and the other has had its turn.
+    NextInTurn,
+    /// It carries the flag of urgent requests (metadata, or priority).
+    Urgent,
+    /// It is of the real-time class.
+    Realtime,
+    /// The device idles, and not even on purpose.
+    NotIdledFor,
+    /// The device idles on purpose, and the request is close to where it stands.
+    Close,
 }
 
 /// Reads the stream. Calls come in order of time and sequence.

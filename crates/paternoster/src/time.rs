@@ -104,6 +104,16 @@ impl fmt::Display for Nanos {
     }
 }
 
+/// `value * numerator / denominator`, rounded down, however large the product is.
+#[must_use]
+pub(crate) fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    if let Some(product) = value.checked_mul(numerator) {
+        return product / denominator.max(1);
+    }
+    let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}
+
 /// Ticks per second of the kernel whose view of time the elevators get; 0 is exact time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hz(u32);

@@ -51,18 +51,26 @@ pub trait TreeKey: Copy + Default + Debug {
     -> Self::Summary;
 }
 
-/// Sectors, deadlines: in numerical order, nothing to sum up.
-impl TreeKey for u64 {
-    type Summary = ();
+/// Sectors, deadlines, and times that may lie before the beginning: in numerical order, nothing to
+/// sum up.
+macro_rules! plain_key {
+    ($number:ty) => {
+        impl TreeKey for $number {
+            type Summary = ();
 
-    const SUMMED: bool = false;
+            const SUMMED: bool = false;
 
-    fn before(&self, other: &u64) -> bool {
-        self < other
-    }
+            fn before(&self, other: &$number) -> bool {
+                self < other
+            }
 
-    fn combine(&self, _: Option<&()>, _: Option<&()>) {}
+            fn combine(&self, _: Option<&()>, _: Option<&()>) {}
+        }
+    };
 }
+
+plain_key!(u64);
+plain_key!(i64);
 
 const LEFT: usize = 0;
 const RIGHT: usize = 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The elevators, by name.
 
+mod cfq;
 mod deadline;
 mod kyber;
 mod mq_deadline;
@@ -8,6 +9,7 @@ mod noop;
 
 use alloc::boxed::Box;
 
+pub use cfq::Cfq;
 pub use deadline::Deadline;
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
@@ -52,6 +54,21 @@ pub const ALL: &[Entry] = &[
         name: "kyber",
         summary: "latency targets for reads and writes, met by a short device queue (Linux 6.0)",
         make: || Box::new(Kyber::new()),
+    },
+    Entry {
+        name: "cfq",
+        summary: "a time slice for each process, by class, level and group (Linux 2.6.34)",
+        make: || Box::new(Cfq::new()),
+    },
+    Entry {
+        name: "cfq-3.6",
+        summary: "cfq that idles for groups and measures think times of trees (Linux 3.6)",
+        make: || Box::new(Cfq::linux_3_6()),
+    },
+    Entry {
+        name: "cfq-4.19",
+        summary: "cfq with nested groups, without queue idling on flash (Linux 4.19)",
+        make: || Box::new(Cfq::linux_4_19()),
     },
 ];
 

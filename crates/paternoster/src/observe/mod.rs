@@ -3,5 +3,11 @@
 //!
 //! * [`latency`]: how long requests take, counted in quarters of a target, and which share of them
 //!   meets it.
+//! * [`seek`]: whether a queue jumps about, or asks for little at a time.
+//! * [`think_time`]: how long somebody thinks between the end of a request and the next one.
+//! * [`queue_depth`]: whether the device queues commands, found out from outside.
 
 pub mod latency;
+pub mod queue_depth;
+pub mod seek;
+pub mod think_time;

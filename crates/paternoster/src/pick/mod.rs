@@ -4,6 +4,11 @@
 //! * [`lane`]: requests in sector order and in order of age, the two ways in which a scheduler
 //!   looks at what waits.
 //! * [`batch`]: reads and writes in turns, as the deadline schedulers take them.
+//! * [`back_seek`]: which of two requests is nearer to the head, when going back costs more.
+//! * [`positions`]: queues by the sector of their next request, to find those who work close to
+//!   each other.
 
+pub mod back_seek;
 pub mod batch;
 pub mod lane;
+pub mod positions;

@@ -173,16 +173,17 @@ impl Rig {
         self.inside.remove(place.expect("it is in the device")).expect("it was just found")
     }
 
-    /// Pulls and completes, oldest first, until nothing comes any more. What the device was given,
-    /// in order.
+    /// Pulls and completes, oldest first, and lets the time pass in which the device idles on
+    /// purpose, until nothing comes any more. What the device was given, in order.
     pub(crate) fn serve(&mut self) -> Vec<Command> {
         let mut all = Vec::new();
         loop {
             all.extend(self.pull());
-            if self.inside.is_empty() {
-                return all;
+            match (self.inside.is_empty(), self.why, self.until) {
+                (false, _, _) => drop(self.complete_oldest()),
+                (true, Waiting::Idling, Some(until)) => self.now = until,
+                _ => return all,
             }
-            self.complete_oldest();
         }
     }
 

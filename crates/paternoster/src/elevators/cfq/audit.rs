@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Audit: the invariants of CFQ, verified.
+//!
+//! Everything that is counted is counted again: references, requests in flight, busy queues, the
+//! queues and the weight of each group; every order is walked.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::elevator::Fault;
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::queue::{Queue, home};
+use crate::request::RequestId;
+use crate::scene::Scene;
+
+/// What is counted of a queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counted {
+    allocated: u32,
+    /// Processes, and the device for those that are shared.
+    others: u32,
+}
+
+impl Cfq {
+    /// Verifies all invariants; in time that grows with everything there is.
+    pub(super) fn audit_all(&self, scene: &Scene) -> Result<(), Fault> {
+        let mut counted = self.count_requests(scene);
+        self.count_processes(scene, &mut counted);
+        let (mut waiting, mut busy, mut busy_sync) = (0, 0, 0);
+        let mut in_flight = [0; 2];
+        for (key, queue) in self.queues.iter() {
+            let number = key.index();
+            self.audit_queue(scene, number, queue, counted[number as usize])?;
+            waiting += queue.lane.len();
+            busy += u32::from(queue.is_busy);
+            busy_sync += u32::from(queue.is_busy && queue.is_sync);
+            in_flight[usize::from(queue.is_sync)] += queue.dispatched;
+        }
+        let seen = (waiting, busy, busy_sync, in_flight);
+        let known = (self.waiting, self.busy, self.busy_sync, self.in_flight);
+        if seen != known {
+            return Err(format!(
+                "cfq I2: {seen:?} wait, are busy, are in flight; counted {known:?}"
+            ));
+        }
+        self.positions.check().map_err(|fault| format!("cfq: {fault}"))?;
+        self.group_tree.check(&self.group_nodes).map_err(|fault| format!("cfq: {fault}"))?;
+        self.audit_groups()?;
+        let timer = self.idle_until.unwrap_or(crate::time::Nanos::MAX);
+        if timer != scene.timer() || (self.idle_until.is_some() && self.active.is_none()) {
+            return Err(format!(
+                "cfq I3: idle until {timer}, the timer is set to {}",
+                scene.timer()
+            ));
+        }
+        Ok(())
+    }
+
+    fn count_requests(&self, scene: &Scene) -> Vec<Counted> {
+        let mut counted: Vec<Counted> =
+            (0..self.queues.capacity()).map(|_| Counted::default()).collect();
+        for index in 0..scene.request_slots() {
+            let request = RequestId::from_index(index);
+            let is_live = scene.requests.0.is_live(index);
+            // The flush command is bound to nobody; an earlier elevator's are none of ours.
+            if is_live
+                && scene.requests[request].scratch[1] != 0
+                && Some(scene.requests[request].epoch) == self.epoch
+            {
+                counted[home(scene, request) as usize].allocated += 1;
+            }
+        }
+        counted
+    }
+
+    fn count_processes(&self, scene: &Scene, counted: &mut [Counted]) {
+        for index in 0..scene.limits().clients {
+            for slot in self.contexts[index as usize].slots {
+                let mut at = slot;
+                while let Some(queue) = at {
+                    counted[queue as usize].others += 1;
+                    at = self.queues.at(queue).merge_into;
+                }
+            }
+        }
+        for queue in self.shared.iter().flatten().flatten() {
+            counted[*queue as usize].others += 1;
+        }
+    }
+
+    fn audit_queue(
+        &self,
+        scene: &Scene,
+        number: u32,
+        queue: &Queue,
+        counted: Counted,
+    ) -> Result<(), Fault> {
+        queue.lane.check(&self.lanes, scene).map_err(|fault| format!("cfq: {fault}"))?;
+        let Counted { allocated, others } = counted;
+        if (queue.allocated, queue.refs) != (allocated, allocated + others) {
+            let (has, refs) = (queue.allocated, queue.refs);
+            return Err(format!(
+                "queue I1: queue {number} has {has} requests and {refs} references, \
+                 counted {allocated} and {others} beside them"
+            ));
+        }
+        let waits = |next: RequestId| self.lanes.contains(next) && home(scene, next) == number;
+        if queue.next.is_some() == queue.is_empty() || !queue.next.is_none_or(waits) {
+            return Err(format!("queue I2: the next of queue {number} is {:?}", queue.next));
+        }
+        let stands = self.service.contains(number);
+        let served = self.active == Some(number);
+        if stands != queue.is_busy || (!queue.is_empty() && !queue.is_busy) {
+            return Err(format!("cfq I1: queue {number} stands: {stands}, {queue:?}"));
+        }
+        if queue.is_busy && queue.is_empty() && !served {
+            return Err(format!("cfq I1: queue {number} is busy with nothing"));
+        }
+        if stands && queue.stand.is_none_or(|stand| stand.group != queue.group) {
+            return Err(format!("service I1: queue {number} stands in another group"));
+        }
+        let at = queue.next.map(|next| scene.requests[next].sector());
+        if self.positions.contains(number) && !served && self.positions.sector(number) != at {
+            return Err(format!("positions: queue {number} stands where its next is not"));
+        }
+        Ok(())
+    }
+
+    fn audit_groups(&self) -> Result<(), Fault> {
+        let mut weight = 0;
+        for (place, group) in self.groups.iter().enumerate() {
+            let number = u32::try_from(place).unwrap_or(u32::MAX);
+            let mut queues = 0;
+            for tree in &group.trees {
+                tree.check(&self.service).map_err(|fault| format!("cfq: {fault}"))?;
+                queues += tree.len();
+            }
+            let in_flight: u32 = self
+                .queues
+                .iter()
+                .filter(|(_, queue)| queue.group == number)
+                .map(|(_, queue)| queue.dispatched)
+                .sum();
+            if (queues, in_flight) != (group.queues, group.dispatched) {
+                let (known, flying) = (group.queues, group.dispatched);
+                return Err(format!(
+                    "group I1: group {number} has {queues} queues and {in_flight} in flight, \
+                     counted {known} and {flying}"
+                ));
+            }
+            if self.group_nodes.contains(number) != (queues > 0) {
+                return Err(format!(
+                    "group I1: group {number} with {queues} is not where it should be"
+                ));
+            }
+            if queues > 0 {
+                weight += u64::from(group.weight);
+            }
+        }
+        if weight != self.total_weight {
+            return Err(format!("cfq I2: groups weigh {weight}, counted {}", self.total_weight));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bandwidth: seed 001's experiment, queues that share the device because that pays.
+//!
+//! An array with twenty disks is bored by one reader at a time, and CFQ serves one at a time:
+//! 130 MB/s with any number of readers, where noop gets 350. Corrado Zoccolo's idea: merge queues
+//! that are far apart, too, if the device moves more that way. For that it must be known what it
+//! moves:
+//!
+//! ```text
+//! bandwidth      230    753    0           sectors per tick: of the active queue,
+//!                 ▲      ▲     ▲           the best of unmerged queues, the best of merged ones
+//! ```
+//!
+//! The second can exceed the first only once merges have happened, and merges happen only once it
+//! has: *plain* never begins. Goyal's *sampled* tries, on devices of more than 100 MB/s, until 81
+//! merges have been tried. Both split a merged queue that stays 10 % behind the best merged one
+//! ever seen, which is soon; *corrected* compares with the best of unmerged ones, and parts only
+//! with processes that got less than half of an equal share.
+//!
+//! Our own, where the seed gives no detail: slices shorter than 10 ms or twice `slice_idle` are not
+//! measured, completed sectors are counted instead of dispatched ones, the fair share is half of
+//! 1/n.
+//!
+//! Source: seed 001; spec `cfq-flush-block.md` 9.1 to 9.4 (CFQ-48 to CFQ-51).
+
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::queue::Queue;
+use crate::elevators::cfq::tunables::OptimisticMerge;
+use crate::pick::positions::Neighbours;
+use crate::request::RequestId;
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// Shorter slices say nothing.
+const LEAST_SLICE: Nanos = Nanos::from_millis(10);
+/// 100 MB/s at HZ=1000: below that, merging far queues is not tried.
+const WORTH_TRYING: u64 = 204;
+/// At other ticks: sectors in 100 MB.
+const WORTH_TRYING_PER_SECOND: u64 = 100 * (1 << 20) / 512;
+/// So many merges are tried before what they bring is believed.
+const TRIES: u32 = 80;
+
+/// What is known of the device's bandwidth, in sectors per tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Bandwidth {
+    /// The best of unmerged queues, of merged ones.
+    pub(super) most: [u64; 2],
+    /// Merges tried so far.
+    pub(super) tries: u32,
+}
+
+impl Bandwidth {
+    /// Whether far queues may be merged now.
+    fn allows(&self, mode: OptimisticMerge, worth: u64) -> bool {
+        let [single, merged] = self.most;
+        let pays = merged > single;
+        match mode {
+            OptimisticMerge::Off | OptimisticMerge::Measure => false,
+            OptimisticMerge::Plain => pays,
+            _ => pays || (single > worth && self.tries <= TRIES),
+        }
+    }
+}
+
+/// From which bandwidth on merging is tried, in sectors per tick of so many a second.
+const fn worth_trying(ticks_per_second: u64) -> u64 {
+    if ticks_per_second == 1000 { WORTH_TRYING } else { WORTH_TRYING_PER_SECOND / ticks_per_second }
+}
+
+impl Cfq {
+    /// A request of `queue` has ended: its sectors count for the slice, and for whose it was.
+    pub(super) fn count_sectors(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+        let sectors = u64::from(scene.requests[request].sectors());
+        let home = self.queues.at_mut(queue);
+        if home.slice.start.is_none() || self.tunables.optimistic_merge == OptimisticMerge::Off {
+            return;
+        }
+        home.slice.sectors += sectors;
+        let client = scene.requests[request].client().index();
+        if let (true, Some(context)) = (home.is_shared, self.contexts.get_mut(client as usize)) {
+            context.sectors += sectors;
+        }
+    }
+
+    /// The slice of `queue` ends: what it moved in it. Whether that says something.
+    pub(super) fn measure_bandwidth(&mut self, scene: &Scene, queue: u32) -> bool {
+        if self.tunables.optimistic_merge == OptimisticMerge::Off {
+            return false;
+        }
+        let least = LEAST_SLICE.max(Nanos(2 * self.slice_idle(scene).0));
+        let Queue { slice, is_sync, is_shared, .. } = *self.queues.at(queue);
+        let Some(start) = slice.start.filter(|_| is_sync) else { return false };
+        let time = scene.now() - start;
+        if time < least {
+            return false;
+        }
+        let bandwidth = slice.sectors / (time.0 / Cfq::jiffy(scene).0).max(1);
+        self.queues.at_mut(queue).bandwidth = bandwidth;
+        let most = &mut self.bandwidth.most[usize::from(is_shared)];
+        *most = bandwidth.max(*most);
+        true
+    }
+
+    /// A queue far away with which the active one would share the device well.
+    pub(super) fn optimistic_cooperator(&mut self, scene: &Scene, active: u32) -> Option<u32> {
+        let mode = self.tunables.optimistic_merge;
+        let ticks_per_second = 1_000_000_000 / Cfq::jiffy(scene).0;
+        if !self.bandwidth.allows(mode, worth_trying(ticks_per_second))
+            || !self.may_queue_commands(scene)
+        {
+            return None;
+        }
+        let own = self.queues.at(active);
+        let (level, requests, bandwidth) = (own.priority.level, own.allocated, own.bandwidth);
+        let half = self.estimated_depth(scene) / 2;
+        if requests >= half {
+            return None;
+        }
+        let Neighbours { ahead, behind } = self.positions.neighbours(level, self.last_position);
+        let of = |queue: Option<u32>| queue.map(|queue| (self.queues.at(queue).allocated, queue));
+        let (theirs, found) = [of(ahead), of(behind)].into_iter().flatten().min_by_key(|x| x.0)?;
+        if theirs + requests > half {
+            return None;
+        }
+        self.bandwidth.tries = self.bandwidth.tries.saturating_add(1);
+        let apart = self.queues.at(found).bandwidth.abs_diff(bandwidth);
+        (apart.saturating_mul(4) < self.bandwidth.most[0]).then_some(found)
+    }
+
+    /// A merged queue's slice was measured: it goes on if it is worth it.
+    pub(super) fn split_by_bandwidth(&mut self, queue: u32) {
+        let bandwidth = self.queues.at(queue).bandwidth;
+        let [single, merged] = self.bandwidth.most;
+        if self.tunables.optimistic_merge == OptimisticMerge::Corrected {
+            if is_behind(bandwidth, single) {
+                self.part_with_the_slow(queue);
+            }
+        } else if is_behind(bandwidth, merged) {
+            self.queues.at_mut(queue).is_to_split = true;
+        }
+        self.forget_shares(queue);
+    }
+
+    /// Those who got less than half of an equal share leave.
+    fn part_with_the_slow(&mut self, queue: u32) {
+        let shares = |context: &&mut super::context::Context| context.slots[1] == Some(queue);
+        let (count, sum) = self
+            .contexts
+            .iter_mut()
+            .filter(shares)
+            .fold((0, 0), |(count, sum), context| (count + 1, sum + context.sectors));
+        for context in self.contexts.iter_mut().filter(shares) {
+            context.is_to_part = context.sectors.saturating_mul(2 * count) < sum;
+        }
+    }
+
+    fn forget_shares(&mut self, queue: u32) {
+        let shares = |context: &&mut super::context::Context| context.slots[1] == Some(queue);
+        self.contexts.iter_mut().filter(shares).for_each(|context| context.sectors = 0);
+    }
+}
+
+/// At most nine tenths of the best.
+const fn is_behind(bandwidth: u64, best: u64) -> bool {
+    bandwidth <= best * 9 / 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does a merged queue at 350 sectors per tick go on, with 300 the best of unmerged ones and
+    /// 400 of merged? CFQ-51: 400 * 9/10 = 360, 300 * 9/10 = 270.
+    #[test]
+    fn cfq_51_what_a_merged_queue_is_compared_with() {
+        assert!(is_behind(350, 400));
+        assert!(!is_behind(350, 300));
+    }
+
+    /// When may far queues be merged? CFQ-49: plain never begins; sampled may try 81 times on a
+    /// device of more than 204 sectors per tick (CFQ-50), then only if merging has paid.
+    #[test]
+    fn cfq_49_and_50_when_merging_is_tried() {
+        let known = |single, merged, tries| Bandwidth { most: [single, merged], tries };
+        let sampled = OptimisticMerge::Sampled;
+        assert!(!known(300, 0, 0).allows(OptimisticMerge::Plain, 204));
+        assert!(known(300, 0, 80).allows(sampled, 204));
+        assert!(!known(300, 0, 81).allows(sampled, 204));
+        assert!(known(300, 301, 81).allows(sampled, 204));
+        assert!(!known(204, 0, 0).allows(sampled, 204));
+        assert!(known(205, 0, 0).allows(sampled, 204));
+    }
+
+    /// Is 100 MB/s the same at every HZ? 204,800 sectors a second: 819 in 4 ms, 2048 in 10 ms.
+    #[test]
+    fn worth_is_scaled_to_ticks() {
+        assert_eq!((worth_trying(1000), worth_trying(250), worth_trying(100)), (204, 819, 2048));
+    }
+}

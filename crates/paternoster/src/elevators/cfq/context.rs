@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Context: what CFQ keeps of a process, and how its requests find their queue.
+//!
+//! A process has two slots: the queue of its sync requests, made for it with its first one, and
+//! the async queue that it shares with all of its class and level. Either may change under it: by
+//! a merge, a split, another priority, another group.
+//!
+//! ```text
+//! request ──▶ slot empty?        make a queue, or take the shared one
+//!             to be split?       this process leaves the queue, a new one is made
+//!             to be merged?      this process moves to the other
+//! ```
+//!
+//! Differs: Linux has a fallback queue for when memory fails; here there is room for every queue
+//! from the start. A file system's lock holder is not known here, so that 2.6.34's boost of its
+//! priority has no place.
+//!
+//! Source: spec `cfq-flush-block.md` 1.1, 1.3 (CFQ-2 to CFQ-4), section 10 (CFQ-54).
+
+use crate::client::{Class, ClientId, Priority};
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::queue::Queue;
+use crate::observe::think_time::ThinkTime;
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// Shared queues of a group: 8 levels of two classes, and one of the idle class.
+pub(super) const SHARED: usize = 17;
+/// The one of the idle class.
+const SHARED_IDLE: usize = 16;
+
+/// What CFQ keeps of a process.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Context {
+    /// Its queues: of async requests, of sync ones.
+    pub(super) slots: [Option<u32>; 2],
+    pub(super) think_time: ThinkTime,
+    /// Sectors of it that ended in the present slice of a shared queue (seed 001).
+    pub(super) sectors: u64,
+    /// It should leave the queue that it shares (seed 001).
+    pub(super) is_to_part: bool,
+}
+
+impl Context {
+    pub(super) fn new(now: Nanos) -> Context {
+        Context { think_time: ThinkTime::new(now), ..Context::default() }
+    }
+}
+
+/// The place of a priority's shared queue.
+fn shared_place(priority: Priority) -> usize {
+    match priority.class {
+        Class::Realtime => usize::from(priority.level.min(7)),
+        Class::BestEffort => 8 + usize::from(priority.level.min(7)),
+        Class::Idle => SHARED_IDLE,
+    }
+}
+
+/// The class and level that CFQ sees: the idle class has one level only.
+fn priority_of(scene: &Scene, client: ClientId) -> Priority {
+    let priority = scene.clients.at(client.index()).priority();
+    if priority.class == Class::Idle { Priority { level: 7, ..priority } } else { priority }
+}
+
+impl Cfq {
+    /// The queue that a request of `client` belongs to.
+    pub(super) fn queue_for(&mut self, scene: &mut Scene, client: ClientId, sync: bool) -> u32 {
+        let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
+        let slot = slot.and_then(|queue| self.stay_or_split(scene, client, queue));
+        match slot {
+            None => self.take_queue(scene, client, sync),
+            Some(queue) if self.queues.at(queue).merge_into.is_some() => {
+                self.move_on(scene, client, queue)
+            }
+            Some(queue) => queue,
+        }
+    }
+
+    fn take_queue(&mut self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
+        let queue = if sync {
+            self.new_sync_queue(scene, client)
+        } else {
+            self.shared_queue(scene, client)
+        };
+        self.queues.at_mut(queue).refs += 1;
+        self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
+        queue
+    }
+
+    fn new_sync_queue(&mut self, scene: &Scene, client: ClientId) -> u32 {
+        let priority = priority_of(scene, client);
+        self.new_queue(Queue {
+            client: Some(client),
+            is_sync: true,
+            priority,
+            group: scene.group_of(client).index(),
+            idle_window: priority.class != Class::Idle,
+            ..Queue::default()
+        })
+    }
+
+    /// The async queue of a client's class and level, made when first asked for (CFQ-3).
+    fn shared_queue(&mut self, scene: &Scene, client: ClientId) -> u32 {
+        let group = if self.version.nests_groups { scene.group_of(client) } else { scene.root() };
+        let group = group.index();
+        let priority = priority_of(scene, client);
+        let place = shared_place(priority);
+        let table = if self.version.nests_groups { group as usize } else { 0 };
+        if let Some(queue) = self.shared[table][place] {
+            return queue;
+        }
+        // The device's own reference keeps it.
+        let queue = self.new_queue(Queue { refs: 1, priority, group, ..Queue::default() });
+        self.shared[table][place] = Some(queue);
+        queue
+    }
+
+    /// A queue takes over its process's class and level, if they have changed.
+    pub(super) fn refresh_priority(&mut self, scene: &Scene, queue: u32, client: ClientId) {
+        let home = self.queues.at_mut(queue);
+        if !core::mem::replace(&mut home.priority_changed, false) {
+            return;
+        }
+        home.priority = priority_of(scene, client);
+        if home.is_idle_class() {
+            home.idle_window = false;
+        }
+    }
+
+    /// The class, level or group of a client changed. Its sync queue follows with the next request;
+    /// in another group it gets a new one. The async slot follows at once.
+    pub(super) fn client_has_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
+        if let Some(queue) = of_async {
+            self.contexts[client.index() as usize].slots[0] = None;
+            self.put_queue(scene, queue);
+        }
+        let Some(queue) = of_sync else { return };
+        let home = self.queues.at_mut(queue);
+        home.priority_changed = true;
+        if home.own_group.unwrap_or(home.group) != scene.group_of(client).index() {
+            self.leave_queue(scene, client, queue);
+        }
+    }
+
+    /// A client goes.
+    pub(super) fn client_goes(&mut self, scene: &mut Scene, client: ClientId) {
+        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
+        if self.active_client == Some(client) {
+            self.active_client = None;
+        }
+        if let Some(queue) = of_async {
+            self.put_queue(scene, queue);
+        }
+        if let Some(queue) = of_sync {
+            if self.active == Some(queue) {
+                self.expire(scene, false);
+            }
+            self.leave_queue(scene, client, queue);
+        }
+        self.contexts[client.index() as usize] = Context::default();
+    }
+
+    /// A process leaves its sync queue, and with it the queues that it was to move to.
+    pub(super) fn leave_queue(&mut self, scene: &mut Scene, client: ClientId, queue: u32) {
+        self.contexts[client.index() as usize].slots[1] = None;
+        let mut next = self.queues.at(queue).merge_into;
+        while let Some(target) = next {
+            next = self.queues.at(target).merge_into;
+            self.put_queue(scene, target);
+        }
+        self.put_queue(scene, queue);
+    }
+
+    /// The shared queues of a group that goes.
+    pub(super) fn give_up_shared(&mut self, scene: &mut Scene, group: u32) {
+        if !self.version.nests_groups {
+            return;
+        }
+        for place in 0..SHARED {
+            if let Some(queue) = self.shared[group as usize][place].take() {
+                self.put_queue(scene, queue);
+            }
+        }
+    }
+}

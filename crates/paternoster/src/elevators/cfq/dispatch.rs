@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Dispatch: how many requests of a queue may be in flight, and which goes next.
+//!
+//! A device that queues orders by itself what it is given, so that too much of one queue in it
+//! delays the next one's turn. A queue may have half the quantum in flight at any time, the whole
+//! quantum while its slice will last for it, and as much as it likes when it is alone:
+//!
+//! ```text
+//! quantum 8     just activated                      4
+//!               slice left for dispatched * 8 ms    8
+//!               the only busy queue                 no limit
+//! ```
+//!
+//! Async requests wait until no sync one is in flight. With `low_latency` they begin with one at a
+//! time after a sync request was late, and get one more for each `slice_sync` since.
+//!
+//! # Invariants
+//! I1  `in_flight` counts dispatched requests by their queue's nature, `in_driver` those of them
+//!     that the device has.
+//!
+//! Source: spec `cfq-flush-block.md` 4.2, 4.3, 5.5 (CFQ-20 to CFQ-25), 16.4.
+
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::queue::home;
+use crate::elevators::cfq::slice::signed;
+use crate::request::RequestId;
+use crate::scene::Scene;
+
+impl Cfq {
+    /// The next request of `queue`, if one more of it may be in flight.
+    pub(super) fn dispatch_next(&mut self, scene: &mut Scene, queue: u32) -> Option<RequestId> {
+        let mut expired = None;
+        if self.version.lets_expired_through {
+            expired = self.expired_request(scene, queue);
+            self.queues.at_mut(queue).must_dispatch |= expired.is_some();
+        }
+        if !self.may_dispatch(scene, queue) {
+            return None;
+        }
+        if !self.version.lets_expired_through {
+            expired = self.expired_request(scene, queue);
+        }
+        let request = expired.or(self.queues.at(queue).next)?;
+        self.dispatch(scene, queue, request);
+        if self.active_client.is_none() {
+            self.active_client = Some(scene.requests[request].client());
+        }
+        self.after_dispatch(scene, queue);
+        Some(request)
+    }
+
+    /// A request leaves its queue for the device.
+    pub(super) fn dispatch(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        self.take_request(scene, queue, request);
+        self.count_in_flight(scene, queue, request, true);
+    }
+
+    /// An async slice ends with its last request, one of the idle class with each.
+    fn after_dispatch(&mut self, scene: &mut Scene, queue: u32) {
+        let home = self.queues.at_mut(queue);
+        home.slice.dispatched += 1;
+        home.must_dispatch = false;
+        let (dispatched, level) = (home.slice.dispatched, home.priority.level);
+        let (sync, idle) = (home.is_sync, home.is_idle_class());
+        let full = !sync && dispatched >= self.async_limit(level);
+        if self.busy > 1 && (full || idle) {
+            let soon = scene.now() + scene.hz().tick();
+            self.queues.at_mut(queue).slice.end = soon;
+            self.expire(scene, false);
+        }
+    }
+
+    /// Whether one more request of `queue` may be in flight.
+    fn may_dispatch(&self, scene: &Scene, queue: u32) -> bool {
+        let home = self.queues.at(queue);
+        if self.version.lets_expired_through && home.must_dispatch {
+            return true;
+        }
+        let [async_in_flight, sync_in_flight] = self.in_flight;
+        if async_in_flight > 0 && self.should_idle(scene, queue) {
+            return false;
+        }
+        if !home.is_sync && sync_in_flight > 0 {
+            return false;
+        }
+        let Some(most) = self.most_in_flight(scene, queue) else { return false };
+        home.dispatched < most.min(self.most_async(scene, queue))
+    }
+
+    /// By the quantum; `None` if not even one more.
+    fn most_in_flight(&self, scene: &Scene, queue: u32) -> Option<u32> {
+        let home = self.queues.at(queue);
+        let quantum = self.tunables.quantum;
+        let most = if home.is_idle_class() { 1 } else { (quantum / 2).max(1) };
+        if home.dispatched < most {
+            return Some(most);
+        }
+        if home.is_idle_class() {
+            return None;
+        }
+        let promoted = self.version.promotes_sole_sync && home.is_sync && self.busy_sync == 1;
+        if self.busy == 1 || promoted {
+            return Some(u32::MAX);
+        }
+        (!self.is_slice_used_soon(scene, queue)).then_some(quantum)
+    }
+
+    /// With `low_latency`, by the time since a sync request was last late (CFQ-23).
+    fn most_async(&self, scene: &Scene, queue: u32) -> u32 {
+        let home = self.queues.at(queue);
+        if home.is_sync || !self.tunables.low_latency {
+            return u32::MAX;
+        }
+        let slice = scene.hz().floor(self.tunables.slice[1]).0.max(1);
+        let since = signed(scene.now()).saturating_sub(self.last_delayed_sync);
+        let depth = u64::try_from(since).unwrap_or(0) / slice;
+        let depth = u32::try_from(depth).unwrap_or(u32::MAX);
+        if depth == 0 && home.dispatched == 0 { 1 } else { depth }
+    }
+
+    /// The device has a request.
+    pub(super) fn request_started(&mut self, scene: &Scene, request: RequestId) {
+        self.in_driver += 1;
+        self.last_position = scene.requests[request].end();
+    }
+
+    /// A request has ended.
+    pub(super) fn request_ended(&mut self, scene: &mut Scene, request: RequestId) {
+        let queue = home(scene, request);
+        self.sample_depth();
+        self.in_driver -= 1;
+        self.count_in_flight(scene, queue, request, false);
+        if scene.requests[request].is_sync() {
+            self.sync_ended(scene, queue, request);
+        }
+        let group = self.queues.at(queue).group;
+        self.groups[group as usize].think_time.ended(scene.now());
+        self.count_sectors(scene, queue, request);
+        if self.active == Some(queue) {
+            self.active_ended_one(scene, queue, request);
+        }
+        self.climb(scene, request);
+    }
+
+    /// Think times go on from here; a request that took too long holds async ones back.
+    fn sync_ended(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+        let now = scene.now();
+        let client = scene.requests[request].client().index();
+        if let Some(context) = self.contexts.get_mut(client as usize) {
+            context.think_time.ended(now);
+        }
+        if let Some(stand) = self.queues.at(queue).stand {
+            self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
+        }
+        let began = scene.hz().floor(scene.requests[request].start());
+        if now >= began + scene.hz().floor(self.tunables.fifo_expire[1]) {
+            self.last_delayed_sync = signed(now);
+        }
+    }
+
+    /// Whether the device is taken to queue commands: yes until the contrary is known.
+    pub(super) fn may_queue_commands(&self, scene: &Scene) -> bool {
+        self.queues_commands(scene) != Some(false)
+    }
+
+    fn sample_depth(&mut self) {
+        let starved = self.active.is_some_and(|active| {
+            let home = self.queues.at(active);
+            home.idle_window && home.dispatched + home.lane.len() < 5
+        });
+        self.depth.sample(self.in_driver, self.waiting, starved);
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Idling: keeping the device free for the next request of the queue that has it.
+//!
+//! A process that reads on where it was asks for the next piece a moment after it got the last.
+//! Going elsewhere in that moment costs two seeks; waiting costs the moment:
+//!
+//! ```text
+//! with     A A A A A A A A │ B B B B B B B B │        one seek for each slice
+//! without  A │ B │ A │ B │ A │ B │ A │ B │           one for each request
+//! ```
+//!
+//! It pays only for those who come back soon (think time), who read on (seek history), and on
+//! devices that have to move something. Queues that are not idled for by themselves are idled for
+//! once, behind the last of them, so that their tree is not left at once each time.
+//!
+//! # Invariants
+//! I1  `idle_until` is when the scene's timer rings.
+//!
+//! Source: spec `cfq-flush-block.md` 5.1 to 5.6 (CFQ-26 to CFQ-31, 38), 16.3, 16.6.
+
+use crate::client::ClientId;
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::service::Kind;
+use crate::elevators::cfq::slice::signed;
+use crate::elevators::cfq::version::TreeIdling;
+use crate::event::Note;
+use crate::request::{Flags, RequestId};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// So many requests waiting at once make a queue deep: it need not be idled for to be served well.
+const DEEP: u32 = 4;
+
+impl Cfq {
+    /// A request comes: think times and the seek history learn, and whether to idle follows.
+    pub(super) fn learn(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        let client = scene.requests[request].client();
+        self.sample_think_times(scene, queue, client);
+        let (start, sectors) =
+            (scene.requests[request].sector(), scene.requests[request].sectors());
+        let (detection, rotational) = (self.tunables.seek_detection, scene.facts().rotational);
+        self.queues.at_mut(queue).seek.sample(detection, rotational, start, sectors);
+        self.update_idle_window(scene, queue, client);
+    }
+
+    fn sample_think_times(&mut self, scene: &Scene, queue: u32, client: ClientId) {
+        let (now, tick) = (scene.now(), scene.hz().tick());
+        let longest = Nanos(2 * self.slice_idle(scene).0);
+        let of_group = Nanos(2 * self.group_idle(scene).0);
+        let home = self.queues.at(queue);
+        let (sync, stand, group) = (home.is_sync, home.stand, home.group);
+        if sync || self.version.tree_idling == TreeIdling::Unflagged {
+            self.contexts[client.index() as usize].think_time.sample(now, longest, tick);
+        }
+        if self.version.tree_idling != TreeIdling::ThinkTime {
+            return;
+        }
+        if let (true, Some(stand)) = (sync, stand) {
+            let trees = &mut self.groups[stand.group as usize].tree_think_times;
+            trees[stand.tree].sample(now, longest, tick);
+        }
+        self.groups[group as usize].think_time.sample(now, of_group, tick);
+    }
+
+    /// Whether the queue is one to idle for (5.2).
+    fn update_idle_window(&mut self, scene: &Scene, queue: u32, client: ClientId) {
+        let home = self.queues.at(queue);
+        if !home.is_sync || home.is_idle_class() {
+            return;
+        }
+        let deep = home.is_deep || home.lane.len() >= DEEP;
+        let slice_idle = self.slice_idle(scene);
+        let flagged = |next: RequestId| scene.requests[next].flags().contains(Flags::NOIDLE);
+        let seeky = home.seek.is_seeky(self.tunables.seek_detection);
+        let think_time = self.think_time_of(scene, Some(client));
+        let last_of_its_kind = self.version.heeds_no_idle && home.next.is_some_and(flagged);
+        let hopeless = slice_idle == Nanos::ZERO || (!deep && seeky);
+        let window = !last_of_its_kind
+            && !hopeless
+            && think_time.map_or(home.idle_window, |mean| mean <= slice_idle);
+        let home = self.queues.at_mut(queue);
+        (home.is_deep, home.idle_window) = (deep, window);
+    }
+
+    /// The mean think time of a process, if it is known.
+    fn think_time_of(&self, scene: &Scene, client: Option<ClientId>) -> Option<Nanos> {
+        let context = self.contexts.get(client?.index() as usize)?;
+        context.think_time.mean(scene.hz().tick())
+    }
+
+    /// Whether the device may be kept free for the queue (5.3).
+    pub(super) fn should_idle(&self, scene: &Scene, queue: u32) -> bool {
+        let home = self.queues.at(queue);
+        let slice_idle = self.slice_idle(scene);
+        let no_idling = self.version.no_slice_idle_no_idling && slice_idle == Nanos::ZERO;
+        if no_idling || home.is_idle_class() {
+            return false;
+        }
+        if home.idle_window && !self.is_queueing_flash(scene) {
+            return true;
+        }
+        let Some(stand) = home.stand else { return false };
+        let group = &self.groups[stand.group as usize];
+        let thinks_long = self.version.tree_idling == TreeIdling::ThinkTime
+            && group.tree_think_times[stand.tree].is_longer_than(slice_idle, scene.hz().tick());
+        home.is_sync && group.trees[stand.tree].len() == 1 && !thinks_long
+    }
+
+    /// Where seeks cost nothing and commands are queued, nothing is gained by idling.
+    pub(super) fn is_queueing_flash(&self, scene: &Scene) -> bool {
+        !scene.facts().rotational && self.may_queue_commands(scene)
+    }
+
+    /// A queue whose requests jump about, many at once, loses its privilege when the first of them
+    /// takes longer than what is left of its slice.
+    pub(super) fn watch_deep_queue(&mut self, scene: &Scene, queue: u32) {
+        let home = self.queues.at(queue);
+        if !self.version.watches_deep_queues
+            || !home.idle_window
+            || !home.seek.is_seeky(self.tunables.seek_detection)
+        {
+            return;
+        }
+        let now = scene.now();
+        let began = home.slice.start.unwrap_or(Nanos::ZERO);
+        if home.slice.is_new || home.slice.left(now) > signed(now) - signed(began) {
+            let home = self.queues.at_mut(queue);
+            (home.is_deep, home.idle_window) = (false, false);
+        }
+    }
+
+    /// A request of the active queue has ended.
+    pub(super) fn active_ended_one(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        if self.queues.at(queue).slice.is_new {
+            self.start_slice(scene, queue);
+        }
+        if self.should_wait_busy(scene, queue) {
+            self.wait_until_busy(scene, queue);
+        }
+        let home = self.queues.at(queue);
+        if home.slice.is_used(scene.now()) || home.is_idle_class() {
+            self.expire(scene, true);
+            return;
+        }
+        let sync = scene.requests[request].is_sync();
+        if sync && home.is_empty() && self.close_cooperator(scene, queue).is_none() {
+            let flagged = scene.requests[request].flags().contains(Flags::NOIDLE);
+            self.tree_idles |= !flagged;
+            self.idle_for(scene, queue);
+        }
+    }
+
+    /// The slice goes on until the group's only queue has something to do again.
+    fn wait_until_busy(&mut self, scene: &Scene, queue: u32) {
+        let slice_idle = self.slice_idle(scene);
+        let longer = if slice_idle == Nanos::ZERO { self.group_idle(scene) } else { slice_idle };
+        let home = self.queues.at_mut(queue);
+        home.slice.end = scene.now() + longer;
+        home.wait_busy = true;
+    }
+
+    fn should_wait_busy(&self, scene: &Scene, queue: u32) -> bool {
+        let home = self.queues.at(queue);
+        let group = &self.groups[home.group as usize];
+        let (now, tick) = (scene.now(), scene.hz().tick());
+        let refined = self.version.keeps_unstarted_slice;
+        if refined && !home.is_empty() {
+            return false;
+        }
+        let idle = self.group_idle(scene);
+        let thinks_long = refined && group.think_time.is_longer_than(idle, tick);
+        if group.queues > 1 || thinks_long {
+            return false;
+        }
+        let left = home.slice.left(now);
+        let mean = self.think_time_of(scene, self.active_client);
+        home.slice.is_used(now)
+            || mean.is_some_and(|mean| left < signed(mean))
+            || left == signed(tick)
+    }
+
+    /// Sets the timer, if the device should idle for the active queue (5.4).
+    fn idle_for(&mut self, scene: &mut Scene, queue: u32) {
+        if self.version.tree_idling == TreeIdling::Unflagged {
+            let alone = self.groups[self.queues.at(queue).group as usize].queues == 1;
+            if self.serving.kind != Kind::Sync && !self.tree_idles && !alone {
+                return;
+            }
+        }
+        let Some(time) = self.idle_time(scene, queue) else { return };
+        let until = scene.now() + time;
+        self.queues.at_mut(queue).wait_request = true;
+        self.idle_until = Some(until);
+        scene.set_timer(until);
+        if let Some(client) = self.queues.at(queue).client {
+            scene.note(Note::Idling { client, until });
+        }
+    }
+
+    /// How long to idle for the active queue, if at all.
+    fn idle_time(&self, scene: &Scene, queue: u32) -> Option<Nanos> {
+        let home = self.queues.at(queue);
+        let (slice_idle, group_idle) = (self.slice_idle(scene), self.group_idle(scene));
+        let for_groups_only = self.version.idles_on_queueing_flash && group_idle.0 > 0;
+        if self.is_queueing_flash(scene) && !for_groups_only {
+            return None;
+        }
+        let for_queue = slice_idle.0 > 0 && self.should_idle(scene, queue);
+        let alone = self.groups[home.group as usize].queues <= 1;
+        let for_group = !for_queue && group_idle.0 > 0 && alone;
+        let client = self.active_client?;
+        let mean = self.think_time_of(scene, Some(client));
+        let too_late = mean.is_some_and(|mean| home.slice.left(scene.now()) < signed(mean));
+        if home.dispatched > 0 || too_late {
+            return None;
+        }
+        match (for_queue, for_group) {
+            (true, _) => Some(slice_idle),
+            (_, true) => Some(group_idle),
+            _ => None,
+        }
+    }
+
+    /// The timer rings: nothing came.
+    pub(super) fn idle_timer_rings(&mut self, scene: &mut Scene) {
+        self.idle_until = None;
+        let Some(queue) = self.active else { return };
+        let home = self.queues.at(queue);
+        let used = home.slice.is_used(scene.now());
+        if home.must_dispatch || (!used && (self.busy == 0 || !home.is_empty())) {
+            return;
+        }
+        if !used {
+            self.queues.at_mut(queue).is_deep = false;
+        }
+        self.expire(scene, false);
+    }
+
+    /// A request comes to the active queue.
+    pub(super) fn came_to_active(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        if !self.queues.at(queue).wait_request {
+            return;
+        }
+        // A page is left to grow until the timer rings, or somebody asks.
+        let page = 4096 / 512;
+        if scene.requests[request].sectors() > page || self.busy > 1 {
+            self.stop_idling(scene, queue);
+        } else {
+            self.queues.at_mut(queue).must_dispatch = true;
+        }
+    }
+
+    /// The device no longer idles for the queue.
+    pub(super) fn stop_idling(&mut self, scene: &mut Scene, queue: u32) {
+        if self.queues.at(queue).wait_request {
+            self.cancel_idle_timer(scene);
+        }
+        self.queues.at_mut(queue).wait_request = false;
+    }
+
+    pub(super) fn cancel_idle_timer(&mut self, scene: &mut Scene) {
+        if self.idle_until.take().is_some() {
+            scene.cancel_timer();
+        }
+    }
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CFQ, complete fairness queueing: each process has the device to itself for a while.
+//!
+//! Processes that read on where they were are served best one at a time, each for a time slice in
+//! which the device does not leave it; those that jump about are served in turns; who writes
+//! without waiting gets what is left. Linux' default from 2.6.18 to 4.20.
+//!
+//! ```text
+//!            group (weight)          class      kind        queue (slice)        request
+//!  root ─┬─ 1000 ──────────── RT ──┬─ sync ──── A 100 ms ── by sector, oldest first if expired
+//!        │                    BE   ├─ no idle ─ B, C, D in turns
+//!        └─  500 …            IDLE └─ async ─── everybody's writes, 40 ms
+//! ```
+//!
+//! The concepts have a file each: `select` (whose turn it is), `workload` (which kind), `service`
+//! (in which order), `slice` (how long), `dispatch` (how many in flight), `idling`, `preempt`,
+//! `cooperate` (queues that merge), `group`, `context` (what is kept of a process), `queue`;
+//! `bandwidth` and `climb` are seed 001's experiments. What kernels do differently is in `version`.
+//!
+//! # Invariants (see `audit.rs`)
+//! I1  A queue with a waiting request is busy. A busy queue without one has the device.
+//! I2  Counters equal what they count.
+//! I3  The timer is set exactly while the device idles on purpose.
+//!
+//! Source: spec `cfq-flush-block.md` sections 1 to 10 and 16; seeds 000 and 001.
+
+mod audit;
+mod bandwidth;
+mod climb;
+mod context;
+mod cooperate;
+mod dispatch;
+mod explain;
+mod group;
+mod idling;
+mod preempt;
+mod queue;
+mod select;
+mod service;
+mod slice;
+mod tunables;
+mod version;
+mod workload;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::attribute::Attribute;
+use crate::client::{ClientId, GroupId};
+use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::list::{Links, List};
+use crate::observe::queue_depth::QueueDepth;
+use crate::pick::lane::LaneSpace;
+use crate::pick::positions::Positions;
+use crate::request::{Bio, Flags, Op, RequestId, is_sync};
+use crate::scene::{Ncq, Scene};
+use crate::slab::Slab;
+use crate::time::Nanos;
+use crate::tree::{Nodes, Root};
+
+use bandwidth::Bandwidth;
+use climb::Climber;
+use context::{Context, SHARED};
+use group::Group;
+use queue::{Queue, home, is_in_flight, settle};
+use select::Selection;
+use slice::signed;
+use tunables::{ATTRIBUTES_2_6_34, ATTRIBUTES_3_6, BANDWIDTH, EST_DEPTH, HW_TAG, Tunables};
+use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
+use workload::Serving;
+
+/// A tree of positions for each level.
+const LEVELS: u8 = 8;
+/// Before anything was late: so long ago.
+const LATE_AT_FIRST: Nanos = Nanos::from_millis(1000);
+
+/// The CFQ scheduler.
+#[derive(Debug)]
+pub struct Cfq {
+    version: Version,
+    tunables: Tunables,
+
+    contexts: Vec<Context>,
+    queues: Slab<Queue>,
+    groups: Vec<Group>,
+    /// Async queues by group (only the first entry where they all belong to the root) and priority.
+    shared: Vec<[Option<u32>; SHARED]>,
+    lanes: LaneSpace,
+    /// Dispatched already, and handed out before anything else is chosen.
+    pushed: List,
+    pushed_links: Links,
+    service: Nodes<i64>,
+    positions: Positions,
+    group_nodes: Nodes<u64>,
+    group_tree: Root,
+    /// Below this no group's virtual time begins.
+    least_virtual_time: u64,
+    /// Of the groups in the tree.
+    total_weight: u64,
+
+    active: Option<u32>,
+    /// The process whose request opened the active slice.
+    active_client: Option<ClientId>,
+    serving: Serving,
+    /// The tree of those not idled for is idled for at its end (2.6.34).
+    tree_idles: bool,
+    idle_until: Option<Nanos>,
+
+    /// Busy queues, and the sync ones among them.
+    busy: u32,
+    busy_sync: u32,
+    /// Requests that wait in queues.
+    waiting: u32,
+    /// Dispatched and not ended, by the nature of their queue: async, sync.
+    in_flight: [u32; 2],
+    /// Those of them that the device has.
+    in_driver: u32,
+    /// The sector behind the last request that went to the device.
+    last_position: u64,
+    /// When a sync request last took too long; in nanoseconds, perhaps before the beginning.
+    last_delayed_sync: i64,
+    depth: QueueDepth,
+    bandwidth: Bandwidth,
+    climber: Climber,
+    /// Its epoch, from the first request that it was given: of those in the device only those that
+    /// carry it are its own.
+    epoch: Option<u32>,
+}
+
+impl Default for Cfq {
+    fn default() -> Cfq {
+        Cfq::new()
+    }
+}
+
+impl Cfq {
+    /// CFQ of Linux 2.6.34, with the kernel's defaults, without a queue.
+    #[must_use]
+    pub fn new() -> Cfq {
+        Cfq::of(LINUX_2_6_34)
+    }
+
+    /// CFQ of Linux 3.6.
+    #[must_use]
+    pub fn linux_3_6() -> Cfq {
+        Cfq::of(LINUX_3_6)
+    }
+
+    /// CFQ of Linux 4.19.
+    #[must_use]
+    pub fn linux_4_19() -> Cfq {
+        Cfq::of(LINUX_4_19)
+    }
+
+    fn of(version: Version) -> Cfq {
+        Cfq {
+            version,
+            tunables: Tunables::default(),
+            contexts: Vec::new(),
+            queues: Slab::with_capacity(0),
+            groups: Vec::new(),
+            shared: Vec::new(),
+            lanes: LaneSpace::with_capacity(0),
+            pushed: List::new(),
+            pushed_links: Links::with_capacity(0),
+            service: Nodes::with_capacity(0),
+            positions: Positions::new(0, 0),
+            group_nodes: Nodes::with_capacity(0),
+            group_tree: Root::new(),
+            least_virtual_time: 0,
+            total_weight: 0,
+            active: None,
+            active_client: None,
+            serving: Serving::default(),
+            tree_idles: false,
+            idle_until: None,
+            busy: 0,
+            busy_sync: 0,
+            waiting: 0,
+            in_flight: [0; 2],
+            in_driver: 0,
+            last_position: 0,
+            last_delayed_sync: 0,
+            depth: QueueDepth::default(),
+            bandwidth: Bandwidth::default(),
+            climber: Climber::new(Nanos::ZERO, Nanos::ZERO),
+            epoch: None,
+        }
+    }
+
+    /// Whether the device queues commands; `None` if that is not known.
+    fn queues_commands(&self, scene: &Scene) -> Option<bool> {
+        match scene.ncq() {
+            Ncq::Declared => Some(scene.facts().depth > 1),
+            Ncq::Probe => self.depth.queues(),
+        }
+    }
+
+    /// The most requests that the device takes at a time, as far as known.
+    fn estimated_depth(&self, scene: &Scene) -> u32 {
+        match scene.ncq() {
+            Ncq::Declared => scene.facts().depth,
+            Ncq::Probe => self.depth.most(),
+        }
+    }
+
+    /// The kernel's defaults, as a queue with this device gets them.
+    fn default_tunables(&self, scene: &Scene) -> Tunables {
+        let mut tunables = self.tunables;
+        if self.version.no_slice_idle_on_flash && !scene.facts().rotational {
+            tunables.slice_idle = Nanos::ZERO;
+        }
+        tunables
+    }
+
+    /// Whether a request in the device is this elevator's.
+    fn is_own(&self, scene: &Scene, request: RequestId) -> bool {
+        Some(scene.requests[request].epoch) == self.epoch && is_in_flight(scene, request)
+    }
+
+    fn is_pushed(&self, request: RequestId) -> bool {
+        self.pushed_links.contains(request.index())
+    }
+}
+
+impl Elevator for Cfq {
+    fn name(&self) -> &'static str {
+        self.version.name
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Legacy
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        let (requests, limits) = (scene.request_slots(), *scene.limits());
+        let tables = if self.version.nests_groups { limits.groups } else { 1 };
+        let shared = tables.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
+        // A process's queue, one that only its requests refer to, the shared ones.
+        let queues = limits.clients.saturating_add(requests).saturating_add(shared);
+        let now = scene.now();
+        let tunables = self.default_tunables(scene);
+        *self = Cfq {
+            tunables,
+            contexts: (0..limits.clients).map(|_| Context::default()).collect(),
+            queues: Slab::with_capacity(queues),
+            groups: (0..limits.groups).map(|_| Group::default()).collect(),
+            shared: (0..tables).map(|_| [None; SHARED]).collect(),
+            lanes: LaneSpace::with_capacity(requests),
+            pushed_links: Links::with_capacity(requests),
+            service: Nodes::with_capacity(queues),
+            positions: Positions::new(queues, LEVELS),
+            group_nodes: Nodes::with_capacity(limits.groups),
+            last_delayed_sync: signed(now) - signed(LATE_AT_FIRST),
+            climber: Climber::new(now, tunables.slice_idle),
+            ..Cfq::of(self.version)
+        };
+    }
+
+    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
+        let sync = is_sync(op, flags);
+        let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
+        let Some(queue) = slot else { return Admission::Normal };
+        self.refresh_priority(scene, queue, client);
+        let home = self.queues.at_mut(queue);
+        if home.wait_request && !home.had_permit {
+            // The device idles for this very process.
+            home.had_permit = true;
+            Admission::Must
+        } else {
+            Admission::Normal
+        }
+    }
+
+    fn merges_front(&self) -> bool {
+        true
+    }
+
+    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
+        let sync = bio.is_sync();
+        let slot = self.contexts[bio.client.index() as usize].slots[usize::from(sync)];
+        (scene.requests[request].is_sync() || !sync) && slot == Some(home(scene, request))
+    }
+
+    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
+        home(scene, request) == home(scene, next)
+            && self.lanes.contains(request)
+            && !self.is_pushed(next)
+    }
+
+    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
+        let (client, sync) = (scene.requests[request].client(), scene.requests[request].is_sync());
+        let queue = self.queue_for(scene, client, sync);
+        let home = self.queues.at_mut(queue);
+        home.allocated += 1;
+        home.refs += 1;
+        settle(scene, request, queue);
+        self.epoch = Some(scene.requests[request].epoch);
+    }
+
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+        if position == Position::Head {
+            // It was dispatched already, and refused: it keeps its precedence.
+            self.pushed.push_front(&mut self.pushed_links, request.index());
+            return;
+        }
+        let queue = home(scene, request);
+        self.refresh_priority(scene, queue, scene.requests[request].client());
+        self.add_request(scene, queue, request);
+        self.learn(scene, queue, request);
+        if self.active == Some(queue) {
+            self.came_to_active(scene, queue, request);
+        } else {
+            self.preempt_if_due(scene, queue, request);
+        }
+    }
+
+    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        if side == Side::Back || !self.lanes.contains(request) {
+            return;
+        }
+        let queue = home(scene, request);
+        self.queues.at_mut(queue).lane.resort(&mut self.lanes, scene, request);
+        self.reconsider_next(scene, queue, request);
+    }
+
+    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        // Its place by sector changes as after a front merge; its age does not.
+        self.grown(scene, request, side);
+    }
+
+    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
+        let queue = home(scene, gone);
+        if self.queues.at(queue).next == Some(gone) {
+            self.queues.at_mut(queue).next = Some(survivor);
+        }
+        let urgent = scene.requests[gone].flags().intersects(self.version.urgent);
+        let home = self.queues.at_mut(queue);
+        home.lane.absorb(&mut self.lanes, scene, survivor, gone);
+        home.urgent -= u32::from(urgent);
+        self.waiting -= 1;
+        if self.active != Some(queue) {
+            self.update_position(scene, queue);
+        }
+    }
+
+    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.lanes.former(request)
+    }
+
+    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.lanes.latter(request)
+    }
+
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
+            return Pick::Dispatch(RequestId::from_index(index), Place::Sorted);
+        }
+        match self.select(scene) {
+            Selection::Serve(queue) => match self.dispatch_next(scene, queue) {
+                Some(request) => Pick::Dispatch(request, Place::Sorted),
+                None => Pick::Await,
+            },
+            Selection::Idle => Pick::Idle,
+            Selection::Await => Pick::Await,
+            Selection::Nothing => Pick::Nothing,
+        }
+    }
+
+    fn started(&mut self, scene: &mut Scene, request: RequestId) {
+        self.request_started(scene, request);
+    }
+
+    fn requeued(&mut self, _: &mut Scene, _: RequestId) {
+        self.in_driver -= 1;
+    }
+
+    fn completed(&mut self, scene: &mut Scene, request: RequestId, _: Nanos) {
+        if self.is_own(scene, request) {
+            self.request_ended(scene, request);
+        }
+    }
+
+    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+        let queue = home(scene, request);
+        if self.is_pushed(request) {
+            self.pushed.remove(&mut self.pushed_links, request.index());
+            self.count_in_flight(scene, queue, request, false);
+        } else {
+            self.withdraw(scene, queue, request);
+        }
+    }
+
+    fn released(&mut self, scene: &mut Scene, request: RequestId) {
+        let queue = home(scene, request);
+        if is_in_flight(scene, request) {
+            // Given up by force, and now another elevator's.
+            self.count_in_flight(scene, queue, request, false);
+        }
+        self.queues.at_mut(queue).allocated -= 1;
+        self.put_queue(scene, queue);
+    }
+
+    fn timer(&mut self, scene: &mut Scene) {
+        self.idle_timer_rings(scene);
+    }
+
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.contexts[client.index() as usize] = Context::new(scene.now());
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        self.client_has_changed(scene, client);
+    }
+
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.client_goes(scene, client);
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.weigh(scene, group.index());
+    }
+
+    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.give_up_shared(scene, group.index());
+        self.dissolve_group(scene, group.index());
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        if let Some(index) = self.pushed.pop_front(&mut self.pushed_links) {
+            return Some(RequestId::from_index(index));
+        }
+        if self.waiting == 0 {
+            return None;
+        }
+        self.expire(scene, false);
+        self.choose_workload(scene);
+        let queue = self.first_of_workload()?;
+        let request = self.queues.at(queue).next?;
+        self.withdraw(scene, queue, request);
+        self.count_in_flight(scene, queue, request, true);
+        Some(request)
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.explain_wait(scene, request, out)
+    }
+
+    fn waiting(&self) -> u32 {
+        self.waiting + self.pushed.len()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        self.audit_all(scene)
+    }
+
+    fn attributes(&self) -> &'static [Attribute] {
+        if self.version.idles_for_groups { &ATTRIBUTES_3_6 } else { &ATTRIBUTES_2_6_34 }
+    }
+
+    fn get(&self, scene: &Scene, place: usize) -> u64 {
+        self.tunables.get(self.attributes()[place].name, scene.hz())
+    }
+
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) {
+        self.tunables.set(self.attributes()[place].name, value, scene.hz());
+        self.climber = Climber::new(scene.now(), self.tunables.slice_idle);
+    }
+
+    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Some(attribute) = self.attributes().get(place) else { return Ok(()) };
+        match attribute.name {
+            HW_TAG => match self.queues_commands(scene) {
+                None => out.write_str("-1"),
+                Some(queues) => write!(out, "{}", u8::from(queues)),
+            },
+            EST_DEPTH => write!(out, "{}", self.estimated_depth(scene)),
+            BANDWIDTH => {
+                let [single, merged] = self.bandwidth.most;
+                let active = self.active.map_or(0, |active| self.queues.at(active).bandwidth);
+                write!(out, "{active}\t{single}\t{merged}")
+            }
+            _ => attribute.show(self.get(scene, place), out),
+        }
+    }
+}

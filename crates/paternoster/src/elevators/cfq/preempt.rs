@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Preemption: a request that need not wait for its queue's turn.
+//!
+//! ```text
+//! async has the device       a read comes           it goes first, whatever the slice
+//! best effort has it         real time comes        it goes first
+//! idling for A at 5000       B asks for 5100        B goes on there: better than an idle device
+//! ```
+//!
+//! The preempted queue keeps the account of what was left of its slice; the other one is put in
+//! front of its tree. The rules stand in the order in which they are asked; the first that answers
+//! decides.
+//!
+//! Source: spec `cfq-flush-block.md` 5.7 (CFQ-32 to CFQ-34), 16.1, 16.2.
+
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::service::Kind;
+use crate::event::{Note, Preemption};
+use crate::request::RequestId;
+use crate::scene::Scene;
+
+/// Nearer to the head than this is close (4 MiB).
+pub(super) const CLOSE_SECTORS: u64 = 8 * 1024;
+
+impl Cfq {
+    /// Whether a request that came to `queue` should not wait for the active one, and why.
+    fn preemption(&self, scene: &Scene, queue: u32, request: RequestId) -> Option<Preemption> {
+        let active = self.active?;
+        let (running, comer) = (self.queues.at(active), self.queues.at(queue));
+        let asked = &scene.requests[request];
+        if comer.is_idle_class() {
+            return None;
+        }
+        if running.is_idle_class() {
+            return Some(Preemption::OverIdleClass);
+        }
+        if running.is_realtime() && !comer.is_realtime() {
+            return None;
+        }
+        let let_through = self.version.lets_expired_through && running.must_dispatch;
+        if asked.is_sync() && !running.is_sync && !let_through {
+            return Some(Preemption::SyncOverAsync);
+        }
+        if !self.is_of_group_or_above(comer.group, running.group) {
+            return None;
+        }
+        let realtime = comer.is_realtime() && !running.is_realtime();
+        if self.version.realtime_first && realtime {
+            return Some(Preemption::Realtime);
+        }
+        if running.slice.is_used(scene.now()) {
+            return Some(Preemption::SliceUsed);
+        }
+        if self.is_next_in_turn(active, queue) {
+            return Some(Preemption::NextInTurn);
+        }
+        if asked.flags().intersects(self.version.urgent) && running.urgent == 0 {
+            return Some(Preemption::Urgent);
+        }
+        if realtime {
+            return Some(Preemption::Realtime);
+        }
+        self.preemption_of_waiting(scene, active, asked.sector())
+    }
+
+    /// Those who are not idled for are served in turns: the active one has had its, if it is empty.
+    fn is_next_in_turn(&self, active: u32, queue: u32) -> bool {
+        self.serving.kind == Kind::NoIdle
+            && self.queues.at(queue).kind() == Kind::NoIdle
+            && (self.version.preempts_among_seeky || self.beside(queue) == 2)
+            && self.queues.at(active).is_empty()
+    }
+
+    fn preemption_of_waiting(&self, scene: &Scene, active: u32, sector: u64) -> Option<Preemption> {
+        let running = self.queues.at(active);
+        if self.version.preempts_unidled && running.is_empty() && !self.should_idle(scene, active) {
+            return Some(Preemption::NotIdledFor);
+        }
+        let idling = self.active_client.is_some() && running.wait_request;
+        (idling && self.is_close(active, sector)).then_some(Preemption::Close)
+    }
+
+    fn is_close(&self, active: u32, sector: u64) -> bool {
+        let seek = &self.queues.at(active).seek;
+        let window = seek.closeness(self.tunables.seek_detection, CLOSE_SECTORS);
+        sector.abs_diff(self.last_position) <= window
+    }
+
+    /// Whether `group` is `of`, or above it where groups nest.
+    fn is_of_group_or_above(&self, group: u32, of: u32) -> bool {
+        let mut at = Some(of);
+        while let Some(found) = at {
+            if found == group {
+                return true;
+            }
+            at = self.groups[found as usize].parent.filter(|_| self.version.nests_groups);
+        }
+        false
+    }
+
+    /// Lets the request's queue have the device if a rule says so.
+    pub(super) fn preempt_if_due(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        let Some(rule) = self.preemption(scene, queue, request) else { return };
+        let Some(active) = self.active else { return };
+        if let (Some(client), Some(by)) =
+            (self.queues.at(active).client, self.queues.at(queue).client)
+        {
+            scene.note(Note::Preempted { client, by, rule });
+        }
+        let other_kind = self.queues.at(active).kind() != self.queues.at(queue).kind();
+        self.expire(scene, true);
+        if self.version.restarts_workloads && other_kind {
+            self.groups[self.queues.at(queue).group as usize].saved = None;
+        }
+        self.stand(scene, queue, true);
+        let slice = &mut self.queues.at_mut(queue).slice;
+        slice.end = crate::time::Nanos::ZERO;
+        slice.is_new = true;
+    }
+}

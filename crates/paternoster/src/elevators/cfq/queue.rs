@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queue: the requests of one process, and what is known of it.
+//!
+//! Sync requests wait in a queue of their process; async ones in a queue shared by all of a class
+//! and level, since who causes a write-back is not who waits for it. A queue holds its requests
+//! by sector and by age, and knows which comes next:
+//!
+//! ```text
+//! by sector   120   [4008]   4100   9000        next: nearest to where the last one ended
+//! by age      9000 120 4100 4008                looked at once in a slice, at its first dispatch
+//! ```
+//!
+//! A queue lives as long as somebody refers to it: a process, a request, a queue that is to be
+//! merged into it, and for async queues the device.
+//!
+//! # Invariants
+//! I1  `refs` is the number of its requests, plus that of the processes that come to it directly
+//!     or by way of merges, plus one if it is shared.
+//! I2  `next` is one of its waiting requests; there is one exactly if any waits.
+//! I3  `dispatched` counts its requests between their dispatch and their end.
+//!
+//! Source: spec `cfq-flush-block.md` 1.1, 2.1, 2.2, section 10 (CFQ-54).
+
+use crate::client::{Class, ClientId, Priority};
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::service::{Kind, Stand};
+use crate::elevators::cfq::slice::Slice;
+use crate::observe::seek::SeekHistory;
+use crate::pick::back_seek::BackSeek;
+use crate::pick::lane::Lane;
+use crate::request::RequestId;
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// In the scratch of a request: the number of its queue, plus one; and whether it is in flight.
+const HOME: usize = 1;
+const IN_FLIGHT: u64 = 1 << 32;
+
+/// The requests of one process, or of a class and level if they are async.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Queue {
+    pub(super) refs: u32,
+    /// Live requests that were bound to it.
+    pub(super) allocated: u32,
+    /// For whom it was made; nobody if it is shared.
+    pub(super) client: Option<ClientId>,
+    pub(super) is_sync: bool,
+    pub(super) priority: Priority,
+    /// Another priority is to be taken over with the next request.
+    pub(super) priority_changed: bool,
+    pub(super) group: u32,
+    /// The group it returns to, if it was moved to the root (`group_isolation`).
+    pub(super) own_group: Option<u32>,
+    /// Among those to be served (an active queue stays there although empty).
+    pub(super) is_busy: bool,
+    /// Where it stands, or stood last.
+    pub(super) stand: Option<Stand>,
+    pub(super) lane: Lane,
+    pub(super) next: Option<RequestId>,
+    pub(super) dispatched: u32,
+    /// Waiting requests that are urgent.
+    pub(super) urgent: u32,
+    pub(super) slice: Slice,
+    pub(super) seek: SeekHistory,
+    /// The device may idle for it.
+    pub(super) idle_window: bool,
+    /// It has had four requests waiting at once.
+    pub(super) is_deep: bool,
+    /// The device idles for it now.
+    pub(super) wait_request: bool,
+    /// It may be served although its slice is used up.
+    pub(super) must_dispatch: bool,
+    /// Its process has had its permit to allocate in this slice.
+    pub(super) had_permit: bool,
+    /// The slice goes on until its group has something to do again.
+    pub(super) wait_busy: bool,
+    /// Several processes share it.
+    pub(super) is_shared: bool,
+    /// They should part.
+    pub(super) is_to_split: bool,
+    /// The queue that its processes move to.
+    pub(super) merge_into: Option<u32>,
+    /// Of its last slice that was long enough, in sectors per tick (seed 001).
+    pub(super) bandwidth: u64,
+}
+
+impl Queue {
+    /// Whether nothing waits in it.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.lane.is_empty()
+    }
+
+    /// How it is treated.
+    pub(super) const fn kind(&self) -> Kind {
+        if !self.is_sync {
+            Kind::Async
+        } else if self.idle_window {
+            Kind::Sync
+        } else {
+            Kind::NoIdle
+        }
+    }
+
+    pub(super) fn is_idle_class(&self) -> bool {
+        self.priority.class == Class::Idle
+    }
+
+    pub(super) fn is_realtime(&self) -> bool {
+        self.priority.class == Class::Realtime
+    }
+
+    /// Those that refer to it beside its requests.
+    pub(super) const fn processes(&self) -> u32 {
+        self.refs - self.allocated
+    }
+}
+
+/// The queue that a request was bound to.
+pub(super) fn home(scene: &Scene, request: RequestId) -> u32 {
+    let number = scene.requests[request].scratch[HOME] & (IN_FLIGHT - 1);
+    u32::try_from(number.saturating_sub(1)).unwrap_or(0)
+}
+
+/// Whether a request was dispatched and has not ended.
+pub(super) fn is_in_flight(scene: &Scene, request: RequestId) -> bool {
+    scene.requests[request].scratch[HOME] & IN_FLIGHT != 0
+}
+
+/// Binds a request to a queue.
+pub(super) fn settle(scene: &mut Scene, request: RequestId, queue: u32) {
+    scene.requests[request].scratch[HOME] = u64::from(queue) + 1;
+}
+
+impl Cfq {
+    /// A request of `queue` is in flight from now on, or no longer.
+    pub(super) fn count_in_flight(
+        &mut self,
+        scene: &mut Scene,
+        queue: u32,
+        request: RequestId,
+        flies: bool,
+    ) {
+        debug_assert!(is_in_flight(scene, request) != flies, "cfq: {request:?} twice");
+        scene.requests[request].scratch[HOME] ^= IN_FLIGHT;
+        let by = if flies { 1 } else { -1 };
+        let home = self.queues.at_mut(queue);
+        let group = &mut self.groups[home.group as usize];
+        for count in [
+            &mut home.dispatched,
+            &mut self.in_flight[usize::from(home.is_sync)],
+            &mut group.dispatched,
+        ] {
+            *count = count.wrapping_add_signed(by);
+        }
+    }
+
+    /// What a queue's next request is chosen by.
+    fn back_seek(&self) -> BackSeek {
+        BackSeek {
+            most: self.tunables.back_seek_max.saturating_mul(2),
+            penalty: self.tunables.back_seek_penalty.into(),
+            urgent: self.version.urgent,
+        }
+    }
+
+    /// A request begins to wait in `queue`.
+    pub(super) fn add_request(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        if self.version.pushes_twins_out {
+            self.push_twin_out(scene, queue, request);
+        }
+        let sync = scene.requests[request].is_sync();
+        let expire = scene.hz().floor(self.tunables.fifo_expire[usize::from(sync)]);
+        let deadline = scene.now() + expire;
+        let lane = &mut self.queues.at_mut(queue).lane;
+        lane.insert(&mut self.lanes, scene, request, deadline);
+        self.waiting += 1;
+        if !self.queues.at(queue).is_busy {
+            self.make_busy(scene, queue);
+        }
+        let urgent = scene.requests[request].flags().intersects(self.version.urgent);
+        self.queues.at_mut(queue).urgent += u32::from(urgent);
+        self.reconsider_next(scene, queue, request);
+    }
+
+    /// `request` may come before the one that was next so far.
+    pub(super) fn reconsider_next(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+        let next = self.queues.at(queue).next;
+        let chosen = self.back_seek().choose(scene, next, Some(request), self.last_position);
+        self.queues.at_mut(queue).next = chosen;
+        self.update_position(scene, queue);
+    }
+
+    /// A waiting request at the same sector goes to the dispatch list now (2.3).
+    fn push_twin_out(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        let sector = scene.requests[request].sector();
+        let there = self.queues.at(queue).lane.from_sector(&self.lanes, sector);
+        if let Some(twin) = there.filter(|&twin| scene.requests[twin].sector() == sector) {
+            self.dispatch(scene, queue, twin);
+            self.pushed.push_back(&mut self.pushed_links, twin.index());
+        }
+    }
+
+    /// A request of `queue` waits no longer. The queue's next one is the nearer of its neighbours.
+    pub(super) fn take_request(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+        if self.queues.at(queue).next == Some(request) {
+            self.queues.at_mut(queue).next = self.nearest_neighbour(scene, queue, request);
+        }
+        let urgent = scene.requests[request].flags().intersects(self.version.urgent);
+        let home = self.queues.at_mut(queue);
+        home.lane.remove(&mut self.lanes, request);
+        home.urgent -= u32::from(urgent);
+        self.waiting -= 1;
+        if self.queues.at(queue).is_empty() {
+            self.positions.remove(queue);
+        }
+    }
+
+    fn nearest_neighbour(
+        &self,
+        scene: &Scene,
+        queue: u32,
+        request: RequestId,
+    ) -> Option<RequestId> {
+        let first = || self.queues.at(queue).lane.from_sector(&self.lanes, 0);
+        let behind = self.lanes.latter(request).or_else(first).filter(|&other| other != request);
+        let from = scene.requests[request].sector();
+        self.back_seek().choose(scene, behind, self.lanes.former(request), from)
+    }
+
+    /// A request leaves `queue` for another reason than being dispatched: a queue that is left
+    /// without any is no longer to be served, unless it is being served.
+    pub(super) fn withdraw(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        self.take_request(scene, queue, request);
+        let left = self.queues.at(queue);
+        if left.is_empty() && left.is_busy && self.active != Some(queue) {
+            self.make_idle(queue);
+        } else if self.active != Some(queue) {
+            self.update_position(scene, queue);
+        }
+    }
+
+    /// The oldest request of `queue` if it has expired and its age was not looked at in this slice.
+    pub(super) fn expired_request(&mut self, scene: &Scene, queue: u32) -> Option<RequestId> {
+        let home = self.queues.at_mut(queue);
+        if core::mem::replace(&mut home.slice.fifo_looked, true) {
+            return None;
+        }
+        let deadline = home.lane.deadline(scene).unwrap_or(Nanos::MAX);
+        if scene.now() < deadline { None } else { home.lane.oldest() }
+    }
+
+    /// A new queue, referred to by nobody yet.
+    pub(super) fn new_queue(&mut self, queue: Queue) -> u32 {
+        let made = self.queues.take().map(|(key, slot)| {
+            *slot = queue;
+            key.index()
+        });
+        // There is room for each client's and each request's queue, and for the shared ones.
+        debug_assert!(made.is_some(), "cfq: no room for a queue");
+        made.unwrap_or(0)
+    }
+
+    /// One refers to `queue` no longer.
+    pub(super) fn put_queue(&mut self, scene: &mut Scene, queue: u32) {
+        let home = self.queues.at_mut(queue);
+        home.refs -= 1;
+        if home.refs > 0 {
+            return;
+        }
+        debug_assert!(home.is_empty() && home.dispatched == 0, "cfq: {home:?} is given up");
+        if self.active == Some(queue) {
+            self.expire(scene, false);
+        }
+        if self.queues.at(queue).is_busy {
+            self.make_idle(queue);
+        }
+        self.positions.remove(queue);
+        self.queues.free(queue);
+    }
+}

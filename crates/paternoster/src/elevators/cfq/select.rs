@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Select: whose turn it is.
+//!
+//! Asked for the next request, CFQ first decides about the queue that has the device: it keeps it,
+//! waits for it, or lets the next one have its turn.
+//!
+//! ```text
+//! active queue    slice left, requests wait      keep
+//!                 empty, another close by        go on there, let the two merge
+//!                 empty, timer set               wait: its next request is worth it
+//!                 empty, some in flight          wait for them, if it is idled for
+//!                 otherwise                      its turn is over
+//! ```
+//!
+//! # Invariants
+//! I1  Who waits says for what: the timer is set (`Idle`), or something is in flight (`Await`).
+//!
+//! Source: spec `cfq-flush-block.md` 4.1.
+
+use crate::elevators::cfq::Cfq;
+use crate::scene::Scene;
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Selection {
+    /// Serve this queue.
+    Serve(u32),
+    /// Wait for the timer.
+    Idle,
+    /// Wait for something in flight.
+    Await,
+    /// Nothing waits.
+    Nothing,
+}
+
+impl Cfq {
+    /// The queue to be served now, or for what to wait.
+    pub(super) fn select(&mut self, scene: &mut Scene) -> Selection {
+        if self.waiting == 0 {
+            return Selection::Nothing;
+        }
+        let Some(queue) = self.active else { return self.select_new(scene, None) };
+        let home = self.queues.at(queue);
+        let (empty, in_flight) = (home.is_empty(), home.dispatched > 0);
+        if home.wait_busy && !empty {
+            return self.replace(scene, None);
+        }
+        if home.slice.is_used(scene.now()) && !home.must_dispatch {
+            let alone = self.groups[home.group as usize].queues == 1;
+            if alone && empty && in_flight && self.should_idle(scene, queue) {
+                return Selection::Await;
+            }
+            return self.leave_unless_group_idles(scene, queue);
+        }
+        if !empty {
+            return Selection::Serve(queue);
+        }
+        if let Some(other) = self.close_cooperator(scene, queue) {
+            if self.queues.at(queue).merge_into.is_none() {
+                self.schedule_merge(scene, queue, other);
+            }
+            return self.replace(scene, Some(other));
+        }
+        if self.idle_until.is_some() {
+            return Selection::Idle;
+        }
+        self.watch_deep_queue(scene, queue);
+        if in_flight && self.should_idle(scene, queue) {
+            return Selection::Await;
+        }
+        self.leave_unless_group_idles(scene, queue)
+    }
+
+    /// A group's last queue is not left while others of the group are on their way.
+    fn leave_unless_group_idles(&mut self, scene: &mut Scene, queue: u32) -> Selection {
+        let group = &self.groups[self.queues.at(queue).group as usize];
+        let idle = self.group_idle(scene);
+        if idle.0 > 0
+            && group.queues == 1
+            && group.dispatched > 0
+            && !group.think_time.is_longer_than(idle, scene.hz().tick())
+        {
+            return Selection::Await;
+        }
+        self.replace(scene, None)
+    }
+
+    fn replace(&mut self, scene: &mut Scene, by: Option<u32>) -> Selection {
+        self.expire(scene, false);
+        self.select_new(scene, by)
+    }
+
+    fn select_new(&mut self, scene: &mut Scene, by: Option<u32>) -> Selection {
+        let chosen = by.or_else(|| {
+            self.choose_workload(scene);
+            self.first_of_workload()
+        });
+        match chosen {
+            Some(queue) => {
+                self.activate(scene, queue);
+                Selection::Serve(queue)
+            }
+            None => Selection::Nothing,
+        }
+    }
+
+    /// A queue's turn begins.
+    fn activate(&mut self, scene: &mut Scene, queue: u32) {
+        let home = self.queues.at_mut(queue);
+        home.slice = home.slice.begun(scene.now());
+        home.wait_request = false;
+        home.must_dispatch = false;
+        home.had_permit = false;
+        self.cancel_idle_timer(scene);
+        self.active = Some(queue);
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Service: in which order queues have their turn.
+//!
+//! Each group has seven service trees: for each of the classes RT and BE one for async queues, one
+//! for sync queues that are not idled for, one for those that are; and one for the idle class. A
+//! tree is served from its lowest key on:
+//!
+//! ```text
+//! key = now + (busy queues - 1) * (longest slice - own slice) - residual
+//!
+//! three busy, level 4    now + 2 * (180 - 100) = now + 160 ms
+//! level 0                now + 2 * (180 - 180) = now
+//! ```
+//!
+//! It is a time only by name: whoever has a shorter slice stands further back, and the more so the
+//! more queues there are, so that in the long run levels differ in how often they are served as
+//! well as in how long.
+//!
+//! # Invariants
+//! I1  A busy queue stands in one tree, under its key, in its group; no other queue does.
+//! I2  Which tree it is is settled when it is put in, not when its nature changes (CFQ-5).
+//!
+//! Source: spec `cfq-flush-block.md` 1.4, 1.5 (CFQ-5, 7), 16.2, 16.7.
+
+use crate::client::Class;
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::queue::Queue;
+use crate::elevators::cfq::slice::signed;
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// Service trees of a group.
+pub(super) const TREES: usize = 7;
+/// The tree of the idle class.
+pub(super) const IDLE_TREE: usize = 6;
+
+/// A queue that is put in front stands so far before the first.
+const FRONT: Nanos = Nanos::from_millis(1000);
+/// Queues of the idle class stand so far behind each other.
+const IDLE_DELAY: Nanos = Nanos::from_millis(200);
+
+/// How a queue is treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Kind {
+    /// Nobody waits for it.
+    #[default]
+    Async = 0,
+    /// Sync, and not idled for by itself: served in turns.
+    NoIdle = 1,
+    /// Sync, and idled for: served in slices.
+    Sync = 2,
+}
+
+pub(super) const KINDS: [Kind; 3] = [Kind::Async, Kind::NoIdle, Kind::Sync];
+
+/// Where a queue stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stand {
+    pub(super) group: u32,
+    pub(super) tree: usize,
+}
+
+/// The tree of a class and kind.
+pub(super) const fn tree_of(class: Class, kind: Kind) -> usize {
+    match class {
+        Class::Realtime => 3 + kind as usize,
+        Class::BestEffort => kind as usize,
+        Class::Idle => IDLE_TREE,
+    }
+}
+
+impl Cfq {
+    /// A queue that was not to be served is.
+    pub(super) fn make_busy(&mut self, scene: &mut Scene, queue: u32) {
+        let home = self.queues.at_mut(queue);
+        home.is_busy = true;
+        let sync = home.is_sync;
+        self.busy += 1;
+        self.busy_sync += u32::from(sync);
+        self.stand(scene, queue, false);
+    }
+
+    /// A queue is no longer to be served.
+    pub(super) fn make_idle(&mut self, queue: u32) {
+        let home = self.queues.at_mut(queue);
+        home.is_busy = false;
+        let (sync, group) = (home.is_sync, home.group);
+        self.leave_tree(queue);
+        self.positions.remove(queue);
+        self.leave_group(group);
+        self.busy -= 1;
+        self.busy_sync -= u32::from(sync);
+    }
+
+    /// A busy queue takes its place anew, after its turn.
+    pub(super) fn resort(&mut self, scene: &mut Scene, queue: u32) {
+        self.stand(scene, queue, false);
+        self.update_position(scene, queue);
+    }
+
+    /// Puts a busy queue into its tree; `front` before all others.
+    pub(super) fn stand(&mut self, scene: &mut Scene, queue: u32, front: bool) {
+        let old = self.queues.at(queue).stand.filter(|_| self.service.contains(queue));
+        let moved = self.choose_group(scene, queue, old);
+        let home = self.queues.at(queue);
+        let place = Stand { group: home.group, tree: tree_of(home.priority.class, home.kind()) };
+        let key = self.key(scene, queue, place, front);
+        if old != Some(place) || self.service.key(queue) != Some(key) {
+            self.leave_tree(queue);
+            let root = &mut self.groups[place.group as usize].trees[place.tree];
+            root.insert(&mut self.service, queue, key);
+            self.queues.at_mut(queue).stand = Some(place);
+        }
+        // Only now: a new queue is not counted in its own key (16.7).
+        if (old.is_none() && !front) || moved {
+            self.join_group(place.group);
+        }
+    }
+
+    fn key(&mut self, scene: &Scene, queue: u32, place: Stand, front: bool) -> i64 {
+        let root = self.groups[place.group as usize].trees[place.tree];
+        let key_of = |queue: Option<u32>| queue.and_then(|queue| self.service.key(queue));
+        let now = signed(scene.now());
+        if place.tree == IDLE_TREE {
+            let last = root.last().filter(|&last| last != queue);
+            return key_of(last).unwrap_or(now).saturating_add(signed(IDLE_DELAY));
+        }
+        if front {
+            // Its own key counts too, if it is the lowest (16.2).
+            return key_of(root.first()).unwrap_or(now).saturating_sub(signed(FRONT));
+        }
+        let residual = core::mem::take(&mut self.queues.at_mut(queue).slice.residual);
+        now.saturating_add(self.offset(scene, self.queues.at(queue))).saturating_sub(residual)
+    }
+
+    /// How much further back a queue stands than one with the longest slice.
+    fn offset(&self, scene: &Scene, queue: &Queue) -> i64 {
+        let longest = self.level_slice(scene, true, 0);
+        let own = self.level_slice(scene, queue.is_sync, queue.priority.level);
+        let others = i64::from(self.groups[queue.group as usize].queues) - 1;
+        others.saturating_mul(signed(longest) - signed(own))
+    }
+
+    pub(super) fn leave_tree(&mut self, queue: u32) {
+        if let (Some(stand), true) = (self.queues.at(queue).stand, self.service.contains(queue)) {
+            self.groups[stand.group as usize].trees[stand.tree].remove(&mut self.service, queue);
+        }
+    }
+
+    /// Queues that stand in the tree of a queue, itself included.
+    pub(super) fn beside(&self, queue: u32) -> u32 {
+        let stand = self.queues.at(queue).stand;
+        stand.map_or(0, |stand| self.groups[stand.group as usize].trees[stand.tree].len())
+    }
+
+    /// The queue's place among those that may be merged, by the sector of its next request.
+    pub(super) fn update_position(&mut self, scene: &Scene, queue: u32) {
+        let home = self.queues.at(queue);
+        match home.next {
+            Some(next) if !home.is_idle_class() => {
+                let sector = scene.requests[next].sector();
+                self.positions.place(queue, home.priority.level.min(7), sector);
+            }
+            _ => self.positions.remove(queue),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Slice: the time for which one queue has the device.
+//!
+//! ```text
+//!  activated     first completion                                      used up
+//!     │                │◀────────────── length ────────────────────────▶│
+//!     ●───── seek ─────●──── requests, the device to itself ────────────●── overrun ──▶
+//!  dispatch_start    start                                             end
+//! ```
+//!
+//! The clock starts at the first completion, so that the seek to get there is not the queue's
+//! loss. What a queue overran is subtracted from its next turn, what was taken from it by a
+//! preemption is given back (`residual`, by way of the key in the service tree).
+//!
+//! The length is `base + base/5 * (4 - level)`: 180 ms at level 0, 40 ms at level 7. With
+//! `low_latency` it shrinks so that all busy queues have their turn within `target_latency`, but
+//! not below twice `slice_idle`: ten queues at level 4 get 30 ms, thirty get 16.
+//!
+//! # Invariants
+//! I1  A slice whose clock has not started is not used up.
+//!
+//! Source: spec `cfq-flush-block.md` 1.5, 3.1, 3.3 (CFQ-6, 8, 14 to 16), section 8 (the charge).
+
+use crate::elevators::cfq::Cfq;
+use crate::event::Note;
+use crate::scene::Scene;
+use crate::time::{Nanos, scale};
+
+/// A level is worth a fifth of the base more or less.
+const SLICE_SCALE: u64 = 5;
+/// The level whose slice is the base.
+const MIDDLE_LEVEL: u8 = 4;
+
+/// Where a queue stands in its time slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Slice {
+    /// No request of it has ended yet.
+    pub(super) is_new: bool,
+    /// When the clock started.
+    pub(super) start: Option<Nanos>,
+    pub(super) end: Nanos,
+    pub(super) allocated: Nanos,
+    /// In nanoseconds: what was left of the last slice; negative if it overran.
+    pub(super) residual: i64,
+    /// Requests dispatched in it.
+    pub(super) dispatched: u32,
+    /// When the queue was activated.
+    pub(super) dispatch_start: Nanos,
+    /// Sectors that ended since the clock started.
+    pub(super) sectors: u64,
+    /// The age of its requests was looked at.
+    pub(super) fifo_looked: bool,
+}
+
+/// `time` as a signed number, for differences.
+pub(super) fn signed(time: Nanos) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+impl Slice {
+    /// A slice that begins now; what was left of the last one stays.
+    pub(super) const fn begun(self, now: Nanos) -> Slice {
+        Slice {
+            is_new: true,
+            start: None,
+            end: Nanos::ZERO,
+            allocated: Nanos::ZERO,
+            residual: self.residual,
+            dispatched: 0,
+            dispatch_start: now,
+            sectors: 0,
+            fifo_looked: false,
+        }
+    }
+
+    pub(super) fn is_used(&self, now: Nanos) -> bool {
+        !self.is_new && now >= self.end
+    }
+
+    /// What is left of it, in nanoseconds; negative if it overran.
+    pub(super) fn left(&self, now: Nanos) -> i64 {
+        signed(self.end).saturating_sub(signed(now))
+    }
+
+    /// The time to be charged: since the first completion, at most what was allocated; if none has
+    /// come, since the activation and at least a jiffy.
+    pub(super) fn used(&self, now: Nanos, jiffy: Nanos) -> Nanos {
+        match self.start {
+            Some(start) if start != now => (now - start).min(self.allocated),
+            _ => (now - self.dispatch_start).max(jiffy),
+        }
+    }
+}
+
+impl Cfq {
+    /// The shortest time that a kernel measures in: a tick, or 1 ms where time is exact.
+    pub(super) fn jiffy(scene: &Scene) -> Nanos {
+        if scene.hz().get() == 0 { Nanos::from_millis(1) } else { scene.hz().tick() }
+    }
+
+    /// `slice_idle` in whole ticks.
+    pub(super) fn slice_idle(&self, scene: &Scene) -> Nanos {
+        scene.hz().floor(self.tunables.slice_idle)
+    }
+
+    /// `group_idle` in whole ticks; 0 in kernels that do not have it.
+    pub(super) fn group_idle(&self, scene: &Scene) -> Nanos {
+        if self.version.idles_for_groups {
+            scene.hz().floor(self.tunables.group_idle)
+        } else {
+            Nanos::ZERO
+        }
+    }
+
+    /// The slice of a level before it is scaled (CFQ-6).
+    pub(super) fn level_slice(&self, scene: &Scene, sync: bool, level: u8) -> Nanos {
+        let tick = scene.hz().tick().0;
+        let base = self.tunables.slice[usize::from(sync)].0 / tick;
+        let fifth = base / SLICE_SCALE;
+        let longer = fifth * u64::from(MIDDLE_LEVEL.saturating_sub(level));
+        let shorter = fifth * u64::from(level.saturating_sub(MIDDLE_LEVEL));
+        Nanos((base + longer - shorter) * tick)
+    }
+
+    /// How many async requests a slice may hold: 16 at level 4.
+    pub(super) fn async_limit(&self, level: u8) -> u32 {
+        self.tunables.slice_async_rq.saturating_mul(2 * (8 - u32::from(level)))
+    }
+
+    /// The slice that a queue gets now (CFQ-14 to CFQ-16). Updates the average of busy queues.
+    pub(super) fn scaled_slice(&mut self, scene: &Scene, queue: u32) -> Nanos {
+        let tick = scene.hz().tick().0;
+        let home = self.queues.at(queue);
+        let (sync, level, group) = (home.is_sync, home.priority.level, home.group);
+        let is_realtime = home.is_realtime();
+        let slice = self.level_slice(scene, sync, level).0 / tick;
+        if !self.tunables.low_latency {
+            return Nanos(slice * tick);
+        }
+        let busy = u64::from(self.average_busy(group, is_realtime));
+        let base = (self.tunables.slice[1].0 / tick).max(1);
+        let expected = base.saturating_mul(busy);
+        let share = self.group_slice(scene, group).0 / tick;
+        if expected <= share {
+            return Nanos(slice * tick);
+        }
+        let idle = self.slice_idle(scene).0 / tick;
+        let least = slice.min(scale(slice, 2 * idle, base));
+        Nanos(scale(slice, share, expected).max(least) * tick)
+    }
+
+    /// The first request of the active queue has ended: the clock starts.
+    pub(super) fn start_slice(&mut self, scene: &mut Scene, queue: u32) {
+        let length = self.scaled_slice(scene, queue);
+        let now = scene.now();
+        let home = self.queues.at_mut(queue);
+        let slice = &mut home.slice;
+        (slice.is_new, slice.start) = (false, Some(now));
+        (slice.allocated, slice.end) = (length, now + length);
+        if let Some(client) = home.client {
+            scene.note(Note::SliceBegins { client, slice: length });
+        }
+    }
+
+    /// The turn of the active queue ends. `timed_out` keeps the account of what was left of it.
+    pub(super) fn expire(&mut self, scene: &mut Scene, timed_out: bool) {
+        let Some(queue) = self.active else { return };
+        self.stop_idling(scene, queue);
+        self.queues.at_mut(queue).wait_busy = false;
+        self.judge_sharing(scene, queue);
+        if timed_out {
+            self.keep_residual(scene, queue);
+        }
+        let now = scene.now();
+        let served = self.queues.at(queue).slice.used(now, Cfq::jiffy(scene));
+        self.charge_group_of(scene, queue, served);
+        if let Some(client) = self.queues.at(queue).client {
+            scene.note(Note::SliceEnds { client, served });
+        }
+        if self.queues.at(queue).is_empty() {
+            self.make_idle(queue);
+        } else {
+            self.resort(scene, queue);
+        }
+        self.active = None;
+        self.active_client = None;
+    }
+
+    fn keep_residual(&mut self, scene: &Scene, queue: u32) {
+        let slice = self.queues.at(queue).slice;
+        let residual = if !slice.is_new {
+            slice.left(scene.now())
+        } else if self.version.keeps_unstarted_slice {
+            signed(self.scaled_slice(scene, queue))
+        } else {
+            return;
+        };
+        self.queues.at_mut(queue).slice.residual = residual;
+    }
+
+    /// Whether a queue may use its slice to the end before its requests in flight have been served:
+    /// a rough guess, a `slice_idle` for each.
+    pub(super) fn is_slice_used_soon(&self, scene: &Scene, queue: u32) -> bool {
+        let home = self.queues.at(queue);
+        let each = self.slice_idle(scene).0;
+        let served = Nanos(each.saturating_mul(home.dispatched.into()));
+        home.slice.is_new || scene.now() + served > home.slice.end
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Workload: which kind of queues a group serves now, and for how long.
+//!
+//! Readers with slices of their own, readers that are served in turns, and writers would disturb
+//! each other if they were mixed. A group serves one kind at a time, the one whose first queue
+//! has the lowest key, for a time in proportion to how many queues of it are busy:
+//!
+//! ```text
+//! 300 ms, four queues     2 sync 150 ms │ 1 not idled for 75 ms │ 1 async 75 * 40/100 = 30 ms
+//! ```
+//!
+//! The end of a workload's time never cuts a queue's slice; it is looked at when the next queue is
+//! chosen.
+//!
+//! # Invariants
+//! I1  No queue of a class is chosen while one of a better class is busy in the group (CFQ-17, 18).
+//!
+//! Source: spec `cfq-flush-block.md` 3.2 (CFQ-17 to CFQ-19), 16.8, 16.9.
+
+use crate::client::Class;
+use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::service::{KINDS, Kind, tree_of};
+use crate::scene::Scene;
+use crate::time::{Nanos, scale};
+
+/// The shortest time of a workload, in jiffies.
+const LEAST_JIFFIES: u64 = 2;
+
+/// What is being served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Serving {
+    pub(super) group: Option<u32>,
+    pub(super) class: Class,
+    pub(super) kind: Kind,
+    /// Until when; `None` if it is over.
+    pub(super) expires: Option<Nanos>,
+}
+
+/// What a group was serving when its turn ended, and for how long it would have gone on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Saved {
+    left: Nanos,
+    class: Class,
+    kind: Kind,
+}
+
+impl Cfq {
+    /// Chooses the group, class and kind to be served.
+    pub(super) fn choose_workload(&mut self, scene: &Scene) {
+        let now = scene.now();
+        let Some(group) = self.next_group() else {
+            self.serving.group = None;
+            self.serve_idle_class(scene);
+            return;
+        };
+        self.serving.group = Some(group);
+        self.serving.expires = None;
+        if let Some(Saved { left, class, kind }) = self.groups[group as usize].saved {
+            self.serving = Serving { group: Some(group), class, kind, expires: Some(now + left) };
+        }
+        self.choose_kind(scene, group);
+    }
+
+    fn choose_kind(&mut self, scene: &Scene, group: u32) {
+        let known = &self.groups[group as usize];
+        let before = self.serving.class;
+        let busy = [Class::Realtime, Class::BestEffort];
+        let Some(class) = busy.into_iter().find(|&class| known.busy_of(class) > 0) else {
+            self.serve_idle_class(scene);
+            return;
+        };
+        self.serving.class = class;
+        let restarts = self.version.restarts_workloads && class != before;
+        let goes_on = self.serving.expires.is_some_and(|expires| scene.now() <= expires);
+        let tree = tree_of(class, self.serving.kind);
+        if restarts || !goes_on || known.trees[tree].is_empty() {
+            self.begin_workload(scene, group, class);
+        }
+    }
+
+    fn serve_idle_class(&mut self, scene: &Scene) {
+        self.serving.class = Class::Idle;
+        self.serving.expires = Some(scene.now() + Cfq::jiffy(scene));
+    }
+
+    fn begin_workload(&mut self, scene: &Scene, group: u32, class: Class) {
+        self.serving.kind = self.kind_of_lowest_key(group, class);
+        let time = self.workload_time(scene, group);
+        self.serving.expires = Some(scene.now() + time);
+        self.tree_idles = false;
+    }
+
+    /// Among equal keys the first kind in the order of the trees.
+    fn kind_of_lowest_key(&self, group: u32, class: Class) -> Kind {
+        let known = &self.groups[group as usize];
+        let first_key = |kind: Kind| {
+            let first = known.trees[tree_of(class, kind)].first();
+            first.and_then(|queue| self.service.key(queue)).map(|key| (key, kind))
+        };
+        let lowest = KINDS.into_iter().filter_map(first_key).min_by_key(|&(key, _)| key);
+        lowest.map_or(Kind::default(), |(_, kind)| kind)
+    }
+
+    /// How long the kind that is being served is (CFQ-19).
+    fn workload_time(&self, scene: &Scene, group: u32) -> Nanos {
+        let tick = scene.hz().tick().0;
+        let Serving { class, kind, .. } = self.serving;
+        let known = &self.groups[group as usize];
+        let busy_here = u64::from(known.trees[tree_of(class, kind)].len());
+        let average = known.averages[usize::from(class == Class::Realtime)];
+        let busy = u64::from(average.max(known.busy_of(class)).max(1));
+        let mut time = scale(self.group_slice(scene, group).0 / tick, busy_here, busy);
+        if kind == Kind::Async {
+            let target = self.tunables.target_latency.0 / tick;
+            let of_async = scale(target, known.busy_async().into(), self.busy.into());
+            let [short, long] = self.tunables.slice.map(|slice| slice.0 / tick);
+            time = scale(time.min(of_async), short, long);
+        } else {
+            time = time.max(2 * self.slice_idle(scene).0 / tick);
+        }
+        Nanos(time * tick).max(Nanos(LEAST_JIFFIES * Cfq::jiffy(scene).0))
+    }
+
+    /// The first queue of the tree that is being served.
+    pub(super) fn first_of_workload(&self) -> Option<u32> {
+        let group = self.serving.group?;
+        let tree = tree_of(self.serving.class, self.serving.kind);
+        self.groups[group as usize].trees[tree].first()
+    }
+
+    /// A queue's turn ended: the group goes on with what is left of its workload another time.
+    pub(super) fn save_workload(&mut self, scene: &Scene, group: u32) {
+        let now = scene.now();
+        let Serving { class, kind, expires, .. } = self.serving;
+        let left = expires.filter(|&expires| expires > now).map(|expires| expires - now);
+        self.groups[group as usize].saved = left.map(|left| Saved { left, class, kind });
+    }
+}

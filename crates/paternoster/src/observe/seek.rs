@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seek: whether a queue jumps about, or asks for little at a time.
+//!
+//! Waiting for a process that reads on where it was is cheaper than to leave; one that jumps
+//! about gains nothing by it. Kernels have told the two apart in three ways:
+//!
+//! ```text
+//! mean       a running mean of the distances is over 8192 sectors             (until 2.6.33)
+//! distance   more than 4 of the last 32 requests lay over 800 sectors away    (disks, 2.6.34)
+//! size       more than 4 of the last 32 requests were shorter than 64 sectors (flash, seed 000)
+//! auto       size where seeks cost nothing, distance where they do            (2.6.34 on)
+//! ```
+//!
+//! On flash the time of a request depends on its size only. By distance every random reader is
+//! seeky, served in turns with the others, and one that asks for 64 KiB at a time gets sixteen
+//! times the bandwidth of one that asks for 4 KiB. By size it has a time slice of its own.
+//!
+//! # Invariants
+//! I1  A queue without a request is not seeky; its first request is no jump.
+//!
+//! Source: spec `cfq-flush-block.md` 6.2 (CFQ-36, CFQ-37); seed 000.
+
+/// A jump over more sectors than this is a seek (400 KiB).
+const SEEK_SECTORS: u64 = 8 * 100;
+/// A request below this is small where seeks cost nothing (32 KiB).
+const SMALL_SECTORS: u32 = 2 * 32;
+/// A queue with more marks than this among its last 32 is seeky.
+const MARKS: u32 = 32 / 8;
+/// A mean distance above this is seeky, and what counts as close before there is a mean.
+const MEAN_SECTORS: u64 = 8 * 1024;
+/// Distances are cut off this far above four means: at first, and with samples enough.
+const SLACK_AT_FIRST: u64 = 2 * 1024 * 1024;
+const SLACK: u64 = 2 * 1024 * 64;
+/// Weight of samples up to which a mean is young.
+const YOUNG: u64 = 60;
+/// Weight of samples from which a mean is believed.
+const BELIEVED: u64 = 80;
+
+/// How seeks are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SeekDetection {
+    /// By the running mean of distances.
+    Mean,
+    /// By how many of the last 32 were far away.
+    Distance,
+    /// By how many of the last 32 were small.
+    Size,
+    /// Size where seeks cost nothing, distance where they do.
+    #[default]
+    Auto,
+}
+
+/// What a queue's requests looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SeekHistory {
+    /// One mark for each of the last 32 requests, the last lowest.
+    marks: u32,
+    /// The sector behind the last request, when it came.
+    last_end: Option<u64>,
+    samples: u64,
+    total: u64,
+    mean: u64,
+}
+
+impl SeekHistory {
+    /// A request of `sectors` at `start` comes.
+    pub fn sample(&mut self, detection: SeekDetection, rotational: bool, start: u64, sectors: u32) {
+        let distance = self.last_end.map_or(0, |end| end.abs_diff(start));
+        self.last_end = Some(start + u64::from(sectors));
+        let by_size = match detection {
+            SeekDetection::Mean => return self.average(distance),
+            SeekDetection::Distance => false,
+            SeekDetection::Size => true,
+            SeekDetection::Auto => !rotational,
+        };
+        let mark = if by_size { sectors < SMALL_SECTORS } else { distance > SEEK_SECTORS };
+        self.marks = (self.marks << 1) | u32::from(mark);
+    }
+
+    fn average(&mut self, distance: u64) {
+        let slack = if self.samples <= YOUNG { SLACK_AT_FIRST } else { SLACK };
+        let distance = distance.min(4 * self.mean + slack);
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = (7 * self.total + 256 * distance) / 8;
+        self.mean = (self.total + self.samples / 2) / self.samples;
+    }
+
+    /// Whether its requests jump about, or are small.
+    #[must_use]
+    pub fn is_seeky(&self, detection: SeekDetection) -> bool {
+        match detection {
+            SeekDetection::Mean => self.mean > MEAN_SECTORS,
+            _ => self.marks.count_ones() > MARKS,
+        }
+    }
+
+    /// How far away another queue's request is still close to this one's: `close` sectors, or the
+    /// mean distance where that is what is measured.
+    #[must_use]
+    pub const fn closeness(&self, detection: SeekDetection, close: u64) -> u64 {
+        match detection {
+            SeekDetection::Mean if self.samples > BELIEVED => self.mean,
+            SeekDetection::Mean => MEAN_SECTORS,
+            _ => close,
+        }
+    }
+
+    /// The marks of the last 32 requests, the last lowest.
+    #[must_use]
+    pub const fn marks(&self) -> u32 {
+        self.marks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn history(detection: SeekDetection, rotational: bool, runs: &[(u64, u32)]) -> SeekHistory {
+        let mut history = SeekHistory::default();
+        for &(start, sectors) in runs {
+            history.sample(detection, rotational, start, sectors);
+        }
+        history
+    }
+
+    /// Is a jump of exactly 800 sectors none, and one of 801 one? CFQ-36.
+    #[test]
+    fn a_jump_is_longer_than_800_sectors() {
+        let at = |start| history(SeekDetection::Auto, true, &[(0, 8), (start, 8)]).marks();
+        assert_eq!((at(808), at(809)), (0, 1));
+    }
+
+    /// Do four jumps of 32 leave a queue sequential, five make it seeky? CFQ-36.
+    #[test]
+    fn the_fifth_jump_counts() {
+        let jumps = |count: u64| {
+            let far: Vec<(u64, u32)> = (0..=count).map(|place| (place * 100_000, 8)).collect();
+            history(SeekDetection::Auto, true, &far).is_seeky(SeekDetection::Auto)
+        };
+        // The first request is no jump.
+        assert!(!jumps(4) && jumps(5));
+    }
+
+    /// Where seeks cost nothing, is 63 sectors small and 64 not, wherever they lie? CFQ-37.
+    #[test]
+    fn small_is_below_32_kib() {
+        let of = |sectors| history(SeekDetection::Auto, false, &[(1 << 30, sectors)]).marks();
+        assert_eq!((of(63), of(64)), (1, 0));
+    }
+
+    /// Is the mean seeky above 8192 sectors? A jump of 100,000 at once: total 32 * 100,000, mean
+    /// 100,000; then small steps wear it down by 7/8 each.
+    #[test]
+    fn a_mean_forgets() {
+        let mut history = history(SeekDetection::Mean, true, &[(0, 8), (100_008, 8)]);
+        // Samples 32 then 60; total (7 * 0 + 256 * 100,000) / 8 = 3,200,000; / 60 = 53,333.
+        assert_eq!(history.mean, 53_333);
+        assert!(history.is_seeky(SeekDetection::Mean));
+        for place in 0..20 {
+            history.sample(SeekDetection::Mean, true, 100_016 + place * 8, 8);
+        }
+        assert!(!history.is_seeky(SeekDetection::Mean));
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Think time: how long somebody thinks between the end of a request and the next one.
+//!
+//! It is worth waiting for the next request of a process only if it comes soon. Each gap is cut
+//! off at `longest` (so that one coffee break is not remembered for ever), and enters a running
+//! mean whose weights fall by 7/8:
+//!
+//! ```text
+//! sample    1st   2nd   3rd   4th            samples = (7 * samples + 256) / 8
+//! samples    32    60    84   105 … 256      believed from the third on (more than 80)
+//! ```
+//!
+//! Time is counted in the ticks that elevators see: a kernel whose tick is 1 ms knows no think
+//! time of 0.4 ms, only many zeros and some ones.
+//!
+//! # Invariants
+//! I1  The mean is at most the longest gap that was let in, and what rounding adds: four ticks with
+//!     the first sample (128 / 32), one with many.
+//!
+//! Source: spec `cfq-flush-block.md` 5.1; `bfq.md` section 8.
+
+use crate::time::Nanos;
+
+/// The weight of one sample, and what `samples` tends to.
+const ONE: u64 = 256;
+/// So much of what was known stays: 7/8.
+const KEPT: u64 = 7;
+const OF: u64 = 8;
+/// More weight than this makes a mean that is believed.
+const BELIEVED: u64 = 80;
+
+/// The running mean of the gaps between an end and the next beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThinkTime {
+    last_end: Nanos,
+    samples: u64,
+    /// In ticks, times [`ONE`].
+    total: u64,
+    /// In ticks.
+    mean: u64,
+}
+
+impl ThinkTime {
+    /// Nothing known, of somebody who begins to exist at `now`.
+    #[must_use]
+    pub const fn new(now: Nanos) -> ThinkTime {
+        ThinkTime { last_end: now, samples: 0, total: 0, mean: 0 }
+    }
+
+    /// A request has ended: the next gap begins.
+    pub const fn ended(&mut self, now: Nanos) {
+        self.last_end = now;
+    }
+
+    /// A request comes. The gap before it counts as at most `longest`.
+    pub fn sample(&mut self, now: Nanos, longest: Nanos, tick: Nanos) {
+        let gap = (now - self.last_end).min(longest).0 / tick.0.max(1);
+        self.samples = (KEPT * self.samples + ONE) / OF;
+        self.total = (KEPT * self.total).saturating_add(ONE.saturating_mul(gap)) / OF;
+        self.mean = (self.total + ONE / 2) / self.samples;
+    }
+
+    /// The mean, if there are samples enough to believe it.
+    #[must_use]
+    pub fn mean(&self, tick: Nanos) -> Option<Nanos> {
+        (self.samples > BELIEVED).then(|| Nanos(self.mean.saturating_mul(tick.0)))
+    }
+
+    /// Whether it is known to be longer than `limit`: not worth waiting for.
+    #[must_use]
+    pub fn is_longer_than(&self, limit: Nanos, tick: Nanos) -> bool {
+        self.mean(tick).is_some_and(|mean| mean > limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = Nanos::from_millis(1);
+
+    /// Is it believed from the third sample on? 32, 60, 84 > 80.
+    #[test]
+    fn three_samples_are_believed() {
+        let mut think = ThinkTime::new(Nanos::ZERO);
+        for (count, believed) in [(1, false), (2, false), (3, true)] {
+            think.sample(Nanos::from_millis(10 * count), Nanos::from_millis(16), MS);
+            assert_eq!(think.mean(MS).is_some(), believed, "after {count}");
+            think.ended(Nanos::from_millis(10 * count));
+        }
+        // 10 ms each: total 320, 600, 845; (845 + 128) / 84 = 11.
+        assert_eq!(think.mean(MS), Some(Nanos::from_millis(11)));
+        assert!(think.is_longer_than(Nanos::from_millis(8), MS));
+    }
+
+    /// Does a long break count as the longest only? Eight breaks of a second count 16 ms each:
+    /// samples 165, total 2687, (2687 + 128) / 165 = 17.
+    #[test]
+    fn a_break_is_cut_off() {
+        let mut think = ThinkTime::new(Nanos::ZERO);
+        for second in 1..=8 {
+            think.sample(Nanos::from_secs(second), Nanos::from_millis(16), MS);
+            think.ended(Nanos::from_secs(second));
+        }
+        assert_eq!(think.mean(MS), Some(Nanos::from_millis(17)));
+    }
+
+    /// Does a coarse tick see short gaps as none? 0.9 ms at 1 ms ticks is 0; the rounding term
+    /// (128 / samples) is less than 2 from the third sample on.
+    #[test]
+    fn a_tick_hides_short_gaps() {
+        let mut think = ThinkTime::new(Nanos::ZERO);
+        for _ in 0..20 {
+            think.sample(Nanos::from_micros(900), Nanos::from_millis(16), MS);
+        }
+        assert_eq!(think.mean(MS), Some(Nanos::ZERO));
+    }
+}
