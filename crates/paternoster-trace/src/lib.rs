@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traces: what is kept of the event stream, and the pictures that are drawn of it.
+//!
+//! ```text
+//! RequestQueue ──events──▶ record::Recorder ──▶ plot::draw ──▶ SVG
+//! ```
+//!
+//! * [`record`]: observers that keep a run in bounded memory, however long it is.
+//! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
+//!
+//! No figure here is measured twice: everything is read off the events.
+#![forbid(unsafe_code)]
+
+pub mod plot;
+pub mod record;
+
+pub use plot::{Kind, Run, draw};
+pub use record::Recorder;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Axis: a range of values, its ticks at 1, 2 or 5 times a power of ten, and their labels.
+//!
+//! ```text
+//! 0 to 16.5 s, at most 10 ticks:    steps of 1 s would be 16, of 2 s 8:   0 2 4 … 16
+//! ```
+//!
+//! Values are whole numbers of a small unit (nanoseconds, bytes, thousandths of a request); labels
+//! are in a unit that suits the range, with as many decimals as the step needs and no float.
+
+use std::fmt::Write as _;
+
+use super::svg::Px;
+
+/// What labels count in: so many of the small unit, and a name.
+pub(super) type Unit = (u64, &'static str);
+
+/// From nanoseconds.
+pub(super) const TIMES: [Unit; 4] = [(1, "ns"), (1_000, "us"), (1_000_000, "ms"), (SECOND, "s")];
+/// From bytes, in powers of 1000.
+pub(super) const SIZES: [Unit; 5] = [
+    (1, "bytes"),
+    (1_000, "kB"),
+    (1_000_000, "MB"),
+    (1_000_000_000, "GB"),
+    (1_000_000_000_000, "TB"),
+];
+/// From thousandths of a request.
+pub(super) const REQUESTS: [Unit; 1] = [(1_000, "requests")];
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A range with its ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Axis {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    step: u64,
+    unit: Unit,
+}
+
+impl Axis {
+    /// From `from` to `to`, with about `ticks` ticks, never closer than `step_min`. Labels take
+    /// the largest unit that `to` has at least one of.
+    pub(super) fn new(from: u64, to: u64, ticks: u64, step_min: u64, units: &[Unit]) -> Axis {
+        let to = to.max(from.saturating_add(1));
+        let unit = units.iter().rev().find(|unit| unit.0 <= to).or(units.first());
+        let step = step(to - from, ticks, step_min);
+        Axis { from, to, step, unit: unit.copied().unwrap_or((1, "")) }
+    }
+
+    /// The same with ends that are ticks.
+    pub(super) fn rounded(self) -> Axis {
+        let Axis { from, to, step, .. } = self;
+        Axis { from: from / step * step, to: to.div_ceil(step).saturating_mul(step), ..self }
+    }
+
+    /// What labels count in.
+    pub(super) const fn unit(&self) -> &'static str {
+        self.unit.1
+    }
+
+    /// Every tick's value and label.
+    pub(super) fn ticks(&self) -> impl Iterator<Item = (u64, String)> + '_ {
+        let first = self.from.div_ceil(self.step);
+        let ticks = (first..=self.to / self.step).map(|nth| nth * self.step);
+        ticks.map(|value| (value, decimal(value, self.unit.0, self.decimals())))
+    }
+
+    /// Where `value` lies on a line of this length, from its beginning.
+    pub(super) fn place(&self, value: u64, length: Px) -> Px {
+        let span = u128::from(self.to - self.from);
+        let value = u128::from(value.clamp(self.from, self.to) - self.from);
+        let length = u128::from(length.0.unsigned_abs());
+        Px(i64::try_from((value * length + span / 2) / span).unwrap_or(i64::MAX))
+    }
+
+    /// How many decimals a step needs.
+    fn decimals(&self) -> u32 {
+        let exact = |decimals: &u32| {
+            (u128::from(self.step) * 10u128.pow(*decimals)).is_multiple_of(self.unit.0.into())
+        };
+        (0..12).find(exact).unwrap_or(12)
+    }
+}
+
+/// The smallest of 1, 2 and 5 times a power of ten that makes at most `ticks` steps of `span`.
+fn step(span: u64, ticks: u64, least: u64) -> u64 {
+    let mut power = 1u64;
+    loop {
+        for step in [1, 2, 5].map(|digit| power.saturating_mul(digit)) {
+            if step >= least && span / step <= ticks || step == u64::MAX {
+                return step;
+            }
+        }
+        power = power.saturating_mul(10);
+    }
+}
+
+/// `value / unit` with so many decimals, rounded.
+pub(super) fn decimal(value: u64, unit: u64, decimals: u32) -> String {
+    ratio(value.into(), unit.into(), decimals)
+}
+
+/// `amount / by` with so many decimals, rounded. What is to be divided by nothing is left whole.
+pub(super) fn ratio(amount: u128, by: u128, decimals: u32) -> String {
+    let power = 10u128.pow(decimals);
+    let by = by.max(1);
+    // What a run can measure leaves room for this; beyond it the last digits go.
+    let scaled = amount.saturating_mul(power).saturating_add(by / 2) / by;
+    let mut text = (scaled / power).to_string();
+    if decimals > 0 {
+        let width = usize::try_from(decimals).unwrap_or(0);
+        let _infallible = write!(text, ".{:0width$}", scaled % power);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> String {
+        let labels: Vec<String> = axis.ticks().map(|(_, label)| label).collect();
+        labels.join(" ")
+    }
+
+    /// Are ticks at 1, 2 or 5 times a power of ten, in a unit that suits them?
+    #[test]
+    fn ticks_are_round() {
+        let time = |to| Axis::new(0, to, 10, 1, &TIMES);
+        assert_eq!(labels(&time(16_500_000_000)), "0 2 4 6 8 10 12 14 16");
+        assert_eq!(labels(&time(1_100_000_000)), "0.0 0.2 0.4 0.6 0.8 1.0");
+        assert_eq!(
+            (labels(&time(450_000)), time(450_000).unit()),
+            ("0 50 100 150 200 250 300 350 400 450".to_owned(), "us")
+        );
+        assert_eq!(labels(&time(0)), "0 1");
+    }
+
+    /// Does a small range far out keep the digits that tell its ticks apart?
+    #[test]
+    fn far_out() {
+        let axis = Axis::new(500_000_100_000, 500_000_900_000, 5, 1, &SIZES).rounded();
+        assert_eq!(labels(&axis), "500.0000 500.0002 500.0004 500.0006 500.0008 500.0010");
+        assert_eq!(axis.unit(), "GB");
+    }
+
+    /// Are requests counted in whole ones, and does the axis end at a tick? 8.2 of them, at most 6
+    /// steps: 2, up to 10.
+    #[test]
+    fn requests_are_whole() {
+        let few = Axis::new(0, 900, 6, 1_000, &REQUESTS).rounded();
+        assert_eq!(labels(&few), "0 1");
+        let more = Axis::new(0, 8_200, 6, 1_000, &REQUESTS).rounded();
+        assert_eq!((labels(&more), more.to), ("0 2 4 6 8 10".to_owned(), 10_000));
+    }
+
+    /// Is a value's place rounded to the nearest tenth? A third of 100.0 pixels is 33.3.
+    #[test]
+    fn places() {
+        let axis = Axis::new(0, 3, 5, 1, &TIMES);
+        assert_eq!(axis.place(1, Px(1000)), Px(333));
+        assert_eq!(axis.place(2, Px(1000)), Px(667));
+        assert_eq!(axis.place(9, Px(1000)), Px(1000));
+    }
+
+    /// Are figures rounded as people do? 1600 / 1200 = 1.33, 2 / 3 = 0.67.
+    #[test]
+    fn ratios() {
+        assert_eq!([ratio(1600, 1200, 2), ratio(2, 3, 2), ratio(5, 0, 0)], ["1.33", "0.67", "5"]);
+    }
+
+    /// Do the largest numbers end in an answer?
+    #[test]
+    fn no_overflow() {
+        let axis = Axis::new(0, u64::MAX, 10, 1, &TIMES).rounded();
+        assert!(axis.ticks().count() <= 12);
+        assert_eq!(axis.place(u64::MAX, Px(1000)), Px(1000));
+    }
+}

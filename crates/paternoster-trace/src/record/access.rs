@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access: which sectors went to the device when, as counts in cells of time and place.
+//!
+//! Each `D` with sectors is one access, at its first sector. Accesses of one client and direction
+//! that fall into the same cell are counted together, and the first of them is remembered, so that
+//! a picture of many cells is no lattice:
+//!
+//! ```text
+//! sector | . . 3 .      a cell is 2^a ns wide and 2^b sectors high
+//!        | . 1 . 2
+//!        +─────────▶ time
+//! ```
+//!
+//! Cells begin small (1024 ns, 8 sectors), so that a short run is kept as it was. When there are
+//! more than [`CELLS_MAX`] of them, they are made wider or higher by two until half are left:
+//! wider if the run spans more than twice as many cells in time as in place, since pictures are
+//! about twice as wide as high.
+//!
+//! # Invariants
+//! I1  The counts of all cells add up to the number of accesses.
+//! I2  There are at most `CELLS_MAX` cells, about 1 MiB.
+//!
+//! A write is everything that is no read, as in block traces, where a discard has the bit of
+//! writes. A command that the device refuses and gets again is counted again.
+
+use std::collections::BTreeMap;
+
+use paternoster::{Action, Event, Nanos, Op};
+
+/// The most cells that are kept.
+pub const CELLS_MAX: usize = 16_384;
+/// Clients with a higher index are kept as one, so that cells can always be put together.
+pub const CLIENTS_KEPT: u32 = 256;
+
+/// The cells' first width, as a power of two: 1024 ns.
+const TIME_SHIFT_MIN: u32 = 10;
+/// The cells' first height, as a power of two: 8 sectors, 4 KiB.
+const SECTOR_SHIFT_MIN: u32 = 3;
+/// Beyond this a cell holds everything.
+const SHIFT_MAX: u32 = 63;
+
+/// Where a cell is, in cells from the origin, and whose accesses it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    client: u32,
+    write: bool,
+    time: u64,
+    place: u64,
+}
+
+/// What a cell holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    first: (Nanos, u64),
+    count: u64,
+}
+
+/// The accesses of one client and direction in one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Index of the client; [`CLIENTS_KEPT`] stands for all from there on.
+    pub client: u32,
+    /// Everything but reads.
+    pub write: bool,
+    /// When the first of them was issued.
+    pub at: Nanos,
+    /// The first sector of that one.
+    pub sector: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// The accesses of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessRecord {
+    time_shift: u32,
+    sector_shift: u32,
+    cells: BTreeMap<Cell, Held>,
+    end: Nanos,
+    /// The first sector and the one behind the last.
+    sectors: Option<(u64, u64)>,
+}
+
+impl Default for AccessRecord {
+    fn default() -> AccessRecord {
+        AccessRecord {
+            time_shift: TIME_SHIFT_MIN,
+            sector_shift: SECTOR_SHIFT_MIN,
+            cells: BTreeMap::new(),
+            end: Nanos::ZERO,
+            sectors: None,
+        }
+    }
+}
+
+impl AccessRecord {
+    /// Every cell, by client, direction, time and place.
+    pub fn accesses(&self) -> impl Iterator<Item = Access> + '_ {
+        self.cells.iter().map(|(cell, held)| Access {
+            client: cell.client,
+            write: cell.write,
+            at: held.first.0,
+            sector: held.first.1,
+            count: held.count,
+        })
+    }
+
+    /// How many commands were issued.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.cells.values().map(|held| held.count).sum()
+    }
+
+    /// The time of the last issue or completion.
+    #[must_use]
+    pub const fn end(&self) -> Nanos {
+        self.end
+    }
+
+    /// The first sector and the one behind the last; `None` when there was no access.
+    #[must_use]
+    pub const fn sectors(&self) -> Option<(u64, u64)> {
+        self.sectors
+    }
+
+    /// Width and height of a cell, in nanoseconds and sectors.
+    #[must_use]
+    pub const fn cell(&self) -> (Nanos, u64) {
+        (Nanos(1 << self.time_shift), 1 << self.sector_shift)
+    }
+
+    /// Reads one event.
+    pub fn event(&mut self, event: &Event) {
+        if matches!(event.action, Action::Issue | Action::Complete) {
+            self.end = event.at;
+        }
+        if event.action != Action::Issue || event.sectors == 0 {
+            return;
+        }
+        let end = event.sector.saturating_add(event.sectors.into());
+        let (first, last) = self.sectors.unwrap_or((event.sector, end));
+        self.sectors = Some((first.min(event.sector), last.max(end)));
+        let cell = Cell {
+            client: event.client.index().min(CLIENTS_KEPT),
+            write: event.op != Op::Read,
+            time: event.at.0 >> self.time_shift,
+            place: event.sector >> self.sector_shift,
+        };
+        add(&mut self.cells, cell, Held { first: (event.at, event.sector), count: 1 });
+        if self.cells.len() > CELLS_MAX {
+            self.coarsen();
+        }
+    }
+
+    /// Puts cells together until at most half of the limit are left; fewer would soon be full
+    /// again.
+    fn coarsen(&mut self) {
+        while self.cells.len() > CELLS_MAX / 2 {
+            let (times, places) = self.spans();
+            let wider = times / 2 > places && self.time_shift < SHIFT_MAX;
+            if wider {
+                self.time_shift += 1;
+            } else {
+                self.sector_shift = SHIFT_MAX.min(self.sector_shift + 1);
+            }
+            let (time, place) = if wider { (1, 0) } else { (0, 1) };
+            let mut cells = BTreeMap::new();
+            for (cell, held) in &self.cells {
+                let cell = Cell { time: cell.time >> time, place: cell.place >> place, ..*cell };
+                add(&mut cells, cell, *held);
+            }
+            self.cells = cells;
+        }
+    }
+
+    /// How many cells the run spans in time and in place.
+    fn spans(&self) -> (u64, u64) {
+        let (first, last) = self.sectors.unwrap_or_default();
+        let places = (last >> self.sector_shift) - (first >> self.sector_shift) + 1;
+        ((self.end.0 >> self.time_shift) + 1, places)
+    }
+}
+
+/// Counts `more` in a cell; of two first accesses the earlier one stays, at one instant that with
+/// the lower sector.
+fn add(cells: &mut BTreeMap<Cell, Held>, cell: Cell, more: Held) {
+    let held = cells.entry(cell).or_insert(Held { count: 0, ..more });
+    held.first = held.first.min(more.first);
+    held.count += more.count;
+}
+
+#[cfg(test)]
+mod tests {
+    use paternoster::elevators::Noop;
+    use paternoster::{ClientId, ClientSpec, DeviceFacts, Flags, Limits, RequestQueue};
+
+    use super::*;
+
+    /// A queue's first clients.
+    fn clients<const N: usize>() -> [ClientId; N] {
+        let (facts, limits) = (DeviceFacts::default(), Limits::default());
+        let mut queue = RequestQueue::unobserved(facts, limits, Box::new(Noop::new()));
+        [(); N].map(|()| queue.attach(ClientSpec::new()).expect("room for a client"))
+    }
+
+    fn issue(client: ClientId, at: u64, op: Op, sector: u64) -> Event {
+        let (action, flags) = (Action::Issue, Flags::default());
+        let (at, served) = (Nanos(at), Nanos::ZERO);
+        Event { at, sequence: 0, action, client, op, flags, sector, sectors: 8, error: 0, served }
+    }
+
+    /// Are accesses of one client, direction and cell counted together, with the place of the
+    /// first? Cells are 1024 ns and 8 sectors: 100 and 900 ns share one, sectors 16 and 20 do.
+    #[test]
+    fn cells_by_hand() {
+        let [one, other] = clients();
+        let mut record = AccessRecord::default();
+        for event in [
+            issue(one, 100, Op::Read, 20),
+            issue(one, 900, Op::Read, 16),
+            issue(one, 900, Op::Write, 16),
+            issue(other, 900, Op::Read, 16),
+            issue(one, 1_100, Op::Read, 16),
+        ] {
+            record.event(&event);
+        }
+        let found: Vec<(u32, bool, u64, u64, u64)> = record
+            .accesses()
+            .map(|cell| (cell.client, cell.write, cell.at.0, cell.sector, cell.count))
+            .collect();
+        let (a, b) = (one.index(), other.index());
+        let expected = [
+            (a, false, 100, 20, 2),
+            (a, false, 1_100, 16, 1),
+            (a, true, 900, 16, 1),
+            (b, false, 900, 16, 1),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(
+            (record.count(), record.end(), record.sectors()),
+            (5, Nanos(1_100), Some((16, 28)))
+        );
+    }
+
+    /// Is what has no place left out: a flush, and steps that are no issue?
+    #[test]
+    fn flushes_have_no_place() {
+        let [client] = clients();
+        let mut record = AccessRecord::default();
+        record.event(&Event { sectors: 0, ..issue(client, 5, Op::Flush, 0) });
+        record.event(&Event { action: Action::Queue, ..issue(client, 5, Op::Read, 0) });
+        assert_eq!((record.count(), record.sectors()), (0, None));
+    }
+
+    /// Are cells made wider when a run is long and narrow? 16,385 accesses 1024 ns apart, in turn
+    /// in two places: a cell each, one more than there is room for. Of cells 2^n times as wide
+    /// there are two for every 2^n accesses, and one for the last: 16,385, 8193 and, at last
+    /// within half of the limit, 4097 for n = 3.
+    #[test]
+    fn long_runs_are_kept_coarser() {
+        let [client] = clients();
+        let mut record = AccessRecord::default();
+        for nth in 0..=16_384 {
+            record.event(&issue(client, nth * 1024, Op::Read, nth % 2 * 8));
+        }
+        assert_eq!(record.cell(), (Nanos(8192), 8));
+        assert_eq!(record.accesses().count(), 4_097);
+        assert_eq!(record.count(), 16_385);
+    }
+}
