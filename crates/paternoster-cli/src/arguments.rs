@@ -64,6 +64,7 @@ Examples:
   paternoster run jobs/fair.fio --scheduler noop --minimal
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
+  paternoster run jobs/fair.fio --scheduler noop --plot queue-depth=depth.svg --plot access=a.svg
   paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 
 Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]

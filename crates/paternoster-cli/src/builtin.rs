@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
 use paternoster_sim::Description;
+use paternoster_trace::Recorder;
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::{Disktest, Heartbeats};
 use paternoster_workload::builtin::iostest::{Iostest, Row, Workload};
@@ -20,6 +21,7 @@ use paternoster_workload::meter::Meter;
 use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
+use crate::plot::Plots;
 use crate::setting::{Setting, SettingOptions, time};
 use crate::{Failure, print};
 
@@ -121,8 +123,8 @@ pub(crate) fn tiotest(options: &TiotestOptions) -> Result<(), Failure> {
         direct: options.direct,
         drop_caches: options.drop_caches,
     };
-    each(&options.setting, |runner| {
-        let (result, _) = runner.run(&tiotest.jobs(), NoObserver)?;
+    each(&options.setting, "tiotest", |runner| {
+        let (result, _) = runner.run(&tiotest.jobs(), "", NoObserver)?;
         Ok(if options.terse {
             tiotest.terse(&result)
         } else {
@@ -158,8 +160,9 @@ pub(crate) struct TiobenchOptions {
 
 pub(crate) fn tiobench(options: &TiobenchOptions) -> Result<(), Failure> {
     let block = size("--block", &options.block, BLOCK_MAX)?;
-    each(&options.setting, |runner| {
-        let identifier = options.identifier.as_ref().unwrap_or(&runner.scheduler.text);
+    each(&options.setting, "tiobench", |runner| {
+        let scheduler = runner.scheduler;
+        let identifier = options.identifier.as_ref().unwrap_or(&scheduler.text);
         let tiobench = Tiobench {
             threads: options.threads.clone(),
             size_mb: options.size,
@@ -169,7 +172,11 @@ pub(crate) fn tiobench(options: &TiobenchOptions) -> Result<(), Failure> {
         };
         let mut runs: Vec<Vec<PhaseResult>> = Vec::new();
         for run in tiobench.runs() {
-            runs.push(run.phase_results(&runner.run(&run.jobs(), NoObserver)?.0));
+            let threads = match run.threads {
+                1 => ", 1 thread".to_owned(),
+                threads => format!(", {threads} threads"),
+            };
+            runs.push(run.phase_results(&runner.run(&run.jobs(), &threads, NoObserver)?.0));
         }
         Ok(tiobench.table(&runs))
     })
@@ -242,17 +249,20 @@ pub(crate) fn disktest(options: &DisktestOptions) -> Result<(), Failure> {
         path: options.path.clone(),
         size: own_size.transpose()?,
     };
-    each(&options.setting, |runner| {
+    each(&options.setting, "disktest", |runner| {
         let beats = Heartbeats::new(disktest.heartbeat, disktest.time);
-        let (_, queue) = runner.run(&disktest.jobs(), beats)?;
-        Ok(disktest.lines(&queue.observer().1))
+        let (_, queue) = runner.run(&disktest.jobs(), "", beats)?;
+        Ok(disktest.lines(&queue.observer().1.0))
     })
 }
 
 /// 1 to 16 readers or writers with a file each: Vivek Goyal's iostest
 #[derive(Debug, Args)]
 #[command(after_help = "Example (seed 001's table):
-  paternoster iostest bsr --filesize 2g --bs 4k --device array-eva --scheduler noop")]
+  paternoster iostest bsr --filesize 2g --bs 4k --device array-eva --scheduler noop
+
+And a picture of it:
+  paternoster iostest bsr --jobs 8 --device array-eva --scheduler noop --plot queue-depth=d.svg")]
 pub(crate) struct IostestOptions {
     /// b or d (buffered, direct), s or r (sequential, random), r or w (reader, writer): bsr, drw, …
     #[arg(value_name = "WORKLOAD", default_value = "bsr")]
@@ -286,11 +296,16 @@ pub(crate) fn iostest(options: &IostestOptions) -> Result<(), Failure> {
         block: size("--bs", &options.bs, BLOCK_MAX)?,
         time: some_time("--time", &options.time)?,
     };
-    each(&options.setting, |runner| {
+    each(&options.setting, &format!("iostest {}", options.workload), |runner| {
         let mut rows: Vec<Row> = Vec::new();
         for set in 1..=iostest.sets {
             for &jobs in &iostest.jobs {
-                let (result, _) = runner.run(&iostest.job(jobs), NoObserver)?;
+                let many = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
+                let which = match iostest.sets {
+                    1 => format!(", {many}"),
+                    _ => format!(", {many}, set {set}"),
+                };
+                let (result, _) = runner.run(&iostest.job(jobs), &which, NoObserver)?;
                 rows.push(iostest.row(set, jobs, &result));
             }
         }
@@ -334,7 +349,7 @@ pub(crate) fn dd(options: &DdOptions) -> Result<(), Failure> {
         direct: options.direct,
         together: options.together,
     };
-    each(&options.setting, |runner| Ok(dd.lines(&runner.run(&dd.jobs(), NoObserver)?.0)))
+    each(&options.setting, "dd", |runner| Ok(dd.lines(&runner.run(&dd.jobs(), "", NoObserver)?.0)))
 }
 
 /// One device and one scheduler.
@@ -342,18 +357,28 @@ struct Runner<'a> {
     setting: &'a Setting,
     device: &'a Description,
     scheduler: &'a SchedulerChoice,
+    plots: &'a mut Plots,
 }
 
+/// A run's queue, with what the workload and the pictures observe it by.
+type Observed<O> = RequestQueue<(Meter, (O, Recorder))>;
+
 impl Runner<'_> {
+    /// One run; `which` tells it from other runs on the same device under the same scheduler.
     fn run<O: Observer>(
-        &self,
+        &mut self,
         jobs: &[Job],
+        which: &str,
         observer: O,
-    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
+    ) -> Result<(RunResult, Observed<O>), Failure> {
         let Settings { placement, seed, .. } = self.setting.on(self.device);
         layout::plan(jobs, self.device.facts.capacity * 512, placement, seed)
             .map_err(|problem| Failure::Request(problem.message))?;
-        let done = self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
+        let observer = (observer, self.plots.recorder());
+        let mut done =
+            self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
+        let label = self.setting.label(self.device, self.scheduler) + which;
+        self.plots.keep(label, jobs, &mut done.1.observer_mut().1.1);
         match done.0.processes.iter().find(|process| process.error != 0) {
             None => Ok(done),
             Some(process) => {
@@ -364,12 +389,14 @@ impl Runner<'_> {
     }
 }
 
-/// Runs under every scheduler on every device and prints each text.
+/// Runs under every scheduler on every device, prints each text and draws what was asked for.
 fn each(
     options: &SettingOptions,
-    run: impl Fn(&Runner<'_>) -> Result<String, Failure>,
+    workload: &str,
+    run: impl Fn(&mut Runner<'_>) -> Result<String, Failure>,
 ) -> Result<(), Failure> {
     let setting = Setting::new(options, None)?;
+    let mut plots = Plots::new(&options.plot)?;
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
             setting.check(&[], device, scheduler)?;
@@ -382,13 +409,15 @@ fn each(
             if several {
                 text.push_str(&format!("{} on {}\n", scheduler.text, device.name));
             }
-            text.push_str(&run(&Runner { setting: &setting, device, scheduler })?);
+            let plots = &mut plots;
+            text.push_str(&run(&mut Runner { setting: &setting, device, scheduler, plots })?);
             if several {
                 text.push('\n');
             }
         }
     }
-    print(&text)
+    print(&text)?;
+    plots.write(&setting.subject(workload))
 }
 
 /// A size in bytes, at least one sector.

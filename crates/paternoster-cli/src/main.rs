@@ -16,6 +16,7 @@ mod compare;
 mod devices;
 mod host;
 mod manual;
+mod plot;
 mod progress;
 mod run;
 mod schedulers;

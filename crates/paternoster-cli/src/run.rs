@@ -9,7 +9,7 @@ use std::io::{BufReader, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use paternoster::{Nanos, NoObserver};
+use paternoster::Nanos;
 use paternoster_sim::Description;
 
 use paternoster_workload::fio::job::Job;
@@ -26,6 +26,7 @@ use crate::Failure;
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
 use crate::compare;
+use crate::plot::Plots;
 use crate::setting::{Setting, time};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
@@ -42,6 +43,7 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     };
     let plan = Plan { options, jobs: &jobs, setting: Setting::new(&options.setting, runtime)? };
     plan.check()?;
+    let mut plots = Plots::new(&options.setting.plot)?;
     if !options.setting.quiet {
         tell_notes(&jobs);
     }
@@ -51,14 +53,22 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let mut outcomes = Vec::new();
     for device in &plan.setting.devices {
         for scheduler in &plan.setting.schedulers {
-            outcomes.push(plan.run(device, scheduler)?);
+            outcomes.push(plan.run(device, scheduler, &mut plots)?);
         }
     }
     tell(options, &outcomes)?;
+    plots.write(&plan.setting.subject(&workload(options, &jobs)))?;
     match outcomes.iter().flat_map(|outcome| &outcome.report.jobs).find(|job| job.error != 0) {
         None => Ok(()),
         Some(job) => Err(Failure::Job(format!("job {} failed with errno {}", job.name, job.error))),
     }
+}
+
+/// What ran, for pictures: the job files, or the jobs of the command line.
+fn workload(options: &RunOptions, jobs: &JobFile) -> String {
+    let jobs: Vec<&str> = jobs.jobs.iter().map(|job| job.name.as_str()).collect();
+    let files: Vec<&str> = options.files.iter().map(String::as_str).collect();
+    if files.is_empty() { jobs.join(", ") } else { files.join(", ") }
 }
 
 /// All job files and the jobs of the command line, one after the other.
@@ -172,7 +182,12 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn run(&self, device: &Description, scheduler: &SchedulerChoice) -> Result<Outcome, Failure> {
+    fn run(
+        &self,
+        device: &Description,
+        scheduler: &SchedulerChoice,
+        plots: &mut Plots,
+    ) -> Result<Outcome, Failure> {
         let jobs = &self.jobs.jobs;
         let subject = Subject {
             jobs: self.jobs,
@@ -185,12 +200,20 @@ impl Plan<'_> {
             let text = report::normal(&Outcome::new(&subject, result, None).report);
             let _closed = crate::print(&(text + "\n"));
         };
+        let label = self.setting.label(device, scheduler);
+        let recorder = plots.recorder();
         let (result, hash) = if self.options.event_hash {
-            let observer = EventHash::default();
-            let done = self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            (done.0, Some(done.1.observer().1.digest()))
+            let observer = (EventHash::default(), recorder);
+            let (result, mut queue) =
+                self.setting.run(jobs, device, scheduler, observer, &mut status)?;
+            let (hash, recorder) = &mut queue.observer_mut().1;
+            plots.keep(label, jobs, recorder);
+            (result, Some(hash.digest()))
         } else {
-            (self.setting.run(jobs, device, scheduler, NoObserver, &mut status)?.0, None)
+            let (result, mut queue) =
+                self.setting.run(jobs, device, scheduler, recorder, &mut status)?;
+            plots.keep(label, jobs, &mut queue.observer_mut().1);
+            (result, None)
         };
         Ok(Outcome::new(&subject, &result, hash))
     }

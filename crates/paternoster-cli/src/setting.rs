@@ -58,6 +58,11 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "HOW", default_value = "near")]
     pub(crate) placement: String,
 
+    /// Draws all runs into one picture: queue-depth (requests in the device over time) or access
+    /// (places of the device over time); may be given several times
+    #[arg(long, value_name = "KIND=FILE.svg")]
+    pub(crate) plot: Vec<String>,
+
     /// No notes, no progress on the terminal
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -109,6 +114,22 @@ impl Setting {
     pub(crate) fn on(&self, device: &Description) -> Settings {
         let submit_cost = self.submit_cost.unwrap_or(device.submit_cost);
         Settings { submit_cost, ..self.settings }
+    }
+
+    /// What tells a run from the others, in pictures.
+    pub(crate) fn label(&self, device: &Description, scheduler: &SchedulerChoice) -> String {
+        match &self.devices[..] {
+            [_] => scheduler.text.clone(),
+            _ => format!("{} on {}", scheduler.text, device.name),
+        }
+    }
+
+    /// What all runs of `workload` have in common, in pictures.
+    pub(crate) fn subject(&self, workload: &str) -> String {
+        match &self.devices[..] {
+            [device] => format!("{workload} on {}", device.name),
+            _ => workload.to_owned(),
+        }
     }
 
     /// Whether the attributes are right for these jobs on `device`, before anything runs.

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--plot KIND=FILE.svg`: all runs of a command in one picture for each kind.
+//!
+//! What is wrong with a request is found before the first run; pictures are written after the
+//! results were told. Without `--plot` nothing is recorded.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use paternoster_trace::{Kind, Recorder, Run, draw};
+use paternoster_workload::fio::job::Job;
+
+use crate::Failure;
+
+/// The pictures that were asked for, and the runs so far.
+#[derive(Debug)]
+pub(crate) struct Plots {
+    wanted: Vec<(Kind, PathBuf)>,
+    runs: Vec<Run>,
+}
+
+impl Plots {
+    /// Reads what was given to `--plot`.
+    pub(crate) fn new(texts: &[String]) -> Result<Plots, Failure> {
+        let mut wanted: Vec<(Kind, PathBuf)> = Vec::new();
+        for text in texts {
+            let (kind, file) =
+                parse(text).map_err(|why| Failure::Request(format!("--plot {text}: {why}")))?;
+            if wanted.iter().any(|(_, other)| *other == file) {
+                let why = "two pictures would go into one file";
+                return Err(Failure::Request(format!("--plot {text}: {why}")));
+            }
+            wanted.push((kind, file));
+        }
+        Ok(Plots { wanted, runs: Vec::new() })
+    }
+
+    /// What the next run is to be observed by.
+    pub(crate) fn recorder(&self) -> Recorder {
+        let mut recorder = Recorder::default();
+        for (kind, _) in &self.wanted {
+            kind.record(&mut recorder);
+        }
+        recorder
+    }
+
+    /// Takes what a run of `jobs` has left in its recorder.
+    pub(crate) fn keep(&mut self, label: String, jobs: &[Job], recorder: &mut Recorder) {
+        if !self.wanted.is_empty() {
+            let clients = clients(jobs);
+            self.runs.push(Run { label, clients, recorder: std::mem::take(recorder) });
+        }
+    }
+
+    /// Draws and writes every picture; `subject` says what ran.
+    pub(crate) fn write(&self, subject: &str) -> Result<(), Failure> {
+        for (kind, file) in &self.wanted {
+            std::fs::write(file, draw(*kind, subject, &self.runs)).map_err(|error| {
+                let (kind, file) = (kind.name(), file.display());
+                Failure::Request(format!("--plot {kind}={file}: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(text: &str) -> Result<(Kind, PathBuf), String> {
+    let kinds = Kind::ALL.map(Kind::name).join(", ");
+    let Some((name, file)) = text.split_once('=') else {
+        return Err(format!("it is KIND=FILE.svg; kinds are {kinds}"));
+    };
+    let Some(kind) = Kind::by_name(name) else {
+        return Err(format!("there is no picture `{name}`; there are {kinds}"));
+    };
+    let path = Path::new(file);
+    if path.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("svg")) {
+        return Err(format!("pictures are SVG: name the file {name}=….svg"));
+    }
+    if path.is_dir() {
+        return Err("that is a folder".to_owned());
+    }
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            Err(format!("there is no folder {}", folder.display()))
+        }
+        _ => Ok((kind, path.to_path_buf())),
+    }
+}
+
+/// The names of a run's clients in the order of their indices: every clone of every job, numbered
+/// where several share a name, then the flusher of the page cache.
+fn clients(jobs: &[Job]) -> Vec<String> {
+    let mut left: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for job in jobs {
+        left.entry(&job.name).or_default().0 += job.numjobs;
+    }
+    let mut names = Vec::new();
+    for job in jobs {
+        for _ in 0..job.numjobs {
+            let (all, next) = left.entry(&job.name).or_default();
+            names.push(if *all > 1 { format!("{}.{next}", job.name) } else { job.name.clone() });
+            *next += 1;
+        }
+    }
+    names.push("flusher".to_owned());
+    names
+}
