@@ -3,7 +3,8 @@
 //! pick, complete?
 //!
 //! Budgets (plan of the house, issue of the first elevators), on the kind of machine that CI has:
-//! noop 80 ns, mq-deadline 150 ns. At 100 ns one core could schedule ten million requests a
+//! noop 80 ns, mq-deadline 150 ns, cfq 250 ns, and no more than the logarithm of the number of clients
+//! on top. At 100 ns one core could schedule ten million requests a
 //! second.
 
 #[path = "common/rig.rs"]
@@ -21,7 +22,7 @@ fn schedulers(criterion: &mut Criterion) {
     for (name, sequential) in [("random", 0), ("half_sequential", 128)] {
         let mut group = criterion.benchmark_group(format!("request/{name}"));
         group.throughput(Throughput::Elements(BATCH));
-        for scheduler in ["noop", "deadline", "mq-deadline", "kyber"] {
+        for scheduler in ["noop", "deadline", "mq-deadline", "kyber", "cfq", "cfq-4.19"] {
             let mut rig = Rig::new(scheduler, 16, 128, sequential);
             rig.turn(100_000);
             group.bench_function(BenchmarkId::from_parameter(scheduler), |bencher| {
@@ -32,5 +33,21 @@ fn schedulers(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, schedulers);
+/// Does the cost grow with the logarithm of the clients? One bio of each waits.
+fn clients(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("request/clients");
+    group.throughput(Throughput::Elements(BATCH));
+    for scheduler in ["mq-deadline", "cfq"] {
+        for clients in [16, 100, 1000, 10_000] {
+            let mut rig = Rig::new(scheduler, clients, clients, 0);
+            rig.turn(100_000);
+            group.bench_function(BenchmarkId::new(scheduler, clients), |bencher| {
+                bencher.iter(|| black_box(&mut rig).turn(BATCH));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, schedulers, clients);
 criterion_main!(benches);

@@ -17,9 +17,13 @@ fn main() -> ExitCode {
     let scheduler = arguments.next();
     let requests = arguments.next().and_then(|text| text.parse().ok());
     let (Some(scheduler), Some(requests)) = (scheduler, requests) else {
-        eprintln!("usage: cost SCHEDULER REQUESTS");
+        eprintln!("usage: cost SCHEDULER REQUESTS [CLIENTS]");
         return ExitCode::from(2);
     };
-    rig::Rig::new(&scheduler, 16, 128, 0).turn(requests);
+    // 16 with 8 bios each, or so many with one each.
+    match arguments.next().and_then(|text| text.parse().ok()) {
+        None => rig::Rig::new(&scheduler, 16, 128, 0).turn(requests),
+        Some(clients) => rig::Rig::new(&scheduler, clients, clients, 0).turn(requests),
+    }
     ExitCode::SUCCESS
 }

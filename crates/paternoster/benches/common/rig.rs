@@ -29,10 +29,14 @@ impl Rig {
     /// `clients` clients with `waiting` bios between them, on a device that takes 32 commands.
     pub(crate) fn new(scheduler: &str, clients: u32, waiting: u32, sequential: u64) -> Rig {
         let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
-        let limits = Limits { requests: 768, bios: 2048, clients, ..Limits::default() };
+        // Twice what waits, in each of two pools up to its hard stop.
+        let nominal = (2 * waiting).clamp(256, 10_240);
+        let requests = 3 * nominal;
+        let limits = Limits { requests, bios: 2 * nominal + 1536, clients, ..Limits::default() };
         let elevator = elevators::by_name(scheduler).expect("a scheduler of ours");
         let mut queue = RequestQueue::unobserved(facts, limits, elevator);
-        queue.set_attribute(Nanos::ZERO, "nr_requests", "256").expect("there is room");
+        let nominal = nominal.to_string();
+        queue.set_attribute(Nanos::ZERO, "nr_requests", &nominal).expect("there is room");
         let clients: Vec<ClientId> =
             (0..clients).map(|_| queue.attach(ClientSpec::new()).expect("there is room")).collect();
         let mut rig = Rig {

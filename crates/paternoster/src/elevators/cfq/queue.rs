@@ -187,7 +187,10 @@ impl Cfq {
         let next = self.queues.at(queue).next;
         let chosen = self.back_seek().choose(scene, next, Some(request), self.last_position);
         self.queues.at_mut(queue).next = chosen;
-        self.update_position(scene, queue);
+        // Nobody looks for the active queue, which takes its place anew when its turn ends.
+        if self.active != Some(queue) {
+            self.update_position(scene, queue);
+        }
     }
 
     /// A waiting request at the same sector goes to the dispatch list now (2.3).
