@@ -69,18 +69,20 @@ const SMALL: [&str; 15] = [
 ];
 
 /// The example of the documents.
-const TIOTEST: [&str; 12] = [
+const TIOTEST: [&str; 14] = [
     "tiotest",
     "-t",
-    "4",
+    "8",
     "-f",
     "20",
     "-r",
     "100",
     "-F",
-    "--device=hdd-7200",
+    "--device=array-eva",
     "--scheduler=noop",
-    "--scheduler=kyber",
+    "--scheduler=cfq:low_latency=0",
+    "--set=read_ahead_kb=512",
+    "--set=hz=250",
     "-q",
 ];
 
