@@ -51,6 +51,9 @@ impl Cfq {
 
     /// A request leaves its queue for the device.
     pub(super) fn dispatch(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+        // It may have been its age that brought it here, and another one that was next: the queue
+        // goes on from where the device goes.
+        self.queues.at_mut(queue).next = Some(request);
         self.take_request(scene, queue, request);
         self.count_in_flight(scene, queue, request, true);
     }
