@@ -22,6 +22,7 @@
 
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::home;
+use crate::elevators::cfq::service::{Stand, tree_of};
 use crate::elevators::cfq::slice::signed;
 use crate::request::RequestId;
 use crate::scene::Scene;
@@ -152,9 +153,11 @@ impl Cfq {
         if let Some(context) = self.contexts.get_mut(client as usize) {
             context.think_time.ended(now);
         }
-        if let Some(stand) = self.queues.at(queue).stand {
-            self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
-        }
+        let home = self.queues.at(queue);
+        // One that has left its tree would come back to that of its present nature.
+        let anew = Stand { group: home.group, tree: tree_of(home.priority.class, home.kind()) };
+        let stand = home.stand.filter(|_| home.is_busy).unwrap_or(anew);
+        self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
         let began = scene.hz().floor(scene.requests[request].start());
         if now >= began + scene.hz().floor(self.tunables.fifo_expire[1]) {
             self.last_delayed_sync = signed(now);
