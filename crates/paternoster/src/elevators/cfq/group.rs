@@ -36,8 +36,9 @@ const SERVICE_SHIFT: u32 = 12;
 const DEFAULT_WEIGHT: u64 = 500;
 /// The most a group can weigh; the root does.
 const MOST_WEIGHT: u32 = 1000;
-/// A group that comes stands so far behind the last: practically beside it.
-const BEHIND_LAST: u64 = 200;
+/// A group that comes stands so far behind the last, in the units of virtual time that a tick is
+/// charged without weights: practically beside it.
+const BEHIND_LAST: Nanos = Nanos::from_millis(200);
 /// Of a new average three parts are the greater, one the lesser: it rises fast and falls slowly.
 const AVERAGE_PARTS: u32 = 4;
 /// Virtual times are brought down again from here: far from the end of 64 bits.
@@ -103,17 +104,19 @@ impl Cfq {
     }
 
     /// One more queue of the group is busy.
-    pub(super) fn join_group(&mut self, group: u32) {
+    pub(super) fn join_group(&mut self, scene: &Scene, group: u32) {
         if !self.group_nodes.contains(group) {
             self.take_new_weight(group);
         }
-        let known = &mut self.groups[group as usize];
-        known.queues += 1;
+        self.groups[group as usize].queues += 1;
         if self.group_nodes.contains(group) {
             return;
         }
+        let unit = if self.counts_requests(scene) { Cfq::jiffy(scene) } else { scene.hz().tick() };
+        let behind = BEHIND_LAST.0 / unit.0;
         let last = self.group_tree.last().and_then(|last| self.group_nodes.key(last));
-        known.virtual_time = last.map_or(self.least_virtual_time, |last| last + BEHIND_LAST);
+        let known = &mut self.groups[group as usize];
+        known.virtual_time = last.map_or(self.least_virtual_time, |last| last + behind);
         let (key, weight, children) = (known.virtual_time, known.weight, known.active_children);
         self.total_weight += u64::from(weight);
         self.group_tree.insert(&mut self.group_nodes, group, key);

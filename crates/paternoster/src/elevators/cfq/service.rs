@@ -113,7 +113,7 @@ impl Cfq {
         }
         // Only now: a new queue is not counted in its own key (16.7).
         if (old.is_none() && !front) || moved {
-            self.join_group(place.group);
+            self.join_group(scene, place.group);
         }
     }
 
