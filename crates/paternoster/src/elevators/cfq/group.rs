@@ -60,6 +60,8 @@ pub(super) struct Group {
     pub(super) averages: [u32; 2],
     pub(super) trees: [Root; TREES],
     pub(super) virtual_time: u64,
+    /// Of the whole, in units of 1/4096, where groups nest: as it was when the group took its place.
+    share: u64,
     pub(super) saved: Option<Saved>,
     /// Requests in flight.
     pub(super) dispatched: u32,
@@ -123,6 +125,7 @@ impl Cfq {
         if children == 0 {
             self.count_active(group, weight, true);
         }
+        self.groups[group as usize].share = self.fraction(group);
     }
 
     /// The weight that was last set counts from now on.
@@ -213,7 +216,7 @@ impl Cfq {
         let tick = scene.hz().tick().0;
         let target = self.tunables.target_latency.0 / tick;
         let share = if self.version.nests_groups {
-            scale(target, self.fraction(group), 1 << SERVICE_SHIFT)
+            scale(target, self.groups[group as usize].share, 1 << SERVICE_SHIFT)
         } else {
             let weight = u64::from(self.groups[group as usize].weight);
             scale(target, weight, self.total_weight)
@@ -247,7 +250,7 @@ impl Cfq {
         };
         let charge = u128::from(charge);
         let virtual_charge = if self.version.nests_groups {
-            (charge << (2 * SERVICE_SHIFT)) / u128::from(self.fraction(group))
+            (charge << (2 * SERVICE_SHIFT)) / u128::from(known.share.max(1))
         } else {
             (charge << SERVICE_SHIFT) * u128::from(DEFAULT_WEIGHT) / u128::from(known.weight.max(1))
         };
@@ -271,6 +274,7 @@ impl Cfq {
             self.take_new_weight(group);
             let key = self.groups[group as usize].virtual_time;
             self.group_tree.rekey(&mut self.group_nodes, group, key);
+            self.groups[group as usize].share = self.fraction(group);
         }
     }
 
