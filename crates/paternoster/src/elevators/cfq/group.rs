@@ -240,7 +240,8 @@ impl Cfq {
     pub(super) fn charge_group_of(&mut self, scene: &Scene, queue: u32, used: Nanos) {
         let Queue { group, is_sync, slice, .. } = *self.queues.at(queue);
         let known = &self.groups[group as usize];
-        let no_sync = known.queues == known.busy_async();
+        let idle_class = known.trees[tree_of(Class::Idle, Kind::Sync)].len();
+        let no_sync = known.queues == known.busy_async() + idle_class;
         let charge = if self.counts_requests(scene) {
             u64::from(slice.dispatched)
         } else if !is_sync && no_sync {
