@@ -83,10 +83,11 @@ impl Slice {
     }
 
     /// The time to be charged: since the first completion, at most what was allocated; if none has
-    /// come, since the activation and at least a jiffy.
-    pub(super) fn used(&self, now: Nanos, jiffy: Nanos) -> Nanos {
+    /// come, since the activation and at least a jiffy. A clock that counts `ticks` cannot tell one
+    /// that came just now from none.
+    pub(super) fn used(&self, now: Nanos, jiffy: Nanos, ticks: bool) -> Nanos {
         match self.start {
-            Some(start) if start != now => (now - start).min(self.allocated),
+            Some(start) if start != now || !ticks => (now - start).min(self.allocated),
             _ => (now - self.dispatch_start).max(jiffy),
         }
     }
@@ -172,7 +173,8 @@ impl Cfq {
             self.keep_residual(scene, queue);
         }
         let now = scene.now();
-        let served = self.queues.at(queue).slice.used(now, Cfq::jiffy(scene));
+        let ticks = scene.hz().get() != 0;
+        let served = self.queues.at(queue).slice.used(now, Cfq::jiffy(scene), ticks);
         self.charge_group_of(scene, queue, served);
         if let Some(client) = self.queues.at(queue).client {
             scene.note(Note::SliceEnds { client, served });
