@@ -176,7 +176,7 @@ impl Cfq {
         let mean = self.think_time_of(scene, self.active_client);
         home.slice.is_used(now)
             || mean.is_some_and(|mean| left < signed(mean))
-            || left == signed(tick)
+            || left <= signed(Cfq::jiffy(scene))
     }
 
     /// Sets the timer, if the device should idle for the active queue (5.4).
