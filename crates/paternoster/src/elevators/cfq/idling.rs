@@ -207,7 +207,12 @@ impl Cfq {
         }
         let for_queue = slice_idle.0 > 0 && self.should_idle(scene, queue);
         let alone = self.groups[home.group as usize].queues <= 1;
-        let for_group = !for_queue && group_idle.0 > 0 && alone;
+        let tick = scene.hz().tick();
+        let thinks_long = home.stand.is_some_and(|stand| {
+            let think_time = &self.groups[stand.group as usize].tree_think_times[stand.tree];
+            self.version.leaves_thinking_trees && think_time.is_longer_than(group_idle, tick)
+        });
+        let for_group = !for_queue && group_idle.0 > 0 && alone && !thinks_long;
         let client = self.active_client?;
         let mean = self.think_time_of(scene, Some(client));
         let too_late = mean.is_some_and(|mean| home.slice.left(scene.now()) < signed(mean));

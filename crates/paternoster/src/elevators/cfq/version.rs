@@ -61,6 +61,8 @@ pub(super) struct Version {
     pub(super) realtime_first: bool,
     /// One seeky queue preempts another however many there are (16.1).
     pub(super) preempts_among_seeky: bool,
+    /// The device is not kept free for a group whose tree being served thinks for longer than that.
+    pub(super) leaves_thinking_trees: bool,
     /// No `slice_idle` on flash from the start.
     pub(super) no_slice_idle_on_flash: bool,
     /// On flash that queues, group idling still arms the timer (16.3).
@@ -87,6 +89,7 @@ pub(super) const LINUX_2_6_34: Version = Version {
     lets_expired_through: false,
     realtime_first: false,
     preempts_among_seeky: false,
+    leaves_thinking_trees: false,
     no_slice_idle_on_flash: false,
     idles_on_queueing_flash: false,
 };
@@ -117,6 +120,7 @@ pub(super) const LINUX_4_19: Version = Version {
     lets_expired_through: true,
     realtime_first: true,
     preempts_among_seeky: true,
+    leaves_thinking_trees: true,
     no_slice_idle_on_flash: true,
     idles_on_queueing_flash: true,
     ..LINUX_3_6
