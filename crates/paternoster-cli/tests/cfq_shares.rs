@@ -33,9 +33,8 @@ fn device_times(scheduler: &str, jobs: &str) -> Vec<i64> {
 
 /// Sequential readers that run for so many seconds; each with more lines of its own.
 fn readers(seconds: u32, own: &[String]) -> String {
-    let mut jobs = format!(
-        "[global]\nrw=read\nbs=128k\nsize=900m\ndirect=1\ntime_based\nruntime={seconds}\n"
-    );
+    let mut jobs =
+        format!("[global]\nrw=read\nbs=128k\nsize=900m\ndirect=1\ntime_based\nruntime={seconds}\n");
     for (place, lines) in own.iter().enumerate() {
         jobs += &format!("[r{place}]\nfilename=f{place}\n{lines}\n");
     }

@@ -15,7 +15,7 @@
 //! has: *plain* never begins. Goyal's *sampled* tries, on devices of more than 100 MB/s, until 81
 //! merges have been tried. Both split a merged queue that stays 10 % behind the best merged one
 //! ever seen, which is soon; *corrected* compares with the best of unmerged ones, and parts only
-//! with processes that got less than half of an equal share.
+//! with processes that got less than half of an equal share, or with all if nobody did.
 //!
 //! Our own, where the seed gives no detail: slices shorter than 10 ms or twice `slice_idle` are not
 //! measured, completed sectors are counted instead of dispatched ones, the fair share is half of
@@ -24,6 +24,7 @@
 //! Source: seed 001; spec `cfq-flush-block.md` 9.1 to 9.4 (CFQ-48 to CFQ-51).
 
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::context::Context;
 use crate::elevators::cfq::queue::Queue;
 use crate::elevators::cfq::tunables::OptimisticMerge;
 use crate::pick::positions::Neighbours;
@@ -141,21 +142,25 @@ impl Cfq {
         self.forget_shares(queue);
     }
 
-    /// Those who got less than half of an equal share leave.
+    /// Those who got less than half of an equal share leave; if nobody did, it is the merge itself
+    /// that does not pay, and all part.
     fn part_with_the_slow(&mut self, queue: u32) {
-        let shares = |context: &&mut super::context::Context| context.slots[1] == Some(queue);
+        let shares = |context: &&mut Context| context.slots[1] == Some(queue);
         let (count, sum) = self
             .contexts
             .iter_mut()
             .filter(shares)
             .fold((0, 0), |(count, sum), context| (count + 1, sum + context.sectors));
+        let mut slow = false;
         for context in self.contexts.iter_mut().filter(shares) {
             context.is_to_part = context.sectors.saturating_mul(2 * count) < sum;
+            slow |= context.is_to_part;
         }
+        self.queues.at_mut(queue).is_to_split = !slow;
     }
 
     fn forget_shares(&mut self, queue: u32) {
-        let shares = |context: &&mut super::context::Context| context.slots[1] == Some(queue);
+        let shares = |context: &&mut Context| context.slots[1] == Some(queue);
         self.contexts.iter_mut().filter(shares).for_each(|context| context.sectors = 0);
     }
 }
