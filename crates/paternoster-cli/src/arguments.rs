@@ -148,16 +148,32 @@ pub(crate) struct SchedulersOptions {
 #[command(after_help = "Examples:
   paternoster devices
   paternoster devices flash-card-2010
-  paternoster devices my-disk.toml --grep")]
+  paternoster devices my-disk.toml --grep
+  paternoster devices array-eva --grep=2.6.34 --scheduler deadline --set read_ahead_kb=512")]
 pub(crate) struct DevicesOptions {
     /// Only this one; a name or a device file
     pub(crate) name: Option<String>,
-    /// Print as `grep -r . .` does in /sys/block/DEVICE/queue
-    #[arg(long)]
-    pub(crate) grep: bool,
+    /// Print as `grep -r . .` does in /sys/block/DEVICE/queue: everything there is, or what one
+    /// kernel has, in its order
+    #[arg(long, value_name = "KERNEL", value_enum, num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "all")]
+    pub(crate) grep: Option<Listing>,
     /// The scheduler for --grep
     #[arg(long, value_name = "NAME", default_value = "mq-deadline")]
     pub(crate) scheduler: String,
+    /// An attribute for --grep, by its sysfs name
+    #[arg(long, value_name = "ATTRIBUTE=VALUE", value_delimiter = ',')]
+    pub(crate) set: Vec<String>,
+}
+
+/// Whose list of attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listing {
+    /// Everything that there is here
+    All,
+    /// What Linux 2.6.34 has
+    #[value(name = "2.6.34")]
+    Linux2634,
 }
 
 fn terse_version(text: &str) -> Result<u8, String> {

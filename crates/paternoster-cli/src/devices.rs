@@ -3,9 +3,9 @@
 
 use paternoster_sim::{Description, catalog};
 
-use crate::arguments::DevicesOptions;
+use crate::arguments::{DevicesOptions, Listing};
 use crate::table::{plain_table, trimmed};
-use crate::{Failure, choice, print, schedulers};
+use crate::{Failure, choice, print, schedulers, sysfs};
 
 pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
     let Some(name) = &options.name else {
@@ -19,11 +19,12 @@ pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
         return print(&(trimmed(&table) + more));
     };
     let device = choice::device(name)?;
-    if options.grep {
-        print(&schedulers::grep(&schedulers::queue(&options.scheduler, device.facts)?))
-    } else {
-        print(&describe(&device))
-    }
+    let Some(listing) = options.grep else { return print(&describe(&device)) };
+    let queue = schedulers::queue(&options.scheduler, device.facts, &options.set)?;
+    print(&match listing {
+        Listing::All => schedulers::grep(&queue),
+        Listing::Linux2634 => sysfs::listing(&queue)?,
+    })
 }
 
 fn describe(device: &Description) -> String {

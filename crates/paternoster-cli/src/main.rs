@@ -21,6 +21,7 @@ mod progress;
 mod run;
 mod schedulers;
 mod setting;
+mod sysfs;
 mod table;
 
 use std::io::{ErrorKind, Write};

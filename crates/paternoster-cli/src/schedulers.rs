@@ -4,7 +4,7 @@
 use paternoster::{Attribute, DeviceFacts, Limits, RequestQueue, Values, elevators};
 
 use crate::arguments::SchedulersOptions;
-use crate::choice::SchedulerChoice;
+use crate::choice::{SchedulerChoice, assignment};
 use crate::table::{plain_table, trimmed};
 use crate::{Failure, print};
 
@@ -12,7 +12,7 @@ pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
     let text = match &options.name {
         None if options.grep => {
             let each = elevators::ALL.iter().map(|entry| {
-                let queue = queue(entry.name, DeviceFacts::default())?;
+                let queue = queue(entry.name, DeviceFacts::default(), &[])?;
                 Ok(format!("{}:\n{}", entry.name, grep(&queue)))
             });
             each.collect::<Result<String, Failure>>()?
@@ -26,18 +26,24 @@ pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
             trimmed(&table) + more
         }
         Some(name) => {
-            let queue = queue(name, DeviceFacts::default())?;
+            let queue = queue(name, DeviceFacts::default(), &[])?;
             if options.grep { grep(&queue) } else { describe(name, &queue) }
         }
     };
     print(&text)
 }
 
-pub(crate) fn queue(name: &str, facts: DeviceFacts) -> Result<RequestQueue, Failure> {
+/// A queue that nothing runs through, with these attributes (`NAME=VALUE`) and the scheduler's own.
+pub(crate) fn queue(
+    name: &str,
+    facts: DeviceFacts,
+    set: &[String],
+) -> Result<RequestQueue, Failure> {
+    let set = set.iter().map(|text| assignment("--set", text)).collect::<Result<Vec<_>, _>>()?;
     let choice = SchedulerChoice::parse(name)?;
     let limits = Limits { requests: 768, ..Limits::default() };
     let mut queue = RequestQueue::unobserved(facts, limits, choice.make());
-    choice.prepare(&mut queue, &[])?;
+    choice.prepare(&mut queue, &set)?;
     Ok(queue)
 }
 
