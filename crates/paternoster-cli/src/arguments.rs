@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use paternoster_workload::report::TerseVersion;
 
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
+use crate::reproduce::ReproduceOptions;
 use crate::setting::SettingOptions;
 
 /// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
@@ -19,6 +20,7 @@ use crate::setting::SettingOptions;
 #[command(after_help = "Examples:
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
   paternoster iostest bsr --device array-eva --scheduler noop --scheduler kyber
+  paternoster reproduce flash-fairness
   paternoster schedulers mq-deadline
   paternoster devices flash-card-2010")]
 pub(crate) struct Program {
@@ -34,6 +36,7 @@ pub(crate) enum Command {
     Disktest(Box<DisktestOptions>),
     Iostest(Box<IostestOptions>),
     Dd(Box<DdOptions>),
+    Reproduce(ReproduceOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell

@@ -2,11 +2,12 @@
 //! The program `paternoster`: I/O scheduler experiments in virtual time.
 //!
 //! ```text
-//! arguments ──▶ run | tiotest … | schedulers | devices ──▶ text on stdout, messages on stderr
+//! arguments ──▶ run | tiotest … | reproduce | schedulers | devices ──▶ text on stdout
+//!                                                                  └─▶ messages on stderr
 //! ```
 //!
-//! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed, 2 if the
-//! request was wrong.
+//! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed or a judged
+//! figure is outside, 2 if the request was wrong.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -14,10 +15,12 @@ mod builtin;
 mod choice;
 mod compare;
 mod devices;
+mod experiments;
 mod host;
 mod manual;
 mod plot;
 mod progress;
+mod reproduce;
 mod run;
 mod schedulers;
 mod setting;
@@ -36,7 +39,7 @@ use crate::arguments::{Command, Program};
 pub(crate) enum Failure {
     /// The request was wrong: exit status 2.
     Request(String),
-    /// A job failed: exit status 1.
+    /// A job failed, or a judged figure is outside: exit status 1.
     Job(String),
 }
 
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Disktest(options) => builtin::disktest(&options),
         Command::Iostest(options) => builtin::iostest(&options),
         Command::Dd(options) => builtin::dd(&options),
+        Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),

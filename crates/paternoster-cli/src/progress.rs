@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Progress: one line on a terminal while a run takes longer than a moment; nothing anywhere else.
+//! Progress: one line on a terminal while runs take longer than a moment; nothing anywhere else.
 
 use std::time::Duration;
 
@@ -31,6 +31,40 @@ impl Display {
             bar.set_message(format!(
                 "{seconds} s of virtual time, {requests} requests, {ended} of {all} jobs ended"
             ));
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The line of many runs that threads do.
+#[derive(Debug)]
+pub(crate) struct Steps(Option<ProgressBar>);
+
+impl Steps {
+    /// A line for so many runs, if standard error is a terminal.
+    pub(crate) fn new(quiet: bool, count: usize) -> Steps {
+        let style = ProgressStyle::with_template("{spinner} {pos} of {len} runs done: {msg}");
+        match (quiet, style) {
+            (false, Ok(style)) => {
+                let count = u64::try_from(count).unwrap_or(u64::MAX);
+                let bar = ProgressBar::new(count).with_style(style);
+                bar.enable_steady_tick(Duration::from_millis(200));
+                Steps(Some(bar))
+            }
+            _ => Steps(None),
+        }
+    }
+
+    /// One more is done, and it was this one.
+    pub(crate) fn done(&self, name: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(name.to_owned());
+            bar.inc(1);
         }
     }
 

@@ -20,6 +20,24 @@ pub(crate) fn align_right(table: &mut Table, from: usize) {
     }
 }
 
+/// The text in lines of whole words, as wide as tables are.
+pub(crate) fn wrapped(text: &str) -> String {
+    let (mut lines, mut columns) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if columns > 0 && columns + 1 + width > usize::from(WIDTH) {
+            lines.push('\n');
+            columns = 0;
+        } else if columns > 0 {
+            lines.push(' ');
+            columns += 1;
+        }
+        lines.push_str(word);
+        columns += width;
+    }
+    lines + "\n"
+}
+
 /// The table as text, without the blanks that fill the last column.
 pub(crate) fn trimmed(table: &Table) -> String {
     let mut text = String::new();
@@ -28,4 +46,20 @@ pub(crate) fn trimmed(table: &Table) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Do lines end between words, and no wider than they may be?
+    #[test]
+    fn words_stay_whole() {
+        let text = wrapped(&"four ".repeat(50));
+        let lines: Vec<&str> = text.lines().collect();
+        // Twenty words and nineteen blanks are 99 columns.
+        assert_eq!(lines[0], "four ".repeat(20).trim_end());
+        assert_eq!(lines.len(), 3);
+        assert_eq!(wrapped("one"), "one\n");
+    }
 }

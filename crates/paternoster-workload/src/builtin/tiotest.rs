@@ -54,7 +54,9 @@ impl Phase {
         }
     }
 
-    const fn name(self) -> &'static str {
+    /// As in tiotest's tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Phase::Write => "Write",
             Phase::RandomWrite => "Random Write",

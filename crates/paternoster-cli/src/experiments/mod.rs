@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Experiments: what others have published, one file each, as data.
+//!
+//! A file says where its figures were published, which runs stand for them here, how each figure
+//! is made and judged. `docs/reproduce.md` tells how to write one.
+
+mod array_dd;
+mod array_disktest;
+mod array_readers;
+mod array_sysfs;
+mod array_tiotest;
+mod flash_fairness;
+mod flash_fairness_ncq;
+
+use crate::reproduce::experiment::Experiment;
+
+/// All of them, in the order of their publication.
+pub(crate) fn all() -> Vec<Experiment> {
+    vec![
+        flash_fairness::experiment(),
+        flash_fairness_ncq::experiment(),
+        array_readers::experiment(),
+        array_tiotest::experiment(),
+        array_disktest::experiment(),
+        array_dd::experiment(),
+        array_sysfs::experiment(),
+    ]
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Command: the line with which a person does a run by hand.
+//!
+//! ```text
+//! paternoster run jobs/fair-warm.fio --ramp_time=1 --device flash-card-2010 --scheduler cfq …
+//! ```
+
+use std::fmt::Write as _;
+
+use paternoster_workload::builtin::dd::Dd;
+use paternoster_workload::builtin::disktest::Disktest;
+use paternoster_workload::builtin::tiotest::Tiotest;
+
+use super::experiment::{Device, Experiment, FioJobs, Run, Workload};
+
+/// Device files of the experiment's own, then a line for each run.
+pub(crate) fn lines(experiment: &Experiment) -> String {
+    let mut text = format!("# {}: {}\n", experiment.name, experiment.summary);
+    let mut written: Vec<&str> = Vec::new();
+    for run in &experiment.runs {
+        if let Device::File { name, text: file } = &run.device
+            && !written.contains(&name.as_str())
+        {
+            let _infallible = writeln!(text, "cat > {name}.toml <<'END'\n{file}END");
+            written.push(name);
+        }
+    }
+    for run in &experiment.runs {
+        let _infallible = writeln!(text, "{}", line(run));
+    }
+    text
+}
+
+/// One run.
+pub(crate) fn line(run: &Run) -> String {
+    let device = match &run.device {
+        Device::Named(name) => (*name).to_owned(),
+        Device::File { name, .. } => format!("{name}.toml"),
+    };
+    let Run { scheduler, set, submit_cost, placement, .. } = run;
+    let mut words: Vec<String> = vec!["paternoster".to_owned()];
+    match &run.workload {
+        Workload::Fio(jobs) => words.extend(fio(jobs)),
+        Workload::Tiotest(tiotest) => words.extend(self::tiotest(tiotest)),
+        Workload::Disktest(disktest) => words.extend(self::disktest(disktest)),
+        Workload::Dd(dd) => words.extend(self::dd(dd)),
+        Workload::Listing => {
+            words.extend([format!("devices {device} --grep=2.6.34 --scheduler {scheduler}")]);
+        }
+    }
+    if !matches!(run.workload, Workload::Listing) {
+        words.push(format!("--device {device} --scheduler {scheduler}"));
+    }
+    words.extend(set.iter().map(|text| format!("--set {text}")));
+    words.extend(submit_cost.iter().map(|time| format!("--submit-cost {time}")));
+    if *placement != "near" {
+        words.push(format!("--placement {placement}"));
+    }
+    words.join(" ")
+}
+
+fn fio(jobs: &FioJobs) -> Vec<String> {
+    let mut words = vec!["run".to_owned(), jobs.path.to_owned()];
+    words.extend(jobs.options.iter().map(|(name, value)| format!("--{name}={value}")));
+    words.extend(jobs.sections.iter().map(|name| format!("--section={name}")));
+    words
+}
+
+fn tiotest(tiotest: &Tiotest) -> Vec<String> {
+    let Tiotest { threads, file_mb, random_calls, block, drop_caches, .. } = tiotest;
+    let drop_caches = drop_caches.then(|| "-F".to_owned());
+    let words = format!("tiotest -t {threads} -f {file_mb} -r {random_calls} -b {block}");
+    [words].into_iter().chain(drop_caches).collect()
+}
+
+fn disktest(disktest: &Disktest) -> Vec<String> {
+    let Disktest { block, threads, time, path, .. } = disktest;
+    let seconds = time.as_millis() / 1000;
+    vec![format!("disktest -B {block} -h 1 -I BD -K {threads} -p l -P T -T {seconds} -r {path}")]
+}
+
+fn dd(dd: &Dd) -> Vec<String> {
+    let together = dd.together.then(|| "--together".to_owned());
+    let words = format!("dd --files {} --size {} --bs {}", dd.files, dd.size, dd.block);
+    [words].into_iter().chain(together).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::arguments::{Program, split_off_fio};
+    use crate::experiments;
+
+    /// Does the program itself understand every line that it prints?
+    #[test]
+    fn every_line_is_understood() {
+        for experiment in experiments::all() {
+            for run in &experiment.runs {
+                let line = line(run);
+                let words = line.split_whitespace().map(str::to_owned).collect();
+                let parsed = Program::try_parse_from(split_off_fio(words).0);
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measure: does a run and gives what it measured, by name.
+//!
+//! | workload | names |
+//! |---|---|
+//! | fio | of each job, all clones: `JOB kB/s`, `JOB IOPS`, `JOB max us`, `JOB device time %` |
+//! | | of each section between stonewalls: `section N kB/s`, `section N Jain` (of device time) |
+//! | tiotest | for each phase: `PHASE MB/s` (of 2^20), `PHASE mean ms`, `PHASE max ms` |
+//! | disktest | `IOPS` |
+//! | dd | `MB/s` (10^6): bytes of all files by the time of all |
+//! | listing | the lines, by their number from 1, as texts |
+//!
+//! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
+//! `hw_tag`, `bandwidth`.
+
+use paternoster::{Nanos, NoObserver, RequestQueue, Values};
+use paternoster_sim::Description;
+use paternoster_workload::Direction;
+use paternoster_workload::builtin::dd::Dd;
+use paternoster_workload::builtin::tiotest::Tiotest;
+use paternoster_workload::fio::job::Job;
+use paternoster_workload::fio::jobfile::{Source, parse};
+use paternoster_workload::meter::Meter;
+use paternoster_workload::run::RunResult;
+use paternoster_workload::shares::shares;
+use paternoster_workload::statistics::JobStatistics;
+
+use super::experiment::{Device, FioJobs, Measured, Run, Workload};
+use crate::choice::SchedulerChoice;
+use crate::setting::{Setting, SettingOptions};
+use crate::{Failure, choice, schedulers, sysfs};
+
+/// Does the run.
+///
+/// # Errors
+/// The experiment asks for what there is not, or a job has failed.
+pub(crate) fn measure(run: &Run) -> Result<Measured, Failure> {
+    let in_run = |failure: Failure| match failure {
+        Failure::Request(message) => Failure::Request(format!("run {}: {message}", run.name)),
+        Failure::Job(message) => Failure::Job(format!("run {}: {message}", run.name)),
+    };
+    measure_this(run).map_err(in_run)
+}
+
+fn measure_this(run: &Run) -> Result<Measured, Failure> {
+    let device = match &run.device {
+        Device::Named(name) => choice::device(name)?,
+        Device::File { name, text } => Description::parse(name, text)?,
+    };
+    if let Workload::Listing = run.workload {
+        let queue = schedulers::queue(&run.scheduler, device.facts, &run.set)?;
+        return Ok(lines(&sysfs::listing(&queue)?));
+    }
+    let jobs = jobs(&run.workload)?;
+    let setting = Setting::new(&options(run), None)?;
+    let scheduler = SchedulerChoice::parse(&run.scheduler)?;
+    let (result, queue) = setting.run(&jobs, &device, &scheduler, NoObserver, &mut |_| {})?;
+    if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
+        let name = &jobs[failed.job].name;
+        return Err(Failure::Job(format!("job {name} failed with errno {}", failed.error)));
+    }
+    let mut measured = attributes(&queue);
+    match &run.workload {
+        Workload::Fio(_) => fio(&jobs, &result, &mut measured),
+        Workload::Tiotest(tiotest) => self::tiotest(tiotest, &result, &mut measured),
+        Workload::Disktest(_) => disktest(&result, &mut measured),
+        Workload::Dd(dd) => self::dd(dd, &result, &mut measured),
+        Workload::Listing => {}
+    }
+    Ok(measured)
+}
+
+/// Everything but the device and the scheduler, which are read already.
+fn options(run: &Run) -> SettingOptions {
+    SettingOptions {
+        device: Vec::new(),
+        scheduler: Vec::new(),
+        set: run.set.clone(),
+        fault: Vec::new(),
+        seed: 0,
+        submit_cost: run.submit_cost.clone(),
+        host: Vec::new(),
+        placement: run.placement.to_owned(),
+        plot: Vec::new(),
+        quiet: true,
+    }
+}
+
+fn jobs(workload: &Workload) -> Result<Vec<Job>, Failure> {
+    match workload {
+        Workload::Fio(jobs) => fio_jobs(jobs),
+        Workload::Tiotest(tiotest) => Ok(tiotest.jobs()),
+        Workload::Disktest(disktest) => Ok(disktest.jobs()),
+        Workload::Dd(dd) => Ok(dd.jobs()),
+        Workload::Listing => Ok(Vec::new()),
+    }
+}
+
+fn fio_jobs(jobs: &FioJobs) -> Result<Vec<Job>, Failure> {
+    let source = Source { name: jobs.path, text: jobs.text };
+    let defaults: Vec<(String, String)> =
+        jobs.options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let sections: Vec<String> = jobs.sections.iter().map(|name| (*name).to_owned()).collect();
+    let include = |_: &str, named: &str| Err(format!("{named}: a job file of the program's own"));
+    let parsed = parse(&[source], &defaults, &sections, &|_| None, &include);
+    let parsed = parsed.map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Failure::Request(lines.join("; "))
+    })?;
+    Ok(parsed.jobs)
+}
+
+fn lines(text: &str) -> Measured {
+    let numbered = text.lines().zip(1..).map(|(line, number)| (number.to_string(), line.into()));
+    Measured { texts: numbered.collect(), ..Measured::default() }
+}
+
+/// What the scheduler tells of itself.
+fn attributes(queue: &RequestQueue<(Meter, NoObserver)>) -> Measured {
+    let mut measured = Measured::default();
+    queue.for_each_attribute(|path, attribute, value| {
+        if attribute.values == Values::ReadOnly && path.starts_with("iosched/") {
+            let name = attribute.name.to_owned();
+            match value.parse() {
+                Ok(number) => drop(measured.numbers.insert(name, number)),
+                Err(_) => drop(measured.texts.insert(name, value.to_owned())),
+            }
+        }
+    });
+    measured
+}
+
+fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
+    let shares = shares(result);
+    for (place, job) in jobs.iter().enumerate() {
+        let Some(all) = together(result, |of| of == place) else { continue };
+        let share = |section: &paternoster_workload::shares::SectionShares| -> f64 {
+            let members = section.processes.iter().zip(&section.shares);
+            let own = members.filter(|(process, _)| result.processes[**process].job == place);
+            own.map(|(_, share)| share).sum()
+        };
+        let share: f64 = shares.iter().map(share).sum();
+        let numbers = [
+            ("kB/s", kilobytes(&all)),
+            ("IOPS", Direction::ALL.map(|way| all.direction(way).ios_per_second()).iter().sum()),
+            ("max us", longest_us(&all)),
+            ("device time %", share * 100.0),
+        ];
+        for (what, number) in numbers {
+            measured.numbers.insert(format!("{} {what}", job.name), number);
+        }
+    }
+    for section in &shares {
+        let number = section.section;
+        let own = |job: usize| {
+            section.processes.iter().any(|&process| result.processes[process].job == job)
+        };
+        if let Some(all) = together(result, own) {
+            measured.numbers.insert(format!("section {number} kB/s"), kilobytes(&all));
+        }
+        measured.numbers.insert(format!("section {number} Jain"), section.jain);
+    }
+}
+
+/// What all clones of these jobs measured.
+fn together(result: &RunResult, of: impl Fn(usize) -> bool) -> Option<JobStatistics> {
+    let mut clones = result.processes.iter().filter(|process| of(process.job));
+    let mut all = clones.next()?.statistics.clone();
+    clones.for_each(|clone| all.merge(&clone.statistics));
+    Some(all)
+}
+
+/// Bytes of all directions in a millisecond, as fio's `aggrb` of that age.
+fn kilobytes(all: &JobStatistics) -> f64 {
+    let rates = Direction::ALL.map(|way| all.direction(way).bytes_per_second());
+    as_f64(rates.iter().sum()) / 1000.0
+}
+
+fn longest_us(all: &JobStatistics) -> f64 {
+    let longest = Direction::ALL.map(|way| all.direction(way).completion().max());
+    as_f64(longest.iter().map(|time| time.0).max().unwrap_or(0)) / 1000.0
+}
+
+fn tiotest(tiotest: &Tiotest, result: &RunResult, measured: &mut Measured) {
+    for phase in tiotest.phase_results(result) {
+        let [mean, max, _, _] = phase.latency().figures();
+        for (what, number) in [("MB/s", phase.rate()), ("mean ms", mean), ("max ms", max)] {
+            measured.numbers.insert(format!("{} {what}", phase.phase.name()), number);
+        }
+    }
+}
+
+fn disktest(result: &RunResult, measured: &mut Measured) {
+    let iops = together(result, |_| true)
+        .map_or(0.0, |all| all.direction(Direction::Read).ios_per_second());
+    measured.numbers.insert("IOPS".to_owned(), iops);
+}
+
+fn dd(dd: &Dd, result: &RunResult, measured: &mut Measured) {
+    let bytes = u64::from(dd.files) * dd.size;
+    let time = result.sections.iter().fold(Nanos::ZERO, |sum, one| sum + (one.ended - one.began));
+    let rate = if time == Nanos::ZERO { 0.0 } else { as_f64(bytes) * 1000.0 / as_f64(time.0) };
+    measured.numbers.insert("MB/s".to_owned(), rate);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed figures")]
+const fn as_f64(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = "[a]\nrw=randread\nbs=4k\nsize=1m\ndirect=1\nnumber_ios=10\n\
+                       [b]\nstonewall\nrw=randread\nbs=4k\nsize=1m\ndirect=1\nnumber_ios=10\n";
+
+    fn run_of(text: &'static str) -> Run {
+        let workload = Workload::Fio(FioJobs::new("jobs/test.fio", text));
+        Run::new("test", workload, Device::Named("flash-card-2010"), "noop")
+    }
+
+    /// Are jobs and sections measured under their names? One reader at a time, 1116 us + 4 *
+    /// 46.04 us = 1300.16 us and 20 us of the host for each of ten: 40960 bytes in 13 whole ms
+    /// are 3150.8 kB/s, and all of the device.
+    #[test]
+    fn jobs_have_names() {
+        let measured = measure(&run_of(JOB)).unwrap();
+        let number = |name: &str| measured.numbers[name];
+        assert!((number("a kB/s") - 3150.8).abs() < 0.1, "{measured:?}");
+        assert!((number("section 1 kB/s") - number("b kB/s")).abs() < 1.0);
+        assert!((number("a device time %") - 100.0).abs() < 1e-9);
+        assert!((number("section 0 Jain") - 1.0).abs() < 1e-9);
+        assert!((number("a max us") - 1300.16).abs() < 1.0, "{measured:?}");
+    }
+
+    /// Does a failure say whose it is?
+    #[test]
+    fn failures_name_the_run() {
+        let Err(Failure::Request(message)) = measure(&run_of("[a]\nrw=sideways\n")) else {
+            panic!("not refused")
+        };
+        assert!(message.starts_with("run test: jobs/test.fio:2"), "{message}");
+    }
+}
