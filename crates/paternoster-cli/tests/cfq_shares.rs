@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who gets how much of a disk under cfq: levels, classes, groups.
 //!
-//! Sequential readers of 128 KiB on `lab-disk` (one server; 100 us + 128 KiB / 150 MB/s = 973.8 us a
-//! request, 8 ms more for the first after another's). Shares are of device time. The vector of
+//! Sequential readers of 128 KiB on `lab-disk` (one server; 100 us + 128 KiB / 150 MB/s = 973.8 us,
+//! 8 ms more for the first after another's). Shares are of device time. The vector of
 //! levels is compared with a small model of the rules that knows nothing of the library: a list of
 //! readers, keys by rule 1.5, slices by rule 3.1.
 

@@ -3,7 +3,7 @@
 //! pick, complete?
 //!
 //! Budgets (plan of the house, issue of the first elevators), on the kind of machine that CI has:
-//! noop 80 ns, mq-deadline 150 ns, cfq 250 ns, and no more than the logarithm of the number of clients
+//! noop 80 ns, mq-deadline 150 ns, cfq 250 ns, and with more clients no more than their logarithm
 //! on top. At 100 ns one core could schedule ten million requests a
 //! second.
 

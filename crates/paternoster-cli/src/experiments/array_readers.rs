@@ -122,7 +122,7 @@ pub(crate) fn experiment() -> Experiment {
         summary: "1 to 16 sequential readers on an array: noop, CFQ, its remedies, merged queues",
         source: "seed 001: Vivek Goyal, Corrado Zoccolo, Miklos Szeredi, April 2010",
         notes: &[
-            "10 s of reading at most instead of all of 2 GB each. hz=1000, which the thread's own \
+            "30 s of reading at most, as iostest has it. hz=1000, which the thread's own \
              arithmetic supposes (204 sectors a tick = 100 MB/s); everything else is default.",
             "The array was fitted to noop's bandwidths. Longest calls of the original have a tail \
              that the model has not; they are judged only by how they compare.",

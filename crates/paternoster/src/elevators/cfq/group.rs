@@ -60,7 +60,8 @@ pub(super) struct Group {
     pub(super) averages: [u32; 2],
     pub(super) trees: [Root; TREES],
     pub(super) virtual_time: u64,
-    /// Of the whole, in units of 1/4096, where groups nest: as it was when the group took its place.
+    /// Of the whole, in units of 1/4096, where groups nest; as it was when the group took its
+    /// place.
     share: u64,
     pub(super) saved: Option<Saved>,
     /// Requests in flight.
