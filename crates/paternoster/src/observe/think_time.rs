@@ -60,6 +60,19 @@ impl ThinkTime {
         self.mean = (self.total + ONE / 2) / self.samples;
     }
 
+    /// Mean and weight of samples, as a kernel shows them.
+    #[cfg(test)]
+    pub(crate) const fn parts(&self) -> (u64, u64) {
+        (self.mean, self.samples)
+    }
+
+    /// Goes on from what a kernel shows.
+    #[cfg(test)]
+    pub(crate) const fn set_parts(&mut self, mean: u64, samples: u64) {
+        (self.mean, self.samples) = (mean, samples);
+        self.total = (mean * samples).saturating_sub(ONE / 2);
+    }
+
     /// The mean, if there are samples enough to believe it.
     #[must_use]
     pub fn mean(&self, tick: Nanos) -> Option<Nanos> {

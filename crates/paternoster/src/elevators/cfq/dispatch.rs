@@ -22,6 +22,7 @@
 
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::home;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::{Stand, tree_of};
 use crate::elevators::cfq::slice::signed;
 use crate::request::RequestId;
@@ -35,13 +36,16 @@ impl Cfq {
             expired = self.expired_request(scene, queue);
             self.queues.at_mut(queue).must_dispatch |= expired.is_some();
         }
-        if !self.may_dispatch(scene, queue) {
+        let may = self.may_dispatch(scene, queue);
+        if !recall(Decision::MayDispatch, may) {
             return None;
         }
         if !self.version.lets_expired_through {
             expired = self.expired_request(scene, queue);
         }
+        let waiting = self.queues.at(queue).lane.len();
         let request = expired.or(self.queues.at(queue).next)?;
+        let request = recall(Decision::Request { waiting }, request);
         self.dispatch(scene, queue, request);
         if self.active_client.is_none() {
             self.active_client = Some(scene.requests[request].client());
@@ -67,7 +71,7 @@ impl Cfq {
         let (dispatched, level) = (home.slice.dispatched, home.priority.level);
         let (sync, idle) = (home.is_sync, home.is_idle_class());
         let full = !sync && dispatched >= self.async_limit(level);
-        if self.busy > 1 && (full || idle) {
+        if recall(Decision::EndsWithDispatch, self.busy > 1 && (full || idle)) {
             let soon = scene.now() + scene.hz().tick();
             self.queues.at_mut(queue).slice.end = soon;
             self.expire(scene, false);
@@ -88,7 +92,8 @@ impl Cfq {
             return false;
         }
         let Some(most) = self.most_in_flight(scene, queue) else { return false };
-        home.dispatched < most.min(self.most_async(scene, queue))
+        let most = most.min(self.most_async(scene, queue));
+        home.dispatched < recall(Decision::Most, most)
     }
 
     /// By the quantum; `None` if not even one more.
@@ -159,7 +164,8 @@ impl Cfq {
         let stand = home.stand.filter(|_| home.is_busy).unwrap_or(anew);
         self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
         let began = scene.hz().floor(scene.requests[request].start());
-        if now >= began + scene.hz().floor(self.tunables.fifo_expire[1]) {
+        let late = now >= began + scene.hz().floor(self.tunables.fifo_expire[1]);
+        if recall(Decision::Late, late) {
             self.last_delayed_sync = signed(now);
         }
     }

@@ -23,6 +23,7 @@
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::Queue;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::{KINDS, Kind, Stand, TREES, tree_of};
 use crate::elevators::cfq::workload::Saved;
 use crate::observe::think_time::ThinkTime;
@@ -232,7 +233,8 @@ impl Cfq {
         let busy = known.busy_of(class);
         let average = &mut known.averages[usize::from(is_realtime)];
         let (more, less) = (busy.max(*average), busy.min(*average));
-        *average = ((AVERAGE_PARTS - 1) * more + less + AVERAGE_PARTS / 2) / AVERAGE_PARTS;
+        let renewed = ((AVERAGE_PARTS - 1) * more + less + AVERAGE_PARTS / 2) / AVERAGE_PARTS;
+        *average = recall(Decision::Average, renewed);
         *average
     }
 
@@ -259,7 +261,8 @@ impl Cfq {
         // A device that hung for days costs no more than the order of virtual times can hold.
         let virtual_charge = u64::try_from(virtual_charge).unwrap_or(u64::MAX).min(MOST_CHARGED);
         let known = &mut self.groups[group as usize];
-        known.virtual_time = known.virtual_time.saturating_add(virtual_charge);
+        let virtual_time = known.virtual_time.saturating_add(virtual_charge);
+        known.virtual_time = recall(Decision::VirtualTime, virtual_time);
         self.reinsert_group(group);
         self.save_workload(scene, group);
     }

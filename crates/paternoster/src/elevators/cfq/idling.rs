@@ -20,6 +20,7 @@
 
 use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::Kind;
 use crate::elevators::cfq::slice::signed;
 use crate::elevators::cfq::version::TreeIdling;
@@ -78,6 +79,7 @@ impl Cfq {
         let window = !last_of_its_kind
             && !hopeless
             && think_time.map_or(home.idle_window, |mean| mean <= slice_idle);
+        let window = recall(Decision::IdleWindow { before: home.idle_window }, window);
         let home = self.queues.at_mut(queue);
         (home.is_deep, home.idle_window) = (deep, window);
     }
@@ -123,7 +125,8 @@ impl Cfq {
         }
         let now = scene.now();
         let began = home.slice.start.unwrap_or(Nanos::ZERO);
-        if home.slice.is_new || home.slice.left(now) > signed(now) - signed(began) {
+        let slow = home.slice.is_new || home.slice.left(now) > signed(now) - signed(began);
+        if recall(Decision::DeepIsSlow, slow) {
             let home = self.queues.at_mut(queue);
             (home.is_deep, home.idle_window) = (false, false);
         }
@@ -134,16 +137,20 @@ impl Cfq {
         if self.queues.at(queue).slice.is_new {
             self.start_slice(scene, queue);
         }
-        if self.should_wait_busy(scene, queue) {
+        let left = self.queues.at(queue).slice.left(scene.now());
+        if recall(Decision::WaitBusy { left }, self.should_wait_busy(scene, queue)) {
             self.wait_until_busy(scene, queue);
         }
         let home = self.queues.at(queue);
-        if home.slice.is_used(scene.now()) || home.is_idle_class() {
+        let ends = home.slice.is_used(scene.now()) || home.is_idle_class();
+        let left = home.slice.left(scene.now());
+        if recall(Decision::EndsWithCompletion { left }, ends) {
             self.expire(scene, true);
             return;
         }
         let sync = scene.requests[request].is_sync();
-        if sync && home.is_empty() && self.close_cooperator(scene, queue).is_none() {
+        let idles = sync && home.is_empty() && self.close_cooperator(scene, queue).is_none();
+        if recall(Decision::MayArm, idles) {
             let flagged = scene.requests[request].flags().contains(Flags::NOIDLE);
             self.tree_idles |= !flagged;
             self.idle_for(scene, queue);
@@ -187,7 +194,10 @@ impl Cfq {
                 return;
             }
         }
-        let Some(time) = self.idle_time(scene, queue) else { return };
+        let left = self.queues.at(queue).slice.left(scene.now());
+        let mean = self.think_time_of(scene, self.active_client).map_or(0, signed);
+        let time = recall(Decision::Arm { left, mean }, self.idle_time(scene, queue));
+        let Some(time) = time else { return };
         let until = scene.now() + time;
         self.queues.at_mut(queue).wait_request = true;
         self.idle_until = Some(until);
@@ -232,7 +242,8 @@ impl Cfq {
         let Some(queue) = self.active else { return };
         let home = self.queues.at(queue);
         let used = home.slice.is_used(scene.now());
-        if home.must_dispatch || (!used && (self.busy == 0 || !home.is_empty())) {
+        let goes_on = home.must_dispatch || (!used && (self.busy == 0 || !home.is_empty()));
+        if !recall(Decision::EndsWithTimer, !goes_on) {
             return;
         }
         if !used {

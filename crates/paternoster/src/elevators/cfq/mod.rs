@@ -35,6 +35,9 @@ mod group;
 mod idling;
 mod preempt;
 mod queue;
+mod recall;
+#[cfg(test)]
+mod recorded;
 mod select;
 mod service;
 mod slice;

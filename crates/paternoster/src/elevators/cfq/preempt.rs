@@ -14,6 +14,7 @@
 //! Source: spec `cfq-flush-block.md` 5.7 (CFQ-32 to CFQ-34), 16.1, 16.2.
 
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::Kind;
 use crate::event::{Note, Preemption};
 use crate::request::RequestId;
@@ -100,8 +101,9 @@ impl Cfq {
 
     /// Lets the request's queue have the device if a rule says so.
     pub(super) fn preempt_if_due(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
-        let Some(rule) = self.preemption(scene, queue, request) else { return };
         let Some(active) = self.active else { return };
+        let rule = recall(Decision::Preempts, self.preemption(scene, queue, request));
+        let Some(rule) = rule else { return };
         if let (Some(client), Some(by)) =
             (self.queues.at(active).client, self.queues.at(queue).client)
         {

@@ -23,6 +23,7 @@
 
 use crate::client::{Class, ClientId, Priority};
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::{Kind, Stand};
 use crate::elevators::cfq::slice::Slice;
 use crate::observe::seek::SeekHistory;
@@ -249,7 +250,8 @@ impl Cfq {
             return None;
         }
         let deadline = home.lane.deadline(scene).unwrap_or(Nanos::MAX);
-        if scene.now() < deadline { None } else { home.lane.oldest() }
+        let oldest = home.lane.oldest();
+        recall(Decision::Aged { oldest }, oldest.filter(|_| scene.now() >= deadline))
     }
 
     /// A new queue, referred to by nobody yet.

@@ -18,6 +18,7 @@
 //! Source: spec `cfq-flush-block.md` 4.1.
 
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::scene::Scene;
 
 /// What to do next.
@@ -42,10 +43,12 @@ impl Cfq {
         let Some(queue) = self.active else { return self.select_new(scene, None) };
         let home = self.queues.at(queue);
         let (empty, in_flight) = (home.is_empty(), home.dispatched > 0);
-        if home.wait_busy && !empty {
+        if recall(Decision::BusyAgain, home.wait_busy && !empty) {
             return self.replace(scene, None);
         }
-        if home.slice.is_used(scene.now()) && !home.must_dispatch {
+        let used = home.slice.is_used(scene.now()) && !home.must_dispatch;
+        let left = home.slice.left(scene.now());
+        if recall(Decision::SliceUsed { left }, used) {
             let alone = self.groups[home.group as usize].queues == 1;
             if alone && empty && in_flight && self.should_idle(scene, queue) {
                 return Selection::Await;
@@ -55,17 +58,19 @@ impl Cfq {
         if !empty {
             return Selection::Serve(queue);
         }
-        if let Some(other) = self.close_cooperator(scene, queue) {
+        let other = self.close_cooperator(scene, queue);
+        if let Some(other) = recall(Decision::Cooperator, other) {
             if self.queues.at(queue).merge_into.is_none() {
                 self.schedule_merge(scene, queue, other);
             }
             return self.replace(scene, Some(other));
         }
-        if self.idle_until.is_some() {
+        if recall(Decision::WaitsForTimer, self.idle_until.is_some()) {
             return Selection::Idle;
         }
         self.watch_deep_queue(scene, queue);
-        if in_flight && self.should_idle(scene, queue) {
+        let waits = in_flight && self.should_idle(scene, queue);
+        if recall(Decision::WaitsForFlight, waits) {
             return Selection::Await;
         }
         self.leave_unless_group_idles(scene, queue)
@@ -75,11 +80,11 @@ impl Cfq {
     fn leave_unless_group_idles(&mut self, scene: &mut Scene, queue: u32) -> Selection {
         let group = &self.groups[self.queues.at(queue).group as usize];
         let idle = self.group_idle(scene);
-        if idle.0 > 0
+        let waits = idle.0 > 0
             && group.queues == 1
             && group.dispatched > 0
-            && !group.think_time.is_longer_than(idle, scene.hz().tick())
-        {
+            && !group.think_time.is_longer_than(idle, scene.hz().tick());
+        if recall(Decision::WaitsForGroup, waits) {
             return Selection::Await;
         }
         self.replace(scene, None)
@@ -95,7 +100,7 @@ impl Cfq {
             self.choose_workload(scene);
             self.first_of_workload()
         });
-        match chosen {
+        match recall(Decision::Turn, chosen) {
             Some(queue) => {
                 self.activate(scene, queue);
                 Selection::Serve(queue)

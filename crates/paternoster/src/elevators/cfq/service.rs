@@ -25,6 +25,7 @@
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::Queue;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::slice::signed;
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -105,6 +106,7 @@ impl Cfq {
         let home = self.queues.at(queue);
         let place = Stand { group: home.group, tree: tree_of(home.priority.class, home.kind()) };
         let key = self.key(scene, queue, place, front);
+        let key = recall(Decision::Key { queue, now: scene.now(), tree: place.tree }, key);
         if old != Some(place) || self.service.key(queue) != Some(key) {
             self.leave_tree(queue);
             let root = &mut self.groups[place.group as usize].trees[place.tree];

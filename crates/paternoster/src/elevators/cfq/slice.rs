@@ -22,6 +22,7 @@
 //! Source: spec `cfq-flush-block.md` 1.5, 3.1, 3.3 (CFQ-6, 8, 14 to 16), section 8 (the charge).
 
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::event::Note;
 use crate::scene::Scene;
 use crate::time::{Nanos, scale};
@@ -130,6 +131,11 @@ impl Cfq {
 
     /// The slice that a queue gets now (CFQ-14 to CFQ-16). Updates the average of busy queues.
     pub(super) fn scaled_slice(&mut self, scene: &Scene, queue: u32) -> Nanos {
+        let length = self.compute_slice(scene, queue);
+        recall(Decision::SliceLength { queue }, length)
+    }
+
+    fn compute_slice(&mut self, scene: &Scene, queue: u32) -> Nanos {
         let tick = scene.hz().tick().0;
         let home = self.queues.at(queue);
         let (sync, level, group) = (home.is_sync, home.priority.level, home.group);
@@ -166,6 +172,7 @@ impl Cfq {
     /// The turn of the active queue ends. `timed_out` keeps the account of what was left of it.
     pub(super) fn expire(&mut self, scene: &mut Scene, timed_out: bool) {
         let Some(queue) = self.active else { return };
+        let timed_out = recall(Decision::TimedOut { queue }, timed_out);
         self.stop_idling(scene, queue);
         self.queues.at_mut(queue).wait_busy = false;
         self.judge_sharing(scene, queue);
@@ -175,6 +182,7 @@ impl Cfq {
         let now = scene.now();
         let ticks = scene.hz().get() != 0;
         let served = self.queues.at(queue).slice.used(now, Cfq::jiffy(scene), ticks);
+        let served = recall(Decision::Used { queue }, served);
         self.charge_group_of(scene, queue, served);
         if let Some(client) = self.queues.at(queue).client {
             scene.note(Note::SliceEnds { client, served });
@@ -197,6 +205,7 @@ impl Cfq {
         } else {
             return;
         };
+        let residual = recall(Decision::Residual { queue }, residual);
         self.queues.at_mut(queue).slice.residual = residual;
     }
 

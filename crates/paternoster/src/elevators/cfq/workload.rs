@@ -19,6 +19,7 @@
 
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::{KINDS, Kind, tree_of};
 use crate::scene::Scene;
 use crate::time::{Nanos, scale};
@@ -73,7 +74,8 @@ impl Cfq {
         let restarts = self.version.restarts_workloads && class != before;
         let goes_on = self.serving.expires.is_some_and(|expires| scene.now() <= expires);
         let tree = tree_of(class, self.serving.kind);
-        if restarts || !goes_on || known.trees[tree].is_empty() {
+        let goes_on = goes_on && !restarts && !known.trees[tree].is_empty();
+        if !recall(Decision::GoesOn, goes_on) {
             self.begin_workload(scene, group, class);
         }
     }
@@ -84,8 +86,8 @@ impl Cfq {
     }
 
     fn begin_workload(&mut self, scene: &Scene, group: u32, class: Class) {
-        self.serving.kind = self.kind_of_lowest_key(group, class);
-        let time = self.workload_time(scene, group);
+        self.serving.kind = recall(Decision::Kind, self.kind_of_lowest_key(group, class));
+        let time = recall(Decision::WorkloadTime, self.workload_time(scene, group));
         self.serving.expires = Some(scene.now() + time);
         self.tree_idles = false;
     }
