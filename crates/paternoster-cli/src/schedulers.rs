@@ -5,7 +5,7 @@ use paternoster::{Attribute, DeviceFacts, Limits, RequestQueue, Values, elevator
 
 use crate::arguments::SchedulersOptions;
 use crate::choice::{SchedulerChoice, assignment};
-use crate::table::{plain_table, trimmed};
+use crate::table::{plain_table, trimmed, wrap_last};
 use crate::{Failure, print};
 
 pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
@@ -69,8 +69,12 @@ fn describe(name: &str, queue: &RequestQueue) -> String {
     let mut table = plain_table();
     table.set_header(["attribute", "value", "unit", "takes", "meaning"]);
     queue.for_each_attribute(|path, attribute, value| {
-        table.add_row([path, value, attribute.unit, &takes(attribute), attribute.help]);
+        // Tabs between numbers are for sysfs; here they would break the columns.
+        let value = value.replace('\t', " ");
+        table.add_row([path, &value, attribute.unit, &takes(attribute), attribute.help]);
     });
+    wrap_last(&mut table, 5, 24);
+    table.set_width(112);
     format!(
         "{name}: {summary}\n\n{}\nValues are those of a device with 32 tags; \
          `paternoster devices NAME --grep` shows another's.\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables: without lines, figures aligned by their last digit, no blanks at the ends.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 /// Long texts are wrapped at this width.
 const WIDTH: u16 = 100;
@@ -11,6 +11,18 @@ pub(crate) fn plain_table() -> Table {
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(WIDTH);
     table
+}
+
+/// Names and values stay whole: only the last of so many columns is wrapped, and the one before it
+/// if it is wider than `most`.
+pub(crate) fn wrap_last(table: &mut Table, columns: usize, most: u16) {
+    for (place, column) in table.column_iter_mut().enumerate() {
+        match columns - 1 - place.min(columns - 1) {
+            0 => {}
+            1 => drop(column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(most)))),
+            _ => drop(column.set_constraint(ColumnConstraint::ContentWidth)),
+        }
+    }
 }
 
 /// Figures line up by their last digit, from this column on.

@@ -43,8 +43,8 @@ fn holds(name: &str) {
 }
 
 /// Do the experiments on the array hold, but for what is known to fall short? Sixteen readers under
-/// cfq are 18.5 % low where 15 are allowed: with slices of 19 ms the model's prefetch begins anew too
-/// often. When that is mended, this test says so.
+/// cfq are 18.5 % low where 15 are allowed: with slices of 19 ms the model's prefetch begins anew
+/// too often. When that is mended, this test says so.
 ///
 /// Half a minute in release and minutes in debug: there it only says that it did nothing. `./test`
 /// runs it with `--release` too.
