@@ -337,8 +337,7 @@ fn manuals_come_out() {
 #[test]
 fn the_readme_shows_real_output() {
     let readme = std::fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
-    let printed =
-        succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--scheduler", "mq-deadline"]);
+    let printed = succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--scheduler", "cfq"]);
     let shown = readme.split("```\n").find(|block| block.starts_with("device flash-card-2010"));
     let rows: Vec<&str> = shown.expect("the table").lines().filter(|row| *row != " …").collect();
     assert!(rows.len() > 10);
