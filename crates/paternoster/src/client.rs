@@ -310,9 +310,11 @@ pub type Groups = Slab<Group>;
 mod tests {
     use super::*;
 
-    /// Does a process without ioprio get the level of its nice value? Spec CFQ-2.
+    /// Does a process without ioprio get the level of its nice value, (nice + 20) / 5? And is best
+    /// effort, level 4 what a client starts with?
     #[test]
-    fn nice_gives_the_level() {
+    fn cfq_2_nice_gives_the_level() {
+        assert_eq!(Priority::default(), Priority::from_nice(0));
         for (nice, level) in [(0, 4), (-20, 0), (19, 7), (10, 6)] {
             let expected = Priority { class: Class::BestEffort, level };
             assert_eq!(Priority::from_nice(nice), expected, "nice {nice}");

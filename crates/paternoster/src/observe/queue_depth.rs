@@ -64,9 +64,10 @@ impl QueueDepth {
 mod tests {
     use super::*;
 
-    /// Does the 51st completion under load decide? CFQ-35.
+    /// Does the 51st completion under load decide? A device that takes one at a time does not
+    /// queue; one that has had 32 does.
     #[test]
-    fn the_51st_completion_decides() {
+    fn cfq_35_the_51st_completion_decides() {
         let mut depth = QueueDepth::default();
         for _ in 0..50 {
             depth.sample(1, 9, false);

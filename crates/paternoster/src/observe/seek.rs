@@ -125,29 +125,45 @@ mod tests {
         history
     }
 
-    /// Is a jump of exactly 800 sectors none, and one of 801 one? CFQ-36.
+    /// Is a jump of exactly 800 sectors none, ahead or back, and one of 801 one? From sector 1000
+    /// on, 8 sectors end at 1008.
     #[test]
-    fn a_jump_is_longer_than_800_sectors() {
-        let at = |start| history(SeekDetection::Auto, true, &[(0, 8), (start, 8)]).marks();
-        assert_eq!((at(808), at(809)), (0, 1));
+    fn cfq_36_a_jump_is_longer_than_800_sectors() {
+        let at = |start| history(SeekDetection::Auto, true, &[(1000, 8), (start, 8)]).marks();
+        assert_eq!([1808, 1809, 208, 207].map(at), [0, 1, 0, 1]);
     }
 
-    /// Do four jumps of 32 leave a queue sequential, five make it seeky? CFQ-36.
+    /// Do four jumps of 32 leave a queue sequential, five make it seeky; and does a jump count no
+    /// longer behind 32 others?
     #[test]
-    fn the_fifth_jump_counts() {
-        let jumps = |count: u64| {
-            let far: Vec<(u64, u32)> = (0..=count).map(|place| (place * 100_000, 8)).collect();
-            history(SeekDetection::Auto, true, &far).is_seeky(SeekDetection::Auto)
+    fn cfq_36_the_fifth_jump_counts() {
+        let jumps = |count: u64, calm: u64| {
+            let far = (0..=count).map(|place| place * 100_000);
+            let near = (1..=calm).map(|place| count * 100_000 + 8 * place);
+            let runs: Vec<(u64, u32)> = far.chain(near).map(|start| (start, 8)).collect();
+            history(SeekDetection::Auto, true, &runs).is_seeky(SeekDetection::Auto)
         };
-        // The first request is no jump.
-        assert!(!jumps(4) && jumps(5));
+        // The first request is no jump. The first of five jumps has 31 behind it, then 32.
+        assert!(!jumps(4, 0) && jumps(5, 0));
+        assert!(jumps(5, 27) && !jumps(5, 28));
     }
 
-    /// Where seeks cost nothing, is 63 sectors small and 64 not, wherever they lie? CFQ-37.
+    /// Where seeks cost nothing, is 63 sectors small and 64 not, wherever they lie, and does the
+    /// fifth small one make a queue seeky?
     #[test]
-    fn small_is_below_32_kib() {
+    fn cfq_37_small_is_below_32_kib() {
         let of = |sectors| history(SeekDetection::Auto, false, &[(1 << 30, sectors)]).marks();
         assert_eq!((of(63), of(64)), (1, 0));
+        let far = history(SeekDetection::Auto, false, &[(0, 64), (1 << 30, 64), (0, 64)]);
+        assert_eq!(far.marks(), 0);
+        let small = |count| {
+            history(
+                SeekDetection::Auto,
+                false,
+                &[(0, 8), (8, 8), (16, 8), (24, 8), (32, 8)][..count],
+            )
+        };
+        assert!(!small(4).is_seeky(SeekDetection::Auto) && small(5).is_seeky(SeekDetection::Auto));
     }
 
     /// Is the mean seeky above 8192 sectors? A jump of 100,000 at once: total 32 * 100,000, mean

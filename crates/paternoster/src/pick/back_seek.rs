@@ -79,16 +79,64 @@ impl BackSeek {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::DeviceFacts;
+    use crate::request::{Op, Request};
+    use crate::scene::Limits;
 
     const LINUX: BackSeek = BackSeek { most: 2 * 16384, penalty: 2, urgent: Flags::META };
 
-    /// What does going back cost, and how far back is too far? CFQ-9, CFQ-10: 40 back are 80, and
-    /// 32,768 sectors back are the last that are not wrapped.
+    /// The sector of the one that goes first, in whichever order the two are given.
+    fn first_of(two: [(Op, Flags, u64); 2], head: u64) -> u64 {
+        let mut scene = Scene::new(DeviceFacts::default(), Limits::default(), false);
+        let [a, b] = two.map(|(op, flags, sector)| {
+            let request = Request { op, flags, sector, sectors: 8, ..Request::default() };
+            let key = scene.requests.0.insert(request).expect("there is room");
+            Some(RequestId::from_index(key.index()))
+        });
+        let chosen = LINUX.choose(&scene, a, b, head);
+        assert_eq!(chosen, LINUX.choose(&scene, b, a, head));
+        assert_eq!((LINUX.choose(&scene, a, None, head), LINUX.choose(&scene, a, a, head)), (a, a));
+        scene.requests[chosen.expect("one of two")].sector()
+    }
+
+    fn first_read(sectors: [u64; 2], head: u64) -> u64 {
+        first_of(sectors.map(|sector| (Op::Read, Flags::NONE, sector)), head)
+    }
+
+    /// What does going back cost? From 1000, 40 back are 80 and beat 100 ahead; 50 back are 100,
+    /// and of two as near the one ahead goes first.
     #[test]
-    fn going_back_costs_twice() {
+    fn cfq_9_going_back_costs_twice() {
         assert_eq!(LINUX.cost(1100, 1000), Some(100));
         assert_eq!(LINUX.cost(960, 1000), Some(80));
+        assert_eq!(first_read([1100, 960], 1000), 960);
+        assert_eq!(first_read([1100, 950], 1000), 1100);
+    }
+
+    /// How far back is too far? 32,768 sectors back are the last that are not wrapped: they cost
+    /// twice that, and go before one that has wrapped, which goes behind one far ahead.
+    #[test]
+    fn cfq_10_too_far_back_is_the_next_sweep() {
         assert_eq!(LINUX.cost(67_232, 100_000), Some(65_536));
         assert_eq!(LINUX.cost(67_231, 100_000), None);
+        assert_eq!(first_read([67_232, 100_000 + 65_537], 100_000), 67_232);
+        assert_eq!(first_read([67_231, 67_232], 100_000), 67_232);
+        assert_eq!(first_read([67_231, 1 << 30], 100_000), 1 << 30);
+    }
+
+    /// Of two that have wrapped, does the lower go first? And a sync one before an async one,
+    /// metadata before others, wherever they lie, the former before the latter?
+    #[test]
+    fn cfq_11_wrapped_sync_and_urgent() {
+        assert_eq!(first_read([10, 500], 100_000), 10);
+        let [read, meta] = [Flags::NONE, Flags::META].map(|flags| (Op::Read, flags));
+        let [write, urgent] = [Flags::NONE, Flags::META].map(|flags| (Op::Write, flags));
+        let ask = |near: (Op, Flags), far: (Op, Flags)| {
+            first_of([(near.0, near.1, 100_000), (far.0, far.1, 10)], 100_000)
+        };
+        assert_eq!(ask(write, read), 10);
+        assert_eq!(ask(read, meta), 10);
+        assert_eq!(ask(urgent, read), 10);
+        assert_eq!(ask(read, urgent), 100_000);
     }
 }

@@ -175,30 +175,41 @@ mod tests {
     use super::*;
 
     /// Does a merged queue at 350 sectors per tick go on, with 300 the best of unmerged ones and
-    /// 400 of merged? CFQ-51: 400 * 9/10 = 360, 300 * 9/10 = 270.
+    /// 400 of merged? 400 * 9/10 = 360, 300 * 9/10 = 270.
     #[test]
     fn cfq_51_what_a_merged_queue_is_compared_with() {
         assert!(is_behind(350, 400));
         assert!(!is_behind(350, 300));
     }
 
-    /// When may far queues be merged? CFQ-49: plain never begins; sampled may try 81 times on a
-    /// device of more than 204 sectors per tick (CFQ-50), then only if merging has paid.
+    const SAMPLED: OptimisticMerge = OptimisticMerge::Sampled;
+
+    const fn known(single: u64, merged: u64, tries: u32) -> Bandwidth {
+        Bandwidth { most: [single, merged], tries }
+    }
+
+    /// When may far queues be merged, with 300 sectors per tick the best of unmerged ones? Plain
+    /// never begins; sampled may try 81 times, then only if merging has paid.
     #[test]
-    fn cfq_49_and_50_when_merging_is_tried() {
-        let known = |single, merged, tries| Bandwidth { most: [single, merged], tries };
-        let sampled = OptimisticMerge::Sampled;
+    fn cfq_49_merging_is_tried_81_times() {
         assert!(!known(300, 0, 0).allows(OptimisticMerge::Plain, 204));
-        assert!(known(300, 0, 80).allows(sampled, 204));
-        assert!(!known(300, 0, 81).allows(sampled, 204));
-        assert!(known(300, 301, 81).allows(sampled, 204));
-        assert!(!known(204, 0, 0).allows(sampled, 204));
-        assert!(known(205, 0, 0).allows(sampled, 204));
+        assert!(known(300, 301, 0).allows(OptimisticMerge::Plain, 204));
+        let tried = (0..100).take_while(|&tries| known(300, 0, tries).allows(SAMPLED, 204));
+        assert_eq!(tried.count(), 81);
+        assert!(!known(300, 300, 81).allows(SAMPLED, 204));
+        assert!(known(300, 301, 81).allows(SAMPLED, 204));
+    }
+
+    /// Is it tried only on a device of more than 204 sectors per tick?
+    #[test]
+    fn cfq_50_slow_devices_are_left_alone() {
+        assert!(!known(204, 0, 0).allows(SAMPLED, 204));
+        assert!(known(205, 0, 0).allows(SAMPLED, 204));
     }
 
     /// Is 100 MB/s the same at every HZ? 204,800 sectors a second: 819 in 4 ms, 2048 in 10 ms.
     #[test]
-    fn worth_is_scaled_to_ticks() {
+    fn cfq_50_worth_is_scaled_to_ticks() {
         assert_eq!((worth_trying(1000), worth_trying(250), worth_trying(100)), (204, 819, 2048));
     }
 }

@@ -41,6 +41,8 @@ mod recorded;
 mod select;
 mod service;
 mod slice;
+#[cfg(test)]
+mod tests;
 mod tunables;
 mod version;
 mod workload;

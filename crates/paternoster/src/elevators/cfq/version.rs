@@ -57,7 +57,7 @@ pub(super) struct Version {
     pub(super) nests_groups: bool,
     /// An expired request is let through whatever is in flight (16.4).
     pub(super) lets_expired_through: bool,
-    /// A real-time request preempts before the slice and the group are looked at.
+    /// That a request is real time is looked at before whether the slice is used up.
     pub(super) realtime_first: bool,
     /// One seeky queue preempts another however many there are (16.1).
     pub(super) preempts_among_seeky: bool,

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rules of CFQ that only show inside: keys, averages, slices, workloads, references.
+//!
+//! What a caller of the queue can see is in `tests/cfq_rules/`. Here the elevator is asked
+//! directly, in a scene of its own: a [`Bench`] binds, inserts, picks and ends requests as a queue
+//! would, and audits after each step.
+
+use super::*;
+use crate::client::{Class, Client, Group as GroupOfScene, Priority};
+use crate::device::DeviceFacts;
+use crate::event::Note;
+use crate::request::{Request, Stage};
+use crate::scene::Limits;
+
+mod groups;
+mod lengths;
+mod order;
+mod sharing;
+mod windows;
+
+/// Nanoseconds of a millisecond, for keys and residuals.
+const MS: i64 = 1_000_000;
+
+/// A disk that takes `depth` commands.
+fn disk(depth: u32) -> DeviceFacts {
+    DeviceFacts { depth, rotational: true, ..DeviceFacts::default() }
+}
+
+/// A CFQ in a scene, and what a queue would do with it.
+struct Bench {
+    scene: Scene,
+    cfq: Cfq,
+}
+
+/// The same test under each preset, on a disk that takes one command.
+fn each(test: impl Fn(Bench)) {
+    for version in [LINUX_2_6_34, LINUX_3_6, LINUX_4_19] {
+        test(Bench::new(version, disk(1)));
+    }
+}
+
+impl Bench {
+    fn new(version: Version, facts: DeviceFacts) -> Bench {
+        let mut scene = Scene::new(facts, Limits::default(), true);
+        let mut cfq = Cfq::of(version);
+        cfq.attach(&mut scene);
+        let root = scene.root();
+        cfq.group_changed(&mut scene, root);
+        Bench { scene, cfq }
+    }
+
+    fn is(&self, version: Version) -> bool {
+        self.cfq.version.name == version.name
+    }
+
+    /// Time becomes `ms` milliseconds; a timer that is due rings.
+    fn at(&mut self, ms: u64) {
+        self.scene.exact = Nanos::from_millis(ms);
+        self.scene.now = self.scene.exact;
+        if self.scene.timer <= self.scene.now {
+            self.scene.cancel_timer();
+            self.cfq.timer(&mut self.scene);
+        }
+    }
+
+    fn group(&mut self, parent: GroupId, weight: u32) -> GroupId {
+        let group = GroupOfScene { parent: Some(parent), weight, members: 0 };
+        let id = GroupId(self.scene.groups.insert(group).expect("room for a group"));
+        self.cfq.group_changed(&mut self.scene, id);
+        id
+    }
+
+    fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
+        let priority = Priority { class, level };
+        let client = Client { group: Some(group), priority, ..Client::default() };
+        let id = ClientId(self.scene.clients.insert(client).expect("room for a client"));
+        self.cfq.client_attached(&mut self.scene, id);
+        id
+    }
+
+    fn client_of(&mut self, class: Class, level: u8) -> ClientId {
+        self.client_in(self.scene.root(), class, level)
+    }
+
+    fn client(&mut self) -> ClientId {
+        self.client_of(Class::BestEffort, 4)
+    }
+
+    /// A request of 8 sectors that is bound and does not wait yet.
+    fn bound(&mut self, client: ClientId, op: Op, flags: Flags, sector: u64) -> RequestId {
+        let start = self.scene.now;
+        let (client, stage, sectors) = (Some(client), Stage::Waiting, 8);
+        let request =
+            Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
+        let key = self.scene.requests.0.insert(request).expect("room for a request");
+        let id = RequestId::from_index(key.index());
+        self.cfq.bind(&mut self.scene, id);
+        id
+    }
+
+    /// A bound request begins to wait.
+    fn wait(&mut self, id: RequestId) -> RequestId {
+        self.cfq.insert(&mut self.scene, id, Position::Sorted);
+        self.audit();
+        id
+    }
+
+    fn read(&mut self, client: ClientId, sector: u64) -> RequestId {
+        let id = self.bound(client, Op::Read, Flags::NONE, sector);
+        self.wait(id)
+    }
+
+    fn write(&mut self, client: ClientId, sector: u64) -> RequestId {
+        let id = self.bound(client, Op::Write, Flags::NONE, sector);
+        self.wait(id)
+    }
+
+    /// A read of a queue that is not idled for: it stands in the tree of those from the start.
+    fn read_unidled(&mut self, client: ClientId, sector: u64) -> RequestId {
+        let id = self.bound(client, Op::Read, Flags::NONE, sector);
+        let queue = self.number(client);
+        self.cfq.queues.at_mut(queue).idle_window = false;
+        self.wait(id)
+    }
+
+    fn pick(&mut self) -> Result<RequestId, Pick> {
+        let picked = self.cfq.pick(&mut self.scene);
+        let answer = match picked {
+            Pick::Dispatch(id, _) => {
+                self.scene.requests[id].stage = Stage::InDevice;
+                self.cfq.started(&mut self.scene, id);
+                Ok(id)
+            }
+            nothing => Err(nothing),
+        };
+        self.audit();
+        answer
+    }
+
+    fn end(&mut self, id: RequestId) {
+        self.cfq.completed(&mut self.scene, id, Nanos::ZERO);
+        self.free(id);
+    }
+
+    fn withdraw(&mut self, id: RequestId) {
+        self.cfq.removed(&mut self.scene, id);
+        self.free(id);
+    }
+
+    fn free(&mut self, id: RequestId) {
+        self.cfq.released(&mut self.scene, id);
+        self.scene.requests.0.free(id.index());
+        self.audit();
+    }
+
+    fn audit(&self) {
+        self.cfq.audit(&self.scene).expect("the audit holds");
+    }
+
+    /// The number of a client's sync queue.
+    fn number(&self, client: ClientId) -> u32 {
+        self.cfq.contexts[client.index() as usize].slots[1].expect("it has a sync queue")
+    }
+
+    fn queue(&self, client: ClientId) -> &Queue {
+        self.cfq.queues.at(self.number(client))
+    }
+
+    /// The async queue of a client.
+    fn shared(&self, client: ClientId) -> u32 {
+        self.cfq.contexts[client.index() as usize].slots[0].expect("it has an async queue")
+    }
+
+    /// The key of a queue, in nanoseconds.
+    fn key(&self, queue: u32) -> i64 {
+        self.cfq.service.key(queue).expect("it stands in a tree")
+    }
+
+    /// The tree in which a client's sync queue stands.
+    fn tree(&self, client: ClientId) -> usize {
+        self.queue(client).stand.expect("it stands somewhere").tree
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        self.scene.notes.drain().collect()
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queues that several refer to: merges, splits, seed 001's candidates, references. CFQ-42, 43, 48,
+//! 54.
+
+use super::*;
+use tunables::OptimisticMerge;
+
+/// Two readers, or three, each with a waiting request.
+fn readers<const N: usize>(bench: &mut Bench) -> [ClientId; N] {
+    let mut place = 0;
+    [(); N].map(|()| {
+        let client = bench.client();
+        bench.read(client, place << 20);
+        place += 1;
+        client
+    })
+}
+
+/// Given that queue A is to be merged into B, is B into A refused, and B into C when C leads to B?
+#[test]
+fn cfq_42_merges_do_not_run_in_a_circle() {
+    each(|mut bench| {
+        let clients: [ClientId; 3] = readers(&mut bench);
+        let [a, b, c] = clients.map(|client| bench.number(client));
+        let target = |bench: &Bench, queue| bench.cfq.queues.at(queue).merge_into;
+        bench.cfq.schedule_merge(&mut bench.scene, a, b);
+        assert_eq!((target(&bench, a), target(&bench, b)), (Some(b), None));
+        bench.cfq.schedule_merge(&mut bench.scene, b, a);
+        assert_eq!((target(&bench, a), target(&bench, b)), (Some(b), None));
+        // Two come to B by now, one to C: C moves.
+        bench.cfq.schedule_merge(&mut bench.scene, b, c);
+        assert_eq!((target(&bench, b), target(&bench, c)), (None, Some(b)));
+        bench.cfq.schedule_merge(&mut bench.scene, b, c);
+        assert_eq!(target(&bench, b), None);
+        bench.audit();
+    });
+}
+
+/// Given three processes on a queue whose requests jump, does each next request behind the end of
+/// its slice make a private queue, and does the last process keep the old one, no longer shared?
+#[test]
+fn cfq_43_a_seeky_shared_queue_is_taken_apart() {
+    each(|mut bench| {
+        let clients: [ClientId; 3] = readers(&mut bench);
+        let [a, b, c] = clients.map(|client| bench.number(client));
+        bench.cfq.schedule_merge(&mut bench.scene, b, a);
+        bench.cfq.schedule_merge(&mut bench.scene, c, a);
+        for round in 1..3 {
+            for (place, client) in clients.into_iter().enumerate() {
+                bench.read(client, (round * 8 + place as u64) << 20);
+                assert_eq!(bench.number(client), a);
+            }
+        }
+        let shared = bench.cfq.queues.at(a);
+        assert!(shared.is_shared && shared.seek.is_seeky(bench.cfq.tunables.seek_detection));
+        bench.notes();
+        while bench.cfq.active != Some(a) {
+            bench.pick().unwrap();
+        }
+        bench.cfq.expire(&mut bench.scene, false);
+        assert!(bench.cfq.queues.at(a).is_to_split);
+        bench.notes();
+
+        let mut homes = clients.map(|client| {
+            let request = bench.bound(client, Op::Read, Flags::NONE, 1 << 25);
+            bench.wait(request);
+            bench.number(client)
+        });
+        assert_eq!(homes[2], a, "the last keeps it");
+        homes.sort_unstable();
+        assert!(homes.windows(2).all(|two| two[0] != two[1]), "{homes:?}");
+        let kept = bench.cfq.queues.at(a);
+        assert_eq!((kept.is_shared, kept.is_to_split, kept.processes()), (false, false, 1));
+        let parted = |note: &Note| matches!(note, Note::QueuesParted { .. });
+        assert_eq!(bench.notes().into_iter().filter(parted).count(), 2);
+    });
+}
+
+/// Whether a queue with so many requests and such a bandwidth takes another for a partner; 300
+/// sectors per tick is the best of unmerged queues, 400 of merged ones, the device takes 32.
+fn partners(version: Version, own: (u32, u64), other: (u32, u64)) -> bool {
+    let mut bench = Bench::new(version, disk(32));
+    bench.cfq.tunables.optimistic_merge = OptimisticMerge::Plain;
+    bench.cfq.bandwidth.most = [300, 400];
+    let [client, stranger] = readers(&mut bench);
+    bench.pick().unwrap();
+    for (client, (allocated, bandwidth)) in [(client, own), (stranger, other)] {
+        let number = bench.number(client);
+        let queue = bench.cfq.queues.at_mut(number);
+        (queue.allocated, queue.bandwidth) = (allocated, bandwidth);
+    }
+    let (active, expected) = (bench.number(client), bench.number(stranger));
+    let found = bench.cfq.optimistic_cooperator(&bench.scene, active);
+    assert!(found.is_none() || found == Some(expected));
+    found.is_some()
+}
+
+/// Which queues far away are merged, given 3 and 5 requests and bandwidths 200 and 250: |50| * 4 =
+/// 200 < 300, these; 200 and 275: 300 < 300, not. Given 16 of its own, no: 16 < 32/2. Given 10 + 7
+/// = 17, no; 9 + 7 = 16, yes.
+#[test]
+fn cfq_48_queues_of_like_bandwidth_are_partners() {
+    for version in [LINUX_2_6_34, LINUX_3_6, LINUX_4_19] {
+        assert!(partners(version, (3, 200), (5, 250)));
+        assert!(!partners(version, (3, 200), (5, 275)));
+        assert!(!partners(version, (16, 200), (0, 200)));
+        assert!(partners(version, (15, 200), (1, 200)));
+        assert!(!partners(version, (10, 200), (7, 200)));
+        assert!(partners(version, (9, 200), (7, 200)));
+    }
+}
+
+/// Given k live requests and p processes, are there k + p references, one more for an async queue,
+/// and is the queue free at none?
+#[test]
+fn cfq_54_references_are_requests_and_processes() {
+    each(|mut bench| {
+        let [a, b] = [(); 2].map(|()| bench.client());
+        let reads = [0, 100, 200].map(|sector| bench.read(a, sector));
+        let queue = bench.number(a);
+        assert_eq!(bench.cfq.queues.at(queue).refs, 3 + 1);
+        let first = bench.pick().unwrap();
+        assert_eq!(bench.cfq.queues.at(queue).refs, 3 + 1, "in the device it lives");
+        bench.end(first);
+        assert_eq!(bench.cfq.queues.at(queue).refs, 2 + 1);
+
+        // A second process, by a merge: it counts from when the merge is scheduled.
+        let other = bench.read(b, 1 << 20);
+        let from = bench.number(b);
+        bench.cfq.schedule_merge(&mut bench.scene, from, queue);
+        assert_eq!(bench.cfq.queues.at(queue).refs, 2 + 2);
+        let moved = bench.read(b, 2 << 20);
+        assert_eq!(bench.cfq.queues.at(queue).refs, 3 + 2);
+        assert_eq!(bench.cfq.queues.at(from).refs, 1, "its last request");
+        bench.withdraw(other);
+        assert!(!bench.cfq.queues.is_live(from));
+        for id in [reads[1], reads[2], moved] {
+            bench.withdraw(id);
+        }
+        assert_eq!(bench.cfq.queues.at(queue).refs, 2);
+
+        for sector in [0, 100] {
+            bench.write(a, sector);
+        }
+        bench.write(b, 200);
+        assert_eq!(bench.cfq.queues.at(bench.shared(a)).refs, 3 + 2 + 1);
+    });
+}
+
+/// Is an active queue that is freed expired first, and its timer with it?
+#[test]
+fn cfq_54_an_active_queue_ends_its_slice_before_it_goes() {
+    each(|mut bench| {
+        let client = bench.client();
+        bench.read(client, 0);
+        let request = bench.pick().unwrap();
+        bench.at(1);
+        bench.end(request);
+        let queue = bench.number(client);
+        assert_eq!(bench.scene.timer(), Nanos::from_millis(9), "it idles");
+        bench.cfq.client_detached(&mut bench.scene, client);
+        assert!(!bench.cfq.queues.is_live(queue));
+        assert_eq!((bench.cfq.active, bench.scene.timer()), (None, Nanos::MAX));
+        bench.audit();
+    });
+}
