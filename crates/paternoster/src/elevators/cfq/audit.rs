@@ -26,7 +26,7 @@ impl Cfq {
     pub(super) fn audit_all(&self, scene: &Scene) -> Result<(), Fault> {
         let mut counted = self.count_requests(scene);
         self.count_processes(scene, &mut counted);
-        let (mut waiting, mut busy, mut busy_sync) = (0, 0, 0);
+        let (mut waiting, mut busy, mut busy_sync, mut flying_sync) = (0, 0, 0, 0);
         let mut in_flight = [0; 2];
         for (key, queue) in self.queues.iter() {
             let number = key.index();
@@ -34,10 +34,11 @@ impl Cfq {
             waiting += queue.lane.len();
             busy += u32::from(queue.is_busy);
             busy_sync += u32::from(queue.is_busy && queue.is_sync);
+            flying_sync += u32::from(queue.dispatched > 0 && queue.is_sync);
             in_flight[usize::from(queue.is_sync)] += queue.dispatched;
         }
-        let seen = (waiting, busy, busy_sync, in_flight);
-        let known = (self.waiting, self.busy, self.busy_sync, self.in_flight);
+        let seen = (waiting, busy, busy_sync, flying_sync, in_flight);
+        let known = (self.waiting, self.busy, self.busy_sync, self.flying_sync, self.in_flight);
         if seen != known {
             return Err(format!(
                 "cfq I2: {seen:?} wait, are busy, are in flight; counted {known:?}"

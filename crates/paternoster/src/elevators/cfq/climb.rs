@@ -14,7 +14,8 @@
 //! the climber jumps to the other end and looks; if that is no better it goes back and rests for
 //! ten windows.
 //!
-//! A window says something with 100 completions and two busy sync queues.
+//! A window says something with 100 completions and two sync queues that are busy, or that have
+//! requests in flight.
 //!
 //! Source: seed 001 (Kara, 22 April 2010); spec `cfq-flush-block.md` 9.6 (CFQ-53), 16.10. The form
 //! of it, the jump above all, is ours.
@@ -37,7 +38,7 @@ pub(super) struct Climber {
     began: Nanos,
     completions: u32,
     sectors: u64,
-    /// The most busy sync queues that were seen in the window, and in the last that counted.
+    /// The most sync queues that were seen at work in the window, and in the last that counted.
     busy: u32,
     busy_before: u32,
     /// Sectors of the last window that counted.
@@ -138,7 +139,8 @@ impl Cfq {
         let climber = &mut self.climber;
         climber.completions = climber.completions.saturating_add(1);
         climber.sectors += u64::from(scene.requests[request].sectors());
-        climber.busy = climber.busy.max(self.busy_sync);
+        // Without idling all that they ask for may be in the device, and no queue is busy with it.
+        climber.busy = climber.busy.max(self.busy_sync).max(self.flying_sync);
         if now < climber.began + WINDOW {
             return;
         }

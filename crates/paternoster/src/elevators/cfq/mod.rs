@@ -114,6 +114,8 @@ pub struct Cfq {
     /// Busy queues, and the sync ones among them.
     busy: u32,
     busy_sync: u32,
+    /// Sync queues with requests in flight.
+    flying_sync: u32,
     /// Requests that wait in queues.
     waiting: u32,
     /// Dispatched and not ended, by the nature of their queue: async, sync.
@@ -181,6 +183,7 @@ impl Cfq {
             idle_until: None,
             busy: 0,
             busy_sync: 0,
+            flying_sync: 0,
             waiting: 0,
             in_flight: [0; 2],
             in_driver: 0,

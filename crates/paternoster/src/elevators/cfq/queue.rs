@@ -145,6 +145,9 @@ impl Cfq {
         scene.requests[request].scratch[HOME] ^= IN_FLIGHT;
         let by = if flies { 1 } else { -1 };
         let home = self.queues.at_mut(queue);
+        if home.is_sync && home.dispatched == u32::from(!flies) {
+            self.flying_sync = self.flying_sync.wrapping_add_signed(by);
+        }
         let group = &mut self.groups[home.group as usize];
         for count in [
             &mut home.dispatched,
