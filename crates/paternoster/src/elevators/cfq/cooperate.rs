@@ -18,6 +18,9 @@
 //! I1  `merge_into` leads to an end: merges never run in a circle (CFQ-42).
 //! I2  A queue that is to be merged into another is referred to by every process on its way there.
 //!
+//! Differs: 2.6.34 did not look at the processes of the other queue, and could follow it to one
+//! that had been freed. Here no version does.
+//!
 //! Source: spec `cfq-flush-block.md` section 7 (CFQ-41 to CFQ-44), 16.11.
 
 use crate::client::ClientId;
@@ -48,13 +51,15 @@ impl Cfq {
         fits.then_some(found)
     }
 
-    /// The queue with fewer references will move to the other.
+    /// The queue with fewer references will move to the other. Not if all processes have left one
+    /// of them: nobody would move, and the queue that it was to be merged into may be gone.
     pub(super) fn schedule_merge(&mut self, scene: &mut Scene, queue: u32, other: u32) {
-        let Some(target) = self.end_of_chain(queue, other) else { return };
-        let (own, theirs) = (self.queues.at(queue).processes(), self.queues.at(target).processes());
-        if own == 0 || (theirs == 0 && self.version.keeps_unstarted_slice) {
+        let processes = |queue| self.queues.at(queue).processes();
+        if processes(queue) == 0 || processes(other) == 0 {
             return;
         }
+        let Some(target) = self.end_of_chain(queue, other) else { return };
+        let (own, theirs) = (processes(queue), processes(target));
         let (from, into) = if theirs >= own { (queue, target) } else { (target, queue) };
         let moving = self.queues.at(from).processes();
         self.queues.at_mut(from).merge_into = Some(into);

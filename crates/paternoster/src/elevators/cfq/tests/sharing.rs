@@ -36,6 +36,35 @@ fn cfq_42_merges_do_not_run_in_a_circle() {
     });
 }
 
+/// Is a queue that its process has left for another one no partner, although a request of it waits
+/// and the other one is gone by now? The process moved on to a third.
+#[test]
+fn a_queue_that_all_have_left_is_no_partner() {
+    each(|mut bench| {
+        let [a, b, c] = [(); 3].map(|()| bench.client());
+        bench.read(a, 0);
+        let of_b = bench.read(b, 1 << 20);
+        bench.read(c, 2 << 20);
+        let (left, gone) = (bench.number(a), bench.number(b));
+        bench.cfq.schedule_merge(&mut bench.scene, left, gone);
+        let moved = bench.read(a, 3 << 20);
+        assert_eq!(bench.number(a), gone);
+        let root = bench.scene.root();
+        let group = bench.group(root, 500);
+        for client in [a, b] {
+            bench.scene.clients.at_mut(client.index()).group = Some(group);
+            bench.cfq.client_changed(&mut bench.scene, client);
+        }
+        bench.withdraw(of_b);
+        bench.withdraw(moved);
+        assert!(bench.cfq.queues.is_live(left) && !bench.cfq.queues.is_live(gone));
+        let active = bench.number(c);
+        bench.cfq.schedule_merge(&mut bench.scene, active, left);
+        assert_eq!(bench.cfq.queues.at(active).merge_into, None);
+        bench.audit();
+    });
+}
+
 /// Given three processes on a queue whose requests jump, does each next request behind the end of
 /// its slice make a private queue, and does the last process keep the old one, no longer shared?
 #[test]
