@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whose queue a request is in, which of a queue goes first, what is merged. CFQ-3, 12, 13.
 
-use paternoster::{Action, Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Op};
+use paternoster::{Action, Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Op, Priority};
 
 use crate::driver::Rig;
 use crate::{FAR, each};
@@ -49,6 +49,21 @@ fn cfq_3_levels_and_classes_do_not_share() {
             rig.serve();
             rig.forget_events();
         }
+    });
+}
+
+/// Does a client that comes to another level share the async queue of that level at once?
+#[test]
+fn cfq_3_another_level_is_another_queue_at_once() {
+    each(1, |preset, mut rig| {
+        let [five, other] = [5, 4]
+            .map(|level| rig.client_with(ClientSpec::new().priority(Class::BestEffort, level)));
+        write(&mut rig, other, Flags::NONE, FAR);
+        write(&mut rig, five, Flags::NONE, 0);
+        let level = Priority { class: Class::BestEffort, level: 5 };
+        rig.queue.set_priority(rig.now, other, level, 100).expect("it is there");
+        write(&mut rig, other, Flags::NONE, 8);
+        assert_eq!(rig.count(Action::BackMerge), 1, "{preset}");
     });
 }
 

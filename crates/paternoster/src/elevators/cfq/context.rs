@@ -132,7 +132,7 @@ impl Cfq {
     pub(super) fn client_has_changed(&mut self, scene: &mut Scene, client: ClientId) {
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if let Some(queue) = of_async {
-            self.contexts[client.index() as usize].slots[0] = None;
+            self.take_queue(scene, client, false);
             self.put_queue(scene, queue);
         }
         let Some(queue) = of_sync else { return };
