@@ -11,8 +11,9 @@
 //!             to be merged?      this process moves to the other
 //! ```
 //!
-//! Differs: Linux has a fallback queue for when memory fails; here there is room for every queue
-//! from the start. A file system's lock holder is not known here, so that 2.6.34's boost of its
+//! Differs: Linux has a fallback queue for when memory fails. Here there is room for a queue of each
+//! process and of each request; if so many wait to be merged that there is none left, a process
+//! shares one that is there. A file system's lock holder is not known here, so that 2.6.34's boost of its
 //! priority has no place.
 //!
 //! Source: spec `cfq-flush-block.md` 1.1, 1.3 (CFQ-2 to CFQ-4), section 10 (CFQ-54).
@@ -77,17 +78,30 @@ impl Cfq {
     }
 
     fn take_queue(&mut self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
-        let queue = if sync {
+        let made = if sync {
             self.new_sync_queue(scene, client)
         } else {
             self.shared_queue(scene, client)
         };
+        let queue = made.unwrap_or_else(|| self.borrowed_queue(scene, client, sync));
         self.queues.at_mut(queue).refs += 1;
         self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
         queue
     }
 
-    fn new_sync_queue(&mut self, scene: &Scene, client: ClientId) -> u32 {
+    /// When there is no room for one more queue: the one there is that fits a client best. Not one
+    /// that is to be merged: its end would have to know of one more who comes. (Ends there always are.)
+    fn borrowed_queue(&self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
+        let (group, class) = (scene.group_of(client).index(), priority_of(scene, client).class);
+        let fits = |queue: &Queue| {
+            let stays = queue.merge_into.is_none();
+            (stays, queue.is_sync == sync, queue.group == group, queue.priority.class == class)
+        };
+        let best = self.queues.iter().max_by_key(|(_, queue)| fits(queue));
+        best.map_or(0, |(key, _)| key.index())
+    }
+
+    fn new_sync_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
         let priority = priority_of(scene, client);
         self.new_queue(Queue {
             client: Some(client),
@@ -100,19 +114,18 @@ impl Cfq {
     }
 
     /// The async queue of a client's class and level, made when first asked for (CFQ-3).
-    fn shared_queue(&mut self, scene: &Scene, client: ClientId) -> u32 {
+    fn shared_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
         let group = if self.version.nests_groups { scene.group_of(client) } else { scene.root() };
         let group = group.index();
         let priority = priority_of(scene, client);
         let place = shared_place(priority);
         let table = if self.version.nests_groups { group as usize } else { 0 };
-        if let Some(queue) = self.shared[table][place] {
-            return queue;
+        if self.shared[table][place].is_none() {
+            // The device's own reference keeps it.
+            let queue = Queue { refs: 1, priority, group, ..Queue::default() };
+            self.shared[table][place] = self.new_queue(queue);
         }
-        // The device's own reference keeps it.
-        let queue = self.new_queue(Queue { refs: 1, priority, group, ..Queue::default() });
-        self.shared[table][place] = Some(queue);
-        queue
+        self.shared[table][place]
     }
 
     /// A queue takes over its process's class and level, if they have changed.

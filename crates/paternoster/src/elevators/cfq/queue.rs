@@ -257,15 +257,11 @@ impl Cfq {
         recall(Decision::Aged { oldest }, oldest.filter(|_| scene.now() >= deadline))
     }
 
-    /// A new queue, referred to by nobody yet.
-    pub(super) fn new_queue(&mut self, queue: Queue) -> u32 {
-        let made = self.queues.take().map(|(key, slot)| {
-            *slot = queue;
-            key.index()
-        });
-        // There is room for each client's and each request's queue, and for the shared ones.
-        debug_assert!(made.is_some(), "cfq: no room for a queue");
-        made.unwrap_or(0)
+    /// A new queue, referred to by nobody yet, if there is room.
+    pub(super) fn new_queue(&mut self, queue: Queue) -> Option<u32> {
+        let (key, slot) = self.queues.take()?;
+        *slot = queue;
+        Some(key.index())
     }
 
     /// One refers to `queue` no longer.

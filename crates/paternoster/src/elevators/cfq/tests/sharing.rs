@@ -193,3 +193,34 @@ fn cfq_54_an_active_queue_ends_its_slice_before_it_goes() {
         bench.audit();
     });
 }
+
+/// When there is no room for one more queue, does a process share one that is there, of its group
+/// and class if there is such a one, and does everything that it asks for end?
+#[test]
+fn without_room_a_queue_is_shared() {
+    each(|mut bench| {
+        let [first, realtime] =
+            [Class::BestEffort, Class::Realtime].map(|class| bench.client_of(class, 4));
+        let held = [bench.read(first, 0), bench.read(realtime, 8000)];
+        while !bench.cfq.queues.is_full() {
+            let queue = Queue { group: bench.scene.limits().groups, ..Queue::default() };
+            bench.cfq.new_queue(queue);
+        }
+        let late = bench.client();
+        let id = bench.bound(late, Op::Read, Flags::NONE, 16_000);
+        assert_eq!(bench.number(late), bench.number(first));
+        bench.cfq.insert(&mut bench.scene, id, Position::Sorted);
+        let mut ended = 0;
+        while bench.cfq.waiting() > 0 {
+            if let Pick::Dispatch(id, _) = bench.cfq.pick(&mut bench.scene) {
+                bench.cfq.started(&mut bench.scene, id);
+                bench.cfq.completed(&mut bench.scene, id, Nanos::ZERO);
+                bench.cfq.released(&mut bench.scene, id);
+                bench.scene.requests.0.free(id.index());
+                ended += 1;
+            }
+            bench.at(bench.scene.now().as_millis() + 10);
+        }
+        assert_eq!(ended, held.len() + 1);
+    });
+}
