@@ -90,7 +90,7 @@ impl Cfq {
     }
 
     /// When there is no room for one more queue: the one there is that fits a client best. Not one
-    /// that is to be merged: its end would have to know of one more who comes. (Ends there always are.)
+    /// that is to be merged: its end would have to know of one more who comes.
     fn borrowed_queue(&self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
         let (group, class) = (scene.group_of(client).index(), priority_of(scene, client).class);
         let fits = |queue: &Queue| {
