@@ -13,8 +13,8 @@
 //!
 //! Differs: Linux has a fallback queue for when memory fails. Here there is room for a queue of
 //! each process and of each request; if so many wait to be merged that none is left, a process
-//! shares one that is there. A file system's lock holder is not known here, so that 2.6.34's boost of its
-//! priority has no place.
+//! shares one that is there. A file system's lock holder is not known here, so that 2.6.34's boost
+//! of its priority has no place.
 //!
 //! Source: spec `cfq-flush-block.md` 1.1, 1.3 (CFQ-2 to CFQ-4), section 10 (CFQ-54).
 
