@@ -31,6 +31,8 @@ const MEAN_SECTORS: u64 = 8 * 1024;
 /// Distances are cut off this far above four means: at first, and with samples enough.
 const SLACK_AT_FIRST: u64 = 2 * 1024 * 1024;
 const SLACK: u64 = 2 * 1024 * 64;
+/// No distance counts for more: sums of them stay within 64 bits on a device of any size.
+const FARTHEST: u64 = 1 << 50;
 /// Weight of samples up to which a mean is young.
 const YOUNG: u64 = 60;
 /// Weight of samples from which a mean is believed.
@@ -79,7 +81,7 @@ impl SeekHistory {
 
     fn average(&mut self, distance: u64) {
         let slack = if self.samples <= YOUNG { SLACK_AT_FIRST } else { SLACK };
-        let distance = distance.min(4 * self.mean + slack);
+        let distance = distance.min(4 * self.mean + slack).min(FARTHEST);
         self.samples = (7 * self.samples + 256) / 8;
         self.total = (7 * self.total + 256 * distance) / 8;
         self.mean = (self.total + self.samples / 2) / self.samples;
@@ -178,5 +180,18 @@ mod tests {
             history.sample(SeekDetection::Mean, true, 100_016 + place * 8, 8);
         }
         assert!(!history.is_seeky(SeekDetection::Mean));
+    }
+    /// Does the mean of the longest jumps that there are stay a number? Each counts 2^50; the
+    /// weight of samples comes to rest at 249 (7 * 249 + 256 = 1999, / 8 = 249), their total a
+    /// little below 256 * 2^50.
+    #[test]
+    fn jumps_of_any_length_are_summed() {
+        let mut history = SeekHistory::default();
+        for place in 0..200 {
+            let start = if place % 2 == 0 { 0 } else { u64::MAX - 8 };
+            history.sample(SeekDetection::Mean, true, start, 8);
+        }
+        let least = FARTHEST / 249 * 255;
+        assert!(history.mean > least && history.mean <= FARTHEST / 249 * 256 + 256);
     }
 }
