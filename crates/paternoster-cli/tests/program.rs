@@ -337,7 +337,13 @@ fn manuals_come_out() {
 #[test]
 fn the_readme_shows_real_output() {
     let readme = std::fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
-    let printed = succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--scheduler", "cfq"]);
+    let command = "run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler cfq";
+    assert!(
+        readme.contains(&format!("cargo run --release -- {command}\n")),
+        "the README's command"
+    );
+    let words: Vec<&str> = command.split(' ').collect();
+    let printed = succeeds(&words);
     let shown = readme.split("```\n").find(|block| block.starts_with("device flash-card-2010"));
     let rows: Vec<&str> = shown.expect("the table").lines().filter(|row| *row != " …").collect();
     assert!(rows.len() > 10);
