@@ -159,13 +159,13 @@ pub(crate) struct DevicesOptions {
     /// Print as `grep -r . .` does in /sys/block/DEVICE/queue: everything there is, or what one
     /// kernel has, in its order
     #[arg(long, value_name = "KERNEL", value_enum, num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "all")]
+    #[arg(default_missing_value = "all", requires = "name")]
     pub(crate) grep: Option<Listing>,
-    /// The scheduler for --grep
-    #[arg(long, value_name = "NAME", default_value = "mq-deadline")]
-    pub(crate) scheduler: String,
+    /// The scheduler for --grep [default: mq-deadline, or cfq for 2.6.34]
+    #[arg(long, value_name = "NAME", requires = "grep")]
+    pub(crate) scheduler: Option<String>,
     /// An attribute for --grep, by its sysfs name
-    #[arg(long, value_name = "ATTRIBUTE=VALUE", value_delimiter = ',')]
+    #[arg(long, value_name = "ATTRIBUTE=VALUE", value_delimiter = ',', requires = "grep")]
     pub(crate) set: Vec<String>,
 }
 
@@ -177,6 +177,16 @@ pub(crate) enum Listing {
     /// What Linux 2.6.34 has
     #[value(name = "2.6.34")]
     Linux2634,
+}
+
+impl Listing {
+    /// The scheduler that is listed unless one is named.
+    pub(crate) const fn scheduler(self) -> &'static str {
+        match self {
+            Listing::All => "mq-deadline",
+            Listing::Linux2634 => "cfq",
+        }
+    }
 }
 
 fn terse_version(text: &str) -> Result<u8, String> {

@@ -20,7 +20,8 @@ pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
     };
     let device = choice::device(name)?;
     let Some(listing) = options.grep else { return print(&describe(&device)) };
-    let queue = schedulers::queue(&options.scheduler, device.facts, &options.set)?;
+    let scheduler = options.scheduler.as_deref().unwrap_or(listing.scheduler());
+    let queue = schedulers::queue(scheduler, device.facts, &options.set)?;
     print(&match listing {
         Listing::All => schedulers::grep(&queue),
         Listing::Linux2634 => sysfs::listing(&queue)?,

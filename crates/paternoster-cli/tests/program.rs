@@ -320,6 +320,20 @@ fn listings_are_complete() {
     assert!(succeeds(&["devices", "flash-card-2010", "--grep"]).contains("./queue_depth:1\n"));
 }
 
+/// Does a kernel's listing show its own default scheduler, and is what only a listing needs refused
+/// without one instead of being ignored?
+#[test]
+fn a_listing_takes_a_scheduler_and_attributes() {
+    let listing = succeeds(&["devices", "array-eva", "--grep=2.6.34", "--set", "quantum=4"]);
+    assert!(listing.starts_with("./iosched/quantum:4\n"), "{listing}");
+    assert!(listing.contains("./scheduler:noop deadline [cfq]\n"), "{listing}");
+    for ignored in [["--set", "quantum=4"], ["--scheduler", "cfq"]] {
+        let message = refuses(&["devices", "array-eva", ignored[0], ignored[1]]);
+        assert!(message.contains("--grep"), "{message}");
+    }
+    assert!(refuses(&["devices", "--grep=2.6.34"]).contains("<NAME>"));
+}
+
 /// Do completion scripts and man pages come out, and has the help examples?
 #[test]
 fn manuals_come_out() {
