@@ -153,7 +153,7 @@ fn at_place<T: Copy + Default>(words: &[(&str, T)], place: u64) -> T {
 }
 
 const fn number(name: &'static str, unit: &'static str, min: u64, help: &'static str) -> Attribute {
-    // Times stay below ten days: sums of them never leave 64 bits.
+    // Times stay below twelve days: sums of them never leave 64 bits.
     let max = if unit.len() == 2 { 1_000_000_000 } else { i32::MAX as u64 };
     Attribute { name, unit, values: Values::Number { min, max }, help }
 }
