@@ -77,8 +77,11 @@ impl Cfq {
             return;
         }
         home.slice.sectors += sectors;
+        if !home.is_shared || self.tunables.optimistic_merge != OptimisticMerge::Corrected {
+            return;
+        }
         let client = scene.requests[request].client().index();
-        if let (true, Some(context)) = (home.is_shared, self.contexts.get_mut(client as usize)) {
+        if let Some(context) = self.contexts.get_mut(client as usize) {
             context.sectors += sectors;
         }
     }
@@ -139,7 +142,6 @@ impl Cfq {
         } else if is_behind(bandwidth, merged) {
             self.queues.at_mut(queue).is_to_split = true;
         }
-        self.forget_shares(queue);
     }
 
     /// Those who got less than half of an equal share leave; if nobody did, it is the merge itself
@@ -159,7 +161,11 @@ impl Cfq {
         self.queues.at_mut(queue).is_to_split = !slow;
     }
 
-    fn forget_shares(&mut self, queue: u32) {
+    /// The slice of a shared queue has ended: who had how much of it is counted anew.
+    pub(super) fn forget_shares(&mut self, queue: u32) {
+        if self.tunables.optimistic_merge != OptimisticMerge::Corrected {
+            return;
+        }
         let shares = |context: &&mut Context| context.slots[1] == Some(queue);
         self.contexts.iter_mut().filter(shares).for_each(|context| context.sectors = 0);
     }

@@ -132,5 +132,6 @@ impl Cfq {
         } else if measured {
             self.split_by_bandwidth(queue);
         }
+        self.forget_shares(queue);
     }
 }
