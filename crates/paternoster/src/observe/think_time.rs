@@ -36,15 +36,13 @@ pub struct ThinkTime {
     samples: u64,
     /// In ticks, times [`ONE`].
     total: u64,
-    /// In ticks.
-    mean: u64,
 }
 
 impl ThinkTime {
     /// Nothing known, of somebody who begins to exist at `now`.
     #[must_use]
     pub const fn new(now: Nanos) -> ThinkTime {
-        ThinkTime { last_end: now, samples: 0, total: 0, mean: 0 }
+        ThinkTime { last_end: now, samples: 0, total: 0 }
     }
 
     /// A request has ended: the next gap begins.
@@ -54,35 +52,44 @@ impl ThinkTime {
 
     /// A request comes. The gap before it counts as at most `longest`.
     pub fn sample(&mut self, now: Nanos, longest: Nanos, tick: Nanos) {
-        let gap = (now - self.last_end).min(longest).0 / tick.0.max(1);
+        let gap = (now - self.last_end).min(longest).0;
+        // Divisions cost more than all the rest; an exact clock needs none.
+        let gap = if tick.0 <= 1 { gap } else { gap / tick.0 };
         self.samples = (KEPT * self.samples + ONE) / OF;
         self.total = (KEPT * self.total).saturating_add(ONE.saturating_mul(gap)) / OF;
-        self.mean = (self.total + ONE / 2) / self.samples;
+    }
+
+    /// In ticks; there are samples.
+    const fn quotient(&self) -> u64 {
+        (self.total + ONE / 2) / self.samples
     }
 
     /// Mean and weight of samples, as a kernel shows them.
     #[cfg(test)]
     pub(crate) const fn parts(&self) -> (u64, u64) {
-        (self.mean, self.samples)
+        (if self.samples == 0 { 0 } else { self.quotient() }, self.samples)
     }
 
     /// Goes on from what a kernel shows.
     #[cfg(test)]
     pub(crate) const fn set_parts(&mut self, mean: u64, samples: u64) {
-        (self.mean, self.samples) = (mean, samples);
+        self.samples = samples;
         self.total = (mean * samples).saturating_sub(ONE / 2);
     }
 
     /// The mean, if there are samples enough to believe it.
     #[must_use]
     pub fn mean(&self, tick: Nanos) -> Option<Nanos> {
-        (self.samples > BELIEVED).then(|| Nanos(self.mean.saturating_mul(tick.0)))
+        (self.samples > BELIEVED).then(|| Nanos(self.quotient().saturating_mul(tick.0)))
     }
 
     /// Whether it is known to be longer than `limit`: not worth waiting for.
     #[must_use]
     pub fn is_longer_than(&self, limit: Nanos, tick: Nanos) -> bool {
-        self.mean(tick).is_some_and(|mean| mean > limit)
+        // mean > limit, without the division: total + half >= (limit + 1) * samples, in ticks.
+        let limit = if tick.0 <= 1 { limit.0 } else { limit.0 / tick.0 };
+        self.samples > BELIEVED
+            && self.total + ONE / 2 >= limit.saturating_add(1).saturating_mul(self.samples)
     }
 }
 
