@@ -133,7 +133,9 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
             Failure::Request(format!("there is no experiment `{name}`; there are {known}"))
         })
     };
-    names.iter().map(find).collect()
+    // Who is named twice is done once.
+    let first = |(place, name): &(usize, &String)| !names[..*place].contains(name);
+    names.iter().enumerate().filter(first).map(|(_, name)| find(name)).collect()
 }
 
 fn list(experiments: &[Experiment]) -> String {
@@ -189,6 +191,15 @@ mod tests {
         };
         assert!(message.starts_with("there is no experiment `flash`; there are "), "{message}");
         assert!(message.contains("flash-fairness, "), "{message}");
+    }
+
+    /// Is an experiment that is named twice done once?
+    #[test]
+    fn named_twice_is_done_once() {
+        let names = ["array-dd", "array-sysfs", "array-dd"].map(str::to_owned);
+        let chosen = chosen(&names).unwrap_or_else(|_| panic!("they are known"));
+        let found: Vec<&str> = chosen.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(found, ["array-dd", "array-sysfs"]);
     }
 
     /// Does the command fail with the names of what is outside, and only then?
