@@ -213,21 +213,29 @@ fn a_group_with_requests_in_flight_is_not_left() {
     }
 }
 
+/// Two clients, a group each. The first has had one request served, so that its slice runs from 1
+/// to 101 ms, and has another in the device; the other waits.
+fn in_the_first_slice(rig: Rig) -> (Rig, [ClientId; 2]) {
+    let (mut rig, clients, _) = two_groups(rig);
+    let [client, other] = clients;
+    rig.set("slice_idle", "8");
+    rig.read(client, 0, 8);
+    rig.read(client, 100, 8);
+    rig.pull();
+    rig.read(other, FAR, 8);
+    rig.at(1);
+    rig.complete_oldest();
+    rig.pull();
+    (rig, clients)
+}
+
 /// Is the sole queue of a group waited for when its slice has just been used up, so that the group
 /// keeps its place, and has the next group its turn as soon as it comes back? The first ends at 1
 /// ms, the slice at 101.
 #[test]
 fn a_group_keeps_its_place_until_its_queue_is_busy() {
     each(1, |preset, rig| {
-        let (mut rig, [client, other], _) = two_groups(rig);
-        rig.set("slice_idle", "8");
-        rig.read(client, 0, 8);
-        rig.read(client, 100, 8);
-        rig.pull();
-        rig.read(other, FAR, 8);
-        rig.at(1);
-        rig.complete_oldest();
-        rig.pull();
+        let (mut rig, [client, _]) = in_the_first_slice(rig);
         rig.at(102);
         rig.complete_oldest();
         assert_eq!(rig.pulled(), [], "{preset}");
@@ -246,15 +254,7 @@ fn a_group_keeps_its_place_in_the_last_jiffy() {
     for (hz, end, next) in [("0", 100_500, FAR), ("0", 99_900, 200), ("1000", 100_000, FAR)] {
         each(1, |preset, mut rig| {
             rig.set("hz", hz);
-            let (mut rig, [client, other], _) = two_groups(rig);
-            rig.set("slice_idle", "8");
-            rig.read(client, 0, 8);
-            rig.read(client, 100, 8);
-            rig.pull();
-            rig.read(other, FAR, 8);
-            rig.at(1);
-            rig.complete_oldest();
-            rig.pull();
+            let (mut rig, [client, _]) = in_the_first_slice(rig);
             rig.at_us(end);
             rig.complete_oldest();
             assert_eq!(rig.pulled(), []);

@@ -108,6 +108,10 @@ impl Cfq {
     /// A queue far away with which the active one would share the device well.
     pub(super) fn optimistic_cooperator(&mut self, scene: &Scene, active: u32) -> Option<u32> {
         let mode = self.tunables.optimistic_merge;
+        // Asked for at completions: nobody pays for an experiment that is off.
+        if mode <= OptimisticMerge::Measure {
+            return None;
+        }
         let ticks_per_second = 1_000_000_000 / Cfq::jiffy(scene).0;
         if !self.bandwidth.allows(mode, worth_trying(ticks_per_second))
             || !self.may_queue_commands(scene)
@@ -147,14 +151,11 @@ impl Cfq {
     /// Those who got less than half of an equal share leave; if nobody did, it is the merge itself
     /// that does not pay, and all part.
     fn part_with_the_slow(&mut self, queue: u32) {
-        let shares = |context: &&mut Context| context.slots[1] == Some(queue);
         let (count, sum) = self
-            .contexts
-            .iter_mut()
-            .filter(shares)
+            .sharers(queue)
             .fold((0, 0), |(count, sum), context| (count + 1, sum + context.sectors));
         let mut slow = false;
-        for context in self.contexts.iter_mut().filter(shares) {
+        for context in self.sharers(queue) {
             context.is_to_part = context.sectors.saturating_mul(2 * count) < sum;
             slow |= context.is_to_part;
         }
@@ -163,11 +164,15 @@ impl Cfq {
 
     /// The slice of a shared queue has ended: who had how much of it is counted anew.
     pub(super) fn forget_shares(&mut self, queue: u32) {
-        if self.tunables.optimistic_merge != OptimisticMerge::Corrected {
-            return;
+        if self.tunables.optimistic_merge == OptimisticMerge::Corrected {
+            self.sharers(queue).for_each(|context| context.sectors = 0);
         }
-        let shares = |context: &&mut Context| context.slots[1] == Some(queue);
-        self.contexts.iter_mut().filter(shares).for_each(|context| context.sectors = 0);
+    }
+
+    /// The processes whose queue this is. Looks at all there are: once for each slice of a shared
+    /// queue, in one mode of an experiment.
+    fn sharers(&mut self, queue: u32) -> impl Iterator<Item = &mut Context> {
+        self.contexts.iter_mut().filter(move |context| context.slots[1] == Some(queue))
     }
 }
 

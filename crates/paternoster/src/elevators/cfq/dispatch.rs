@@ -23,7 +23,6 @@
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::home;
 use crate::elevators::cfq::recall::{Decision, recall};
-use crate::elevators::cfq::service::{Stand, tree_of};
 use crate::elevators::cfq::slice::signed;
 use crate::request::RequestId;
 use crate::scene::Scene;
@@ -160,8 +159,7 @@ impl Cfq {
         }
         let home = self.queues.at(queue);
         // One that has left its tree would come back to that of its present nature.
-        let anew = Stand { group: home.group, tree: tree_of(home.priority.class, home.kind()) };
-        let stand = home.stand.filter(|_| home.is_busy).unwrap_or(anew);
+        let stand = home.stand.filter(|_| home.is_busy).unwrap_or_else(|| home.place());
         self.groups[stand.group as usize].tree_think_times[stand.tree].ended(now);
         let began = scene.hz().floor(scene.requests[request].start());
         let late = now >= began + scene.hz().floor(self.tunables.fifo_expire[1]);

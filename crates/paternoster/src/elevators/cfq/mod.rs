@@ -342,7 +342,7 @@ impl Elevator for Cfq {
         if self.queues.at(queue).next == Some(gone) {
             self.queues.at_mut(queue).next = Some(survivor);
         }
-        let urgent = scene.requests[gone].flags().intersects(self.version.urgent);
+        let urgent = self.is_urgent(scene, gone);
         let home = self.queues.at_mut(queue);
         home.lane.absorb(&mut self.lanes, scene, survivor, gone);
         home.urgent -= u32::from(urgent);

@@ -55,7 +55,7 @@ impl Cfq {
         if self.is_next_in_turn(active, queue) {
             return Some(Preemption::NextInTurn);
         }
-        if asked.flags().intersects(self.version.urgent) && running.urgent == 0 {
+        if self.is_urgent(scene, request) && running.urgent == 0 {
             return Some(Preemption::Urgent);
         }
         if realtime {

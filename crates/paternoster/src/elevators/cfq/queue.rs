@@ -24,7 +24,7 @@
 use crate::client::{Class, ClientId, Priority};
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::recall::{Decision, recall};
-use crate::elevators::cfq::service::{Kind, Stand};
+use crate::elevators::cfq::service::{Kind, Stand, tree_of};
 use crate::elevators::cfq::slice::Slice;
 use crate::observe::seek::SeekHistory;
 use crate::pick::back_seek::BackSeek;
@@ -102,6 +102,11 @@ impl Queue {
         }
     }
 
+    /// Where it belongs by its present nature.
+    pub(super) const fn place(&self) -> Stand {
+        Stand { group: self.group, tree: tree_of(self.priority.class, self.kind()) }
+    }
+
     pub(super) fn is_idle_class(&self) -> bool {
         self.priority.class == Class::Idle
     }
@@ -158,6 +163,11 @@ impl Cfq {
         }
     }
 
+    /// Whether a request goes before the others of its queue, and preempts.
+    pub(super) fn is_urgent(&self, scene: &Scene, request: RequestId) -> bool {
+        scene.requests[request].flags().intersects(self.version.urgent)
+    }
+
     /// What a queue's next request is chosen by.
     fn back_seek(&self) -> BackSeek {
         BackSeek {
@@ -181,7 +191,7 @@ impl Cfq {
         if !self.queues.at(queue).is_busy {
             self.make_busy(scene, queue);
         }
-        let urgent = scene.requests[request].flags().intersects(self.version.urgent);
+        let urgent = self.is_urgent(scene, request);
         self.queues.at_mut(queue).urgent += u32::from(urgent);
         self.reconsider_next(scene, queue, request);
     }
@@ -212,7 +222,7 @@ impl Cfq {
         if self.queues.at(queue).next == Some(request) {
             self.queues.at_mut(queue).next = self.nearest_neighbour(scene, queue, request);
         }
-        let urgent = scene.requests[request].flags().intersects(self.version.urgent);
+        let urgent = self.is_urgent(scene, request);
         let home = self.queues.at_mut(queue);
         home.lane.remove(&mut self.lanes, request);
         home.urgent -= u32::from(urgent);

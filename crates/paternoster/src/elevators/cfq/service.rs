@@ -104,7 +104,7 @@ impl Cfq {
         let old = self.queues.at(queue).stand.filter(|_| self.service.contains(queue));
         let moved = self.choose_group(scene, queue, old);
         let home = self.queues.at(queue);
-        let place = Stand { group: home.group, tree: tree_of(home.priority.class, home.kind()) };
+        let place = home.place();
         let key = self.key(scene, queue, place, front);
         let key = recall(Decision::Key { queue, now: scene.now(), tree: place.tree }, key);
         if old != Some(place) || self.service.key(queue) != Some(key) {

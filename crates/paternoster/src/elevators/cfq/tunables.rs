@@ -229,8 +229,8 @@ const RATE: Attribute = shown(
     "of the active queue, the best of unmerged and of merged queues (with optimistic_merge)",
 );
 
-/// What 2.6.34 has, and ours.
-pub(super) static ATTRIBUTES_2_6_34: [Attribute; 17] = [
+/// What every version has, in the order of the listing.
+const COMMON: [Attribute; 9] = [
     QUANTUM,
     FIFO_SYNC,
     FIFO_ASYNC,
@@ -240,34 +240,30 @@ pub(super) static ATTRIBUTES_2_6_34: [Attribute; 17] = [
     SLICE_ASYNC,
     SLICE_ASYNC_RQ,
     SLICE_IDLE,
-    LOW_LATENCY,
-    ISOLATION,
-    SEEK,
-    OPTIMISTIC,
-    TUNING,
-    TAG,
-    DEPTH,
-    RATE,
 ];
+/// What no kernel has.
+const OURS: [Attribute; 6] = [SEEK, OPTIMISTIC, TUNING, TAG, DEPTH, RATE];
+
+/// What 2.6.34 has, and ours.
+pub(super) static ATTRIBUTES_2_6_34: [Attribute; 17] =
+    joined(&[&COMMON, &[LOW_LATENCY, ISOLATION], &OURS]);
 
 /// What 3.6 and 4.19 have, and ours.
-pub(super) static ATTRIBUTES_3_6: [Attribute; 18] = [
-    QUANTUM,
-    FIFO_SYNC,
-    FIFO_ASYNC,
-    BACK_MAX,
-    BACK_PENALTY,
-    SLICE_SYNC,
-    SLICE_ASYNC,
-    SLICE_ASYNC_RQ,
-    SLICE_IDLE,
-    GROUP_IDLE,
-    LOW_LATENCY,
-    TARGET,
-    SEEK,
-    OPTIMISTIC,
-    TUNING,
-    TAG,
-    DEPTH,
-    RATE,
-];
+pub(super) static ATTRIBUTES_3_6: [Attribute; 18] =
+    joined(&[&COMMON, &[GROUP_IDLE, LOW_LATENCY, TARGET], &OURS]);
+
+/// The parts one behind the other; together they are `N`.
+const fn joined<const N: usize>(parts: &[&[Attribute]]) -> [Attribute; N] {
+    let mut all = [QUANTUM; N];
+    let (mut part, mut place) = (0, 0);
+    while part < parts.len() {
+        let mut own = 0;
+        while own < parts[part].len() {
+            all[place] = parts[part][own];
+            (place, own) = (place + 1, own + 1);
+        }
+        part += 1;
+    }
+    assert!(place == N, "the parts are fewer than the whole");
+    all
+}
