@@ -133,7 +133,7 @@ fn attributes(queue: &RequestQueue<(Meter, NoObserver)>) -> Measured {
 fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
     let shares = shares(result);
     for (place, job) in jobs.iter().enumerate() {
-        let Some(all) = together(result, |of| of == place) else { continue };
+        let Some(all) = result.together(|of| of == place) else { continue };
         let share = |section: &paternoster_workload::shares::SectionShares| -> f64 {
             let members = section.processes.iter().zip(&section.shares);
             let own = members.filter(|(process, _)| result.processes[**process].job == place);
@@ -155,19 +155,11 @@ fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
         let own = |job: usize| {
             section.processes.iter().any(|&process| result.processes[process].job == job)
         };
-        if let Some(all) = together(result, own) {
+        if let Some(all) = result.together(own) {
             measured.numbers.insert(format!("section {number} kB/s"), kilobytes(&all));
         }
         measured.numbers.insert(format!("section {number} Jain"), section.jain);
     }
-}
-
-/// What all clones of these jobs measured.
-fn together(result: &RunResult, of: impl Fn(usize) -> bool) -> Option<JobStatistics> {
-    let mut clones = result.processes.iter().filter(|process| of(process.job));
-    let mut all = clones.next()?.statistics.clone();
-    clones.for_each(|clone| all.merge(&clone.statistics));
-    Some(all)
 }
 
 /// Bytes of all directions in a millisecond, as fio's `aggrb` of that age.
@@ -191,7 +183,8 @@ fn tiotest(tiotest: &Tiotest, result: &RunResult, measured: &mut Measured) {
 }
 
 fn disktest(result: &RunResult, measured: &mut Measured) {
-    let iops = together(result, |_| true)
+    let iops = result
+        .together(|_| true)
         .map_or(0.0, |all| all.direction(Direction::Read).ios_per_second());
     measured.numbers.insert("IOPS".to_owned(), iops);
 }

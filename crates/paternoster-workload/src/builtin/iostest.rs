@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 
 use paternoster::Nanos;
 
-use super::{job, merged};
+use super::job;
 use crate::direction::Direction;
 use crate::fio::job::Job;
 use crate::fio::value::Amount;
@@ -105,7 +105,7 @@ impl Iostest {
     /// The line of one run: fio's `aggrb`, and the largest completion latency of any job.
     #[must_use]
     pub fn row(&self, set: u32, jobs: u32, result: &RunResult) -> Row {
-        let all = merged(result, 0);
+        let all = result.together(|job| job == 0);
         let way = |direction: Direction| {
             all.as_ref().map_or((0, 0.0), |all| {
                 let statistics = all.direction(direction);

@@ -26,7 +26,6 @@ use paternoster::Nanos;
 use crate::direction::Direction;
 use crate::fio::job::{Job, Kind, Pattern};
 use crate::run::RunResult;
-use crate::statistics::JobStatistics;
 
 /// A job of one direction in blocks of one size; everything else as fio's defaults.
 fn job(name: &str, direction: Direction, random: bool, block: u64) -> Job {
@@ -47,14 +46,6 @@ fn job(name: &str, direction: Direction, random: bool, block: u64) -> Job {
         norandommap: true,
         ..Job::default()
     }
-}
-
-/// What all clones of one job measured together; `None` if it has none.
-fn merged(result: &RunResult, job: usize) -> Option<JobStatistics> {
-    let mut clones = result.processes.iter().filter(|process| process.job == job);
-    let mut all = clones.next()?.statistics.clone();
-    clones.for_each(|clone| all.merge(&clone.statistics));
-    Some(all)
 }
 
 /// From the beginning of a job's section to its end.

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 
 use paternoster::Nanos;
 
-use super::{job, mebibytes, merged, millis, per_second, seconds, wall_time};
+use super::{job, mebibytes, millis, per_second, seconds, wall_time};
 use crate::direction::Direction;
 use crate::fio::job::Job;
 use crate::fio::syncs::{FileSync, Syncs};
@@ -292,7 +292,8 @@ impl Tiotest {
         let of = |phase: Phase| {
             let own = (0..jobs.len()).filter(|&place| jobs[place].name == phase.short_name());
             let own: Vec<usize> = own.collect();
-            let mut statistics = own.iter().filter_map(|&place| merged(result, place));
+            let job = |&place: &usize| result.together(|job| job == place);
+            let mut statistics = own.iter().filter_map(job);
             let mut all = statistics.next()?;
             statistics.for_each(|other| all.merge(&other));
             // Walls of threads that take turns follow each other; those of others are one.

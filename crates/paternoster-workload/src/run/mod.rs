@@ -128,6 +128,16 @@ pub struct RunResult {
     pub ended: Nanos,
 }
 
+impl RunResult {
+    /// What all clones of some jobs measured together; `None` if they have none.
+    pub fn together(&self, of: impl Fn(usize) -> bool) -> Option<JobStatistics> {
+        let mut clones = self.processes.iter().filter(|process| of(process.job));
+        let mut all = clones.next()?.statistics.clone();
+        clones.for_each(|clone| all.merge(&clone.statistics));
+        Some(all)
+    }
+}
+
 /// A run could not go on.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
