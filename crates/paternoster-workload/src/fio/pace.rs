@@ -29,7 +29,7 @@ use paternoster::Nanos;
 
 use crate::direction::Direction;
 
-use super::job::Job;
+use super::job::{Job, Kind};
 use super::random::{Choice, Seeds, Taus88};
 use super::value::{self, MILLISECOND, Reader};
 
@@ -72,6 +72,25 @@ impl RateRules {
     #[must_use]
     pub fn has_minimum(&self) -> bool {
         self.min.iter().chain(&self.iops_min).any(Option::is_some)
+    }
+
+    /// The rules of a job with these directions: one value counts for all of them, so that a least
+    /// rate may stand beside a direction that the job has not.
+    #[must_use]
+    pub fn of_used(mut self, kind: Kind) -> RateRules {
+        let used = match kind {
+            Kind::ReadOnly => [true, false, false],
+            Kind::WriteOnly => [false, true, false],
+            Kind::TrimOnly => [false, false, true],
+            Kind::ReadWrite => [true, true, false],
+            Kind::TrimWrite => [false, true, true],
+        };
+        for (way, used) in used.into_iter().enumerate() {
+            if !used {
+                (self.min[way], self.iops_min[way]) = (None, None);
+            }
+        }
+        self
     }
 
     /// Reads one option; false if it is none of these.

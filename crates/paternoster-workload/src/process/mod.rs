@@ -9,8 +9,7 @@
 //!                     └─ runtime over, or everything done ──▶ Draining ──▶ Ended
 //! ```
 //!
-//! What comes next says `source.rs` (pattern, verification, log); when it may begin say its rate,
-//! its thoughts, its share of a flow and the depth that a search allows.
+//! What comes next, and when it may begin, is in `next.rs`.
 //!
 //! A process has one CPU: each direct I/O costs it `submit cost` of CPU time between a completion
 //! (or the submission before) and its own submission, each buffered call the copying of its pages.
@@ -26,6 +25,7 @@ mod begin;
 mod buffered;
 mod direct;
 mod end;
+mod next;
 pub mod record;
 mod source;
 mod sync;
@@ -38,13 +38,13 @@ use paternoster::{ClientId, Nanos, Observer, RequestQueue};
 
 use crate::fio::cmdprio::PriorityDraw;
 use crate::fio::flow::{FlowMember, Flows};
-use crate::fio::job::{Engine, Job, Kind, SubmitMode};
+use crate::fio::job::{Engine, Job, SubmitMode};
 use crate::fio::latency_target::{LatencyGoal, LatencySearch};
 use crate::fio::offsets::Offsets;
 use crate::fio::pace::{MinimumRate, Pace, RateRules};
 use crate::fio::random::Seeds;
 use crate::fio::recorded::Recorded;
-use crate::fio::syncs::{SyncKind, Syncs};
+use crate::fio::syncs::Syncs;
 use crate::page_cache::PageCache;
 use crate::page_cache::pages::Run;
 use crate::page_cache::read_ahead::ReadAhead;
@@ -52,9 +52,10 @@ use crate::statistics::JobStatistics;
 
 use buffered::Call;
 use direct::{Io, Slots};
+use next::Step;
 use record::Record;
 pub use source::SharedPosition;
-use source::{Planned, Source, Task};
+use source::{Planned, Source};
 use sync::SyncCall;
 use think::Think;
 
@@ -246,7 +247,7 @@ impl Process {
             runtime,
             ramp: job.ramp_time,
             pace: Pace::new(job, &setup.seeds),
-            rates: rates_of_used(job),
+            rates: job.rates.of_used(job.rw.kind),
             minimum: None,
             goal: job.latency_goal,
             search: None,
@@ -453,81 +454,6 @@ impl Process {
         Progress::Ended
     }
 
-    fn next_step(&mut self, now: Nanos, shared: &mut Shared) -> Step {
-        if self.engine == Engine::Cpu {
-            return self.burn(now);
-        }
-        let depth = self.search.as_ref().map_or(self.depth, LatencySearch::depth);
-        let full = self.slots.is_full() || self.in_flight() >= depth;
-        if self.slots.is_blocked() || full || !self.filling || self.think.is_due() {
-            return Step::Nothing;
-        }
-        if now < self.ready_at {
-            // Behind a thought it has nothing to gather any more.
-            let thinks = now < self.think.until;
-            return if thinks { Step::Until(self.ready_at) } else { Step::Busy(self.ready_at) };
-        }
-        if let Some(step) = self.sync_in_turn() {
-            return step;
-        }
-        let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
-            return Step::Stop;
-        };
-        let step = self.when(now, &planned, shared);
-        if !matches!(step, Step::Begin(_)) {
-            self.pending = Some(planned);
-        }
-        step
-    }
-
-    /// With several files a sync that is due takes one's turn, before the next I/O is drawn.
-    fn sync_in_turn(&mut self) -> Option<Step> {
-        if self.files.len() < 2 || self.pending.is_some() {
-            return None;
-        }
-        let kind = self.syncs.due(self.writes, self.last_was_sync)?;
-        let place = self.source.sync_file()?;
-        Some(Step::Sync(kind, place))
-    }
-
-    /// Whether a task may begin, or when, or after what.
-    fn when(&self, now: Nanos, planned: &Planned, shared: &mut Shared) -> Step {
-        let mut at = self.began.0.saturating_add(planned.after.0);
-        if let Task::Io(piece) = planned.task {
-            at = at.max(self.pace.due(piece.direction).0);
-            let extent = self.files[piece.file];
-            if self.serialize_overlap && self.slots.overlaps(extent, piece.offset, piece.bytes) {
-                return Step::Nothing;
-            }
-        }
-        if now.0 < at {
-            return Step::Until(Nanos(at));
-        }
-        match self.flow {
-            Some(member) if !shared.flows.may_issue(member) => {
-                if self.flow_sleep > Nanos::ZERO {
-                    return Step::Until(now + self.flow_sleep);
-                }
-                if !shared.in_flow.contains(&self.identity.number) {
-                    shared.in_flow.push_back(self.identity.number);
-                }
-                Step::Nothing
-            }
-            _ => Step::Begin(*planned),
-        }
-    }
-
-    /// One round of `cpuio`: burns, then sleeps.
-    fn burn(&mut self, now: Nanos) -> Step {
-        if now >= self.ready_at {
-            let (busy, idle) = self.cycle;
-            self.statistics.cpu(busy);
-            self.ended = (now + busy).min(self.deadline);
-            self.ready_at = now + busy + idle;
-        }
-        Step::Until(self.ready_at)
-    }
-
     /// At the end of a cycle: was the least rate kept?
     fn check_rates(&mut self, now: Nanos) {
         if self.phase == Phase::Running
@@ -617,37 +543,6 @@ impl Process {
     pub const fn statistics(&self) -> &JobStatistics {
         &self.statistics
     }
-}
-
-/// The least rates of the directions that the job has: one value counts for all of them.
-fn rates_of_used(job: &Job) -> RateRules {
-    let [reads, writes, trims] = match job.rw.kind {
-        Kind::ReadOnly => [true, false, false],
-        Kind::WriteOnly => [false, true, false],
-        Kind::TrimOnly => [false, false, true],
-        Kind::ReadWrite => [true, true, false],
-        Kind::TrimWrite => [false, true, true],
-    };
-    let mut rates = job.rates;
-    for (way, used) in [reads, writes, trims].into_iter().enumerate() {
-        if !used {
-            (rates.min[way], rates.iops_min[way]) = (None, None);
-        }
-    }
-    rates
-}
-
-/// What comes next for a running process.
-enum Step {
-    Begin(Planned),
-    /// A sync of the file at this place.
-    Sync(SyncKind, usize),
-    /// The CPU is busy until then.
-    Busy(Nanos),
-    /// It waits until then.
-    Until(Nanos),
-    Nothing,
-    Stop,
 }
 
 /// The pages from the first of both to the last of both.

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Next: what a running process does now, or until when it does nothing.
+//!
+//! ```text
+//! room in its depth?  CPU free?  a sync in turn?   source ──▶ planned ──▶ may it begin?
+//!        no: nothing     until        sync                         rate, time, flow, overlap
+//! ```
+//!
+//! What comes says `source.rs` (pattern, verification, log); when it may begin say its rate, its
+//! thoughts, its share of a flow and the depth that a search allows. What may not begin yet is kept
+//! and asked about again, so that nothing is drawn twice.
+//!
+//! Source: spec `fio.md` 3.4, 3.5.
+
+use paternoster::Nanos;
+
+use super::source::{Planned, Task};
+use super::{Process, Shared};
+use crate::fio::job::Engine;
+use crate::fio::latency_target::LatencySearch;
+use crate::fio::syncs::SyncKind;
+
+/// What comes next for a running process.
+pub(super) enum Step {
+    Begin(Planned),
+    /// A sync of the file at this place.
+    Sync(SyncKind, usize),
+    /// The CPU is busy until then.
+    Busy(Nanos),
+    /// It waits until then.
+    Until(Nanos),
+    Nothing,
+    Stop,
+}
+
+impl Process {
+    /// What to do now.
+    pub(super) fn next_step(&mut self, now: Nanos, shared: &mut Shared) -> Step {
+        if self.engine == Engine::Cpu {
+            return self.burn(now);
+        }
+        let depth = self.search.as_ref().map_or(self.depth, LatencySearch::depth);
+        let full = self.slots.is_full() || self.in_flight() >= depth;
+        if self.slots.is_blocked() || full || !self.filling || self.think.is_due() {
+            return Step::Nothing;
+        }
+        if now < self.ready_at {
+            // Behind a thought it has nothing to gather any more.
+            let thinks = now < self.think.until;
+            return if thinks { Step::Until(self.ready_at) } else { Step::Busy(self.ready_at) };
+        }
+        if let Some(step) = self.sync_in_turn() {
+            return step;
+        }
+        let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
+            return Step::Stop;
+        };
+        let step = self.when(now, &planned, shared);
+        if !matches!(step, Step::Begin(_)) {
+            self.pending = Some(planned);
+        }
+        step
+    }
+
+    /// With several files a sync that is due takes one's turn, before the next I/O is drawn.
+    fn sync_in_turn(&mut self) -> Option<Step> {
+        if self.files.len() < 2 || self.pending.is_some() {
+            return None;
+        }
+        let kind = self.syncs.due(self.writes, self.last_was_sync)?;
+        let place = self.source.sync_file()?;
+        Some(Step::Sync(kind, place))
+    }
+
+    /// Whether a task may begin, or when, or after what.
+    fn when(&self, now: Nanos, planned: &Planned, shared: &mut Shared) -> Step {
+        let mut at = self.began.0.saturating_add(planned.after.0);
+        if let Task::Io(piece) = planned.task {
+            at = at.max(self.pace.due(piece.direction).0);
+            let extent = self.files[piece.file];
+            if self.serialize_overlap && self.slots.overlaps(extent, piece.offset, piece.bytes) {
+                return Step::Nothing;
+            }
+        }
+        if now.0 < at {
+            return Step::Until(Nanos(at));
+        }
+        match self.flow {
+            Some(member) if !shared.flows.may_issue(member) => {
+                if self.flow_sleep > Nanos::ZERO {
+                    return Step::Until(now + self.flow_sleep);
+                }
+                if !shared.in_flow.contains(&self.identity.number) {
+                    shared.in_flow.push_back(self.identity.number);
+                }
+                Step::Nothing
+            }
+            _ => Step::Begin(*planned),
+        }
+    }
+
+    /// One round of `cpuio`: burns, then sleeps.
+    fn burn(&mut self, now: Nanos) -> Step {
+        if now >= self.ready_at {
+            let (busy, idle) = self.cycle;
+            self.statistics.cpu(busy);
+            self.ended = (now + busy).min(self.deadline);
+            self.ready_at = now + busy + idle;
+        }
+        Step::Until(self.ready_at)
+    }
+}
