@@ -140,6 +140,10 @@ pub trait Elevator: fmt::Debug + Send {
         false
     }
 
+    /// A bio looks for a request to become part of, before it gets one of its own: queues may merge
+    /// here, so early that it finds one in the queue that its client moves to.
+    fn bio_comes(&mut self, _scene: &mut Scene, _bio: &Bio) {}
+
     /// May `bio` become part of `request`, which it adjoins?
     fn may_merge(&self, _scene: &Scene, _request: RequestId, _bio: &Bio) -> bool {
         true

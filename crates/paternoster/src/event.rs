@@ -176,9 +176,39 @@ pub enum Note {
         /// The one whose queue it was.
         from: ClientId,
     },
-    /// A time slice ends early, because somebody else need not wait.
+    /// A turn begins for a client's queue, which asked for so much.
+    BudgetGranted {
+        /// Whose.
+        client: ClientId,
+        /// In sectors.
+        budget: u64,
+    },
+    /// A turn ends.
+    Expired {
+        /// Whose.
+        client: ClientId,
+        /// Sectors received in it.
+        served: u64,
+        /// Why.
+        why: Expiry,
+    },
+    /// A queue weighs more from its next turn on, or no more.
+    WeightRaised {
+        /// Whose.
+        client: ClientId,
+        /// So many times; 1 when it is over.
+        coefficient: u32,
+    },
+    /// A request is served while the device is kept for another client.
+    Injected {
+        /// Whose it is.
+        client: ClientId,
+        /// In whose turn.
+        into: ClientId,
+    },
+    /// A turn ends early, because somebody else need not wait.
     Preempted {
-        /// Whose slice it was.
+        /// Whose turn it was.
         client: ClientId,
         /// For whom.
         by: ClientId,
@@ -187,7 +217,23 @@ pub enum Note {
     },
 }
 
-/// Why a request need not wait for the end of somebody's slice (cfq, in the order of its rules).
+/// Why a turn of a queue ended (bfq).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Expiry {
+    /// The device was kept for its next request, which did not come in time.
+    TooIdle,
+    /// It took too long.
+    BudgetTimeout,
+    /// Its next request is more than what is left of its budget.
+    BudgetExhausted,
+    /// It is empty, and not waited for.
+    NoMoreRequests,
+    /// Somebody else goes first.
+    Preempted,
+}
+
+/// Why a request need not wait for the end of somebody's turn: cfq's rules in their order, then
+/// bfq's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preemption {
     /// The slice belongs to the idle class.
@@ -206,6 +252,10 @@ pub enum Preemption {
     NotIdledFor,
     /// The device idles on purpose, and the request is close to where it stands.
     Close,
+    /// It comes back in time to what is left of its budget, or is raised.
+    Deserves,
+    /// It is of a higher class, or weighs more.
+    Heavier,
 }
 
 /// Reads the stream. Calls come in order of time and sequence.

@@ -153,6 +153,7 @@ impl<O: Observer> RequestQueue<O> {
         if self.policy.nomerges == 0 && self.merge_into_plug(index, bio) {
             return true;
         }
+        self.elevator.bio_comes(&mut self.scene, bio);
         if let Some(last) = self.merge.last() {
             let request = &self.scene.requests.0.at(last);
             if let Some(side) = adjoining_side(request, bio)

@@ -300,7 +300,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn run_timers(&mut self) {
-        if self.scene.timer <= self.scene.now {
+        if self.scene.timer_rings() <= self.scene.exact {
             self.scene.cancel_timer();
             self.elevator.timer(&mut self.scene);
         }
@@ -350,7 +350,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     pub(crate) fn wait(&self, why: Waiting) -> Output {
-        let mut until = self.scene.hz.ceil(self.scene.timer).min(self.plug.deadline());
+        let mut until = self.scene.timer_rings().min(self.plug.deadline());
         if let (true, Some(at)) = (self.tags.is_empty(), self.refused_until) {
             until = until.min(at);
         }

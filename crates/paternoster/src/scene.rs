@@ -68,6 +68,8 @@ pub struct Scene {
     pub(crate) now: Nanos,
     pub(crate) hz: Hz,
     pub(crate) timer: Nanos,
+    /// It rings at its time, and not with the next tick.
+    timer_is_precise: bool,
     /// What waits and what is under way. Elevators use the scratch of those they hold.
     pub requests: Requests,
     /// Who submits.
@@ -95,6 +97,7 @@ impl Scene {
             now: Nanos::ZERO,
             hz: Hz::EXACT,
             timer: Nanos::MAX,
+            timer_is_precise: false,
             // One more than asked for: the flush command, which is in no pool.
             requests: Requests(Slab::with_capacity(limits.requests + 1)),
             clients: Slab::with_capacity(limits.clients),
@@ -127,9 +130,22 @@ impl Scene {
         self.hz
     }
 
-    /// Asks for a call of `Elevator::timer` at `at`, instead of any earlier wish.
+    /// Asks for a call of `Elevator::timer` at `at`, or with the first tick behind it, instead of
+    /// any earlier wish.
     pub const fn set_timer(&mut self, at: Nanos) {
         self.timer = at;
+        self.timer_is_precise = false;
+    }
+
+    /// Asks for a call of `Elevator::timer` at `at`, whatever the tick is (a high-resolution timer).
+    pub const fn set_precise_timer(&mut self, at: Nanos) {
+        self.timer = at;
+        self.timer_is_precise = true;
+    }
+
+    /// When the timer rings in exact time.
+    pub(crate) const fn timer_rings(&self) -> Nanos {
+        if self.timer_is_precise { self.timer } else { self.hz.ceil(self.timer) }
     }
 
     /// No timer any more.

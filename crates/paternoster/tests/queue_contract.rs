@@ -126,7 +126,11 @@ fn change_of_elevator_keeps_everything() {
         for to in elevators::ALL {
             let facts = DeviceFacts { write_cache: true, ..disk(3) };
             let mut rig = Rig::new(facts, from.name);
-            rig.set("nr_requests", "12");
+            rig.set("nr_requests", "24");
+            if from.name.starts_with("bfq") {
+                // While somebody is raised, it lets a write through only now and then.
+                rig.set("iosched/low_latency", "0");
+            }
             let [a, b] = [0; 2].map(|_| rig.client());
             // Three in the device, one of them refused.
             for sector in [1000, 3000, 2000] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The elevators, by name.
 
+mod bfq;
 mod cfq;
 mod deadline;
 mod kyber;
@@ -9,6 +10,7 @@ mod noop;
 
 use alloc::boxed::Box;
 
+pub use bfq::Bfq;
 pub use cfq::Cfq;
 pub use deadline::Deadline;
 pub use kyber::Kyber;
@@ -69,6 +71,16 @@ pub const ALL: &[Entry] = &[
         name: "cfq-4.19",
         summary: "cfq with nested groups, without queue idling on flash (Linux 4.19)",
         make: || Box::new(Cfq::linux_4_19()),
+    },
+    Entry {
+        name: "bfq",
+        summary: "a budget for each process, by weight in groups, interactive first (Linux 6.18)",
+        make: || Box::new(Bfq::new()),
+    },
+    Entry {
+        name: "bfq-4.19",
+        summary: "bfq with injection by coefficient, merging on flash, too (Linux 4.19 LTS)",
+        make: || Box::new(Bfq::linux_4_19()),
     },
 ];
 

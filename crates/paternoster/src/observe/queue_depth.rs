@@ -10,18 +10,33 @@
 //!                                            4 9 31 …                      5 or more:    yes
 //! ```
 //!
-//! "Enough to do" is more than five waiting or more than five under way, and not a moment in which
-//! the scheduler itself keeps the device empty. Two readers of depth 1 never make it look.
+//! "Enough to do" is what a scheduler takes for it (CFQ: more than five waiting or under way), and not
+//! a moment in which it keeps the device empty itself. Two readers of depth 1 never make it look.
 //!
 //! # Invariants
-//! I1  The depth that was seen never falls; a *yes* is final, a *no* is not.
+//! I1  A *yes* is final, a *no* is not.
 //!
-//! Source: spec `cfq-flush-block.md` 6.1 (CFQ-35, 16.5).
+//! Source: spec `cfq-flush-block.md` 6.1 (CFQ-35, 16.5); `bfq.md` BFQ-82.
 
-/// Requests under way from which on a device is taken to queue, and load is taken to be one.
-const QUEUEING: u32 = 5;
-/// Completions under load before a decision.
-const SAMPLES: u32 = 50;
+/// By how many requests under way one decides, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probing {
+    /// So many under way mean that the device queues.
+    pub queueing: u32,
+    /// Completions under load before a decision; the next one decides.
+    pub samples: u32,
+    /// Each decision looks at its own completions only.
+    pub restarts: bool,
+}
+
+impl Probing {
+    /// Five of the last 50 and all before.
+    pub const CFQ: Probing = Probing { queueing: 5, samples: 50, restarts: false };
+    /// Five of 32.
+    pub const BFQ_4_19: Probing = Probing { queueing: 5, samples: 32, restarts: true };
+    /// Four of 32.
+    pub const BFQ: Probing = Probing { queueing: 4, samples: 32, restarts: true };
+}
 
 /// What has been seen of a device's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,19 +47,22 @@ pub struct QueueDepth {
 }
 
 impl QueueDepth {
-    /// A request has ended. `in_driver` counts it still; `starved` says that the scheduler itself
-    /// keeps the device from being busy.
-    pub fn sample(&mut self, in_driver: u32, waiting: u32, starved: bool) {
+    /// A request has ended. `in_driver` counts it still; `counts` says that there was enough to
+    /// do. Whether this decided.
+    pub fn sample(&mut self, probing: &Probing, in_driver: u32, counts: bool) -> bool {
         self.most = self.most.max(in_driver);
-        let idle = waiting <= QUEUEING && in_driver <= QUEUEING;
-        if self.queues == Some(true) || idle || (starved && in_driver < QUEUEING) {
-            return;
+        if self.queues == Some(true) || !counts {
+            return false;
         }
-        if self.samples < SAMPLES {
+        if self.samples < probing.samples {
             self.samples += 1;
-            return;
+            return false;
         }
-        self.queues = Some(self.most >= QUEUEING);
+        self.queues = Some(self.most >= probing.queueing);
+        if probing.restarts {
+            (self.most, self.samples) = (0, 0);
+        }
+        true
     }
 
     /// Whether the device queues; `None` while that is not known.
@@ -70,25 +88,36 @@ mod tests {
     fn cfq_35_the_51st_completion_decides() {
         let mut depth = QueueDepth::default();
         for _ in 0..50 {
-            depth.sample(1, 9, false);
+            depth.sample(&Probing::CFQ, 1, true);
         }
         assert_eq!(depth.queues(), None);
-        depth.sample(1, 9, false);
+        depth.sample(&Probing::CFQ, 1, true);
         assert_eq!((depth.queues(), depth.most()), (Some(false), 1));
         // A no can become a yes, a yes stays.
-        depth.sample(32, 9, false);
-        depth.sample(1, 9, false);
+        depth.sample(&Probing::CFQ, 32, true);
+        depth.sample(&Probing::CFQ, 1, true);
         assert_eq!((depth.queues(), depth.most()), (Some(true), 32));
     }
 
-    /// Do two readers of depth 1, or a scheduler that idles, decide nothing?
+    /// Does BFQ decide with the 33rd, more than 4 (4.19) or 3 under way, and look afresh each time?
+    #[test]
+    fn bfq_82_the_33rd_completion_decides() {
+        for (probing, queues) in [(Probing::BFQ_4_19, false), (Probing::BFQ, true)] {
+            let mut depth = QueueDepth::default();
+            depth.sample(&probing, 4, true);
+            let decided = (1..=32).map(|_| depth.sample(&probing, 1, true)).last();
+            assert_eq!((decided, depth.queues()), (Some(true), Some(queues)), "{probing:?}");
+            assert_eq!(depth.most(), 0);
+        }
+    }
+
+    /// Do completions without load decide nothing?
     #[test]
     fn little_load_decides_nothing() {
         let mut depth = QueueDepth::default();
         for _ in 0..1000 {
-            depth.sample(1, 1, false);
-            depth.sample(1, 9, true);
+            depth.sample(&Probing::CFQ, 1, false);
         }
-        assert_eq!(depth.queues(), None);
+        assert_eq!((depth.queues(), depth.most()), (None, 1));
     }
 }

@@ -11,6 +11,8 @@
 //! auto       size where seeks cost nothing, distance where they do            (2.6.34 on)
 //! ```
 //!
+//! BFQ asks for both, on flash, and for distance alone on disks: [`is_far`].
+//!
 //! On flash the time of a request depends on its size only. By distance every random reader is
 //! seeky, served in turns with the others, and one that asks for 64 KiB at a time gets sixteen
 //! times the bandwidth of one that asks for 4 KiB. By size it has a time slice of its own.
@@ -18,7 +20,7 @@
 //! # Invariants
 //! I1  A queue without a request is not seeky; its first request is no jump.
 //!
-//! Source: spec `cfq-flush-block.md` 6.2 (CFQ-36, CFQ-37); seed 000.
+//! Source: spec `cfq-flush-block.md` 6.2 (CFQ-36, CFQ-37); `bfq.md` BFQ-84; seed 000.
 
 /// A jump over more sectors than this is a seek (400 KiB).
 const SEEK_SECTORS: u64 = 8 * 100;
@@ -37,6 +39,13 @@ const FARTHEST: u64 = 1 << 50;
 const YOUNG: u64 = 60;
 /// Weight of samples from which a mean is believed.
 const BELIEVED: u64 = 80;
+
+/// Whether a request of `sectors` at `start` is a seek from `from`, where 0 stands for nowhere yet:
+/// far away, and not so large that the distance costs nothing (BFQ-84).
+#[must_use]
+pub const fn is_far(from: u64, start: u64, sectors: u32, rotational: bool) -> bool {
+    from != 0 && from.abs_diff(start) > SEEK_SECTORS && (rotational || sectors < SMALL_SECTORS)
+}
 
 /// How seeks are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,6 +85,19 @@ impl SeekHistory {
             SeekDetection::Auto => !rotational,
         };
         let mark = if by_size { sectors < SMALL_SECTORS } else { distance > SEEK_SECTORS };
+        self.marks = (self.marks << 1) | u32::from(mark);
+    }
+
+    /// The history of a queue that begins with one mark, as BFQ's do.
+    #[must_use]
+    pub fn marked() -> SeekHistory {
+        SeekHistory { marks: 1, ..SeekHistory::default() }
+    }
+
+    /// A request comes, and is told by [`is_far`].
+    pub fn sample_far(&mut self, rotational: bool, start: u64, sectors: u32) {
+        let mark = is_far(self.last_end.unwrap_or(0), start, sectors, rotational);
+        self.last_end = Some(start + u64::from(sectors));
         self.marks = (self.marks << 1) | u32::from(mark);
     }
 

@@ -52,7 +52,12 @@ impl ThinkTime {
 
     /// A request comes. The gap before it counts as at most `longest`.
     pub fn sample(&mut self, now: Nanos, longest: Nanos, tick: Nanos) {
-        let gap = (now - self.last_end).min(longest).0;
+        self.sample_gap((now - self.last_end).min(longest), tick);
+    }
+
+    /// A gap, cut off already, is learned.
+    pub fn sample_gap(&mut self, gap: Nanos, tick: Nanos) {
+        let gap = gap.0;
         // Divisions cost more than all the rest; an exact clock needs none.
         let gap = if tick.0 <= 1 { gap } else { gap / tick.0 };
         self.samples = (KEPT * self.samples + ONE) / OF;

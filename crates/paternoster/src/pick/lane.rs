@@ -22,6 +22,7 @@
 //! its position).
 
 use crate::list::{Links, List};
+use crate::pick::back_seek::BackSeek;
 use crate::request::RequestId;
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -126,6 +127,22 @@ impl Lane {
     #[must_use]
     pub fn from_sector(&self, space: &LaneSpace, sector: u64) -> Option<RequestId> {
         self.sorted.lower_bound(&space.nodes, &sector).map(RequestId::from_index)
+    }
+
+    /// What follows `request` when it leaves: the nearer of its neighbours by sector, or the first
+    /// of all when it is the last.
+    #[must_use]
+    pub fn nearest_neighbour(
+        &self,
+        space: &LaneSpace,
+        scene: &Scene,
+        back_seek: &BackSeek,
+        request: RequestId,
+    ) -> Option<RequestId> {
+        let first = || self.from_sector(space, 0);
+        let behind = space.latter(request).or_else(first).filter(|&other| other != request);
+        let from = scene.requests[request].sector();
+        back_seek.choose(scene, behind, space.former(request), from)
     }
 
     /// The oldest request.

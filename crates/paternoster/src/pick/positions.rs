@@ -12,7 +12,8 @@
 //!                              └ 100 behind, 50 ahead
 //! ```
 //!
-//! Each queue stands in one of several trees (one for each priority level in CFQ) or in none.
+//! Each queue stands in one of several trees (one for each priority level in CFQ, for
+//! each group in BFQ) or in none.
 //!
 //! # Invariants
 //! I1  No two queues of a tree stand at the same sector: the second is left out.
@@ -32,7 +33,7 @@ pub struct Positions {
     nodes: Nodes<u64>,
     trees: Vec<Root>,
     /// The tree of each queue that is in one.
-    homes: Vec<u8>,
+    homes: Vec<u32>,
 }
 
 /// The queues on both sides of a sector.
@@ -47,7 +48,7 @@ pub struct Neighbours {
 impl Positions {
     /// Room for queues in slots below `queues`, in so many trees.
     #[must_use]
-    pub fn new(queues: u32, trees: u8) -> Positions {
+    pub fn new(queues: u32, trees: u32) -> Positions {
         Positions {
             nodes: Nodes::with_capacity(queues),
             trees: (0..trees).map(|_| Root::new()).collect(),
@@ -56,12 +57,12 @@ impl Positions {
     }
 
     /// Puts a queue at `sector` of a tree, or leaves it out if another stands there already.
-    pub fn place(&mut self, queue: u32, tree: u8, sector: u64) {
+    pub fn place(&mut self, queue: u32, tree: u32, sector: u64) {
         if self.nodes.key(queue) == Some(sector) && self.homes[queue as usize] == tree {
             return;
         }
         self.remove(queue);
-        let root = &mut self.trees[usize::from(tree)];
+        let root = &mut self.trees[tree as usize];
         let there = root.lower_bound(&self.nodes, &sector);
         if there.and_then(|other| self.nodes.key(other)) != Some(sector) {
             root.insert(&mut self.nodes, queue, sector);
@@ -72,7 +73,7 @@ impl Positions {
     /// Takes a queue out, if it is in a tree.
     pub fn remove(&mut self, queue: u32) {
         if self.nodes.contains(queue) {
-            let home = usize::from(self.homes[queue as usize]);
+            let home = self.homes[queue as usize] as usize;
             self.trees[home].remove(&mut self.nodes, queue);
         }
     }
@@ -91,8 +92,8 @@ impl Positions {
 
     /// The queues next to `sector` in a tree.
     #[must_use]
-    pub fn neighbours(&self, tree: u8, sector: u64) -> Neighbours {
-        let root = &self.trees[usize::from(tree)];
+    pub fn neighbours(&self, tree: u32, sector: u64) -> Neighbours {
+        let root = &self.trees[tree as usize];
         let ahead = root.lower_bound(&self.nodes, &sector);
         let behind = ahead.map_or(root.last(), |ahead| self.nodes.prev(ahead));
         Neighbours { ahead, behind }
@@ -100,7 +101,7 @@ impl Positions {
 
     /// The queue of a tree that stands nearest to `sector`, at most `window` sectors away.
     #[must_use]
-    pub fn close_to(&self, tree: u8, sector: u64, window: u64) -> Option<u32> {
+    pub fn close_to(&self, tree: u32, sector: u64, window: u64) -> Option<u32> {
         let Neighbours { ahead, behind } = self.neighbours(tree, sector);
         let far = |queue: Option<u32>| {
             let at = queue.and_then(|queue| self.nodes.key(queue));

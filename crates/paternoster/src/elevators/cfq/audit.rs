@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use crate::elevator::Fault;
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::queue::{Queue, home};
+use crate::elevators::cfq::queue::Queue;
+use crate::pick::home::home;
 use crate::request::RequestId;
 use crate::scene::Scene;
 

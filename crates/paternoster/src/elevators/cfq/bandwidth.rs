@@ -119,7 +119,8 @@ impl Cfq {
             return None;
         }
         let own = self.queues.at(active);
-        let (level, requests, bandwidth) = (own.priority.level, own.allocated, own.bandwidth);
+        let (level, requests, bandwidth) =
+            (u32::from(own.priority.level), own.allocated, own.bandwidth);
         let half = self.estimated_depth(scene) / 2;
         if requests >= half {
             return None;

@@ -18,17 +18,13 @@
 //!
 //! Source: spec `cfq-flush-block.md` 1.1, 1.3 (CFQ-2 to CFQ-4), section 10 (CFQ-54).
 
-use crate::client::{Class, ClientId, Priority};
+use crate::client::{Class, ClientId};
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::queue::Queue;
 use crate::observe::think_time::ThinkTime;
+use crate::pick::shared::{SHARED, effective_priority, place_of};
 use crate::scene::Scene;
 use crate::time::Nanos;
-
-/// Shared queues of a group: 8 levels of two classes, and one of the idle class.
-pub(super) const SHARED: usize = 17;
-/// The one of the idle class.
-const SHARED_IDLE: usize = 16;
 
 /// What CFQ keeps of a process.
 #[derive(Debug, Clone, Default)]
@@ -46,21 +42,6 @@ impl Context {
     pub(super) fn new(now: Nanos) -> Context {
         Context { think_time: ThinkTime::new(now), ..Context::default() }
     }
-}
-
-/// The place of a priority's shared queue.
-fn shared_place(priority: Priority) -> usize {
-    match priority.class {
-        Class::Realtime => usize::from(priority.level.min(7)),
-        Class::BestEffort => 8 + usize::from(priority.level.min(7)),
-        Class::Idle => SHARED_IDLE,
-    }
-}
-
-/// The class and level that CFQ sees: the idle class has one level only.
-fn priority_of(scene: &Scene, client: ClientId) -> Priority {
-    let priority = scene.clients.at(client.index()).priority();
-    if priority.class == Class::Idle { Priority { level: 7, ..priority } } else { priority }
 }
 
 impl Cfq {
@@ -92,7 +73,8 @@ impl Cfq {
     /// When there is no room for one more queue: the one there is that fits a client best. Not one
     /// that is to be merged: its end would have to know of one more who comes.
     fn borrowed_queue(&self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
-        let (group, class) = (scene.group_of(client).index(), priority_of(scene, client).class);
+        let (group, class) =
+            (scene.group_of(client).index(), effective_priority(scene, client).class);
         let fits = |queue: &Queue| {
             let stays = queue.merge_into.is_none();
             (stays, queue.is_sync == sync, queue.group == group, queue.priority.class == class)
@@ -102,7 +84,7 @@ impl Cfq {
     }
 
     fn new_sync_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
-        let priority = priority_of(scene, client);
+        let priority = effective_priority(scene, client);
         self.new_queue(Queue {
             client: Some(client),
             is_sync: true,
@@ -117,8 +99,8 @@ impl Cfq {
     fn shared_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
         let group = if self.version.nests_groups { scene.group_of(client) } else { scene.root() };
         let group = group.index();
-        let priority = priority_of(scene, client);
-        let place = shared_place(priority);
+        let priority = effective_priority(scene, client);
+        let place = place_of(priority);
         let table = if self.version.nests_groups { group as usize } else { 0 };
         if self.shared[table][place].is_none() {
             // The device's own reference keeps it.
@@ -134,7 +116,7 @@ impl Cfq {
         if !core::mem::replace(&mut home.priority_changed, false) {
             return;
         }
-        home.priority = priority_of(scene, client);
+        home.priority = effective_priority(scene, client);
         if home.is_idle_class() {
             home.idle_window = false;
         }

@@ -39,7 +39,8 @@ impl Cfq {
         if !home.is_sync || home.seek.is_seeky(detection) || alone {
             return None;
         }
-        let (level, window) = (home.priority.level, home.seek.closeness(detection, CLOSE_SECTORS));
+        let level = u32::from(home.priority.level);
+        let window = home.seek.closeness(detection, CLOSE_SECTORS);
         let close = self.positions.close_to(level, self.last_position, window);
         let found = close.or_else(|| self.optimistic_cooperator(scene, active))?;
         let (home, other) = (self.queues.at(active), self.queues.at(found));

@@ -21,11 +21,15 @@
 //! Source: spec `cfq-flush-block.md` 4.2, 4.3, 5.5 (CFQ-20 to CFQ-25), 16.4.
 
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::queue::home;
 use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::slice::signed;
+use crate::observe::queue_depth::Probing;
+use crate::pick::home::home;
 use crate::request::RequestId;
 use crate::scene::Scene;
+
+/// More than so many waiting or under way are enough to find out how many the device takes.
+const LOAD: u32 = 5;
 
 impl Cfq {
     /// The next request of `queue`, if one more of it may be in flight.
@@ -178,6 +182,8 @@ impl Cfq {
             let home = self.queues.at(active);
             home.idle_window && home.dispatched + home.lane.len() < 5
         });
-        self.depth.sample(self.in_driver, self.waiting, starved);
+        let loaded = self.waiting.max(self.in_driver) > LOAD;
+        let counts = loaded && !(starved && self.in_driver < Probing::CFQ.queueing);
+        self.depth.sample(&Probing::CFQ, self.in_driver, counts);
     }
 }

@@ -4,7 +4,7 @@
 use core::fmt;
 
 use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::queue::home;
+use crate::pick::home::home;
 use crate::request::RequestId;
 use crate::scene::Scene;
 

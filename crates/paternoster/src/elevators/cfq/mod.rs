@@ -55,8 +55,10 @@ use crate::client::{ClientId, GroupId};
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::list::{Links, List};
 use crate::observe::queue_depth::QueueDepth;
+use crate::pick::home::{home, is_in_flight, settle};
 use crate::pick::lane::LaneSpace;
 use crate::pick::positions::Positions;
+use crate::pick::shared::SHARED;
 use crate::request::{Bio, Flags, Op, RequestId, is_sync};
 use crate::scene::{Ncq, Scene};
 use crate::slab::Slab;
@@ -65,9 +67,9 @@ use crate::tree::{Nodes, Root};
 
 use bandwidth::Bandwidth;
 use climb::Climber;
-use context::{Context, SHARED};
+use context::Context;
 use group::Group;
-use queue::{Queue, home, is_in_flight, settle};
+use queue::Queue;
 use select::Selection;
 use slice::signed;
 use tunables::{ATTRIBUTES_2_6_34, ATTRIBUTES_3_6, BANDWIDTH, EST_DEPTH, HW_TAG, Tunables};
@@ -75,7 +77,7 @@ use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
 use workload::Serving;
 
 /// A tree of positions for each level.
-const LEVELS: u8 = 8;
+const LEVELS: u32 = 8;
 /// Before anything was late: so long ago.
 const LATE_AT_FIRST: Nanos = Nanos::from_millis(1000);
 

@@ -28,14 +28,11 @@ use crate::elevators::cfq::service::{Kind, Stand, tree_of};
 use crate::elevators::cfq::slice::Slice;
 use crate::observe::seek::SeekHistory;
 use crate::pick::back_seek::BackSeek;
+use crate::pick::home::set_in_flight;
 use crate::pick::lane::Lane;
 use crate::request::RequestId;
 use crate::scene::Scene;
 use crate::time::Nanos;
-
-/// In the scratch of a request: the number of its queue, plus one; and whether it is in flight.
-const HOME: usize = 1;
-const IN_FLIGHT: u64 = 1 << 32;
 
 /// The requests of one process, or of a class and level if they are async.
 #[derive(Debug, Clone, Default)]
@@ -121,22 +118,6 @@ impl Queue {
     }
 }
 
-/// The queue that a request was bound to.
-pub(super) fn home(scene: &Scene, request: RequestId) -> u32 {
-    let number = scene.requests[request].scratch[HOME] & (IN_FLIGHT - 1);
-    u32::try_from(number.saturating_sub(1)).unwrap_or(0)
-}
-
-/// Whether a request was dispatched and has not ended.
-pub(super) fn is_in_flight(scene: &Scene, request: RequestId) -> bool {
-    scene.requests[request].scratch[HOME] & IN_FLIGHT != 0
-}
-
-/// Binds a request to a queue.
-pub(super) fn settle(scene: &mut Scene, request: RequestId, queue: u32) {
-    scene.requests[request].scratch[HOME] = u64::from(queue) + 1;
-}
-
 impl Cfq {
     /// A request of `queue` is in flight from now on, or no longer.
     pub(super) fn count_in_flight(
@@ -146,8 +127,7 @@ impl Cfq {
         request: RequestId,
         flies: bool,
     ) {
-        debug_assert!(is_in_flight(scene, request) != flies, "cfq: {request:?} twice");
-        scene.requests[request].scratch[HOME] ^= IN_FLIGHT;
+        set_in_flight(scene, request, flies);
         let by = if flies { 1 } else { -1 };
         let home = self.queues.at_mut(queue);
         if home.is_sync && home.dispatched == u32::from(!flies) {
@@ -220,7 +200,9 @@ impl Cfq {
     /// A request of `queue` waits no longer. The queue's next one is the nearer of its neighbours.
     pub(super) fn take_request(&mut self, scene: &Scene, queue: u32, request: RequestId) {
         if self.queues.at(queue).next == Some(request) {
-            self.queues.at_mut(queue).next = self.nearest_neighbour(scene, queue, request);
+            let (lane, back_seek) = (self.queues.at(queue).lane, self.back_seek());
+            let next = lane.nearest_neighbour(&self.lanes, scene, &back_seek, request);
+            self.queues.at_mut(queue).next = next;
         }
         let urgent = self.is_urgent(scene, request);
         let home = self.queues.at_mut(queue);
@@ -230,18 +212,6 @@ impl Cfq {
         if self.queues.at(queue).is_empty() {
             self.positions.remove(queue);
         }
-    }
-
-    fn nearest_neighbour(
-        &self,
-        scene: &Scene,
-        queue: u32,
-        request: RequestId,
-    ) -> Option<RequestId> {
-        let first = || self.queues.at(queue).lane.from_sector(&self.lanes, 0);
-        let behind = self.lanes.latter(request).or_else(first).filter(|&other| other != request);
-        let from = scene.requests[request].sector();
-        self.back_seek().choose(scene, behind, self.lanes.former(request), from)
     }
 
     /// A request leaves `queue` for another reason than being dispatched: a queue that is left

@@ -161,7 +161,7 @@ impl Cfq {
         match home.next {
             Some(next) if !home.is_idle_class() => {
                 let sector = scene.requests[next].sector();
-                self.positions.place(queue, home.priority.level.min(7), sector);
+                self.positions.place(queue, home.priority.level.min(7).into(), sector);
             }
             _ => self.positions.remove(queue),
         }

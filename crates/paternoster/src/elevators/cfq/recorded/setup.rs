@@ -10,7 +10,7 @@ use crate::client::{Class, Priority};
 use crate::device::DeviceFacts;
 use crate::elevator::Elevator;
 use crate::elevators::cfq::Cfq;
-use crate::observe::queue_depth::QueueDepth;
+use crate::observe::queue_depth::{Probing, QueueDepth};
 use crate::scene::{Limits, Scene};
 use crate::time::Nanos;
 
@@ -103,7 +103,9 @@ impl Setup {
         if let Some((depth, average)) = self.settled {
             // The 51st completion under load decides.
             cfq.depth = QueueDepth::default();
-            (0..51).for_each(|_| cfq.depth.sample(depth, 9, false));
+            for _ in 0..51 {
+                cfq.depth.sample(&Probing::CFQ, depth, true);
+            }
             cfq.groups[scene.root().index() as usize].averages[0] = average;
         }
     }

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Audit: the invariants of BFQ, verified.
+//!
+//! Everything that is counted is counted again: references, requests in flight, busy and raised
+//! queues, weights, the requests and pending queues of each group, the weight sum of each tree;
+//! every order is walked; and nobody keeps the device without a rule that says so.
+//!
+//! Source: spec `bfq.md` BFQ-14, BFQ-18, BFQ-198, BFQ-199, G14.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::elevator::Fault;
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::entity::{Standing, is_after};
+use crate::elevators::bfq::queue::Queue;
+use crate::pick::home::{home, is_settled};
+use crate::request::RequestId;
+use crate::scene::Scene;
+use crate::slab::Slab;
+use crate::time::Nanos;
+
+/// What is counted of a queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counted {
+    allocated: u32,
+    /// Processes, and the group for those that are shared.
+    others: u32,
+    stable: u32,
+}
+
+/// What is counted of all queues.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Totals {
+    waiting: u32,
+    busy: [u32; 3],
+    raised: u32,
+    in_flight: u32,
+}
+
+fn fault(text: &str, number: u32) -> Fault {
+    format!("bfq: {text} (queue or group {number})")
+}
+
+impl Bfq {
+    /// Verifies all invariants; in time that grows with everything there is.
+    pub(super) fn audit_all(&self, scene: &Scene) -> Result<(), Fault> {
+        let counted = self.count_references(scene);
+        let mut totals = Totals::default();
+        for (key, queue) in self.queues.iter() {
+            let number = key.index();
+            self.audit_queue(scene, number, queue, counted[number as usize])?;
+            totals.waiting += queue.lane.len();
+            totals.in_flight += queue.in_flight;
+            if queue.is_busy {
+                totals.busy[usize::from(queue.busy_class)] += 1;
+                totals.raised += u32::from(queue.raising.is_raised());
+            }
+        }
+        let known = Totals {
+            waiting: self.waiting,
+            busy: self.busy,
+            raised: self.raised,
+            in_flight: self.in_driver,
+        };
+        if totals != known {
+            return Err(format!("bfq BFQ-198: counted {totals:?}, known {known:?}"));
+        }
+        self.positions.check().map_err(|fault| format!("bfq: {fault}"))?;
+        self.schedule.weights.check().map_err(|fault| format!("bfq: {fault}"))?;
+        self.audit_groups()?;
+        self.schedule.audit(&self.queues)?;
+        self.audit_service(scene)
+    }
+
+    fn count_references(&self, scene: &Scene) -> Vec<Counted> {
+        let mut counted: Vec<Counted> =
+            (0..self.queues.capacity()).map(|_| Counted::default()).collect();
+        for index in 0..scene.request_slots() {
+            let request = RequestId::from_index(index);
+            // The flush command is bound to nobody; an earlier elevator's are none of ours.
+            if scene.requests.0.is_live(index)
+                && is_settled(scene, request)
+                && Some(scene.requests[request].epoch) == self.epoch
+            {
+                counted[home(scene, request) as usize].allocated += 1;
+            }
+        }
+        for context in &self.contexts {
+            for slot in context.slots {
+                let mut at = slot;
+                while let Some(queue) = at {
+                    counted[queue as usize].others += 1;
+                    at = self.queues.at(queue).merge_into;
+                }
+            }
+            if let Some(twin) = context.stable_with {
+                counted[twin as usize].stable += 1;
+            }
+        }
+        for queue in self.groups.iter().flat_map(|group| group.shared).flatten() {
+            counted[queue as usize].others += 1;
+        }
+        counted
+    }
+
+    fn audit_queue(
+        &self,
+        scene: &Scene,
+        number: u32,
+        queue: &Queue,
+        counted: Counted,
+    ) -> Result<(), Fault> {
+        queue.lane.check(&self.lanes, scene).map_err(|text| fault(text, number))?;
+        let Counted { allocated, others, stable } = counted;
+        let known = (queue.allocated, queue.stable_refs, queue.refs);
+        if known != (allocated, stable, allocated + others + stable) {
+            return Err(format!("queue I1: queue {number} has {known:?}, counted {counted:?}"));
+        }
+        let waits = |next: RequestId| self.lanes.contains(next) && home(scene, next) == number;
+        if queue.next.is_some() == queue.is_empty() || !queue.next.is_none_or(waits) {
+            return Err(fault("queue I2: next is none of those that wait", number));
+        }
+        let entity = &self.schedule.entities[number as usize];
+        let served = self.in_service == Some(number);
+        let stands = matches!(entity.standing, Standing::Active | Standing::Extracted);
+        if stands != queue.is_busy || (!queue.is_empty() && !queue.is_busy) {
+            return Err(fault("BFQ-198: busy and not to be served, or the reverse", number));
+        }
+        if (entity.standing == Standing::Extracted) != served {
+            return Err(fault("schedule I3: extracted and not in service", number));
+        }
+        if entity.raise != queue.raising.kind.coefficient() {
+            return Err(fault("raise I2: the coefficient is not that of the state", number));
+        }
+        let weighs = !queue.is_at_rest() && entity.weight == entity.orig_weight;
+        let counts = self.schedule.weights.of(number);
+        // A weight that is pending counts as it was.
+        if !entity.changed && counts != weighs.then_some(u64::from(entity.weight)) {
+            return Err(format!("BFQ-199: queue {number} counts with {counts:?}, {entity:?}"));
+        }
+        if queue.is_pending == queue.is_at_rest() {
+            return Err(fault("groups I1: pending", number));
+        }
+        let at = queue.next.map(|next| scene.requests[next].sector());
+        let stale = self.positions.contains(number) && self.positions.sector(number) != at;
+        if stale && self.tunables.position_update {
+            return Err(fault("BFQ-116: it stands where its next request is not", number));
+        }
+        if queue.wait_request && !served {
+            return Err(fault("idling I1: it is waited for, out of its turn", number));
+        }
+        Ok(())
+    }
+
+    fn audit_groups(&self) -> Result<(), Fault> {
+        let mut pending_groups = 0;
+        for (place, group) in self.groups.iter().enumerate() {
+            let number = u32::try_from(place).unwrap_or(u32::MAX);
+            let of_group = |queue: u32| self.schedule.entities[queue as usize].group == number;
+            let pending =
+                self.queues.iter().filter(|(key, queue)| queue.is_pending && of_group(key.index()));
+            let pending = u32::try_from(pending.count()).unwrap_or(u32::MAX);
+            if pending != group.pending {
+                return Err(format!(
+                    "groups I1: group {number} has {pending}, counted {}",
+                    group.pending
+                ));
+            }
+            pending_groups += u32::from(pending > 0 && self.counts_group(number));
+        }
+        if pending_groups != self.pending_groups {
+            return Err(format!("groups I1: {pending_groups}, counted {}", self.pending_groups));
+        }
+        Ok(())
+    }
+
+    /// The device is kept free only by a rule that says so (G14).
+    fn audit_service(&self, scene: &Scene) -> Result<(), Fault> {
+        let waits = self.in_service.is_some_and(|queue| self.queues.at(queue).wait_request);
+        if waits != (scene.timer() != Nanos::MAX) {
+            return Err(format!("idling I1: waits: {waits}, timer {}", scene.timer()));
+        }
+        Ok(())
+    }
+}
+
+impl crate::elevators::bfq::schedule::Schedule {
+    /// Weight sums, orders, budgets of groups, next members.
+    fn audit(&self, queues: &Slab<Queue>) -> Result<(), Fault> {
+        let counted = |group: u32, class: usize| -> u64 {
+            let member = |index: usize| {
+                let entity = &self.entities[index];
+                let index = u32::try_from(index).unwrap_or(u32::MAX);
+                let is_there = !entity.is_queue || queues.is_live(index);
+                entity.counts()
+                    && is_there
+                    && entity.group == group
+                    && usize::from(entity.class) == class
+            };
+            let members = (0..self.entities.len()).filter(|&index| member(index));
+            members.map(|index| u64::from(self.entities[index].weight)).sum()
+        };
+        for (place, server) in self.groups.iter().enumerate() {
+            let group = u32::try_from(place).unwrap_or(u32::MAX);
+            let mut active = 0;
+            for (class, tree) in server.trees.iter().enumerate() {
+                tree.active.check(&self.nodes).map_err(|text| fault(text, group))?;
+                tree.idle.check(&self.nodes).map_err(|text| fault(text, group))?;
+                active += tree.active.len();
+                let sum = counted(group, class);
+                if sum != tree.weight_sum {
+                    let known = tree.weight_sum;
+                    return Err(format!("BFQ-18: group {group} weighs {sum}, counted {known}"));
+                }
+            }
+            // While its only member is served, a group may not have looked for another.
+            let next = server.next.filter(|_| active > 0 || server.next != server.in_service);
+            if active != server.active || (active > 0) != next.is_some() {
+                return Err(format!("schedule I1: group {group} has {active}, {server:?}"));
+            }
+            // That a budget grew is told to the next level only, until something else is.
+            let next = next.filter(|&next| self.entities[next as usize].is_queue);
+            if let (Some(next), Some(entity)) = (next, server.entity)
+                && self.entities[next as usize].budget != self.entities[entity as usize].budget
+            {
+                let (own, of_next) = (self.entities[entity as usize], self.entities[next as usize]);
+                return Err(format!("BFQ-14: group {group} {own:?}, its next {of_next:?}"));
+            }
+            for member in server.trees.iter().flat_map(|tree| tree.active.iter(&self.nodes)) {
+                let entity = &self.entities[member as usize];
+                if is_after(entity.start, entity.finish) {
+                    return Err(fault("entity: its finish is before its start", member));
+                }
+            }
+        }
+        Ok(())
+    }
+}

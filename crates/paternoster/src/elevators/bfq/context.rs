@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Context: what BFQ keeps of a process, and how its requests find their queue.
+//!
+//! A process has two slots: the queue of its sync requests, made for it with its first one, and
+//! the async queue that it shares with all of its group, class and level. Either may change under
+//! it: by a merge, a split, another priority, another group.
+//!
+//! ```text
+//! request ──▶ slot empty?       make a queue (and perhaps merge it), or take the shared one
+//!             to be split?      the process leaves the queue, and resumes what it was before
+//! ```
+//!
+//! Differs: Linux has one fallback queue for when memory fails. Here there is room for a queue of
+//! each process and of each request; if so many are kept by merges that none is left, a process
+//! shares one that is there. A client's own weight, which Linux does not know, scales the weight
+//! of its level: 100 leaves it as it is.
+//!
+//! Source: spec `bfq.md` section 2, BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
+
+use crate::client::{ClientId, Priority};
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::entity::{Entity, weight_of_level};
+use crate::elevators::bfq::inject::Limit;
+use crate::elevators::bfq::pattern::Intensity;
+use crate::elevators::bfq::queue::Queue;
+use crate::elevators::bfq::raise::Raising;
+use crate::elevators::bfq::saved::Saved;
+use crate::observe::seek::SeekHistory;
+use crate::pick::shared::{SHARED, effective_priority, place_of};
+use crate::scene::Scene;
+
+/// What BFQ keeps of a process.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Context {
+    /// Its queues: of async requests, of sync ones.
+    pub(super) slots: [Option<u32>; 2],
+    /// Its requests, waiting and in flight.
+    pub(super) requests: u32,
+    /// What its queue was like before it was merged.
+    pub(super) saved: Option<Saved>,
+    /// Queue of another that it may be merged with, once more is known of both.
+    pub(super) stable_with: Option<u32>,
+    /// It shares its queue since both were created together.
+    pub(super) is_stably_merged: bool,
+}
+
+/// What a client weighs beside others of its group.
+pub(super) fn weight_of(scene: &Scene, client: ClientId) -> u32 {
+    let level = effective_priority(scene, client).level;
+    let scaled = weight_of_level(level).saturating_mul(scene.clients.at(client.index()).weight());
+    (scaled / 100).clamp(1, 1000)
+}
+
+impl Bfq {
+    /// The queue that a request of `client` belongs to.
+    pub(super) fn queue_for(&mut self, scene: &mut Scene, client: ClientId, sync: bool) -> u32 {
+        let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
+        let Some(queue) = slot else { return self.take_queue(scene, client, sync) };
+        let stays = self.contexts[client.index() as usize].is_stably_merged;
+        let home = self.queues.at_mut(queue);
+        if home.is_sync && home.is_shared && home.is_to_split && !stays {
+            return self.split(scene, client, queue);
+        }
+        if home.is_sync && home.merge_into.is_none() && home.processes() == 1 {
+            home.owner = Some(client);
+        }
+        queue
+    }
+
+    /// Fills an empty slot.
+    fn take_queue(&mut self, scene: &mut Scene, client: ClientId, sync: bool) -> u32 {
+        let made = if sync {
+            self.new_sync_queue(scene, client)
+        } else {
+            self.shared_queue(scene, client)
+        };
+        let queue = made.unwrap_or_else(|| self.any_queue(scene, client, sync));
+        self.queues.at_mut(queue).refs += 1;
+        self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
+        if sync && made.is_some() { self.merge_with_twin(scene, client, queue) } else { queue }
+    }
+
+    /// No slot is left: a queue that is there, of the same nature, group and class if possible.
+    fn any_queue(&self, scene: &Scene, client: ClientId, sync: bool) -> u32 {
+        let group = scene.group_of(client).index();
+        let class = effective_priority(scene, client).class;
+        let fits = |number: u32, queue: &Queue| {
+            let stays = queue.merge_into.is_none();
+            let same_group = self.schedule.entities[number as usize].group == group;
+            (stays, queue.is_sync == sync, same_group, queue.priority.class == class)
+        };
+        let best = self.queues.iter().max_by_key(|(key, queue)| fits(key.index(), queue));
+        best.map_or(0, |(key, _)| key.index())
+    }
+
+    /// A queue for a process that has none, or that leaves the one it shared.
+    pub(super) fn new_sync_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
+        let priority = effective_priority(scene, client);
+        let queue = self.blank_queue(scene, priority);
+        let queue = self.new_queue(Queue {
+            owner: Some(client),
+            made_for: Some(client),
+            is_sync: true,
+            is_io_bound: true,
+            thinks_short: true,
+            ..queue
+        })?;
+        let (group, weight) = (scene.group_of(client).index(), weight_of(scene, client));
+        self.schedule.entities[queue as usize] = Entity::new(group, weight, priority.class, true);
+        Some(queue)
+    }
+
+    fn blank_queue(&self, scene: &Scene, priority: Priority) -> Queue {
+        let now = scene.now();
+        Queue {
+            priority,
+            is_new: true,
+            created: now,
+            max_budget: self.usual_max_budget() * 2 / 3,
+            seek: SeekHistory::marked(),
+            intensity: Intensity::new(scene.exact_now()),
+            raising: Raising::new(now),
+            limit: Limit::new(now),
+            ..Queue::default()
+        }
+    }
+
+    /// The async queue of a client's class and level, made when first asked for.
+    fn shared_queue(&mut self, scene: &Scene, client: ClientId) -> Option<u32> {
+        let group = scene.group_of(client).index();
+        let priority = effective_priority(scene, client);
+        let place = place_of(priority);
+        if self.groups[group as usize].shared[place].is_none() {
+            // The group's own reference keeps it.
+            let blank = self.blank_queue(scene, priority);
+            let made = self.new_queue(Queue { refs: 1, is_io_bound: true, ..blank });
+            if let Some(queue) = made {
+                let weight = weight_of_level(priority.level);
+                let entity = Entity::new(group, weight, priority.class, true);
+                self.schedule.entities[queue as usize] = entity;
+            }
+            self.groups[group as usize].shared[place] = made;
+        }
+        self.groups[group as usize].shared[place]
+    }
+
+    /// The class, level, weight or group of a client changed. The async slot follows at once; the
+    /// sync queue with its next turn, into another group at once.
+    pub(super) fn client_has_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
+        if let Some(queue) = of_async {
+            self.contexts[client.index() as usize].slots[0] = None;
+            self.put_queue(scene, queue);
+        }
+        let Some(queue) = of_sync else { return };
+        let group = scene.group_of(client).index();
+        if self.schedule.entities[queue as usize].group != group {
+            self.forget_twin(scene, client);
+            if self.queues.at(queue).processes() > 1 || self.queues.at(queue).merge_into.is_some() {
+                return self.leave_queue(scene, client, queue);
+            }
+            self.move_queue(scene, queue, group);
+        }
+        if self.queues.at(queue).processes() == 1 {
+            let (priority, weight) = (effective_priority(scene, client), weight_of(scene, client));
+            self.queues.at_mut(queue).priority = priority;
+            self.schedule.set_weight(queue, weight);
+            self.schedule.set_class(queue, priority.class);
+        }
+    }
+
+    /// A client goes (BFQ-192).
+    pub(super) fn client_goes(&mut self, scene: &mut Scene, client: ClientId) {
+        self.forget_twin(scene, client);
+        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
+        if let Some(queue) = of_async {
+            self.put_queue(scene, queue);
+        }
+        if let Some(queue) = of_sync {
+            if self.in_service == Some(queue) && self.queues.at(queue).processes() == 1 {
+                self.end_turn(scene, queue);
+            }
+            self.leave_queue(scene, client, queue);
+        }
+        self.contexts[client.index() as usize] = Context::default();
+    }
+
+    /// A process leaves its sync queue, and with it the queues that it was to move to.
+    pub(super) fn leave_queue(&mut self, scene: &mut Scene, client: ClientId, queue: u32) {
+        self.contexts[client.index() as usize].slots[1] = None;
+        let mut next = self.queues.at(queue).merge_into;
+        while let Some(target) = next {
+            next = self.queues.at(target).merge_into;
+            self.release_process(scene, target);
+        }
+        let home = self.queues.at_mut(queue);
+        home.owner = home.owner.filter(|&owner| owner != client);
+        self.release_process(scene, queue);
+    }
+
+    /// One process fewer comes to `queue`. One that was kept to be served though empty, for the
+    /// sake of those who come back, is kept no longer when nobody can (BFQ-192).
+    pub(super) fn release_process(&mut self, scene: &mut Scene, queue: u32) {
+        let home = self.queues.at(queue);
+        let kept = home.is_busy && home.is_empty() && self.in_service != Some(queue);
+        if kept && home.is_sync && home.processes() == 1 {
+            self.leave_busy(scene, queue, false);
+        }
+        self.put_queue(scene, queue);
+    }
+
+    /// The shared queues of a group that goes.
+    pub(super) fn give_up_shared(&mut self, scene: &mut Scene, group: u32) {
+        for place in 0..SHARED {
+            if let Some(queue) = self.groups[group as usize].shared[place].take() {
+                self.put_queue(scene, queue);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cooperate: queues whose processes read one stream between them become one queue.
+//!
+//! Each of two threads that read alternate blocks jumps about; together they read on. If the next
+//! request of one lies close to where the other is, their queues are merged, until the shared one
+//! turns out to jump about itself:
+//!
+//! ```text
+//! P   0   2   4   6 …          shared    0 1 2 3 4 5 6 7 …
+//! Q     1   3   5   7 …
+//! ```
+//!
+//! Two strangers may come close to each other, too, once in a while. But those who cooperate start
+//! together. So a queue may be merged only within 100 ms after the first service of its present
+//! backlog (seed 004, `merge_window`); later nobody looks for it any more, and its position is not
+//! kept, which saves the time for that:
+//!
+//! ```text
+//! becomes busy ── waits ── first service ──── 100 ms ────┤ too late, until it has been empty
+//! ```
+//!
+//! # Invariants
+//! I1  Merges lead from queue to queue without a circle, within one group.
+//! I2  Only queues that are not too late are kept by position.
+//!
+//! Source: spec `bfq.md` section 11, BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
+
+use crate::client::ClientId;
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::raise::Kind;
+use crate::event::Note;
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// How far from each other two queues may be.
+const CLOSE: u64 = 8 * 1024;
+
+impl Bfq {
+    /// Whether `queue` has had service for so long that it is merged no more (BFQ-118).
+    pub(super) fn is_too_late(&self, scene: &Scene, queue: u32) -> bool {
+        let window = self.tunables.merge_window;
+        let home = self.queues.at(queue);
+        window > Nanos::ZERO
+            && home.backlog_service > 0
+            && scene.now() > home.first_service + scene.hz().ceil(window)
+    }
+
+    /// Whether queues are merged by position on this device at all.
+    fn looks_for_cooperators(&self, scene: &Scene) -> bool {
+        self.tunables.queue_merging
+            && !(self.version.merges_not_on_queueing_flash && self.is_queueing_flash(scene))
+    }
+
+    /// A queue stands where its next request is, if it may be found (BFQ-116).
+    pub(super) fn update_position(&mut self, scene: &Scene, queue: u32) {
+        if !self.looks_for_cooperators(scene) {
+            return self.positions.remove(queue);
+        }
+        let home = self.queues.at(queue);
+        match home.next {
+            Some(next) if !self.is_idle_class(queue) && !self.is_too_late(scene, queue) => {
+                let group = self.schedule.entities[queue as usize].group;
+                self.positions.place(queue, group, scene.requests[next].sector());
+            }
+            _ => self.positions.remove(queue),
+        }
+    }
+
+    /// All positions are kept by other rules from now on.
+    pub(super) fn update_positions(&mut self, scene: &Scene) {
+        for queue in 0..self.queues.capacity() {
+            if self.queues.is_live(queue) {
+                self.update_position(scene, queue);
+            }
+        }
+    }
+
+    /// The queue that `queue`, about to get a request at `sector`, is to be merged into
+    /// (BFQ-122 to BFQ-125).
+    pub(super) fn cooperator(
+        &mut self,
+        scene: &mut Scene,
+        client: ClientId,
+        queue: u32,
+        sector: u64,
+    ) -> Option<u32> {
+        if let Some(target) = self.queues.at(queue).merge_into {
+            return Some(target);
+        }
+        if let Some(decided) = self.decide_twin(scene, client, queue) {
+            return decided;
+        }
+        let home = self.queues.at(queue);
+        if !home.is_sync || !self.looks_for_cooperators(scene) || self.is_too_late(scene, queue) {
+            return None;
+        }
+        if self.busy() == 1 {
+            return None;
+        }
+        if let Some(served) = self.in_service.filter(|&served| served != queue) {
+            let same = self.schedule.entities[served as usize].group
+                == self.schedule.entities[queue as usize].group;
+            let close = sector.abs_diff(self.in_service_position) <= CLOSE;
+            if close && same && self.may_cooperate(scene, queue, served) {
+                let target = self.schedule_merge(scene, queue, served);
+                if target.is_some() {
+                    return target;
+                }
+            }
+        }
+        let group = self.schedule.entities[queue as usize].group;
+        let found = self.positions.close_to(group, sector, CLOSE)?;
+        if found == queue || !self.may_cooperate(scene, queue, found) {
+            return None;
+        }
+        self.schedule_merge(scene, queue, found)
+    }
+
+    /// BFQ-126.
+    fn may_cooperate(&self, scene: &Scene, queue: u32, other: u32) -> bool {
+        let class = |queue: u32| self.schedule.entities[queue as usize].class;
+        !self.is_too_late(scene, other)
+            && !self.is_idle_class(queue)
+            && class(queue) == class(other)
+            && !self.is_seeky(queue)
+            && !self.is_seeky(other)
+            && self.queues.at(queue).is_sync
+            && self.queues.at(other).is_sync
+    }
+
+    /// All processes of `queue` will move to `other`, or to where merges lead from there, with
+    /// their next requests (BFQ-128).
+    pub(super) fn schedule_merge(
+        &mut self,
+        scene: &mut Scene,
+        queue: u32,
+        other: u32,
+    ) -> Option<u32> {
+        if self.queues.at(other).processes() == 0 {
+            return None;
+        }
+        let mut target = other;
+        while let Some(next) = self.queues.at(target).merge_into {
+            if next == queue {
+                return None;
+            }
+            target = next;
+        }
+        let group = |queue: u32| self.schedule.entities[queue as usize].group;
+        let moving = self.queues.at(queue).processes();
+        let nobody = moving == 0 || self.queues.at(target).processes() == 0;
+        if nobody || target == queue || group(queue) != group(target) {
+            return None;
+        }
+        self.queues.at_mut(queue).merge_into = Some(target);
+        self.queues.at_mut(target).refs += moving;
+        let names = (self.queues.at(queue).made_for, self.queues.at(target).made_for);
+        if let (Some(client), Some(into)) = names {
+            scene.note(Note::QueuesMerged { client, into });
+        }
+        Some(target)
+    }
+
+    /// A process moves from its queue to `target` (BFQ-130).
+    pub(super) fn merge(&mut self, scene: &mut Scene, client: ClientId, queue: u32, target: u32) {
+        self.save_state(scene, queue);
+        self.save_state(scene, target);
+        let bound = core::mem::replace(&mut self.queues.at_mut(queue).is_io_bound, false);
+        self.queues.at_mut(target).is_io_bound |= bound;
+        self.hand_raising_over(scene, queue, target);
+        self.inherit_waker(queue, target);
+        self.contexts[client.index() as usize].slots[1] = Some(target);
+        self.queues.at_mut(queue).owner = None;
+        let shared = self.queues.at_mut(target);
+        (shared.is_shared, shared.owner) = (true, None);
+        self.replace_last_created(queue, Some(target));
+        self.release_process(scene, queue);
+    }
+
+    fn hand_raising_over(&mut self, scene: &mut Scene, queue: u32, target: u32) {
+        let raising = self.queues.at(queue).raising;
+        if !raising.is_raised() {
+            return;
+        }
+        if !self.queues.at(target).raising.is_raised() {
+            let heir = &mut self.queues.at_mut(target).raising;
+            (heir.lasts, heir.since) = (raising.lasts, raising.since);
+            heir.interactive_since = raising.interactive_since;
+            self.set_raised(scene, target, raising.kind);
+        }
+        self.set_raised(scene, queue, Kind::No);
+    }
+
+    /// A process that shares a queue which is to be split: it keeps it if it is the last, and
+    /// gets one of its own if not (BFQ-142).
+    pub(super) fn split(&mut self, scene: &mut Scene, client: ClientId, queue: u32) -> u32 {
+        let burst = self.queues.at(queue).in_large_burst;
+        if let (true, Some(saved)) = (burst, &mut self.contexts[client.index() as usize].saved) {
+            saved.in_large_burst = true;
+        }
+        let home = self.queues.at_mut(queue);
+        if home.processes() == 1 {
+            (home.is_shared, home.is_to_split) = (false, false);
+            home.owner = Some(client);
+            self.resume_state(scene, client, queue);
+            return queue;
+        }
+        let Some(own) = self.new_sync_queue(scene, client) else { return queue };
+        if let Some(from) = self.queues.at(queue).made_for {
+            scene.note(Note::QueuesParted { client, from });
+        }
+        self.leave_queue(scene, client, queue);
+        self.queues.at_mut(own).refs += 1;
+        self.contexts[client.index() as usize].slots[1] = Some(own);
+        self.resume_burst(scene, client, own);
+        self.resume_state(scene, client, own);
+        own
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inject: serving others while the device is kept for an empty queue.
+//!
+//! To keep the device for a queue guarantees its share, and empties a device that could do many
+//! things at once. Seed 002 gives part of it back: a queue that jumps about on flash tolerates ten
+//! sectors of others for each of its own,
+//!
+//! ```text
+//! own service 8 sectors (1 request)  ->  injected while 1 * injected < 10 * 8
+//! ```
+//!
+//! but whose requests they are follows no weights. The later version measures instead what others
+//! cost: how long the queue's own request takes with nothing else in the device (`base`), and how
+//! many requests in the device it takes to make that half as long again:
+//!
+//! ```text
+//! own request alone 100 us; with 3 others 120 us: limit 4; with 4 others 160 us: limit 3
+//! ```
+//!
+//! # Invariants
+//! I1  Injected service is charged to those whose requests they are.
+//! I2  `waited` is a request in flight of the queue in service.
+//!
+//! Source: spec `bfq.md` sections 12 (BFQ-150 to BFQ-159) and 13 (BFQ-160 to BFQ-166); seed 002.
+
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::tunables::Inject;
+use crate::event::Note;
+use crate::request::RequestId;
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// In tenths: own sectors for one of others (seed 002).
+const COEFFICIENT: u64 = 1;
+const TENTHS: u64 = 10;
+/// After so long without a decrease all is measured anew.
+const RESET: Nanos = Nanos::from_millis(1000);
+/// Between a decrease and the next measurement.
+const PAUSE: Nanos = Nanos::from_millis(10);
+/// Between a decrease and a reset because of another think time.
+const BARRIER: Nanos = Nanos::from_millis(100);
+/// Only one request of so many sectors at a time on flash.
+const LARGE: u32 = 64;
+
+/// How much others may do in a queue's time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Limit {
+    /// The time its own request takes with nothing else in the device; zero while not known.
+    pub(super) base: Nanos,
+    /// Requests in the device with which others may join.
+    pub(super) most: u32,
+    /// When it was last lowered.
+    lowered: Nanos,
+}
+
+impl Limit {
+    pub(super) fn new(now: Nanos) -> Limit {
+        Limit { lowered: now, ..Limit::default() }
+    }
+}
+
+/// The measurement that goes on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Measuring {
+    /// The next request of the queue in service is the one.
+    waits_for_dispatch: bool,
+    /// It is in flight.
+    waited: Option<RequestId>,
+    since: Nanos,
+    /// Others were served meanwhile.
+    injected: bool,
+}
+
+impl Bfq {
+    /// Whose request is served while `served`, in service, is kept empty.
+    pub(super) fn queue_to_inject(&mut self, scene: &mut Scene, served: u32) -> Option<u32> {
+        let source = match self.tunables.inject {
+            Inject::Off => None,
+            Inject::Coefficient => self.source_by_coefficient(scene, served),
+            Inject::Measured => self.source_by_measure(scene, served),
+        }?;
+        let names = (self.queues.at(source).made_for, self.queues.at(served).made_for);
+        if let (Some(client), Some(into)) = names {
+            scene.note(Note::Injected { client, into });
+        }
+        Some(source)
+    }
+
+    /// Seed 002 (BFQ-150 to BFQ-154).
+    fn source_by_coefficient(&self, scene: &Scene, served: u32) -> Option<u32> {
+        let home = self.queues.at(served);
+        let injectable =
+            self.is_seeky(served) && !home.raising.is_raised() && self.is_queueing_flash(scene);
+        let own = self.schedule.entities[served as usize].service;
+        let room = home.injected.saturating_mul(COEFFICIENT) < own.saturating_mul(TENTHS);
+        if !injectable || !room {
+            return None;
+        }
+        self.active_queues().find(|&queue| self.fits(scene, queue))
+    }
+
+    /// Queues in active trees, the last activated first.
+    fn active_queues(&self) -> impl Iterator<Item = u32> + '_ {
+        self.schedule.active_queues.iter(&self.schedule.active_links)
+    }
+
+    /// BFQ-160: who the queue waits for comes first, whatever the limit.
+    fn source_by_measure(&mut self, scene: &Scene, served: u32) -> Option<u32> {
+        let of_waker = || {
+            let waker = self.queues.at(served).waiting.waker?;
+            self.is_ready(scene, waker).then_some(waker)
+        };
+        let of_woken = || {
+            let woken = self.queues.at(served).woken.first()?;
+            self.is_ready(scene, woken).then_some(woken)
+        };
+        let related = self.own_async(scene, served).or_else(of_waker).or_else(of_woken);
+        if related.is_some() {
+            return related;
+        }
+        let home = self.queues.at(served);
+        let tolerant = !home.raising.is_raised() || self.raised > 1 || !home.thinks_short;
+        if self.idles_for_throughput(scene, served) || !tolerant {
+            return None;
+        }
+        self.source_within_limit(scene, served)
+    }
+
+    fn is_ready(&self, scene: &Scene, queue: u32) -> bool {
+        self.queues.at(queue).is_busy && self.fits(scene, queue)
+    }
+
+    /// The process's own writes.
+    fn own_async(&self, scene: &Scene, served: u32) -> Option<u32> {
+        let owner = self.queues.at(served).owner?;
+        let queue = self.contexts[owner.index() as usize].slots[0]?;
+        let next = self.queues.at(queue).next?;
+        let own = scene.requests[next].client() == owner;
+        (own && self.is_ready(scene, queue)).then_some(queue)
+    }
+
+    /// BFQ-161.
+    fn source_within_limit(&mut self, scene: &Scene, served: u32) -> Option<u32> {
+        let home = self.queues.at(served);
+        if self.in_driver >= self.limit_of(scene, served) {
+            return None;
+        }
+        let raised_only = home.raising.is_raised() && home.thinks_short;
+        let one_large = !scene.facts().rotational && self.in_driver >= 1;
+        let source = self.active_queues().find(|&queue| {
+            let other = self.queues.at(queue);
+            let Some(next) = other.next else { return false };
+            let large = one_large && scene.requests[next].sectors() >= LARGE;
+            !large && (!raised_only || other.raising.is_raised()) && self.fits(scene, queue)
+        });
+        self.measuring.injected |= source.is_some();
+        source
+    }
+
+    /// Its limit, and 1 if nothing is known of a queue that is idled for in vain (BFQ-162).
+    ///
+    /// Differs: Linux adds nanoseconds to ticks here, so that it practically never happens.
+    fn limit_of(&self, scene: &Scene, served: u32) -> u32 {
+        let home = self.queues.at(served);
+        let unknown = home.limit.most == 0 && home.limit.base == Nanos::ZERO;
+        let long = scene.exact_now() > self.idling_since + self.tunables.slice_idle;
+        if unknown && home.wait_request && long { 1 } else { home.limit.most }
+    }
+
+    /// A request comes to a sync queue whose process has no other (BFQ-163, BFQ-165).
+    pub(super) fn begin_measuring(&mut self, scene: &Scene, queue: u32) {
+        let (now, hz) = (scene.now(), scene.hz());
+        let lowered = self.queues.at(queue).limit.lowered;
+        if now >= lowered + hz.ceil(RESET) {
+            self.reset_limit(scene, queue);
+        }
+        let limit = self.queues.at(queue).limit;
+        let alone = self.in_driver == 0;
+        let beside = limit.base > Nanos::ZERO && self.measuring.injected && !alone;
+        let rested = now >= limit.lowered + hz.ceil(PAUSE);
+        if self.in_service == Some(queue) && (alone || beside) && rested {
+            self.measuring.since = scene.exact_now();
+            self.measuring.waits_for_dispatch = true;
+            self.measuring.injected &= !alone;
+        }
+    }
+
+    fn reset_limit(&mut self, scene: &Scene, queue: u32) {
+        let home = self.queues.at_mut(queue);
+        let most = u32::from(!home.thinks_short);
+        home.limit = Limit { base: Nanos::ZERO, most, lowered: scene.now() };
+    }
+
+    /// The think time of a queue has become short or long (BFQ-165).
+    pub(super) fn reset_limit_on_flip(&mut self, scene: &Scene, queue: u32, short: bool) {
+        let limit = self.queues.at(queue).limit;
+        let passed = scene.now() >= limit.lowered + scene.hz().ceil(BARRIER);
+        if limit.base == Nanos::ZERO && (passed || !short) {
+            self.reset_limit(scene, queue);
+        }
+    }
+
+    /// A request of the queue in service goes to the device.
+    pub(super) fn measure_dispatch(&mut self, request: RequestId) {
+        if core::mem::take(&mut self.measuring.waits_for_dispatch) {
+            self.measuring.waited = Some(request);
+        }
+    }
+
+    /// A request has ended; if it is the measured one, its queue's limit learns (BFQ-164).
+    pub(super) fn measure_completion(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+        if self.measuring.waited != Some(request) {
+            return;
+        }
+        let Measuring { since, injected, .. } = self.measuring;
+        let took = scene.exact_now() - since;
+        let (alone, most_seen) = (self.in_driver == 1, self.depth.most());
+        let limit = &mut self.queues.at_mut(queue).limit;
+        if limit.base > Nanos::ZERO && injected {
+            let threshold = limit.base + Nanos(limit.base.0 / 2);
+            if took >= threshold && limit.most > 0 {
+                limit.most -= 1;
+                limit.lowered = scene.now();
+            } else if took < threshold && limit.most <= most_seen {
+                limit.most += 1;
+            }
+        }
+        if limit.base == Nanos::ZERO && alone {
+            limit.most = limit.most.max(1);
+            limit.base = took;
+        } else if took < limit.base || (!injected && alone) {
+            limit.base = took;
+        }
+        self.stop_measuring();
+    }
+
+    /// The turn ends, and with it what was to be measured.
+    pub(super) fn stop_measuring(&mut self) {
+        self.measuring = Measuring::default();
+    }
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Queue: the requests of one process, and what is known of it.
+//!
+//! Sync requests wait in a queue of their process, async ones in a queue that all of a group, class
+//! and level share. A queue holds its requests by sector and by age, and knows which comes next:
+//! the nearest to where the device last was, or, once in each turn, the oldest if it has expired.
+//!
+//! ```text
+//! by sector   120   [4008]   4100   9000        next: nearest to where the last one ended
+//! by age      9000 120 4100 4008                looked at once in a turn, at its first dispatch
+//! ```
+//!
+//! How a queue is scheduled (times, weight, budget) is in its entity, which has the same number.
+//!
+//! # Invariants
+//! I1  `refs` is the number of its requests, plus that of the processes that come to it directly
+//!     or by way of merges, plus one if it is shared, plus `stable_refs`: those that remember it.
+//! I2  `next` is one of its waiting requests; there is one exactly if any waits.
+//! I3  `in_flight` counts its requests between their dispatch and their end.
+//!
+//! Source: spec `bfq.md` section 2, section 5 (BFQ-37 to BFQ-40), BFQ-30, BFQ-49, BFQ-62.
+
+use crate::client::{ClientId, Priority};
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::inject::Limit;
+use crate::elevators::bfq::pattern::Intensity;
+use crate::elevators::bfq::raise::Raising;
+use crate::elevators::bfq::waker::Waiting;
+use crate::list::List;
+use crate::observe::seek::SeekHistory;
+use crate::observe::think_time::ThinkTime;
+use crate::pick::back_seek::BackSeek;
+use crate::pick::home::{home, set_in_flight};
+use crate::pick::lane::Lane;
+use crate::request::{Flags, RequestId};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// Async service counts so many times.
+const ASYNC_FACTOR: u64 = 3;
+
+/// The requests of one process, or of a class and level if they are async.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Queue {
+    pub(super) refs: u32,
+    pub(super) stable_refs: u32,
+    /// Live requests that are settled in it.
+    pub(super) allocated: u32,
+    /// The one process that it belongs to; nobody if it is shared.
+    pub(super) owner: Option<ClientId>,
+    /// For whom it was made, for those who look on.
+    pub(super) made_for: Option<ClientId>,
+    pub(super) is_sync: bool,
+    pub(super) priority: Priority,
+    pub(super) lane: Lane,
+    pub(super) next: Option<RequestId>,
+    pub(super) in_flight: u32,
+    /// What it asks for in one turn, in sectors.
+    pub(super) max_budget: u64,
+
+    /// Among those to be served.
+    pub(super) is_busy: bool,
+    /// The class under which it is counted busy.
+    pub(super) busy_class: u8,
+    /// Its group counts it as having requests.
+    pub(super) is_pending: bool,
+    /// Its first request has not come yet.
+    pub(super) is_new: bool,
+    /// The device idles for its next request.
+    pub(super) wait_request: bool,
+    /// It ran out of work in its turn, and not of time or budget: it may recover the hole.
+    pub(super) left_early: bool,
+    /// Its ages were looked at in this turn.
+    pub(super) fifo_looked: bool,
+
+    pub(super) thinks_short: bool,
+    pub(super) is_io_bound: bool,
+    pub(super) think_time: ThinkTime,
+    pub(super) intensity: Intensity,
+    /// Arrivals in time in a row (4.19).
+    pub(super) in_time: u32,
+    pub(super) last_completion: Option<Nanos>,
+    pub(super) seek: SeekHistory,
+
+    pub(super) raising: Raising,
+    pub(super) in_large_burst: bool,
+
+    /// In service: when its turn ends. At rest: since when. Nothing before its first turn.
+    pub(super) stamp: Option<Nanos>,
+    pub(super) created: Nanos,
+    pub(super) split_at: Option<Nanos>,
+    /// Of its present backlog: its first service, and service received.
+    pub(super) first_service: Nanos,
+    pub(super) backlog_service: u64,
+    pub(super) backlog_began: Nanos,
+
+    /// Several processes share it.
+    pub(super) is_shared: bool,
+    /// They should part.
+    pub(super) is_to_split: bool,
+    /// The queue that its processes move to.
+    pub(super) merge_into: Option<u32>,
+
+    /// Sectors of others that were served in its turn (seed 002).
+    pub(super) injected: u64,
+    pub(super) limit: Limit,
+    pub(super) waiting: Waiting,
+    /// Those that wait for this one.
+    pub(super) woken: List,
+}
+
+impl Queue {
+    /// Whether nothing waits in it.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.lane.is_empty()
+    }
+
+    /// Processes that come to it.
+    pub(super) const fn processes(&self) -> u32 {
+        self.refs - self.allocated - self.stable_refs
+    }
+
+    /// Whether neither a request nor a turn keeps it: it counts in no statistics.
+    pub(super) const fn is_at_rest(&self) -> bool {
+        !self.is_busy && self.in_flight == 0
+    }
+}
+
+impl Bfq {
+    /// A request of `queue` is in flight from now on, or no longer.
+    pub(super) fn count_in_flight(
+        &mut self,
+        scene: &mut Scene,
+        queue: u32,
+        request: RequestId,
+        flies: bool,
+    ) {
+        set_in_flight(scene, request, flies);
+        let by = if flies { 1 } else { -1 };
+        let home = self.queues.at_mut(queue);
+        home.in_flight = home.in_flight.wrapping_add_signed(by);
+        self.in_driver = self.in_driver.wrapping_add_signed(by);
+    }
+
+    /// One of those that go before all others is dispatched; its queue may have nothing else.
+    pub(super) fn dispatch_bypassing(&mut self, scene: &mut Scene, request: RequestId) {
+        let queue = home(scene, request);
+        if self.queues.at(queue).is_at_rest() {
+            self.leave_rest(queue);
+        }
+        self.count_in_flight(scene, queue, request, true);
+    }
+
+    /// What a queue's next request is chosen by.
+    pub(super) const fn back_seek(&self) -> BackSeek {
+        BackSeek {
+            most: self.tunables.back_seek_max.saturating_mul(2),
+            penalty: self.tunables.back_seek_penalty,
+            urgent: Flags::META,
+        }
+    }
+
+    /// What a request of `queue` costs of its budget (BFQ-43): async ones threefold, so that who
+    /// waits for his gets more of the device than who does not.
+    pub(super) fn charge_of(&self, scene: &Scene, queue: u32, request: RequestId) -> u64 {
+        let sectors = u64::from(scene.requests[request].sectors());
+        let home = self.queues.at(queue);
+        let plain = home.is_sync
+            || home.raising.is_raised()
+            || (self.version.charges_async_if_symmetric && self.is_asymmetric(queue));
+        if plain { sectors } else { sectors * ASYNC_FACTOR }
+    }
+
+    /// Whether the next request of `queue` fits what is left of its budget.
+    pub(super) fn fits(&self, scene: &Scene, queue: u32) -> bool {
+        let left = self.schedule.entities[queue as usize].budget_left();
+        let next = self.queues.at(queue).next;
+        next.is_some_and(|next| self.charge_of(scene, queue, next) <= left)
+    }
+
+    /// The budget that a queue asks for when its account begins: what it usually needs, and at
+    /// least its next request.
+    pub(super) fn fresh_budget(&self, scene: &Scene, queue: u32) -> u64 {
+        let home = self.queues.at(queue);
+        let charge = home.next.map_or(0, |next| self.charge_of(scene, queue, next));
+        home.max_budget.max(charge)
+    }
+
+    /// Another request of `queue` comes first (BFQ-49): a queue that is not being served asks for
+    /// a budget that fits it.
+    pub(super) fn next_changed(&mut self, scene: &Scene, queue: u32) {
+        if self.queues.at(queue).next.is_none() || self.in_service == Some(queue) {
+            return;
+        }
+        let mut budget = self.fresh_budget(scene, queue);
+        let entity = &mut self.schedule.entities[queue as usize];
+        if self.version.charges_outsiders() {
+            budget = budget.max(entity.service);
+        }
+        if entity.budget != budget {
+            entity.budget = budget;
+            self.schedule.reposition(queue, scene.now());
+            self.recount_class(queue);
+        }
+    }
+
+    /// `request`, which waits in `queue`, may come before the one that was next so far. Whether
+    /// it does.
+    pub(super) fn reconsider_next(
+        &mut self,
+        scene: &Scene,
+        queue: u32,
+        request: RequestId,
+    ) -> bool {
+        let before = self.queues.at(queue).next;
+        let chosen = self.back_seek().choose(scene, before, Some(request), self.last_position);
+        self.queues.at_mut(queue).next = chosen;
+        let is_other = before != chosen;
+        if is_other {
+            self.update_position(scene, queue);
+        }
+        is_other
+    }
+
+    /// A request waits in `queue` no longer.
+    pub(super) fn take_request(&mut self, scene: &Scene, queue: u32, request: RequestId) {
+        if self.queues.at(queue).next == Some(request) {
+            let next = self.following(scene, queue, request);
+            self.queues.at_mut(queue).next = next;
+            self.next_changed(scene, queue);
+        }
+        let home = self.queues.at_mut(queue);
+        home.lane.remove(&mut self.lanes, request);
+        self.waiting -= 1;
+        if !home.is_empty() {
+            // Without this the others look for the queue where it no longer is (seed 004, patch 1).
+            if self.tunables.position_update {
+                self.update_position(scene, queue);
+            }
+            return;
+        }
+        home.next = None;
+        if home.is_busy && self.in_service != Some(queue) {
+            self.leave_busy(scene, queue, false);
+            let entity = &mut self.schedule.entities[queue as usize];
+            (entity.budget, entity.service) = (0, 0);
+        }
+        self.positions.remove(queue);
+    }
+
+    /// The request that comes next when `request` leaves (BFQ-39).
+    fn following(&mut self, scene: &Scene, queue: u32, request: RequestId) -> Option<RequestId> {
+        let home = self.queues.at_mut(queue);
+        if !core::mem::replace(&mut home.fifo_looked, true) {
+            let oldest = home.lane.oldest().filter(|&oldest| oldest != request);
+            let deadline = home.lane.deadline(scene).unwrap_or(Nanos::MAX);
+            if oldest.is_some() && scene.exact_now() >= deadline {
+                return oldest;
+            }
+        }
+        let lane = self.queues.at(queue).lane;
+        lane.nearest_neighbour(&self.lanes, scene, &self.back_seek(), request)
+    }
+
+    /// A new queue, referred to by nobody yet, if there is room.
+    pub(super) fn new_queue(&mut self, queue: Queue) -> Option<u32> {
+        let (key, slot) = self.queues.take()?;
+        *slot = queue;
+        Some(key.index())
+    }
+
+    /// One refers to `queue` no longer. What is owed to a queue that nobody can come back to is
+    /// forgotten.
+    ///
+    /// Differs: Linux keeps it in its tree until virtual time has passed its finish.
+    pub(super) fn put_queue(&mut self, scene: &mut Scene, queue: u32) {
+        let home = self.queues.at_mut(queue);
+        home.refs -= 1;
+        if home.refs > 0 {
+            return;
+        }
+        debug_assert!(home.is_empty() && home.in_flight == 0, "bfq: {home:?} is given up");
+        if self.in_service == Some(queue) {
+            self.end_turn(scene, queue);
+        }
+        if self.queues.at(queue).is_busy {
+            self.leave_busy(scene, queue, false);
+        }
+        self.schedule.deactivate(queue, false, false, scene.now());
+        self.schedule.weights.remove(queue);
+        self.positions.remove(queue);
+        self.leave_burst(queue, true);
+        self.leave_wakers(queue);
+        self.replace_last_created(queue, None);
+        self.queues.free(queue);
+    }
+}

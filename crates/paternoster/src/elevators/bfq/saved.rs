@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Saved: what a queue was like, kept of its process over a merge and until a split.
+//!
+//! While a process shares a queue, what is observed is the queue's. When it leaves, its new queue
+//! goes on from what its own was like when it was merged:
+//!
+//! ```text
+//! P alone (raised, thinks short) ── merge ──▶ shared with Q ── split ──▶ P alone (as before)
+//!                                saved here                  resumed here
+//! ```
+//!
+//! A queue that is merged with its very first request was never seen: what is saved is what it
+//! would have been given, which is to be raised, *if raising is wanted at all* (seed 004, patch 2;
+//! without that check, `early_merge_check=0`, a split raises it in spite of `low_latency=0`).
+//!
+//! Source: spec `bfq.md` section 11, BFQ-133 to BFQ-137, BFQ-143; seed 004.
+
+use crate::client::ClientId;
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::inject::Limit;
+use crate::elevators::bfq::pattern::Intensity;
+use crate::elevators::bfq::raise::{Kind, Raising};
+use crate::observe::think_time::ThinkTime;
+use crate::scene::Scene;
+
+/// What a process's queue was like.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Saved {
+    think_time: ThinkTime,
+    thinks_short: bool,
+    is_io_bound: bool,
+    intensity: Intensity,
+    pub(super) in_large_burst: bool,
+    was_listed: bool,
+    raising: Raising,
+    limit: Limit,
+    weight: u32,
+}
+
+impl Bfq {
+    /// Keeps of its owner what `queue` is like. A queue without an owner is shared already.
+    pub(super) fn save_state(&mut self, scene: &Scene, queue: u32) {
+        let home = self.queues.at(queue);
+        let Some(owner) = home.owner else { return };
+        let mut raising = home.raising;
+        let wanted = self.tunables.low_latency || !self.tunables.early_merge_check;
+        if home.is_new && !home.in_large_burst && wanted {
+            raising.kind = Kind::Interactive;
+            raising.lasts = self.raise_duration(scene);
+            raising.since = scene.now();
+            raising.interactive_since = None;
+        }
+        let saved = Saved {
+            think_time: home.think_time,
+            thinks_short: home.thinks_short,
+            is_io_bound: home.is_io_bound,
+            intensity: home.intensity,
+            in_large_burst: home.in_large_burst,
+            was_listed: self.burst_links.contains(queue),
+            raising,
+            limit: home.limit,
+            weight: self.schedule.entities[queue as usize].new_weight,
+        };
+        self.contexts[owner.index() as usize].saved = Some(saved);
+    }
+
+    /// A process has a queue to itself again, which goes on where its own had been.
+    pub(super) fn resume_state(&mut self, scene: &mut Scene, client: ClientId, queue: u32) {
+        let Some(saved) = self.contexts[client.index() as usize].saved else { return };
+        let home = self.queues.at_mut(queue);
+        home.think_time = saved.think_time;
+        home.thinks_short = saved.thinks_short;
+        home.is_io_bound = saved.is_io_bound;
+        if self.version.measures_idleness {
+            (home.intensity, home.limit) = (saved.intensity, saved.limit);
+            self.schedule.set_weight(queue, saved.weight);
+        }
+        self.resume_raising(scene, queue, saved.raising);
+        self.schedule.entities[queue as usize].changed = true;
+    }
+
+    /// BFQ-136, BFQ-137.
+    fn resume_raising(&mut self, scene: &mut Scene, queue: u32, saved: Raising) {
+        let wanted = self.tunables.low_latency || !self.version.resumes_raise_if_wanted;
+        let home = self.queues.at_mut(queue);
+        let kept = home.raising.kind;
+        home.raising = Raising { kind: kept, ..saved };
+        if !wanted {
+            return;
+        }
+        let burst = home.in_large_burst;
+        self.set_raised(scene, queue, saved.kind);
+        let over = burst || scene.now() > saved.since + saved.lasts;
+        if saved.kind == Kind::No || !over {
+            return;
+        }
+        if saved.kind == Kind::SoftRealtime && !burst && self.interactive_goes_on(scene, queue) {
+            self.back_to_interactive(scene, queue);
+        } else {
+            self.set_raised(scene, queue, Kind::No);
+        }
+    }
+
+    /// A queue made for a process that left a shared one belongs to the burst that the process's
+    /// first belonged to (BFQ-143).
+    pub(super) fn resume_burst(&mut self, scene: &Scene, client: ClientId, queue: u32) {
+        let saved = self.contexts[client.index() as usize].saved;
+        let listed = saved.is_some_and(|saved| saved.was_listed);
+        let marked = saved.is_some_and(|saved| saved.in_large_burst);
+        if marked || (listed && self.burst.is_large) {
+            self.queues.at_mut(queue).in_large_burst = true;
+        } else if listed {
+            self.burst.list.push_front(&mut self.burst_links, queue);
+        }
+        self.queues.at_mut(queue).split_at = Some(scene.now());
+    }
+}

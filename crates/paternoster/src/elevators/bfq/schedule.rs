@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Schedule: whose turn it is in the whole tree of groups.
+//!
+//! Each group schedules its members, queues and groups alike, as one server; a group's budget is
+//! that of the member it would serve next. Going down from the root, one takes at each level the
+//! member that is next:
+//!
+//! ```text
+//! root     next ─▶ A 200 ─┬─ next ─▶ q1      A's budget is q1's. When q1 has been served, q1 is
+//!          B 100          └─ q2              put back into A by what it got, A into the root by
+//!                                            what it got, which is the same.
+//! ```
+//!
+//! Who is next is kept for each group, and looked up anew only when a change may matter: somebody
+//! of the same class whose start has come, with an earlier finish, replaces it without a lookup.
+//! Real-time members go before best-effort ones, and those before idle ones; groups are best
+//! effort. So that the idle class is not starved, it goes first once in 200 ms.
+//!
+//! # Invariants
+//! I1  Between calls a group has a next member exactly if one of its members is active; while its
+//!     only member is served, that may stand as the next.
+//! I2  A group's budget is that of its next member, if that is a queue. (When the budget of a group
+//!     grows, the groups above it learn of it with the next change.)
+//! I3  `in_service` of all levels leads from the root to one queue, or is empty.
+//!
+//! Source: spec `bfq.md` section 3, BFQ-12 to BFQ-16, BFQ-21 to BFQ-25.
+
+use alloc::vec::Vec;
+
+use crate::client::Class;
+use crate::elevators::bfq::entity::{Deadline, Entity, Standing, WEIGHTS, is_after};
+use crate::elevators::bfq::weights::Weights;
+use crate::elevators::bfq::wf2q::ServiceTree;
+use crate::list::{Links, List};
+use crate::time::Nanos;
+use crate::tree::Nodes;
+
+/// Real time, best effort, idle.
+pub(super) const CLASSES: usize = 3;
+/// The idle class is served that often at least.
+const IDLE_GUARD: Nanos = Nanos::from_millis(200);
+
+/// A group, as the server of its members.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Server {
+    pub(super) trees: [ServiceTree; CLASSES],
+    /// Whose turn it would be.
+    pub(super) next: Option<u32>,
+    pub(super) in_service: Option<u32>,
+    /// Members in the active trees.
+    pub(super) active: u32,
+    /// When the idle class was last looked at first.
+    pub(super) idle_served: Nanos,
+    /// The entity by which its own parent schedules it; the root has none.
+    pub(super) entity: Option<u32>,
+}
+
+/// All entities, and whose turn it is.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    pub(super) entities: Vec<Entity>,
+    pub(super) groups: Vec<Server>,
+    pub(super) nodes: Nodes<Deadline>,
+    /// Queues in active trees, the last activated first.
+    pub(super) active_queues: List,
+    pub(super) active_links: Links,
+    pub(super) weights: Weights,
+    /// Slots below are queues, those from here on groups.
+    queues: u32,
+    /// Virtual time may step back while nobody is active (BFQ-17).
+    pub(super) steps_back: bool,
+    /// What a queue was served out of its turn is charged to it (BFQ-8, BFQ-16).
+    pub(super) charges_outsiders: bool,
+}
+
+impl Schedule {
+    /// Room for so many queues and groups. Group 0 need not be the root.
+    pub(super) fn new(
+        queues: u32,
+        groups: u32,
+        steps_back: bool,
+        charges_outsiders: bool,
+    ) -> Schedule {
+        let all = queues + groups;
+        Schedule {
+            entities: (0..all).map(|_| Entity::default()).collect(),
+            groups: (0..groups).map(|_| Server::default()).collect(),
+            nodes: Nodes::with_capacity(all),
+            active_queues: List::new(),
+            active_links: Links::with_capacity(queues),
+            weights: Weights::with_capacity(queues),
+            queues,
+            steps_back,
+            charges_outsiders,
+        }
+    }
+
+    /// A group begins to exist, as a member of `parent` with this weight; the root has none.
+    pub(super) fn add_group(&mut self, group: u32, parent: Option<u32>, weight: u32) {
+        let entity = parent.map(|_| self.queues + group);
+        if let (Some(entity), Some(parent)) = (entity, parent) {
+            let own = Entity::new(parent, weight, Class::BestEffort, false);
+            self.entities[entity as usize] = own;
+        }
+        self.groups[group as usize] = Server { entity, ..Server::default() };
+    }
+
+    /// The entity of the group that `entity` is a member of, unless that is the root.
+    pub(super) fn parent_of(&self, entity: u32) -> Option<u32> {
+        self.groups[self.entities[entity as usize].group as usize].entity
+    }
+
+    /// The group that an entity stands for, if it is none of the queues.
+    pub(super) fn group_of_entity(&self, entity: u32) -> Option<u32> {
+        entity.checked_sub(self.queues)
+    }
+
+    /// A queue has work, or had it still when its turn ended: it and the groups above it take
+    /// their places. `waited` gives the time since its last finish back (BFQ-4).
+    pub(super) fn activate(&mut self, queue: u32, waited: bool, now: Nanos) {
+        self.activate_upwards(queue, waited, false, false, now);
+    }
+
+    /// The budget of a waiting queue changed.
+    pub(super) fn reposition(&mut self, queue: u32, now: Nanos) {
+        self.activate_upwards(queue, false, false, false, now);
+    }
+
+    /// The turn of the queue in service ends, with work left: all levels are put back.
+    pub(super) fn requeue_served(&mut self, queue: u32, now: Nanos) {
+        self.activate_upwards(queue, false, true, true, now);
+    }
+
+    fn activate_upwards(
+        &mut self,
+        from: u32,
+        waited: bool,
+        to_the_top: bool,
+        expires: bool,
+        now: Nanos,
+    ) {
+        let mut at = Some(from);
+        while let Some(entity) = at {
+            let own = &self.entities[entity as usize];
+            let served = self.groups[own.group as usize].in_service == Some(entity);
+            if served || own.standing == Standing::Active {
+                self.requeue_one(entity, served);
+            } else {
+                self.activate_one(entity, waited);
+            }
+            let group = self.entities[entity as usize].group;
+            if !self.update_next(group, Some(entity), expires, now) && !to_the_top {
+                return;
+            }
+            at = self.groups[group as usize].entity;
+        }
+    }
+
+    /// A queue has no work any more. `remember` keeps what it is ahead; `expires` if its turn ends
+    /// with it.
+    pub(super) fn deactivate(&mut self, queue: u32, remember: bool, expires: bool, now: Nanos) {
+        let (mut entity, mut remember) = (queue, remember);
+        loop {
+            if !self.deactivate_one(entity, remember) {
+                return;
+            }
+            let group = self.entities[entity as usize].group;
+            if self.groups[group as usize].next == Some(entity) {
+                self.update_next(group, None, expires, now);
+            }
+            let server = &self.groups[group as usize];
+            let Some(parent) = server.entity else { return };
+            entity = parent;
+            if server.next.is_some() || server.in_service.is_some() {
+                // The group goes on without it.
+                return self.requeue_upwards(entity, expires, now);
+            }
+            remember = true;
+        }
+    }
+
+    fn requeue_upwards(&mut self, from: u32, expires: bool, now: Nanos) {
+        let mut at = Some(from);
+        while let Some(entity) = at {
+            let group = self.entities[entity as usize].group;
+            let served = self.groups[group as usize].in_service == Some(entity);
+            self.requeue_one(entity, served);
+            if !self.update_next(group, Some(entity), expires, now) && !expires {
+                return;
+            }
+            at = self.groups[group as usize].entity;
+        }
+    }
+
+    /// Who is next in `group` may have changed, by `changed` if that is all. Whether the group's
+    /// own place may have to change, too (BFQ-13, BFQ-14).
+    fn update_next(&mut self, group: u32, changed: Option<u32>, expires: bool, now: Nanos) -> bool {
+        let before = self.groups[group as usize].next;
+        let simple = changed.filter(|&entity| {
+            before != Some(entity) && before.is_none_or(|next| self.goes_before(entity, next))
+        });
+        let next = match simple {
+            Some(entity) => Some(entity),
+            None => self.look_up(group, expires, now),
+        };
+        self.groups[group as usize].next = next;
+        match next {
+            Some(next) => self.pass_budget_up(group, next) || before.is_none(),
+            None => false,
+        }
+    }
+
+    /// Whether an entity replaces the next one without a lookup.
+    fn goes_before(&self, entity: u32, next: u32) -> bool {
+        let (own, other) = (&self.entities[entity as usize], &self.entities[next as usize]);
+        own.class == other.class
+            && !is_after(own.start, self.vtime_of(entity))
+            && is_after(other.finish, own.finish)
+    }
+
+    /// A group's budget is that of its next member. Whether it shrank.
+    fn pass_budget_up(&mut self, group: u32, next: u32) -> bool {
+        let budget = self.entities[next as usize].budget;
+        let Some(entity) = self.groups[group as usize].entity else { return false };
+        let own = &mut self.entities[entity as usize];
+        let shrank = own.budget > budget;
+        own.budget = budget;
+        shrank
+    }
+
+    /// The member of the highest class that has one to serve; the idle class first once in a
+    /// while (BFQ-24, BFQ-25).
+    fn look_up(&mut self, group: u32, expires: bool, now: Nanos) -> Option<u32> {
+        let server = &mut self.groups[group as usize];
+        let mut from = Class::Realtime as u8;
+        if now > server.idle_served + IDLE_GUARD {
+            if !server.trees[Class::Idle as usize].active.is_empty() {
+                from = Class::Idle as u8;
+            }
+            server.idle_served = now;
+        }
+        let served = server.in_service.is_some() && !expires;
+        (from..=Class::Idle as u8).find_map(|class| self.first_of(group, class, served))
+    }
+
+    /// Gives the device to the queue whose turn it is, and marks the way to it (BFQ-12, BFQ-15).
+    pub(super) fn serve_next(&mut self, root: u32, resets: bool, now: Nanos) -> Option<u32> {
+        let mut entity = self.groups[root as usize].next?;
+        let mut group = root;
+        loop {
+            self.groups[group as usize].in_service = Some(entity);
+            if resets {
+                self.entities[entity as usize].service = 0;
+            }
+            let below = self.group_of_entity(entity);
+            // A group with others to serve stays where it is.
+            if below.is_none_or(|below| self.groups[below as usize].active == 1) {
+                self.extract(entity);
+            }
+            let Some(below) = below else { break };
+            group = below;
+            entity = self.groups[group as usize].next?;
+        }
+        let mut at = Some(entity);
+        while let Some(up) = at {
+            let group = self.entities[up as usize].group;
+            if !self.update_next(group, None, false, now) {
+                break;
+            }
+            at = self.groups[group as usize].entity;
+        }
+        Some(entity)
+    }
+
+    /// A queue, and with it all groups above it, has been served (BFQ-1).
+    pub(super) fn serve(&mut self, queue: u32, sectors: u64) {
+        let mut at = Some(queue);
+        while let Some(entity) = at {
+            self.advance(entity, sectors);
+            at = self.parent_of(entity);
+        }
+    }
+
+    /// The turn of `queue` is over, at all levels; what its groups were served counts anew.
+    pub(super) fn end_service(&mut self, queue: u32) {
+        let mut at = Some(queue);
+        while let Some(entity) = at {
+            let group = self.entities[entity as usize].group;
+            self.groups[group as usize].in_service = None;
+            at = self.groups[group as usize].entity;
+            if let Some(parent) = at {
+                self.entities[parent as usize].service = 0;
+            }
+        }
+    }
+
+    /// Another weight from the entity's next turn on (BFQ-21).
+    pub(super) fn set_weight(&mut self, entity: u32, weight: u32) {
+        let own = &mut self.entities[entity as usize];
+        let weight = weight.clamp(*WEIGHTS.start(), *WEIGHTS.end());
+        if own.new_weight != weight {
+            own.new_weight = weight;
+            own.changed = true;
+        }
+    }
+
+    /// Another class from the queue's next turn on.
+    pub(super) fn set_class(&mut self, queue: u32, class: Class) {
+        let own = &mut self.entities[queue as usize];
+        own.new_class = class as u8;
+        own.changed |= own.class != own.new_class;
+    }
+
+    /// A group goes; nobody is active in it.
+    pub(super) fn remove_group(&mut self, group: u32, now: Nanos) {
+        if let Some(entity) = self.groups[group as usize].entity {
+            self.deactivate(entity, false, false, now);
+        }
+        self.groups[group as usize] = Server::default();
+    }
+
+    /// A queue is raised by another coefficient from its next turn on.
+    pub(super) fn set_raise(&mut self, queue: u32, raise: u32) {
+        let own = &mut self.entities[queue as usize];
+        if own.raise != raise {
+            own.raise = raise;
+            own.changed = true;
+        }
+    }
+
+    /// Takes over what has changed of an entity that is on no tree: its weight, and its class if
+    /// it is about to take its place (BFQ-20 to BFQ-22).
+    pub(super) fn take_over_changes(&mut self, entity: u32, with_class: bool) {
+        if !self.entities[entity as usize].changed {
+            return;
+        }
+        let before = self.entities[entity as usize].weight;
+        self.tree_of(entity).weight_sum -= u64::from(before);
+        let own = &mut self.entities[entity as usize];
+        own.orig_weight = own.new_weight;
+        own.weight = own.orig_weight.saturating_mul(own.raise.max(1));
+        let other_class = own.class != own.new_class;
+        own.changed = other_class && !with_class;
+        if with_class {
+            own.class = own.new_class;
+        }
+        let own = *own;
+        if with_class && other_class {
+            self.entities[entity as usize].start = self.vtime_of(entity);
+        }
+        self.tree_of(entity).weight_sum += u64::from(own.weight);
+        if own.is_queue && own.weight != before {
+            self.weights.remove(entity);
+            if own.raise == 1 {
+                self.weights.add(entity, own.weight);
+            }
+        }
+    }
+
+    /// Whether the queue whose turn it would be is another than the one in service.
+    pub(super) fn another_is_next(&self, root: u32) -> bool {
+        let root = &self.groups[root as usize];
+        root.next != root.in_service
+    }
+
+    /// The members of one group among which two queues compete: themselves, or the groups above.
+    pub(super) fn siblings(&self, a: u32, b: u32) -> (u32, u32) {
+        let (one, other) = (&self.entities[a as usize], &self.entities[b as usize]);
+        if one.group == other.group {
+            return (a, b);
+        }
+        (self.parent_of(a).unwrap_or(a), self.parent_of(b).unwrap_or(b))
+    }
+}

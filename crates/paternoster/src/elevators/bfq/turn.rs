@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Turn: a queue has the device until its budget, its time or its work is used up.
+//!
+//! Why a turn ended says what the next should be like. A queue that used its budget up gets four
+//! times as much, one that ran out of time twice as much, one that kept the device waiting less:
+//!
+//! ```text
+//! budget 10922 of at most 16384, at least 512
+//! exhausted 16384   too idle 14336, 12288 … 2048, 512   no more requests: what it was served
+//! ```
+//!
+//! Budgets are sectors, but a queue that jumps about takes far more time for as many. One that was
+//! slow, or ran out of time with a third of its budget left, is charged for its time: the share of
+//! the largest budget that its time is of the timeout.
+//!
+//! ```text
+//! 16384 sectors in 124 ms: a turn of 4 ms costs 528, however few sectors it moved
+//! ```
+//!
+//! # Invariants
+//! I1  The next request of a queue with work fits its budget when its turn begins.
+//! I2  The budget of the queue in service does not change during its turn, but by time charged.
+//!
+//! Differs: the time that is charged is measured against the timeout as it is set; Linux takes the
+//! default whatever is set (spec P8).
+//!
+//! Source: spec `bfq.md` section 6 (BFQ-41 to BFQ-46, BFQ-60, BFQ-61), section 7 (BFQ-56 to
+//! BFQ-67).
+
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::raise::Kind;
+use crate::event::{Expiry, Note};
+use crate::scene::Scene;
+use crate::time::{Nanos, scale};
+
+/// The largest budget, until enough turns have been seen.
+pub(super) const DEFAULT_MAX_BUDGET: u64 = 16 * 1024;
+/// The smallest is this part of it.
+const MIN_PARTS: u64 = 32;
+/// Running mean of turns that opens the gate for budgets by rate: eleven turns.
+const ENOUGH_TURNS: u64 = 194;
+/// Turns that are too short to be measured, and to tell who is slow.
+const MEASURABLE: Nanos = Nanos::from_millis(1);
+const TELLING: Nanos = Nanos::from_millis(20);
+/// What a turn too short to be measured is taken to have lasted: rotational, or not.
+const SHORT_TURN: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(8)];
+/// A queue that idled with less than this many tenths of its budget used is not I/O bound (4.19).
+const BOUND_TENTHS: u64 = 2;
+
+impl Bfq {
+    /// The largest budget, as far as one trusts it.
+    pub(super) const fn usual_max_budget(&self) -> u64 {
+        if self.turns < ENOUGH_TURNS { DEFAULT_MAX_BUDGET } else { self.max_budget }
+    }
+
+    pub(super) const fn min_budget(&self) -> u64 {
+        self.usual_max_budget() / MIN_PARTS
+    }
+
+    /// Gives the device to the queue whose turn it is (BFQ-41).
+    pub(super) fn begin_turn(&mut self, scene: &mut Scene) -> Option<u32> {
+        if self.busy() == 0 {
+            return None;
+        }
+        let (root, resets) = (scene.root().index(), self.version.forgets_injected);
+        let queue = self.schedule.serve_next(root, resets, scene.now())?;
+        self.in_service = Some(queue);
+        self.turns = (7 * self.turns + 256) / 8;
+        self.queues.at_mut(queue).fifo_looked = false;
+        self.forgive_waiting(scene, queue);
+        self.turn_began = scene.exact_now();
+        self.in_service_position = 0;
+        let entity = &self.schedule.entities[queue as usize];
+        let soft = self.queues.at(queue).raising.kind == Kind::SoftRealtime;
+        let times = if soft { 1 } else { entity.weight / entity.orig_weight.max(1) };
+        let timeout = self.tunables.timeout(scene.hz()).0.saturating_mul(times.into());
+        let (until, budget) = (scene.now() + Nanos(timeout), entity.budget);
+        let home = self.queues.at_mut(queue);
+        home.stamp = Some(until);
+        if let Some(client) = home.made_for {
+            scene.note(Note::BudgetGranted { client, budget });
+        }
+        Some(queue)
+    }
+
+    /// Whether the time of the turn is over.
+    pub(super) fn is_time_over(&self, scene: &Scene, queue: u32) -> bool {
+        self.queues.at(queue).stamp.is_some_and(|until| scene.now() >= until)
+    }
+
+    /// Whether that may end it: not while the device idles for a queue that has used most of its
+    /// budget and would soon have used it up (BFQ-45).
+    pub(super) fn may_end_by_time(&self, scene: &Scene, queue: u32) -> bool {
+        self.is_time_over(scene, queue)
+            && (!self.queues.at(queue).wait_request || self.has_third_left(queue))
+    }
+
+    fn has_third_left(&self, queue: u32) -> bool {
+        let entity = &self.schedule.entities[queue as usize];
+        entity.budget_left() >= entity.budget / 3
+    }
+
+    /// The turn of the queue in service ends; `idled` says that the idle timer rang.
+    pub(super) fn expire(&mut self, scene: &mut Scene, queue: u32, idled: bool, why: Expiry) {
+        let (slow, lasted) = self.is_slow(scene, queue, idled);
+        let served = self.schedule.entities[queue as usize].service;
+        let raised = self.queues.at(queue).raising.is_raised();
+        let wasteful = why == Expiry::BudgetTimeout && self.has_third_left(queue);
+        if !raised && (slow || wasteful) {
+            self.charge_time(scene, queue, lasted);
+        }
+        self.judge_io_bound(queue, why);
+        self.expect_soft_realtime(scene, queue);
+        if let Some(client) = self.queues.at(queue).made_for {
+            scene.note(Note::Expired { client, served, why });
+        }
+        self.stop_measuring();
+        self.feed_back(scene, queue, why);
+        self.end_turn_because(scene, queue, why);
+        let home = self.queues.at_mut(queue);
+        home.injected = 0;
+        let used_up = matches!(why, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
+        if !home.is_busy && !used_up {
+            home.left_early = true;
+        } else {
+            self.schedule.entities[queue as usize].service = 0;
+        }
+    }
+
+    /// Whether a turn was slow, and how long it lasted (BFQ-64).
+    fn is_slow(&self, scene: &Scene, queue: u32, idled: bool) -> (bool, Nanos) {
+        if !self.queues.at(queue).is_sync {
+            return (false, Nanos::ZERO);
+        }
+        let end = if idled { self.idling_since } else { scene.exact_now() };
+        let lasted = end - self.turn_began;
+        let seeky = self.is_seeky(queue);
+        if lasted < MEASURABLE {
+            return (seeky, SHORT_TURN[usize::from(scene.facts().rotational)]);
+        }
+        let served = self.schedule.entities[queue as usize].service;
+        let slow = if lasted > TELLING { served < self.max_budget / 2 } else { seeky };
+        (slow, lasted)
+    }
+
+    /// Time in the place of sectors (BFQ-65, BFQ-66). What was really served is not touched.
+    fn charge_time(&mut self, scene: &Scene, queue: u32, lasted: Nanos) {
+        let timeout = self.tunables.timeout(scene.hz()).as_millis().max(1);
+        let charge = scale(self.max_budget, lasted.as_millis().min(timeout), timeout);
+        let entity = &mut self.schedule.entities[queue as usize];
+        let charge = charge.max(entity.service);
+        entity.budget = entity.budget.max(charge);
+        let more = charge - entity.service;
+        self.schedule.serve(queue, more);
+    }
+
+    /// 4.19: idled for in vain, with little done (BFQ-88).
+    fn judge_io_bound(&mut self, queue: u32, why: Expiry) {
+        if self.version.measures_idleness || why != Expiry::TooIdle {
+            return;
+        }
+        let entity = &self.schedule.entities[queue as usize];
+        if entity.service.saturating_mul(10) <= entity.budget.saturating_mul(BOUND_TENTHS) {
+            self.queues.at_mut(queue).is_io_bound = false;
+        }
+    }
+
+    /// When an arrival would be soft real time is known at the end of a backlog, or when what is
+    /// in flight has ended (BFQ-99).
+    fn expect_soft_realtime(&mut self, scene: &Scene, queue: u32) {
+        if !self.tunables.low_latency {
+            return;
+        }
+        let next = self.soft_realtime_next(scene, queue);
+        let home = self.queues.at_mut(queue);
+        if !home.raising.is_raised() {
+            home.raising.since = scene.now();
+        }
+        if !home.is_empty() {
+            return;
+        }
+        if home.in_flight == 0 {
+            home.raising.soft_realtime_next = next;
+        } else {
+            home.raising.is_unsettled = true;
+        }
+    }
+
+    /// What the queue asks for in its next turns (BFQ-57 to BFQ-59).
+    fn feed_back(&mut self, scene: &Scene, queue: u32, why: Expiry) {
+        let (least, most) = (self.min_budget(), self.max_budget);
+        let served = self.schedule.entities[queue as usize].service;
+        let home = self.queues.at(queue);
+        let before = home.max_budget;
+        let mut budget = if home.raising.is_raised() {
+            2 * least
+        } else if !home.is_sync {
+            most
+        } else {
+            match why {
+                Expiry::TooIdle if home.in_flight > 0 => before.saturating_mul(2).min(most),
+                Expiry::TooIdle if before > 5 * least => before - 4 * least,
+                Expiry::TooIdle => least,
+                Expiry::BudgetTimeout => before.saturating_mul(2).min(most),
+                Expiry::BudgetExhausted => before.saturating_mul(4).min(most),
+                Expiry::NoMoreRequests => served.max(least),
+                Expiry::Preempted => return,
+            }
+        };
+        if self.turns >= ENOUGH_TURNS && self.tunables.max_budget == 0 {
+            budget = budget.min(most);
+        }
+        self.queues.at_mut(queue).max_budget = budget;
+        if self.queues.at(queue).next.is_some() {
+            let budget = self.fresh_budget(scene, queue);
+            self.schedule.entities[queue as usize].budget = budget;
+        }
+    }
+
+    /// The turn ends, whatever follows from it for the queue's budget.
+    pub(super) fn end_turn(&mut self, scene: &mut Scene, queue: u32) {
+        self.stop_measuring();
+        self.end_turn_because(scene, queue, Expiry::BudgetTimeout);
+    }
+
+    /// A queue with work is put back, one without leaves; unless it was preempted in a moment in
+    /// which the device was kept for it, and its share depends on that (BFQ-61).
+    fn end_turn_because(&mut self, scene: &mut Scene, queue: u32, why: Expiry) {
+        let seeky = self.is_seeky(queue);
+        let now = scene.now();
+        let home = self.queues.at_mut(queue);
+        home.is_to_split |= home.is_shared && seeky;
+        let is_empty = home.is_empty();
+        let kept = self.version.keeps_empty_preempted
+            && why == Expiry::Preempted
+            && self.idles_for_guarantees(queue);
+        if is_empty && !kept {
+            let home = self.queues.at_mut(queue);
+            if home.in_flight == 0 {
+                home.stamp = Some(now);
+            }
+            self.leave_busy(scene, queue, true);
+        } else {
+            self.schedule.requeue_served(queue, now);
+            self.recount_class(queue);
+        }
+        self.schedule.end_service(queue);
+        if self.queues.at(queue).wait_request {
+            self.stop_idling(scene, queue);
+        }
+        self.in_service = None;
+        if !is_empty {
+            self.update_position(scene, queue);
+        }
+    }
+
+    /// A queue is to be served no longer.
+    pub(super) fn leave_busy(&mut self, scene: &Scene, queue: u32, expires: bool) {
+        let home = self.queues.at_mut(queue);
+        home.is_busy = false;
+        self.busy[usize::from(home.busy_class)] -= 1;
+        self.raised -= u32::from(home.raising.is_raised());
+        let at_rest = home.in_flight == 0;
+        if at_rest {
+            self.come_to_rest(queue);
+        }
+        self.schedule.deactivate(queue, true, expires, scene.now());
+    }
+
+    /// A queue that was at rest has work, or a request in flight: it counts in the statistics.
+    pub(super) fn leave_rest(&mut self, queue: u32) {
+        if !self.queues.at(queue).raising.is_raised() {
+            let weight = self.schedule.entities[queue as usize].weight;
+            self.schedule.weights.add(queue, weight);
+        }
+        self.count_pending(queue);
+    }
+
+    /// Neither a request nor a turn keeps a queue any more: it counts in no statistics.
+    pub(super) fn come_to_rest(&mut self, queue: u32) {
+        self.schedule.weights.remove(queue);
+        self.uncount_pending(queue);
+    }
+}
