@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces: what is kept of the event stream, and the pictures that are drawn of it.
+//! Traces: what is kept of the event stream, the pictures that are drawn of it, and what a running
+//! kernel wrote.
 //!
 //! ```text
 //! RequestQueue ──events──▶ record::Recorder ──▶ plot::draw ──▶ SVG
@@ -7,10 +8,12 @@
 //!
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
+//! * [`ftrace`]: the text of a kernel's own tracer, with the decisions of its scheduler.
 //!
 //! No figure here is measured twice: everything is read off the events.
 #![forbid(unsafe_code)]
 
+pub mod ftrace;
 pub mod plot;
 pub mod record;
 
