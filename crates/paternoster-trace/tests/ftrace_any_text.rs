@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any text at all: the reader neither panics nor loses its place.
+//! Any text at all: the reader neither panics nor loses its place, and calls lose no line.
 //!
 //! Bytes from nowhere seldom get beyond the first word; so real lines are also taken apart:
-//! characters are replaced, cut out, doubled, and words of one line put into another.
+//! characters are replaced, cut out, doubled, and words of one line put into another. And whole
+//! lines come in any order, from a few speakers on two devices.
 
-use paternoster_trace::ftrace::{BfqMessage, Entry, Error, Reader, What};
+use paternoster_trace::ftrace::{BfqMessage, Call, CallKind, Calls, Entry, Error, Reader, What};
 use proptest::prelude::*;
 
 /// Lines of every kind, as a kernel writes them.
@@ -100,6 +101,79 @@ fn check(text: &[u8]) {
     }
 }
 
+/// Every record is in one call, every loss is one, and calls and their records are in order.
+fn check_calls(text: &[u8]) {
+    let entries = || Reader::new(text).filter_map(Result::ok);
+    let lines: Vec<u64> = entries()
+        .map(|entry| match entry {
+            Entry::Record(record) => record.line,
+            Entry::Lost { line, .. } => line,
+        })
+        .collect();
+    let calls: Vec<Call> = Calls::new(entries().map(Ok)).map(|call| call.unwrap()).collect();
+    assert!(calls.is_sorted_by(|a, b| a.line < b.line));
+    let mut found: Vec<u64> = Vec::new();
+    for call in &calls {
+        assert!(call.records.is_sorted_by(|a, b| a.line < b.line));
+        assert_eq!(call.records.is_empty(), matches!(call.kind, CallKind::Lost { .. }));
+        let first = if call.records.is_empty() { Some(call.line) } else { None };
+        found.extend(call.records.iter().map(|record| record.line).chain(first));
+    }
+    found.sort_unstable();
+    assert_eq!(found, lines);
+    check_links(&calls);
+}
+
+/// A choice and a start know of each other, and fit.
+fn check_links(calls: &[Call]) {
+    for call in calls {
+        if let CallKind::Dispatch { served, issued: Some(issued), .. } = &call.kind {
+            assert_eq!(served.unwrap().sectors, u64::from(issued.sectors));
+            let of = calls.iter().find(|of| of.line == issued.line).unwrap();
+            let (sector, sectors, dispatch) = (issued.sector, issued.sectors, Some(call.line));
+            assert_eq!(of.kind, CallKind::Issue { sector, sectors, dispatch });
+        }
+        if let CallKind::Issue { dispatch: Some(line), .. } = &call.kind {
+            let of = calls.iter().find(|of| of.line == *line).unwrap();
+            assert!(matches!(&of.kind, CallKind::Dispatch { issued: Some(issued), .. }
+                if issued.line == call.line));
+        }
+    }
+}
+
+/// Who speaks in lines that come in any order.
+const HEADS: [&str; 6] = [
+    "a-1 [000] d..1. 1.000000: 7,0",
+    "b-2 [001] d..1. 1.000000: 7,0",
+    "b-2 [001] d..2. 1.000000: 7,0",
+    "b-2 [001] d..1. 1.000000: 8,0",
+    "ksoftirqd/1-9 [001] d.s1. 1.000000: 7,0",
+    "<idle>-0 [000] d.h2. 1.000000: 7,0",
+];
+
+/// What they say: the lines with which calls begin, go on and end.
+const WORDS: [&str; 19] = [
+    "Q R 8 + 8 [a]",
+    "G R 8 + 8 [a]",
+    "I R 8 + 8 [a]",
+    "D R 8 + 8 [a]",
+    "D R 16 + 16 [a]",
+    "C R 8 + 8 [0]",
+    "R R 8 + 8 [0]",
+    "M R 8 + 8 [a]",
+    "P N [a]",
+    "m N bfq [bfq_limit_depth] wr_busy 0 sync 1 depth 256",
+    "m N bfq1S get_request 00000000000000aa: bfqq 00000000000000bb, 2",
+    "m N bfq1S add_request 1",
+    "m N bfq dispatch requests: 1 busy queues",
+    "m N bfq1S select_queue: returned this queue",
+    "m N bfq1S bfqq_served 8 secs",
+    "m N bfq select_queue: no queue returned",
+    "m N bfq1S put_queue: 00000000000000bb 2",
+    "m N bfq1S exit_bfqq: 00000000000000bb, 2",
+    "m N cfq1S dances",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
@@ -107,6 +181,7 @@ proptest! {
     #[test]
     fn bytes_from_nowhere(text in prop::collection::vec(any::<u8>(), 0..6000)) {
         check(&text);
+        check_calls(&text);
     }
 
     /// Do real lines pass, whatever is done to them?
@@ -125,6 +200,22 @@ proptest! {
             text.push('\n');
         }
         check(text.as_bytes());
+        check_calls(text.as_bytes());
+    }
+
+    /// Do lines in any order pass, with a loss now and then?
+    #[test]
+    fn lines_in_any_order(
+        lines in prop::collection::vec((0..HEADS.len(), 0..WORDS.len(), 0..100u8), 0..200)
+    ) {
+        let mut text = String::new();
+        for (head, words, loss) in lines {
+            text += &format!("{} {}\n", HEADS[head], WORDS[words]);
+            if loss == 0 {
+                text += "CPU:1 [LOST 2 EVENTS]\n";
+            }
+        }
+        check_calls(text.as_bytes());
     }
 }
 

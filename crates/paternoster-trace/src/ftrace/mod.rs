@@ -25,13 +25,16 @@
 //! * [`Reader`]: lines, as [`Entry`]s; what is wrong has an [`Error`] with its line and text.
 //! * [`Record`], [`Event`]: one line.
 //! * [`BfqMessage`]: what bfq says.
+//! * [`Calls`]: records put together as the scheduler was entered: insertions, dispatches, ….
 //!
 //! Source: spec `trace.md` 5.10; the recordings beside the specs.
 
 mod bfq;
+mod calls;
 mod line;
 mod reader;
 
 pub use bfq::{BfqMessage, ExpireReason, Partner, QueueName};
+pub use calls::{Call, CallKind, Calls, HELD_MAX, Issued, Merge, RECORDS_MAX, Service};
 pub use line::{Action, Context, Detail, Device, Event, Letters, Record, What};
 pub use reader::{Entry, Error, LINE_MAX, Reader};
