@@ -26,6 +26,7 @@
 //! * [`Record`], [`Event`]: one line.
 //! * [`BfqMessage`]: what bfq says.
 //! * [`Calls`]: records put together as the scheduler was entered: insertions, dispatches, ….
+//! * [`Summary`]: a log's numbers, by queue.
 //!
 //! Source: spec `trace.md` 5.10; the recordings beside the specs.
 
@@ -33,8 +34,10 @@ mod bfq;
 mod calls;
 mod line;
 mod reader;
+mod summary;
 
 pub use bfq::{BfqMessage, ExpireReason, Partner, QueueName};
 pub use calls::{Call, CallKind, Calls, HELD_MAX, Issued, Merge, RECORDS_MAX, Service};
 pub use line::{Action, Context, Detail, Device, Event, Letters, Record, What};
 pub use reader::{Entry, Error, LINE_MAX, Reader};
+pub use summary::{QUEUES_MAX, QueueSummary, Summary};
