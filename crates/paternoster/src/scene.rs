@@ -137,7 +137,7 @@ impl Scene {
         self.timer_is_precise = false;
     }
 
-    /// Asks for a call of `Elevator::timer` at `at`, whatever the tick is (a high-resolution timer).
+    /// Asks for a call of `Elevator::timer` at `at`, whatever the tick is (high resolution).
     pub const fn set_precise_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = true;

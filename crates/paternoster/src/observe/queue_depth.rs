@@ -10,7 +10,8 @@
 //!                                            4 9 31 …                      5 or more:    yes
 //! ```
 //!
-//! "Enough to do" is what a scheduler takes for it (CFQ: more than five waiting or under way), and not
+//! "Enough to do" is what a scheduler takes for it (CFQ: more than five waiting or under way), and
+//! not
 //! a moment in which it keeps the device empty itself. Two readers of depth 1 never make it look.
 //!
 //! # Invariants
