@@ -3,7 +3,7 @@
 //! pick, complete?
 //!
 //! Budgets (plan of the house, issue of the first elevators), on the kind of machine that CI has:
-//! noop 80 ns, mq-deadline 150 ns, cfq 250 ns, and with more clients no more than their logarithm
+//! noop 80 ns, mq-deadline 150 ns, cfq and bfq 250 ns (bfq with clients of different weights), and with more clients no more than their logarithm
 //! on top. At 100 ns one core could schedule ten million requests a
 //! second.
 
@@ -14,40 +14,53 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use rig::Rig;
+use rig::{Load, Rig};
 
 const BATCH: u64 = 1000;
 
+fn bench(criterion: &mut Criterion, group: &str, cases: &[(&str, Load)]) {
+    let mut group = criterion.benchmark_group(group);
+    group.throughput(Throughput::Elements(BATCH));
+    for &(scheduler, load) in cases {
+        let mut rig = Rig::new(scheduler, load);
+        rig.turn(100_000);
+        let clients = load.clients;
+        group.bench_function(BenchmarkId::new(scheduler, clients), |bencher| {
+            bencher.iter(|| black_box(&mut rig).turn(BATCH));
+        });
+    }
+    group.finish();
+}
+
+const ALL: [&str; 8] =
+    ["noop", "deadline", "mq-deadline", "kyber", "cfq", "cfq-4.19", "bfq", "bfq-4.19"];
+
 fn schedulers(criterion: &mut Criterion) {
-    for (name, sequential) in [("random", 0), ("half_sequential", 128)] {
-        let mut group = criterion.benchmark_group(format!("request/{name}"));
-        group.throughput(Throughput::Elements(BATCH));
-        for scheduler in ["noop", "deadline", "mq-deadline", "kyber", "cfq", "cfq-4.19"] {
-            let mut rig = Rig::new(scheduler, 16, 128, sequential);
-            rig.turn(100_000);
-            group.bench_function(BenchmarkId::from_parameter(scheduler), |bencher| {
-                bencher.iter(|| black_box(&mut rig).turn(BATCH));
-            });
-        }
-        group.finish();
+    for (name, sequential, weighted) in
+        [("random", 0, false), ("half_sequential", 128, false), ("weighted", 0, true)]
+    {
+        let load = Load { sequential, weighted, ..Load::sixteen() };
+        bench(criterion, &format!("request/{name}"), &ALL.map(|scheduler| (scheduler, load)));
     }
 }
 
 /// Does the cost grow with the logarithm of the clients? One bio of each waits.
 fn clients(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("request/clients");
-    group.throughput(Throughput::Elements(BATCH));
-    for scheduler in ["mq-deadline", "cfq"] {
-        for clients in [16, 100, 1000, 10_000] {
-            let mut rig = Rig::new(scheduler, clients, clients, 0);
-            rig.turn(100_000);
-            group.bench_function(BenchmarkId::new(scheduler, clients), |bencher| {
-                bencher.iter(|| black_box(&mut rig).turn(BATCH));
-            });
-        }
+    for scheduler in ["mq-deadline", "cfq", "bfq"] {
+        let load = |clients| Load { clients, waiting: clients, weighted: true, ..Load::sixteen() };
+        let cases = [16, 100, 1000, 10_000].map(|clients| (scheduler, load(clients)));
+        bench(criterion, "request/clients", &cases);
     }
-    group.finish();
 }
 
-criterion_group!(benches, schedulers, clients);
+/// And if each request is that of any client, of sixteen or of ten thousand?
+fn roaming(criterion: &mut Criterion) {
+    for scheduler in ["noop", "mq-deadline", "kyber", "cfq", "bfq"] {
+        let load = |clients| Load { clients, weighted: true, roaming: true, ..Load::sixteen() };
+        let cases = [16, 10_000].map(|clients| (scheduler, load(clients)));
+        bench(criterion, "request/roaming", &cases);
+    }
+}
+
+criterion_group!(benches, schedulers, clients, roaming);
 criterion_main!(benches);

@@ -12,18 +12,25 @@ mod rig;
 
 use std::process::ExitCode;
 
+use rig::{Load, Rig};
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let scheduler = arguments.next();
     let requests = arguments.next().and_then(|text| text.parse().ok());
     let (Some(scheduler), Some(requests)) = (scheduler, requests) else {
-        eprintln!("usage: cost SCHEDULER REQUESTS [CLIENTS]");
+        eprintln!("usage: cost SCHEDULER[:weighted|:roaming] REQUESTS [CLIENTS]");
         return ExitCode::from(2);
     };
+    let (scheduler, how) = scheduler.split_once(':').unwrap_or((&scheduler, ""));
+    let mut load = Load { weighted: !how.is_empty(), roaming: how == "roaming", ..Load::sixteen() };
     // 16 with 8 bios each, or so many with one each.
-    match arguments.next().and_then(|text| text.parse().ok()) {
-        None => rig::Rig::new(&scheduler, 16, 128, 0).turn(requests),
-        Some(clients) => rig::Rig::new(&scheduler, clients, clients, 0).turn(requests),
+    if let Some(clients) = arguments.next().and_then(|text| text.parse().ok()) {
+        load = Load { clients, waiting: clients, ..load };
     }
+    if load.roaming {
+        load.waiting = 128;
+    }
+    Rig::new(scheduler, load).turn(requests);
     ExitCode::SUCCESS
 }

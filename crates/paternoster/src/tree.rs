@@ -189,19 +189,31 @@ impl<K: TreeKey> Nodes<K> {
         node.key.combine(below(LEFT), below(RIGHT))
     }
 
-    fn refresh(&mut self, index: u32) {
-        if K::SUMMED {
-            self.0[index as usize].summary = self.expected_summary(index);
+    /// Whether the summary of `index` is another one now.
+    fn refresh(&mut self, index: u32) -> bool {
+        if !K::SUMMED {
+            return false;
         }
+        let summary = self.expected_summary(index);
+        let before = core::mem::replace(&mut self.0[index as usize].summary, summary);
+        before != summary
     }
 
-    /// Refreshes the summaries from `at` up to the top.
-    fn refresh_upwards(&mut self, mut at: u32) {
-        if K::SUMMED {
-            while at != NIL {
-                self.refresh(at);
-                at = self.0[at as usize].parent;
+    /// Refreshes the summaries from `at` up, as long as they change, and at least through
+    /// `through`, if that is above.
+    fn refresh_upwards(&mut self, mut at: u32, mut through: u32) {
+        if !K::SUMMED {
+            return;
+        }
+        while at != NIL {
+            let changed = self.refresh(at);
+            if at == through {
+                through = NIL;
             }
+            if !changed && through == NIL {
+                return;
+            }
+            at = self.0[at as usize].parent;
         }
     }
 }
@@ -271,8 +283,9 @@ impl Root {
         self.put_child(nodes, parent, side, index);
         self.thread_in(nodes, parent, side, index);
         self.len += 1;
+        // A rotation changes no summary above it.
+        nodes.refresh_upwards(parent, NIL);
         self.grown(nodes, parent, index);
-        nodes.refresh_upwards(nodes.0[index as usize].parent);
     }
 
     /// A new leaf on `side` of `parent` stands next to it in order.
@@ -330,6 +343,7 @@ impl Root {
         let node = nodes.0[index as usize];
         let side = if node.parent == NIL { LEFT } else { nodes.side_of(node.parent, index) };
         // Where a subtree became lower, and on which side.
+        let mut heir = NIL;
         let (at, lower) = if node.child[LEFT] == NIL || node.child[RIGHT] == NIL {
             let child = if node.child[LEFT] == NIL { node.child[RIGHT] } else { node.child[LEFT] };
             self.put_child(nodes, node.parent, side, child);
@@ -338,13 +352,14 @@ impl Root {
             }
             (node.parent, side)
         } else {
+            heir = node.thread[RIGHT];
             self.put_successor(nodes, &node, index, side)
         };
         self.thread_out(nodes, node.thread);
         nodes.0[index as usize] = Node::outside();
         self.len -= 1;
+        nodes.refresh_upwards(at, heir);
         self.shrunk(nodes, at, lower);
-        nodes.refresh_upwards(at);
     }
 
     /// Puts the successor of `index`, which has two children, in its place. Returns where a
@@ -373,6 +388,8 @@ impl Root {
         place.child[LEFT] = node.child[LEFT];
         place.parent = node.parent;
         place.balance = node.balance;
+        // What is above knows this subtree by the summary of the one that leaves.
+        place.summary = node.summary;
         nodes.0[node.child[LEFT] as usize].parent = heir;
         self.put_child(nodes, node.parent, side, heir);
         lower

@@ -3,7 +3,9 @@
 //!
 //! One turn: the oldest command in the device ends, its bios come back, each is submitted anew at
 //! a random place, and the queue is asked until it waits. Counted are bios, which is what a
-//! client sees.
+//! client sees. A bio comes back from the client that it was submitted for, or, if clients *roam*,
+//! from any of them; where the queue then keeps the device free on purpose, time goes on until it
+//! does no longer.
 
 use std::collections::VecDeque;
 
@@ -11,6 +13,32 @@ use paternoster::{
     Bio, ClientId, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output, RequestQueue, Tag,
     elevators,
 };
+
+/// What the queue is kept full with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) clients: u32,
+    /// Bios of all of them.
+    pub(crate) waiting: u32,
+    /// Bios that continue their client's last one, in 256.
+    pub(crate) sequential: u64,
+    /// Whether no two of 16 clients weigh the same.
+    pub(crate) weighted: bool,
+    /// Whether each bio is any client's.
+    pub(crate) roaming: bool,
+}
+
+impl Load {
+    /// Sixteen clients with eight bios each, at random places.
+    pub(crate) const fn sixteen() -> Load {
+        Load { clients: 16, waiting: 128, sequential: 0, weighted: false, roaming: false }
+    }
+}
+
+/// With weights, sixteen different ones one after the other.
+fn spec(nth: u32, load: Load) -> ClientSpec {
+    if load.weighted { ClientSpec::new().weight(50 + 25 * (nth % 16)) } else { ClientSpec::new() }
+}
 
 /// A queue under constant load.
 #[derive(Debug)]
@@ -21,13 +49,15 @@ pub(crate) struct Rig {
     now: Nanos,
     random: u64,
     streams: Vec<u64>,
-    /// Bios that continue their client's last one, in 256.
-    sequential: u64,
+    load: Load,
+    /// When the queue would go on by itself.
+    until: Option<Nanos>,
 }
 
 impl Rig {
-    /// `clients` clients with `waiting` bios between them, on a device that takes 32 commands.
-    pub(crate) fn new(scheduler: &str, clients: u32, waiting: u32, sequential: u64) -> Rig {
+    /// A device that takes 32 commands.
+    pub(crate) fn new(scheduler: &str, load: Load) -> Rig {
+        let Load { clients, waiting, .. } = load;
         let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
         // Twice what waits, in each of two pools up to its hard stop.
         let nominal = (2 * waiting).clamp(256, 10_240);
@@ -37,8 +67,12 @@ impl Rig {
         let mut queue = RequestQueue::unobserved(facts, limits, elevator);
         let nominal = nominal.to_string();
         queue.set_attribute(Nanos::ZERO, "nr_requests", &nominal).expect("there is room");
+        if scheduler == "bfq" {
+            // With so many weights a client's share of the requests is less than it has here.
+            queue.set_attribute(Nanos::ZERO, "iosched/tag_shares", "0").expect("it has that");
+        }
         let clients: Vec<ClientId> =
-            (0..clients).map(|_| queue.attach(ClientSpec::new()).expect("there is room")).collect();
+            (0..clients).map(|nth| queue.attach(spec(nth, load)).expect("there is room")).collect();
         let mut rig = Rig {
             queue,
             in_device: VecDeque::with_capacity(64),
@@ -46,7 +80,8 @@ impl Rig {
             clients,
             now: Nanos::ZERO,
             random: 88_172_645_463_325_252,
-            sequential,
+            load,
+            until: None,
         };
         for nth in 0..waiting {
             rig.submit(u64::from(nth) % rig.clients.len() as u64);
@@ -66,7 +101,7 @@ impl Rig {
     fn submit(&mut self, client: u64) {
         let draw = self.draw();
         let place = usize::try_from(client).expect("a small number");
-        let sector = if draw & 0xff < self.sequential {
+        let sector = if draw & 0xff < self.load.sequential {
             self.streams[place]
         } else {
             (draw >> 16) % (1 << 27) * 8
@@ -85,10 +120,14 @@ impl Rig {
                 Output::Issue(command) => self.in_device.push_back(command.tag),
                 Output::Done(cookie, _) => {
                     ended += 1;
-                    self.submit(cookie);
+                    let any = self.load.roaming.then(|| self.draw() % u64::from(self.load.clients));
+                    self.submit(any.unwrap_or(cookie));
                 }
                 Output::Wake(_) => {}
-                Output::Wait { .. } => return ended,
+                Output::Wait { until, .. } => {
+                    self.until = until;
+                    return ended;
+                }
             }
         }
     }
@@ -98,7 +137,11 @@ impl Rig {
         let mut ended = 0;
         while ended < bios {
             self.now += Nanos::from_micros(10);
-            let tag = self.in_device.pop_front().expect("the device is never empty");
+            while self.in_device.is_empty() {
+                self.now = self.until.expect("who keeps the device free says until when");
+                ended += self.drive();
+            }
+            let tag = self.in_device.pop_front().expect("it is not empty");
             let outcome = Outcome::OK;
             self.queue.complete(self.now, tag, outcome).expect("the rig ends each once");
             ended += self.drive();

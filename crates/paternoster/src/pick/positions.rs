@@ -34,6 +34,8 @@ pub struct Positions {
     trees: Vec<Root>,
     /// The tree of each queue that is in one.
     homes: Vec<u32>,
+    /// Queues in all trees: with none, there is nothing to look at.
+    placed: u32,
 }
 
 /// The queues on both sides of a sector.
@@ -53,6 +55,7 @@ impl Positions {
             nodes: Nodes::with_capacity(queues),
             trees: (0..trees).map(|_| Root::new()).collect(),
             homes: (0..queues).map(|_| 0).collect(),
+            placed: 0,
         }
     }
 
@@ -67,12 +70,14 @@ impl Positions {
         if there.and_then(|other| self.nodes.key(other)) != Some(sector) {
             root.insert(&mut self.nodes, queue, sector);
             self.homes[queue as usize] = tree;
+            self.placed += 1;
         }
     }
 
     /// Takes a queue out, if it is in a tree.
     pub fn remove(&mut self, queue: u32) {
-        if self.nodes.contains(queue) {
+        if self.placed > 0 && self.nodes.contains(queue) {
+            self.placed -= 1;
             let home = self.homes[queue as usize] as usize;
             self.trees[home].remove(&mut self.nodes, queue);
         }

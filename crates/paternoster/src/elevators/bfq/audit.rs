@@ -206,7 +206,7 @@ impl crate::elevators::bfq::schedule::Schedule {
             let mut active = 0;
             for (class, tree) in server.trees.iter().enumerate() {
                 tree.active.check(&self.nodes).map_err(|text| fault(text, group))?;
-                tree.idle.check(&self.nodes).map_err(|text| fault(text, group))?;
+                tree.idle.check(&self.idle_nodes).map_err(|text| fault(text, group))?;
                 active += tree.active.len();
                 let sum = counted(group, class);
                 if sum != tree.weight_sum {

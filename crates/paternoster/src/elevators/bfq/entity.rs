@@ -79,6 +79,22 @@ impl TreeKey for Deadline {
     }
 }
 
+/// The order of those without work: by finish.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Finish(pub(super) u64);
+
+impl TreeKey for Finish {
+    type Summary = ();
+
+    const SUMMED: bool = false;
+
+    fn before(&self, other: &Finish) -> bool {
+        is_after(other.0, self.0)
+    }
+
+    fn combine(&self, _: Option<&()>, _: Option<&()>) {}
+}
+
 /// Where an entity stands in the service tree of its group and class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Standing {

@@ -159,7 +159,7 @@ impl Bfq {
         let Version { steps_back, top_rate, .. } = version;
         Bfq {
             version,
-            tunables: Tunables::new(version.inject, version.stable_merging, version.wakers),
+            tunables: Tunables::new(version.inject, version.late_mechanisms),
             contexts: Vec::new(),
             queues: Slab::with_capacity(0),
             groups: Vec::new(),

@@ -28,7 +28,7 @@
 use alloc::vec::Vec;
 
 use crate::client::Class;
-use crate::elevators::bfq::entity::{Deadline, Entity, Standing, WEIGHTS, is_after};
+use crate::elevators::bfq::entity::{Deadline, Entity, Finish, Standing, WEIGHTS, is_after};
 use crate::elevators::bfq::weights::Weights;
 use crate::elevators::bfq::wf2q::ServiceTree;
 use crate::list::{Links, List};
@@ -61,6 +61,7 @@ pub(super) struct Schedule {
     pub(super) entities: Vec<Entity>,
     pub(super) groups: Vec<Server>,
     pub(super) nodes: Nodes<Deadline>,
+    pub(super) idle_nodes: Nodes<Finish>,
     /// Queues in active trees, the last activated first.
     pub(super) active_queues: List,
     pub(super) active_links: Links,
@@ -86,6 +87,7 @@ impl Schedule {
             entities: (0..all).map(|_| Entity::default()).collect(),
             groups: (0..groups).map(|_| Server::default()).collect(),
             nodes: Nodes::with_capacity(all),
+            idle_nodes: Nodes::with_capacity(all),
             active_queues: List::new(),
             active_links: Links::with_capacity(queues),
             weights: Weights::with_capacity(queues),

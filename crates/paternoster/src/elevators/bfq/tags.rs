@@ -47,7 +47,7 @@ impl Bfq {
             (false, true) => Some(part(3, 16)),
         };
         let slot = self.contexts[client.index() as usize].slots[usize::from(sync)];
-        if self.version.shares_tags
+        if self.tunables.tag_shares
             && let Some(queue) = slot
             && self.is_beyond_share(queue, limit.unwrap_or(depth))
         {

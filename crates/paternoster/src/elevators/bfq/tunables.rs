@@ -47,6 +47,7 @@ pub(super) struct Tunables {
     pub(super) queue_merging: bool,
     pub(super) stable_merging: bool,
     pub(super) wakers: bool,
+    pub(super) tag_shares: bool,
     /// The position tree follows a removal of the head request (seed 004, patch 1).
     pub(super) position_update: bool,
     /// An early merge asks whether raising is wanted at all (seed 004, patch 2).
@@ -54,7 +55,8 @@ pub(super) struct Tunables {
 }
 
 impl Tunables {
-    pub(super) const fn new(inject: Inject, stable_merging: bool, wakers: bool) -> Tunables {
+    /// The kernel's defaults; `late` is what came with 5.2 to 5.17.
+    pub(super) const fn new(inject: Inject, late: bool) -> Tunables {
         Tunables {
             fifo_expire: [Nanos::from_millis(250), Nanos::from_millis(125)],
             back_seek_max: 16 * 1024,
@@ -67,8 +69,9 @@ impl Tunables {
             inject,
             merge_window: Nanos::from_millis(100),
             queue_merging: true,
-            stable_merging,
-            wakers,
+            stable_merging: late,
+            wakers: late,
+            tag_shares: late,
             position_update: true,
             early_merge_check: true,
         }
@@ -97,6 +100,7 @@ impl Tunables {
             "queue_merging" => self.queue_merging.into(),
             "stable_merging" => self.stable_merging.into(),
             "wakers" => self.wakers.into(),
+            "tag_shares" => self.tag_shares.into(),
             "position_update" => self.position_update.into(),
             "early_merge_check" => self.early_merge_check.into(),
             _ => 0,
@@ -133,6 +137,7 @@ impl Tunables {
             "queue_merging" => self.queue_merging = on,
             "stable_merging" => self.stable_merging = on,
             "wakers" => self.wakers = on,
+            "tag_shares" => self.tag_shares = on,
             "position_update" => self.position_update = on,
             "early_merge_check" => self.early_merge_check = on,
             _ => {}
@@ -160,7 +165,7 @@ pub(super) const PEAK_RATE: &str = "peak_rate";
 pub(super) const PRESENT_MAX_BUDGET: &str = "max_budget_now";
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 20] = [
+pub(super) static ATTRIBUTES: [Attribute; 21] = [
     number("fifo_expire_sync", "ms", 1, "after which time a sync request is next in its queue"),
     number("fifo_expire_async", "ms", 1, "the same for an async request"),
     number("back_seek_max", "KiB", 0, "how far behind the head a request is still near"),
@@ -192,6 +197,7 @@ pub(super) static ATTRIBUTES: [Attribute; 20] = [
     switch("queue_merging", "1 if queues whose requests lie close to each other are merged"),
     switch("stable_merging", "1 if queues that are created together are merged"),
     switch("wakers", "1 if those that a queue waits for are found out and served for it"),
+    switch("tag_shares", "1 if nobody may have more requests than his share of them by weight"),
     switch("position_update", "1 if a dispatched head moves its queue (seed 004, patch 1)"),
     switch("early_merge_check", "1 if an early merge minds low_latency (seed 004, patch 2)"),
     shown(HW_TAG, "", "1 if the device is taken to queue commands, 0 if not, -1 if not known"),

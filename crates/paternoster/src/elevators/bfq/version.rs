@@ -59,14 +59,12 @@ pub(super) struct Version {
     pub(super) keeps_empty_preempted: bool,
     /// A split queue is raised again only with `low_latency` (BFQ-137).
     pub(super) resumes_raise_if_wanted: bool,
-    /// Tags are shared by weight (BFQ-36).
-    pub(super) shares_tags: bool,
     /// Device rates above this, in sectors per microsecond, are not believed (BFQ-77).
     pub(super) top_rate: u64,
     /// Defaults of attributes.
     pub(super) inject: Inject,
-    pub(super) stable_merging: bool,
-    pub(super) wakers: bool,
+    /// Stable merging, wakers, and tags shared by weight.
+    pub(super) late_mechanisms: bool,
 }
 
 impl Version {
@@ -107,11 +105,9 @@ pub(super) const LINUX_4_19: Version = Version {
     bursts_begin_at_rest: false,
     keeps_empty_preempted: false,
     resumes_raise_if_wanted: false,
-    shares_tags: false,
     top_rate: TOP_RATE,
     inject: Inject::Coefficient,
-    stable_merging: false,
-    wakers: false,
+    late_mechanisms: false,
 };
 
 /// Linux 6.18, whose recorded decisions the tests read.
@@ -134,10 +130,8 @@ pub(super) const LINUX_6_18: Version = Version {
     bursts_begin_at_rest: true,
     keeps_empty_preempted: true,
     resumes_raise_if_wanted: true,
-    shares_tags: true,
     inject: Inject::Measured,
-    stable_merging: true,
-    wakers: true,
+    late_mechanisms: true,
     ..LINUX_4_19
 };
 

@@ -24,7 +24,7 @@
 //!
 //! Source: spec `bfq.md` section 3, BFQ-1 to BFQ-12, BFQ-17, BFQ-18.
 
-use crate::elevators::bfq::entity::{Deadline, Standing, delta, is_after, later};
+use crate::elevators::bfq::entity::{Deadline, Finish, Standing, delta, is_after, later};
 use crate::elevators::bfq::schedule::Schedule;
 use crate::tree::{Nodes, Root};
 
@@ -100,7 +100,7 @@ impl Schedule {
         if let Some(first) = tree.idle.first()
             && !is_after(finish(first), tree.vtime)
         {
-            tree.idle.remove(&mut self.nodes, first);
+            tree.idle.remove(&mut self.idle_nodes, first);
             self.forget(first);
         }
     }
@@ -179,10 +179,10 @@ impl Schedule {
     }
 
     fn remove_idle(&mut self, entity: u32) {
-        let Self { entities, groups, nodes, .. } = self;
+        let Self { entities, groups, idle_nodes, .. } = self;
         let own = &mut entities[entity as usize];
         own.standing = Standing::Extracted;
-        groups[own.group as usize].trees[usize::from(own.class)].idle.remove(nodes, entity);
+        groups[own.group as usize].trees[usize::from(own.class)].idle.remove(idle_nodes, entity);
     }
 
     /// An entity has no work any more (BFQ-8): it is remembered while it is ahead of its share.
@@ -211,11 +211,11 @@ impl Schedule {
         if remember && ahead {
             let own = &mut self.entities[entity as usize];
             own.standing = Standing::Idle;
-            let key = own.deadline();
-            let Self { entities, groups, nodes, .. } = self;
+            let key = Finish(own.finish);
+            let Self { entities, groups, idle_nodes, .. } = self;
             let own = &entities[entity as usize];
             let tree = &mut groups[own.group as usize].trees[usize::from(own.class)];
-            tree.idle.insert(nodes, entity, key);
+            tree.idle.insert(idle_nodes, entity, key);
         } else {
             self.forget(entity);
         }
