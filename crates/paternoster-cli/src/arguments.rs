@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use paternoster_workload::report::TerseVersion;
 
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
+use crate::guarantees::GuaranteesOptions;
 use crate::reproduce::ReproduceOptions;
 use crate::setting::SettingOptions;
 
@@ -21,6 +22,7 @@ use crate::setting::SettingOptions;
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
   paternoster iostest bsr --device array-eva --scheduler noop --scheduler kyber
   paternoster reproduce flash-fairness
+  paternoster guarantees
   paternoster schedulers mq-deadline
   paternoster devices flash-card-2010")]
 pub(crate) struct Program {
@@ -37,6 +39,7 @@ pub(crate) enum Command {
     Iostest(Box<IostestOptions>),
     Dd(Box<DdOptions>),
     Reproduce(ReproduceOptions),
+    Guarantees(GuaranteesOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell

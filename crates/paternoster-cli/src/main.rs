@@ -2,7 +2,7 @@
 //! The program `paternoster`: I/O scheduler experiments in virtual time.
 //!
 //! ```text
-//! arguments ──▶ run | tiotest … | reproduce | schedulers | devices ──▶ text on stdout
+//! arguments ──▶ run | tiotest … | reproduce | guarantees | schedulers … ──▶ text on stdout
 //!                                                                  └─▶ messages on stderr
 //! ```
 //!
@@ -16,6 +16,7 @@ mod choice;
 mod compare;
 mod devices;
 mod experiments;
+mod guarantees;
 mod host;
 mod manual;
 mod plot;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         Command::Iostest(options) => builtin::iostest(&options),
         Command::Dd(options) => builtin::dd(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
+        Command::Guarantees(options) => guarantees::guarantees(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),

@@ -148,7 +148,7 @@ fn list(experiments: &[Experiment]) -> String {
 
 /// Does all runs on as many threads as there are processors. Results are in the order of the runs;
 /// so is the failure that is told, if there are any.
-fn measure_all(runs: &[&Run], quiet: bool) -> Result<Vec<Measured>, Failure> {
+pub(crate) fn measure_all(runs: &[&Run], quiet: bool) -> Result<Vec<Measured>, Failure> {
     let threads = thread::available_parallelism().map_or(2, NonZero::get).min(runs.len());
     let steps = Steps::new(quiet, runs.len());
     let next = AtomicUsize::new(0);

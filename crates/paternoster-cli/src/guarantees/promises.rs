@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Promises: what one might expect of a scheduler, each as an experiment of a few virtual seconds.
+//!
+//! A promise is a workload on a device, a figure of its run (perhaps set beside that of another
+//! run), and the range in which the figure says that the promise was kept:
+//!
+//! ```text
+//! groups    two sequential readers in groups of weight 300 and 100, on a disk
+//!           bandwidth of one by that of the other                   kept from 2.7 to 3.3
+//! ```
+//!
+//! What lasts is measured when all have run for 15 s (on flash 4 s): at first BFQ takes every reader
+//! for an application that starts.
+//!
+//! The devices are the emulated ones and the models that other experiments use, so that nothing
+//! here was fitted to make anybody look well.
+//!
+//! Source: spec `bfq.md` sections 8, 9, 15, 18; the questions are those that administrators ask.
+
+use crate::reproduce::experiment::Measured;
+
+/// One server, 100 us, 8 ms if not contiguous, 150 MB/s.
+const DISK: &str = "lab-disk";
+/// Flash that queues 32 commands.
+const FLASH: &str = "ssd-px256m5s";
+
+/// What a figure is set beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// It stands for itself.
+    Nothing,
+    /// The same scheduler with these jobs.
+    Jobs(&'static str),
+    /// The same jobs under `noop`.
+    Noop,
+}
+
+/// What one might expect.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Promise {
+    /// Head of its column.
+    pub(crate) word: &'static str,
+    /// What is asked.
+    pub(crate) question: &'static str,
+    pub(crate) device: &'static str,
+    pub(crate) jobs: &'static str,
+    pub(crate) beside: Beside,
+    /// The figure, from the run and the one beside it.
+    pub(crate) figure: fn(&Measured, Option<&Measured>) -> Option<f64>,
+    pub(crate) unit: &'static str,
+    /// Kept from, to.
+    pub(crate) kept: (f64, f64),
+}
+
+fn number(measured: &Measured, what: &str) -> Option<f64> {
+    measured.numbers.get(what).copied()
+}
+
+fn by(above: Option<f64>, below: Option<f64>) -> Option<f64> {
+    Some(above? / below?).filter(|ratio| ratio.is_finite())
+}
+
+/// `a` by `b`, in bandwidth.
+fn shares(run: &Measured, _: Option<&Measured>) -> Option<f64> {
+    by(number(run, "a kB/s"), number(run, "b kB/s"))
+}
+
+/// Per cent of the other run's bandwidth, all jobs together.
+fn total_of(run: &Measured, beside: Option<&Measured>) -> Option<f64> {
+    by(number(run, "section 0 kB/s"), number(beside?, "section 0 kB/s")).map(|part| 100.0 * part)
+}
+
+/// Per cent of the other run's bandwidth, job `a` alone.
+fn part_of(run: &Measured, beside: Option<&Measured>) -> Option<f64> {
+    by(number(run, "a kB/s"), number(beside?, "a kB/s")).map(|part| 100.0 * part)
+}
+
+fn device_time(run: &Measured, _: Option<&Measured>) -> Option<f64> {
+    number(run, "a device time %")
+}
+
+fn longest(run: &Measured, _: Option<&Measured>) -> Option<f64> {
+    number(run, "a max us").map(|us| us / 1000.0)
+}
+
+const LEVELS: &str = "[global]
+rw=read\nbs=128k\nsize=400m\ntime_based\nramp_time=15s\nruntime=4s\ndirect=1\n\
+[a]\nprio=0\n[b]\nprio=7\n";
+const GROUPS: &str = "[global]
+rw=read\nbs=128k\nsize=400m\ntime_based\nramp_time=15s\nruntime=6s\ndirect=1\n\
+[a]\ncgroup=a\ncgroup_weight=300\n[b]\ncgroup=b\ncgroup_weight=100\n";
+const CROWD: &str = "[global]
+rw=randread\nbs=16k\nsize=256m\nioengine=libaio\niodepth=8\ntime_based\nramp_time=30s\n\
+runtime=20s\ndirect=1\n[a]\ncgroup=a\ncgroup_weight=100\n\
+[b]\ncgroup=b\ncgroup_weight=100\nnumjobs=16\n";
+const APPLICATION: &str = "[a]\nrw=randread\nbs=16k\nsize=400m\ndirect=1\nnumber_ios=200\n";
+const START: &str = "[global]\ndirect=1\nsize=400m\n\
+[b]\nrw=read\nbs=128k\nnumjobs=5\ntime_based\nruntime=30s\n\
+[a]\nrw=randread\nbs=16k\nnumber_ios=200\nstartdelay=15s\n";
+const READ_BESIDE_WRITES: &str = "[global]\ndirect=1\nsize=400m\ntime_based\nramp_time=15s\nruntime=5s\n\
+[a]\nrw=randread\nbs=4k\nthinktime=5ms\n\
+[b]\nrw=write\nbs=64k\nioengine=libaio\niodepth=64\n";
+const WRITE_BESIDE_READS: &str = "[global]\ndirect=1\nsize=400m\ntime_based\nramp_time=15s\nruntime=5s\n\
+[a]\nrw=randwrite\nbs=4k\nioengine=libaio\niodepth=1\n\
+[b]\nrw=read\nbs=128k\nnumjobs=8\n";
+const ONE_READER: &str =
+    "[a]\nrw=read\nbs=128k\nsize=400m\ntime_based\nramp_time=15s\nruntime=4s\ndirect=1\n";
+const FOUR_READERS: &str = "[a]\nrw=read\nbs=128k\nsize=400m\ntime_based\nramp_time=15s\nruntime=4s\ndirect=1\n\
+numjobs=4\n";
+const RANDOM: &str = "[a]\nrw=randread\nbs=4k\nsize=400m\ntime_based\nramp_time=4s\nruntime=1s\ndirect=1\n\
+numjobs=16\n";
+const WEIGHED_FLASH: &str = "[global]
+rw=randread\nbs=4k\nsize=400m\ntime_based\nramp_time=4s\nruntime=1s\ndirect=1\nioengine=libaio\niodepth=32\n\
+[a]\ncgroup=a\ncgroup_weight=300\n[b]\ncgroup=b\ncgroup_weight=100\n";
+const IDLE_CLASS: &str = "[global]
+rw=read\nbs=128k\nsize=400m\ntime_based\nramp_time=15s\nruntime=6s\ndirect=1\n\
+[a]\nprioclass=3\n[b]\n";
+
+/// All of them, in the order of the columns.
+pub(crate) const ALL: [Promise; 10] = [
+    Promise {
+        word: "levels",
+        question: "Does a sequential reader of best-effort level 0 get more than one of level 7? \
+                   (bandwidth of one by that of the other)",
+        device: DISK,
+        jobs: LEVELS,
+        beside: Beside::Nothing,
+        figure: shares,
+        unit: "",
+        kept: (2.0, f64::INFINITY),
+    },
+    Promise {
+        word: "groups",
+        question: "Do groups of weight 300 and 100, a sequential reader in each, share 3 to 1?",
+        device: DISK,
+        jobs: GROUPS,
+        beside: Beside::Nothing,
+        figure: shares,
+        unit: "",
+        kept: (2.7, 3.3),
+    },
+    Promise {
+        word: "crowd",
+        question: "Does one process, eight random reads at a time, keep half of the device time \
+                   against a group of 16 such processes, of the same weight?",
+        device: DISK,
+        jobs: CROWD,
+        beside: Beside::Nothing,
+        figure: device_time,
+        unit: "%",
+        kept: (45.0, 55.0),
+    },
+    Promise {
+        word: "flash groups",
+        question: "Do groups of weight 300 and 100 share 3 to 1 on flash, 32 random reads of each \
+                   under way?",
+        device: FLASH,
+        jobs: WEIGHED_FLASH,
+        beside: Beside::Nothing,
+        figure: shares,
+        unit: "",
+        kept: (2.7, 3.3),
+    },
+    Promise {
+        word: "start",
+        question: "Does an application's start, 200 random reads, keep a third of its speed beside \
+                   five sequential readers? (of its speed alone)",
+        device: DISK,
+        jobs: START,
+        beside: Beside::Jobs(APPLICATION),
+        figure: part_of,
+        unit: "%",
+        kept: (33.0, f64::INFINITY),
+    },
+    Promise {
+        word: "read",
+        question: "How long does a small read wait at worst beside 64 writes in flight? Under a \
+                   quarter of a second?",
+        device: DISK,
+        jobs: READ_BESIDE_WRITES,
+        beside: Beside::Nothing,
+        figure: longest,
+        unit: "ms",
+        kept: (0.0, 250.0),
+    },
+    Promise {
+        word: "write",
+        question: "How long does a small write wait at worst beside eight sequential readers? \
+                   Under two seconds?",
+        device: DISK,
+        jobs: WRITE_BESIDE_READS,
+        beside: Beside::Nothing,
+        figure: longest,
+        unit: "ms",
+        kept: (0.0, 2000.0),
+    },
+    Promise {
+        word: "idle class",
+        question: "Does a reader of the idle class beside a best-effort one get something, and at \
+                   most a tenth of the time?",
+        device: DISK,
+        jobs: IDLE_CLASS,
+        beside: Beside::Nothing,
+        figure: device_time,
+        unit: "%",
+        kept: (0.01, 10.0),
+    },
+    Promise {
+        word: "disk speed",
+        question: "Do four sequential readers together reach 80 % of what one does alone?",
+        device: DISK,
+        jobs: FOUR_READERS,
+        beside: Beside::Jobs(ONE_READER),
+        figure: total_of,
+        unit: "%",
+        kept: (80.0, f64::INFINITY),
+    },
+    Promise {
+        word: "flash speed",
+        question: "Do sixteen random readers of equal weight on flash reach 95 % of what noop does?",
+        device: FLASH,
+        jobs: RANDOM,
+        beside: Beside::Noop,
+        figure: total_of,
+        unit: "%",
+        kept: (95.0, f64::INFINITY),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are the ranges ranges, and the words different?
+    #[test]
+    fn promises_are_sound() {
+        for (place, promise) in ALL.iter().enumerate() {
+            assert!(promise.kept.0 < promise.kept.1, "{}", promise.word);
+            assert!(ALL[..place].iter().all(|other| other.word != promise.word));
+            assert!(promise.question.contains('?'), "{}", promise.word);
+        }
+    }
+}
