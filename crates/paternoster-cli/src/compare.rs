@@ -3,10 +3,11 @@
 //!
 //! Two tables: one row for each job, direction and scheduler; then one for each section between
 //! two stonewalls and scheduler, with its total, Jain's index of device time and the part of the
-//! time that the device was idle. Bandwidths are in kB/s (1000 bytes), as in the tables of the
-//! seeds.
+//! time that the device was idle. Between them, if there are players, one row for each and
+//! scheduler. Bandwidths are in kB/s (1000 bytes), as in the tables of the seeds.
 
 use comfy_table::{ContentArrangement, Table};
+use paternoster::Nanos;
 use paternoster_workload::Direction;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::report::JobReport;
@@ -14,7 +15,7 @@ use paternoster_workload::shares::SectionShares;
 
 use crate::table::{align_right, plain_table, trimmed};
 
-/// Both tables as text.
+/// The tables as text.
 pub(crate) fn table(outcomes: &[Outcome]) -> String {
     let several_devices =
         outcomes.windows(2).any(|pair| pair[0].report.device != pair[1].report.device);
@@ -32,6 +33,10 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
     }
     text.push_str(&trimmed(&jobs_table(outcomes, &label)));
     text.push('\n');
+    if let Some(players) = players_table(outcomes, &label) {
+        text.push_str(&trimmed(&players));
+        text.push('\n');
+    }
     text.push_str(&trimmed(&sections_table(outcomes, &label)));
     text
 }
@@ -123,6 +128,44 @@ fn share(outcome: &Outcome, place: usize) -> String {
     };
     let share = outcome.shares.iter().find_map(share_in).unwrap_or(0.0);
     format!("{:.1}", share * 100.0)
+}
+
+/// The frames of every player; `None` if there is none.
+fn players_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Option<Table> {
+    let jobs = &outcomes.first()?.report.jobs;
+    let players = jobs.iter().enumerate().filter(|(_, job)| job.statistics.frames().is_some());
+    let mut table = wide_table();
+    table.set_header([
+        "group",
+        "player",
+        "scheduler",
+        "frames",
+        "late",
+        "late %",
+        "unread",
+        "worst ms late",
+        "longest ms",
+    ]);
+    align_right(&mut table, 3);
+    #[expect(clippy::cast_precision_loss, reason = "printed figures")]
+    let millis = |time: Nanos| format!("{:.3}", time.0 as f64 / 1e6);
+    for (place, job) in players {
+        for (nth, outcome) in outcomes.iter().enumerate() {
+            let Some(frames) = outcome.report.jobs[place].statistics.frames() else { continue };
+            let head = [job.group.to_string(), job_name(jobs, place)];
+            let head = if nth == 0 { head } else { [const { String::new() }; 2] };
+            table.add_row(head.into_iter().chain([
+                label(outcome),
+                frames.count().to_string(),
+                frames.late().to_string(),
+                format!("{:.2}", frames.late_per_cent()),
+                frames.unread().to_string(),
+                millis(frames.worst()),
+                millis(frames.longest()),
+            ]));
+        }
+    }
+    (!table.is_empty()).then_some(table)
 }
 
 fn sections_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Table {

@@ -118,12 +118,22 @@ fn extra(
 ) -> Value {
     let process = |section: &SectionShares, nth: usize| {
         let process = &result.processes[section.processes[nth]];
-        json!({
+        let mut told = json!({
             "jobname": subject.jobs.jobs[process.job].name,
             "clone": process.clone,
             "device_time_ns": process.served.0,
             "device_time_share": section.shares[nth],
-        })
+        });
+        if let Some(frames) = process.statistics.frames() {
+            told["frames"] = json!({
+                "total": frames.count(),
+                "late": frames.late(),
+                "unread": frames.unread(),
+                "worst_lateness_ns": frames.worst().0,
+                "longest_ns": frames.longest().0,
+            });
+        }
+        told
     };
     let sections: Vec<Value> = shares
         .iter()

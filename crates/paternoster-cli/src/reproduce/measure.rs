@@ -4,6 +4,7 @@
 //! | workload | names |
 //! |---|---|
 //! | fio | of each job, all clones: `JOB kB/s`, `JOB IOPS`, `JOB max us`, `JOB device time %` |
+//! | | of each player: `JOB frames`, `JOB late frames`, `JOB worst ms late` |
 //! | | of each section between stonewalls: `section N kB/s`, `section N Jain` (of device time) |
 //! | tiotest | for each phase: `PHASE MB/s` (of 2^20), `PHASE mean ms`, `PHASE max ms` |
 //! | disktest | `IOPS` |
@@ -146,7 +147,14 @@ fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
             ("max us", longest_us(&all)),
             ("device time %", share * 100.0),
         ];
-        for (what, number) in numbers {
+        let frames = all.frames().map(|frames| {
+            [
+                ("frames", as_f64(frames.count())),
+                ("late frames", as_f64(frames.late())),
+                ("worst ms late", as_f64(frames.worst().0) / 1e6),
+            ]
+        });
+        for (what, number) in numbers.into_iter().chain(frames.into_iter().flatten()) {
             measured.numbers.insert(format!("{} {what}", job.name), number);
         }
     }

@@ -100,6 +100,9 @@ fn takes_text(option: &FioOption) -> bool {
             | "replay_redirect"
             | "replay_skip"
             | "profile"
+            | "frame_period"
+            | "frame_size"
+            | "frame_deadline"
     )
 }
 

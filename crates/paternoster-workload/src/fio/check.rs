@@ -27,6 +27,7 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
     buffered_engine(job, notes);
     job.strides.complete()?;
     job.latency_goal.check()?;
+    job.frames.check(job, notes)?;
     job.command_priority.check(job.engine)?;
     rates(job)?;
     if job.engine == Engine::Cpu {

@@ -24,6 +24,7 @@ use super::distribution::Distribution;
 use super::ending::Ending;
 use super::file_choice::FileService;
 use super::flow::FlowShare;
+use super::frames::FrameRules;
 use super::job_logs::LogRules;
 use super::latency_target::LatencyGoal;
 use super::pace::RateRules;
@@ -262,6 +263,8 @@ pub struct Job {
     pub rates: RateRules,
     /// The job's part in a shared flow.
     pub flow: FlowShare,
+    /// The frames of a player. No option of fio's.
+    pub frames: FrameRules,
     /// The latency for which a depth is searched.
     pub latency_goal: LatencyGoal,
     /// The job fails if an I/O takes longer: reads, writes, trims.
@@ -386,6 +389,7 @@ impl Default for Job {
             rate_iops: [None; 3],
             rates: RateRules::default(),
             flow: FlowShare::default(),
+            frames: FrameRules::default(),
             latency_goal: LatencyGoal::default(),
             max_latency: [None; 3],
             prio: None,

@@ -11,10 +11,11 @@
 //!
 //! Beside them stand the rules of a job's course, each for itself and without a clock or I/O of
 //! its own; who runs processes asks them: [`pace`] when an I/O may start, [`syncs`] when a sync is
-//! due, [`cmdprio`] with which priority, [`flow`] whose turn it is, [`latency_target`] how deep the
-//! queue may be, [`verify_plan`] what is read back, [`file_choice`] and [`file_sizes`] for several
-//! files, [`ending`] whose end ends whom, [`cpu_load`] what is burned; [`iolog`] and [`replay`]
-//! read and write logs of I/O, [`job_logs`] the logs of figures.
+//! due, [`cmdprio`] with which priority, [`flow`] whose turn it is, [`frames`] when a frame of a
+//! player is due, [`latency_target`] how deep the queue may be, [`verify_plan`] what is read back,
+//! [`file_choice`] and [`file_sizes`] for several files, [`ending`] whose end ends whom,
+//! [`cpu_load`] what is burned; [`iolog`] and [`replay`] read and write logs of I/O, [`job_logs`]
+//! the logs of figures.
 //!
 //! What the language knows and a run cannot do yet stands in [`unwired`].
 //!
@@ -31,6 +32,7 @@ pub mod ending;
 pub mod file_choice;
 pub mod file_sizes;
 pub mod flow;
+pub mod frames;
 pub mod iolog;
 pub mod job;
 pub mod job_logs;

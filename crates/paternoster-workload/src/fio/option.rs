@@ -12,6 +12,9 @@
 //! | refused | is refused for good |
 //! | none: unknown | is refused, with the nearest known name |
 //!
+//! A few options are ours, because fio has nothing like them; it refuses a job that has one, and a
+//! note says so.
+//!
 //! Invariant: names and aliases are unique, and every supported option has a reader in `apply.rs`.
 //!
 //! Source: spec `fio.md` sections 1 (aliases), 2 (which subset) and 3.
@@ -175,6 +178,14 @@ pub static OPTIONS: &[FioOption] = &[
     yes("latency_percentile", "share of I/Os within the target"),
     yes("latency_run", "go on after the depth is found"),
     yes("max_latency", "fail when an I/O takes longer, reads,writes,trims"),
+    // When, and ours: fio has none of these.
+    yes("frame_period", "makes the job a player: a frame in each period, late if it takes longer"),
+    yes("frame_size", "bytes of a frame; one I/O unless given"),
+    yes(
+        "frame_deadline",
+        "how long a frame may take, from when it is due; the period unless given",
+    ),
+    yes("frame_preroll", "frames read before the first is due, which cannot be late"),
     // As whom.
     yes("prio", "I/O priority, 0 (first) to 7"),
     yes("prioclass", "I/O class: 0 none, 1 real time, 2 best effort, 3 idle"),

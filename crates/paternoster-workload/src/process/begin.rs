@@ -39,6 +39,9 @@ impl Process {
         if let Some(member) = self.flow {
             shared.flows.issued(member);
         }
+        if let Some(player) = &mut self.player {
+            player.issued(piece.bytes);
+        }
         self.think.issued(now);
         self.last_was_sync = false;
         self.file = piece.file;

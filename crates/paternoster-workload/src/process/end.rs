@@ -9,6 +9,7 @@ use super::sync::{Steps, SyncCall};
 use super::{ETIMEDOUT, Phase, Process, join};
 use crate::direction::Direction;
 use crate::fio::cmdprio::IoPriority;
+use crate::fio::frames::{FrameEnd, Player};
 use crate::fio::job::Engine;
 use crate::fio::job_logs::LoggedIo;
 use crate::fio::latency_target::Verdict;
@@ -113,6 +114,7 @@ impl Process {
             let Ended { direction, bytes, slat, clat, .. } = io;
             self.statistics.completed(now, direction, bytes, slat, clat, asynchronous);
             self.watch(now, direction, bytes, latency);
+            self.play(|player| player.completed(now, bytes));
         } else {
             self.fail(io.error);
         }
@@ -139,6 +141,18 @@ impl Process {
             self.ready_at = self.think.until + rest;
             self.statistics.cpu(self.think.spin);
         }
+    }
+
+    /// A step of a player, which may have ended a frame.
+    fn play(&mut self, step: impl FnOnce(&mut Player) -> Option<FrameEnd>) {
+        if let Some(end) = self.player.as_mut().and_then(step) {
+            self.statistics.frames_mut().ended(end);
+        }
+    }
+
+    /// Everything there is was issued.
+    pub(super) fn end_of_data(&mut self) {
+        self.play(Player::source_ended);
     }
 
     /// What is asked of each I/O: a least rate, a largest latency, a latency to aim at.

@@ -38,6 +38,7 @@ use paternoster::{ClientId, Nanos, Observer, RequestQueue};
 
 use crate::fio::cmdprio::PriorityDraw;
 use crate::fio::flow::{FlowMember, Flows};
+use crate::fio::frames::Player;
 use crate::fio::job::{Engine, Job, SubmitMode};
 use crate::fio::latency_target::{LatencyGoal, LatencySearch};
 use crate::fio::offsets::Offsets;
@@ -180,6 +181,7 @@ pub struct Process {
     max_latency: [Option<Nanos>; 3],
     priorities: Option<PriorityDraw>,
     think: Think,
+    player: Option<Player>,
     /// Burning and sleeping of `cpuio`.
     cycle: (Nanos, Nanos),
     syncs: Syncs,
@@ -257,6 +259,7 @@ impl Process {
                 .is_used()
                 .then(|| PriorityDraw::new(job, &setup.seeds)),
             think: Think::new(job),
+            player: Player::new(&job.frames),
             cycle: job.cpu_load.cycle(),
             syncs: job.syncs,
             source: Source::new(job, offsets, time_based, setup.position, setup.log),
@@ -304,6 +307,11 @@ impl Process {
         }
         self.pace.start(now);
         self.think.start(now);
+        if let Some(player) = &mut self.player {
+            player.start(now);
+            // Who reads nothing has no late frame either, and says so.
+            self.statistics.frames_mut();
+        }
         self.minimum = MinimumRate::new(&self.rates, now);
         self.search = LatencySearch::new(&self.goal, self.depth, now);
         self.prepare_cache(&mut shared.cache);
@@ -379,6 +387,7 @@ impl Process {
                     continue;
                 }
                 Step::Stop => {
+                    self.end_of_data();
                     self.phase = Phase::Draining;
                     continue;
                 }
@@ -479,6 +488,11 @@ impl Process {
         if self.phase == Phase::Draining && self.in_flight() == 0 {
             self.phase = Phase::Ended;
             self.ended = self.ended.max(now.min(self.deadline));
+            // What would have been due after the runtime was never owed.
+            let cut = self.ended.min(self.deadline);
+            if let Some(unread) = self.player.as_ref().and_then(|player| player.unread(cut)) {
+                self.statistics.frames_mut().unread_at_end(unread);
+            }
             self.statistics.end(self.ended);
             self.record.end(self.ended - self.began);
             if let Some(member) = self.flow {

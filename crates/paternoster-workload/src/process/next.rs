@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What comes says `source.rs` (pattern, verification, log); when it may begin say its rate, its
-//! thoughts, its share of a flow and the depth that a search allows. What may not begin yet is kept
-//! and asked about again, so that nothing is drawn twice.
+//! thoughts, its frames, its share of a flow and the depth that a search allows. What may not begin
+//! yet is kept and asked about again, so that nothing is drawn twice.
 //!
 //! Source: spec `fio.md` 3.4, 3.5.
 
@@ -16,6 +16,7 @@ use paternoster::Nanos;
 
 use super::source::{Planned, Task};
 use super::{Process, Shared};
+use crate::fio::frames::{Player, Turn};
 use crate::fio::job::Engine;
 use crate::fio::latency_target::LatencySearch;
 use crate::fio::syncs::SyncKind;
@@ -75,6 +76,11 @@ impl Process {
     /// Whether a task may begin, or when, or after what.
     fn when(&self, now: Nanos, planned: &Planned, shared: &mut Shared) -> Step {
         let mut at = self.began.0.saturating_add(planned.after.0);
+        match self.player.as_ref().map(Player::turn) {
+            Some(Turn::AfterFrame) => return Step::Nothing,
+            Some(Turn::At(due)) => at = at.max(due.0),
+            Some(Turn::Now) | None => {}
+        }
         if let Task::Io(piece) = planned.task {
             at = at.max(self.pace.due(piece.direction).0);
             let extent = self.files[piece.file];

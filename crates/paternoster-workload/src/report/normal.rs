@@ -16,12 +16,15 @@
 //! ```
 //!
 //! Differs: the version line names this program, the date is the epoch (no clock is read), and
-//! files are not laid out. `majf` and `minf` are 0: there is no memory to fault in.
+//! files are not laid out. `majf` and `minf` are 0: there is no memory to fault in. A player has a
+//! line `frames` before `cpu`.
 //!
 //! Source: spec `fio.md` 6.1; `fair.normal.txt`, `mix.normal.txt`.
 
 use std::borrow::Cow;
 use std::fmt::Write;
+
+use paternoster::Nanos;
 
 use crate::direction::Direction;
 use crate::fio::job::Unified;
@@ -92,6 +95,7 @@ fn job_block(out: &mut String, job: &JobReport, jobs: &[Cow<'_, JobReport>]) {
     let head = |unit: &str| format!("  lat ({unit})   ");
     distribution_lines(out, head, statistics.distribution(), statistics.ios());
     sync_block(out, statistics, &job.percentiles);
+    frames_line(out, statistics);
     cpu_line(out, statistics);
     depth_block(out, job);
 }
@@ -178,6 +182,23 @@ fn sync_block(out: &mut String, statistics: &JobStatistics, percentiles: &[f64])
     out.push_str("  fsync/fdatasync/sync_file_range:\n");
     fitted_latency_line(out, "    sync", statistics.sync());
     percentile_lines(out, "sync", statistics.sync_histogram(), percentiles);
+}
+
+/// A player's frames, which fio does not know: in milliseconds, from when they were due.
+fn frames_line(out: &mut String, statistics: &JobStatistics) {
+    let Some(frames) = statistics.frames() else { return };
+    let millis = |time: Nanos| time.0 as f64 / 1e6;
+    let _ = writeln!(
+        out,
+        "  frames       : total={}, late={} ({:.2}%), unread={}, worst={:.3}msec late, \
+         longest={:.3}msec",
+        frames.count(),
+        frames.late(),
+        frames.late_per_cent(),
+        frames.unread(),
+        millis(frames.worst()),
+        millis(frames.longest()),
+    );
 }
 
 /// Submitting counts as user mode, copying pages as the kernel's.

@@ -21,6 +21,7 @@
 
 pub mod depth;
 pub mod distribution;
+pub mod frames;
 pub mod histogram;
 pub mod latency;
 pub mod moments;
@@ -32,6 +33,7 @@ use crate::direction::Direction;
 
 pub use depth::{BatchDistribution, DepthDistribution};
 pub use distribution::LatencyDistribution;
+pub use frames::Frames;
 pub use histogram::Histogram;
 pub use latency::Latency;
 pub use moments::Moments;
@@ -173,6 +175,8 @@ pub struct JobStatistics {
     pub(crate) depths: DepthDistribution,
     pub(crate) submits: BatchDistribution,
     pub(crate) reaps: BatchDistribution,
+    /// Of a player.
+    pub(crate) frames: Option<Frames>,
     pub(crate) waits: u64,
     pub(crate) user: Nanos,
     pub(crate) system: Nanos,
@@ -193,6 +197,7 @@ impl JobStatistics {
             depths: DepthDistribution::default(),
             submits: BatchDistribution::default(),
             reaps: BatchDistribution::default(),
+            frames: None,
             waits: 0,
             user: Nanos::ZERO,
             system: Nanos::ZERO,
@@ -210,6 +215,7 @@ impl JobStatistics {
         self.depths = DepthDistribution::default();
         self.submits = BatchDistribution::default();
         self.reaps = BatchDistribution::default();
+        self.frames = self.frames.map(|_| Frames::default());
         (self.waits, self.runtime) = (0, Nanos::ZERO);
         (self.user, self.system) = (Nanos::ZERO, Nanos::ZERO);
         self.started = now;
@@ -268,6 +274,12 @@ impl JobStatistics {
         self.depths.record_sync();
     }
 
+    /// A player's frames, to be counted from now on.
+    #[inline]
+    pub fn frames_mut(&mut self) -> &mut Frames {
+        self.frames.get_or_insert_default()
+    }
+
     /// The process gave up its CPU to wait: a context switch.
     #[inline]
     pub fn waited(&mut self) {
@@ -312,6 +324,9 @@ impl JobStatistics {
         self.depths.merge(&other.depths);
         self.submits.merge(&other.submits);
         self.reaps.merge(&other.reaps);
+        if let Some(frames) = &other.frames {
+            self.frames_mut().merge(frames);
+        }
         self.waits += other.waits;
         self.user += other.user;
         self.system += other.system;
@@ -375,6 +390,12 @@ impl JobStatistics {
     #[must_use]
     pub fn reaps(&self) -> &BatchDistribution {
         &self.reaps
+    }
+
+    /// Frames, if the job is a player.
+    #[must_use]
+    pub fn frames(&self) -> Option<&Frames> {
+        self.frames.as_ref()
     }
 
     /// How often the process waited.

@@ -52,6 +52,7 @@ pub(super) fn when(
             return Ok(job.ending.set(name, text)?
                 || job.rates.set(name, text, read)?
                 || job.flow.set(name, text, read)?
+                || job.frames.set(name, text, read)?
                 || job.latency_goal.set(name, text, read)?);
         }
     }
