@@ -14,6 +14,7 @@ use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions
 use crate::guarantees::GuaranteesOptions;
 use crate::reproduce::ReproduceOptions;
 use crate::setting::SettingOptions;
+use crate::startup::StartupOptions;
 
 /// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
 #[derive(Debug, Parser)]
@@ -21,6 +22,7 @@ use crate::setting::SettingOptions;
 #[command(after_help = "Examples:
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
   paternoster iostest bsr --device array-eva --scheduler noop --scheduler kyber
+  paternoster startup --profile gnome-terminal --scheduler noop --scheduler cfq
   paternoster reproduce flash-fairness
   paternoster guarantees
   paternoster schedulers mq-deadline
@@ -38,6 +40,7 @@ pub(crate) enum Command {
     Disktest(Box<DisktestOptions>),
     Iostest(Box<IostestOptions>),
     Dd(Box<DdOptions>),
+    Startup(Box<StartupOptions>),
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
     Schedulers(SchedulersOptions),

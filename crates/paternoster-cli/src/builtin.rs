@@ -27,7 +27,7 @@ use crate::{Failure, print};
 
 /// The largest block and the largest file: beyond them sums would overflow.
 const BLOCK_MAX: u64 = 1 << 30;
-const FILE_MAX: u64 = 1 << 50;
+pub(crate) const FILE_MAX: u64 = 1 << 50;
 
 /// Threads, jobs, repetitions.
 fn count() -> RangedI64ValueParser<u32> {
@@ -421,14 +421,14 @@ fn each(
 }
 
 /// A size in bytes, at least one sector.
-fn size(option: &str, text: &str, most: u64) -> Result<u64, Failure> {
+pub(crate) fn size(option: &str, text: &str, most: u64) -> Result<u64, Failure> {
     let mut notes = Vec::new();
     let size = Reader::new(1024, &mut notes).integer(text, 512, most);
     size.map_err(|why| Failure::Request(format!("{option} {text}: {why}")))
 }
 
 /// A span of time that is not empty; seconds without a unit.
-fn some_time(option: &str, text: &str) -> Result<Nanos, Failure> {
+pub(crate) fn some_time(option: &str, text: &str) -> Result<Nanos, Failure> {
     match time(option, text, Nanos::from_secs(1))? {
         Nanos::ZERO => Err(Failure::Request(format!("{option} {text}: it takes some time"))),
         time => Ok(time),

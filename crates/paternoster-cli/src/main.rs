@@ -25,6 +25,7 @@ mod reproduce;
 mod run;
 mod schedulers;
 mod setting;
+mod startup;
 mod sysfs;
 mod table;
 
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         Command::Disktest(options) => builtin::disktest(&options),
         Command::Iostest(options) => builtin::iostest(&options),
         Command::Dd(options) => builtin::dd(&options),
+        Command::Startup(options) => startup::startup(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
         Command::Schedulers(options) => schedulers::list(&options),

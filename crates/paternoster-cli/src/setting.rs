@@ -69,7 +69,7 @@ pub(crate) struct SettingOptions {
 }
 
 /// What was asked for, read and found sound.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) devices: Vec<Description>,
     pub(crate) schedulers: Vec<SchedulerChoice>,
@@ -108,6 +108,11 @@ impl Setting {
             submit_cost: submit_cost.transpose()?,
             quiet: options.quiet,
         })
+    }
+
+    /// The same with another seed.
+    pub(crate) fn with_seed(&self, seed: u64) -> Setting {
+        Setting { settings: Settings { seed, ..self.settings }, ..self.clone() }
     }
 
     /// The settings of a run on `device`.

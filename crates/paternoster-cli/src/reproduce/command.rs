@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::Disktest;
+use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::tiotest::Tiotest;
 
 use super::experiment::{Device, Experiment, FioJobs, Run, Workload};
@@ -44,6 +45,7 @@ pub(crate) fn line(run: &Run) -> String {
         Workload::Tiotest(tiotest) => words.extend(self::tiotest(tiotest)),
         Workload::Disktest(disktest) => words.extend(self::disktest(disktest)),
         Workload::Dd(dd) => words.extend(self::dd(dd)),
+        Workload::Startup { startup, repeat } => words.extend(self::startup(startup, *repeat)),
         Workload::Listing => {
             words.extend([format!("devices {device} --grep=2.6.34 --scheduler {scheduler}")]);
         }
@@ -85,24 +87,63 @@ fn dd(dd: &Dd) -> Vec<String> {
     [words].into_iter().chain(together).collect()
 }
 
+fn startup(startup: &Startup, repeat: u32) -> Vec<String> {
+    let Startup { profile, readers, writers, random_readers, direct, .. } = startup;
+    let (warmup, limit) = (startup.warmup.as_millis(), startup.limit.as_millis());
+    let mut words = vec![
+        format!("startup --profile {} --readers {readers} --writers {writers}", profile.name),
+        format!("--warmup {warmup}ms --limit {limit}ms --repeat {repeat}"),
+    ];
+    if *random_readers > 0 {
+        words.push(format!("--random-readers {random_readers}"));
+    }
+    words.extend(direct.then(|| "--direct".to_owned()));
+    words.extend(startup.file_size.map(|bytes| format!("--file-size {bytes}")));
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
+    use paternoster::Nanos;
+    use paternoster_workload::builtin::startup::profile::by_name;
+
     use super::*;
-    use crate::arguments::{Program, split_off_fio};
+    use crate::arguments::{Command, Program, split_off_fio};
     use crate::experiments;
+    use crate::startup::asked;
+
+    fn parsed(line: &str) -> Program {
+        let words = line.split_whitespace().map(str::to_owned).collect();
+        let parsed = Program::try_parse_from(split_off_fio(words).0);
+        parsed.unwrap_or_else(|wrong| panic!("{line}: {wrong}"))
+    }
 
     /// Does the program itself understand every line that it prints?
     #[test]
     fn every_line_is_understood() {
         for experiment in experiments::all() {
-            for run in &experiment.runs {
-                let line = line(run);
-                let words = line.split_whitespace().map(str::to_owned).collect();
-                let parsed = Program::try_parse_from(split_off_fio(words).0);
-                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
-            }
+            experiment.runs.iter().for_each(|run| drop(parsed(&line(run))));
         }
+    }
+
+    /// Does the line of a start-up say everything about it?
+    #[test]
+    fn startups_are_told_whole() {
+        let startup = Startup {
+            writers: 0,
+            random_readers: 2,
+            direct: true,
+            file_size: Some(1 << 30),
+            warmup: Nanos::from_millis(1500),
+            ..Startup::new(by_name("xterm").expect("a profile"))
+        };
+        let workload = Workload::Startup { startup: startup.clone(), repeat: 100 };
+        let line = line(&Run::new("a", workload, Device::Named("hdd-7200"), "cfq"));
+        let Command::Startup(options) = parsed(&line).command else { panic!("{line}") };
+        let asked = asked(&options).unwrap_or_else(|_| panic!("{line}"));
+        assert_eq!(format!("{asked:?}"), format!("{startup:?}"));
+        assert!(line.contains("--repeat 100") && line.contains("--device hdd-7200"), "{line}");
     }
 }

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::Disktest;
+use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::tiotest::Tiotest;
 
 /// One published experiment.
@@ -73,6 +74,13 @@ pub(crate) enum Workload {
     Tiotest(Tiotest),
     Disktest(Disktest),
     Dd(Dd),
+    /// A program that starts, so many times.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no published experiment has one yet"))]
+    Startup {
+        startup: Startup,
+        /// Starts, with seeds from 0.
+        repeat: u32,
+    },
     /// Nothing: the queue's folder in sysfs is listed.
     Listing,
 }

@@ -9,19 +9,22 @@
 //! | tiotest | for each phase: `PHASE MB/s` (of 2^20), `PHASE mean ms`, `PHASE max ms` |
 //! | disktest | `IOPS` |
 //! | dd | `MB/s` (10^6): bytes of all files by the time of all |
+//! | startup | `min s`, `median s`, `max s`, `alone s` (median), `by alone`; of each `seed N s` |
+//! | | `given up` (starts; they have no time), `merged` (queues, in all starts), `seed N merged` |
+//! | | `others read MB/s`, `others written MB/s` (10^6) |
 //! | listing | the lines, by their number from 1, as texts |
 //!
 //! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
 //! `hw_tag`, `bandwidth`.
 
-use paternoster::{Nanos, NoObserver, RequestQueue, Values};
+use paternoster::{Nanos, NoObserver, Observer, RequestQueue, Values};
 use paternoster_sim::Description;
 use paternoster_workload::Direction;
 use paternoster_workload::builtin::dd::Dd;
+use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::tiotest::Tiotest;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{Source, parse};
-use paternoster_workload::meter::Meter;
 use paternoster_workload::run::RunResult;
 use paternoster_workload::shares::shares;
 use paternoster_workload::statistics::JobStatistics;
@@ -29,6 +32,7 @@ use paternoster_workload::statistics::JobStatistics;
 use super::experiment::{Device, FioJobs, Measured, Run, Workload};
 use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions};
+use crate::startup::{Figures, starts};
 use crate::{Failure, choice, schedulers, sysfs};
 
 /// Does the run.
@@ -52,9 +56,12 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
         let queue = schedulers::queue(&run.scheduler, device.facts, &run.set)?;
         return Ok(lines(&sysfs::listing(&queue)?));
     }
-    let jobs = jobs(&run.workload)?;
     let setting = Setting::new(&options(run), None)?;
     let scheduler = SchedulerChoice::parse(&run.scheduler)?;
+    if let Workload::Startup { startup, repeat } = &run.workload {
+        return self::startup((&setting, &device, &scheduler), startup, *repeat);
+    }
+    let jobs = jobs(&run.workload)?;
     let (result, queue) = setting.run(&jobs, &device, &scheduler, NoObserver, &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
@@ -66,7 +73,7 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
         Workload::Tiotest(tiotest) => self::tiotest(tiotest, &result, &mut measured),
         Workload::Disktest(_) => disktest(&result, &mut measured),
         Workload::Dd(dd) => self::dd(dd, &result, &mut measured),
-        Workload::Listing => {}
+        Workload::Startup { .. } | Workload::Listing => {}
     }
     Ok(measured)
 }
@@ -93,7 +100,7 @@ fn jobs(workload: &Workload) -> Result<Vec<Job>, Failure> {
         Workload::Tiotest(tiotest) => Ok(tiotest.jobs()),
         Workload::Disktest(disktest) => Ok(disktest.jobs()),
         Workload::Dd(dd) => Ok(dd.jobs()),
-        Workload::Listing => Ok(Vec::new()),
+        Workload::Startup { .. } | Workload::Listing => Ok(Vec::new()),
     }
 }
 
@@ -117,7 +124,7 @@ fn lines(text: &str) -> Measured {
 }
 
 /// What the scheduler tells of itself.
-fn attributes(queue: &RequestQueue<(Meter, NoObserver)>) -> Measured {
+fn attributes<O: Observer>(queue: &RequestQueue<O>) -> Measured {
     let mut measured = Measured::default();
     queue.for_each_attribute(|path, attribute, value| {
         if attribute.values == Values::ReadOnly && path.starts_with("iosched/") {
@@ -204,6 +211,47 @@ fn dd(dd: &Dd, result: &RunResult, measured: &mut Measured) {
     measured.numbers.insert("MB/s".to_owned(), rate);
 }
 
+/// Starts a program so often; the scheduler's attributes are those at the end of the last start.
+fn startup(
+    on: (&Setting, &Description, &SchedulerChoice),
+    startup: &Startup,
+    repeat: u32,
+) -> Result<Measured, Failure> {
+    let mut measured = Measured::default();
+    let pairs = starts(
+        on,
+        startup,
+        repeat,
+        |_| NoObserver,
+        |_, _, queue| {
+            measured = attributes(queue);
+        },
+    )?;
+    let seconds = |time: Nanos| as_f64(time.0) / 1e9;
+    let Figures { alone, beside, slowdown, given_up, others, merges } = Figures::of(&pairs);
+    let times = [
+        ("min s", beside.least.map(seconds)),
+        ("median s", beside.median.map(seconds)),
+        ("max s", beside.greatest.map(seconds)),
+        ("alone s", alone.median.map(seconds)),
+        ("by alone", slowdown),
+        ("given up", Some(as_f64(given_up as u64))),
+        ("merged", Some(as_f64(merges))),
+        ("others read MB/s", Some(others[0] / 1e6)),
+        ("others written MB/s", Some(others[1] / 1e6)),
+    ];
+    for (what, number) in times {
+        measured.numbers.extend(number.map(|number| (what.to_owned(), number)));
+    }
+    for pair in pairs {
+        let (seed, merges) = (pair.seed, as_f64(pair.beside.merges));
+        measured.numbers.insert(format!("seed {seed} merged"), merges);
+        let time = pair.beside.time.map(|time| (format!("seed {seed} s"), seconds(time)));
+        measured.numbers.extend(time);
+    }
+    Ok(measured)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "printed figures")]
 const fn as_f64(value: u64) -> f64 {
     value as f64
@@ -211,6 +259,8 @@ const fn as_f64(value: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use paternoster_workload::builtin::startup::profile::by_name;
+
     use super::*;
 
     const JOB: &str = "[a]\nrw=randread\nbs=4k\nsize=1m\ndirect=1\nnumber_ios=10\n\
@@ -233,6 +283,24 @@ mod tests {
         assert!((number("a device time %") - 100.0).abs() < 1e-9);
         assert!((number("section 0 Jain") - 1.0).abs() < 1e-9);
         assert!((number("a max us") - 1300.16).abs() < 1.0, "{measured:?}");
+    }
+
+    /// Are start-ups measured under their names, each start by its seed? On a device without seeks
+    /// and with nobody beside, each takes the same time, alone or not.
+    #[test]
+    fn startups_have_names() {
+        let profile = by_name("xterm").expect("a profile");
+        let startup = Startup { readers: 0, writers: 0, ..Startup::new(profile) };
+        let workload = Workload::Startup { startup, repeat: 3 };
+        let run = Run::new("test", workload, Device::Named("lab-flash"), "kyber");
+        let measured = measure(&run).unwrap();
+        let number = |name: &str| measured.numbers[name];
+        assert!((number("median s") - number("alone s")).abs() < 1e-9, "{measured:?}");
+        assert!((number("by alone") - 1.0).abs() < 1e-9);
+        assert_eq!((number("given up"), number("merged")), (0.0, 0.0));
+        assert!(number("min s") <= number("seed 2 s") && number("seed 2 s") <= number("max s"));
+        assert_eq!(number("seed 0 merged"), 0.0);
+        assert!(!measured.numbers.contains_key("seed 3 s"));
     }
 
     /// Does a failure say whose it is?

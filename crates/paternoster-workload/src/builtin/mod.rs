@@ -12,12 +12,14 @@
 //! * [`disktest`]: many threads that read one stream.
 //! * [`iostest`]: 1 to 16 readers or writers, in repetitions.
 //! * [`dd`]: files read or written as a whole, one after the other or together.
+//! * [`startup`]: a program starts while others read and write.
 //!
-//! Source: spec `fio.md` section 7, seed 001.
+//! Source: spec `fio.md` section 7, seed 001; for startup see there.
 
 pub mod dd;
 pub mod disktest;
 pub mod iostest;
+pub mod startup;
 pub mod tiobench;
 pub mod tiotest;
 

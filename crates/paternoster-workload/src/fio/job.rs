@@ -30,6 +30,7 @@ use super::latency_target::LatencyGoal;
 use super::pace::RateRules;
 use super::problem::Problem;
 use super::recorded::Recorded;
+use super::relay::Leg;
 use super::replay::ReplayRules;
 use super::strides::Strides;
 use super::syncs::Syncs;
@@ -199,6 +200,11 @@ pub struct Job {
     pub syncs: Syncs,
     /// All clones take their offsets from one position. No option of fio's: disktest does it.
     pub shared_position: bool,
+    /// The clones hand over to each other; empty if they do not. No option of fio's: startup does
+    /// it.
+    pub relay: Vec<Leg>,
+    /// The job ends with the last that is not so. No option of fio's: startup does it.
+    pub background: bool,
     /// How the job waits.
     pub engine: Engine,
     /// The engine's name as given.
@@ -357,6 +363,8 @@ impl Default for Job {
             invalidate: true,
             syncs: Syncs::default(),
             shared_position: false,
+            relay: Vec::new(),
+            background: false,
             engine: Engine::Sync,
             engine_name: "psync".to_owned(),
             iodepth: 1,
@@ -466,6 +474,13 @@ impl Job {
             && self.block_align.is_none_or(aligned)
             && self.random_generator != Generator::Lfsr
             && self.random_distribution.is_uniform()
+    }
+
+    /// Whether the job ends with the last that is not so: by itself, or as `cpuio` with
+    /// `exit_on_io_done`.
+    #[must_use]
+    pub fn is_in_background(&self) -> bool {
+        self.background || self.engine == Engine::Cpu && self.cpu_load.ends_with_io
     }
 
     /// Whether all the job's files are devices, which have a size of their own.

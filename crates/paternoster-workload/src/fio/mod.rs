@@ -14,8 +14,8 @@
 //! due, [`cmdprio`] with which priority, [`flow`] whose turn it is, [`frames`] when a frame of a
 //! player is due, [`latency_target`] how deep the queue may be, [`verify_plan`] what is read back,
 //! [`file_choice`] and [`file_sizes`] for several files, [`ending`] whose end ends whom,
-//! [`cpu_load`] what is burned; [`iolog`] and [`replay`] read and write logs of I/O, [`job_logs`]
-//! the logs of figures.
+//! [`relay`] who hands over to whom, [`cpu_load`] what is burned; [`iolog`] and [`replay`] read and
+//! write logs of I/O, [`job_logs`] the logs of figures.
 //!
 //! What the language knows and a run cannot do yet stands in [`unwired`].
 //!
@@ -45,6 +45,7 @@ pub mod pace;
 mod problem;
 pub mod random;
 pub mod recorded;
+pub mod relay;
 pub mod replay;
 mod sizes;
 pub mod strides;

@@ -3,9 +3,14 @@
 //!
 //! A file is as long as the log's I/O on it reaches; a name below `/dev/` is the device.
 //!
+//! A log that is made and not read may be a [`Chain`]: its I/Os do not come at their times, but
+//! each behind the ones before, or together with the one before it.
+//!
 //! Limits: four million I/Os a log, 40 bytes each.
 
 use std::io::BufRead;
+
+use paternoster::Nanos;
 
 use super::iolog::{LONGEST, LogEntry, LogReader, WaitRule};
 use super::problem::Problem;
@@ -23,6 +28,41 @@ pub struct Recorded {
     pub sizes: Vec<u64>,
     /// Its I/Os, by time.
     pub entries: Vec<LogEntry>,
+    /// How they hang together, if not by time.
+    pub chain: Option<Chain>,
+}
+
+/// I/Os that depend on each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// From the moment when nothing is under way to the next I/O that stands by itself.
+    pub think: Nanos,
+    /// By entry: whether it is read ahead with the one before; else it begins when everything
+    /// before it is complete.
+    pub ahead: Vec<bool>,
+}
+
+/// How one I/O hangs together with those before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Link {
+    /// Not at all.
+    #[default]
+    Free,
+    /// It begins so long after everything before it was complete.
+    After(Nanos),
+    /// It goes with the one before.
+    Ahead,
+}
+
+impl Chain {
+    /// How entry number `place` hangs together with those before.
+    #[must_use]
+    pub fn link(&self, place: usize) -> Link {
+        match self.ahead.get(place) {
+            Some(true) => Link::Ahead,
+            _ => Link::After(self.think),
+        }
+    }
 }
 
 impl Recorded {

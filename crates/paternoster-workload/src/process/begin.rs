@@ -12,6 +12,7 @@ use crate::direction::Direction;
 use crate::fio::cmdprio::{IoPriority, PriorityDraw};
 use crate::fio::job::Engine;
 use crate::fio::offsets::Piece;
+use crate::fio::recorded::Link;
 use crate::fio::syncs::{FileSync, SyncKind};
 use crate::page_cache::PageCache;
 use crate::page_cache::extent::Extent;
@@ -63,7 +64,8 @@ impl Process {
         } else {
             // An open loop counts from when an I/O should have come.
             let from = if self.offload { due.max(self.began).min(now) } else { now };
-            self.begin_io(now, from, piece, &shared.cache, queue);
+            let ahead = planned.link == Link::Ahead;
+            self.begin_io(now, from, piece, ahead, &shared.cache, queue);
         }
     }
 
@@ -72,6 +74,7 @@ impl Process {
         now: Nanos,
         from: Nanos,
         piece: Piece,
+        ahead: bool,
         cache: &PageCache,
         queue: &mut RequestQueue<O>,
     ) {
@@ -86,7 +89,7 @@ impl Process {
             offset,
             bytes,
             submitted: if self.engine == Engine::Null { 0 } else { bytes },
-            flags: self.flags(direction),
+            flags: self.flags(direction) | if ahead { Flags::AHEAD } else { Flags::NONE },
             drawn,
             priority: drawn.map(IoPriority::in_queue),
         };

@@ -108,6 +108,7 @@ impl Process {
     /// Counts an I/O that has ended.
     fn count(&mut self, now: Nanos, io: Ended) {
         self.begin_measuring(now);
+        self.untold += 1;
         let asynchronous = self.engine == Engine::Async;
         let latency = io.slat + io.clat;
         if io.error == 0 {

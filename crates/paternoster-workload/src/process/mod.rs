@@ -45,6 +45,7 @@ use crate::fio::offsets::Offsets;
 use crate::fio::pace::{MinimumRate, Pace, RateRules};
 use crate::fio::random::Seeds;
 use crate::fio::recorded::Recorded;
+use crate::fio::relay::{Relays, Runner};
 use crate::fio::syncs::Syncs;
 use crate::page_cache::PageCache;
 use crate::page_cache::pages::Run;
@@ -105,15 +106,23 @@ pub struct Shared {
     pub cache: PageCache,
     /// Jobs that keep their counts in proportion.
     pub flows: Flows,
-    /// Processes that wait for others of their flow.
-    pub in_flow: VecDeque<u32>,
+    /// Jobs whose clones hand over to each other.
+    pub relays: Relays,
+    /// Processes that wait for others of their flow or relay.
+    pub waiting: VecDeque<u32>,
 }
 
 impl Shared {
     /// What processes share at the beginning.
     #[must_use]
-    pub const fn new(cache: PageCache, flows: Flows) -> Shared {
-        Shared { cache, flows, in_flow: VecDeque::new() }
+    pub const fn new(cache: PageCache, flows: Flows, relays: Relays) -> Shared {
+        Shared { cache, flows, relays, waiting: VecDeque::new() }
+    }
+
+    /// Counts what may let processes go on that wait for others.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.flows.changes() + self.relays.changes()
     }
 }
 
@@ -134,6 +143,8 @@ pub struct ProcessSetup {
     pub record: Record,
     /// Its flow.
     pub flow: Option<FlowMember>,
+    /// Its place in a relay.
+    pub runner: Option<Runner>,
     /// CPU time for each I/O.
     pub submit_cost: Nanos,
     /// Ends it after this time, whatever the job says.
@@ -159,6 +170,7 @@ pub struct Process {
     files: Vec<u32>,
     flow: Option<FlowMember>,
     flow_sleep: Nanos,
+    runner: Option<Runner>,
     submit_cost: Nanos,
     engine: Engine,
     buffered: bool,
@@ -200,6 +212,8 @@ pub struct Process {
     gathered: u32,
     /// I/Os that have ended and were not yet taken, for batches.
     finished: VecDeque<Io>,
+    /// I/Os that are complete and of which its relay does not know.
+    untold: u64,
     writes: u64,
     /// Files that were written since their last fsync.
     written: Vec<bool>,
@@ -273,6 +287,7 @@ impl Process {
             filling: true,
             gathered: 0,
             finished: VecDeque::with_capacity(depth as usize),
+            untold: 0,
             writes: 0,
             written: vec![false; files],
             pending: None,
@@ -291,6 +306,7 @@ impl Process {
             files: setup.files,
             flow: setup.flow,
             flow_sleep: job.flow.sleep,
+            runner: setup.runner,
             submit_cost: setup.submit_cost,
         }
     }
@@ -365,6 +381,9 @@ impl Process {
                 self.begin_measuring(now);
             }
             self.check_rates(now);
+            if let Some(runner) = self.runner {
+                shared.relays.completed(runner, std::mem::take(&mut self.untold), now);
+            }
             match self.go_on(now, shared, queue) {
                 Progress::Ended => {}
                 Progress::Waiting => return None,
@@ -497,6 +516,9 @@ impl Process {
             self.record.end(self.ended - self.began);
             if let Some(member) = self.flow {
                 shared.flows.leave(member);
+            }
+            if let Some(runner) = self.runner {
+                shared.relays.leave(runner, now);
             }
         }
     }

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! What comes says `source.rs` (pattern, verification, log); when it may begin say its rate, its
-//! thoughts, its frames, its share of a flow and the depth that a search allows. What may not begin
-//! yet is kept and asked about again, so that nothing is drawn twice.
+//! thoughts, its frames, the chain that it is part of, its share of a flow, its turn in a relay and
+//! the depth that a search allows. What may not begin yet is kept and asked about again, so that
+//! nothing is drawn twice.
 //!
 //! Source: spec `fio.md` 3.4, 3.5.
 
@@ -19,6 +20,8 @@ use super::{Process, Shared};
 use crate::fio::frames::{Player, Turn};
 use crate::fio::job::Engine;
 use crate::fio::latency_target::LatencySearch;
+use crate::fio::recorded::Link;
+use crate::fio::relay::Baton;
 use crate::fio::syncs::SyncKind;
 
 /// What comes next for a running process.
@@ -81,6 +84,16 @@ impl Process {
             Some(Turn::At(due)) => at = at.max(due.0),
             Some(Turn::Now) | None => {}
         }
+        match planned.link {
+            Link::After(_) if self.in_flight() > 0 => return Step::Nothing,
+            Link::After(think) => at = at.max((self.ended + think).0),
+            Link::Ahead | Link::Free => {}
+        }
+        match self.runner.map(|runner| shared.relays.baton(runner, now)) {
+            Some(Baton::Away) => return self.wait_for_others(shared),
+            Some(Baton::Coming(begins)) => at = at.max(begins.0),
+            Some(Baton::Here) | None => {}
+        }
         if let Task::Io(piece) = planned.task {
             at = at.max(self.pace.due(piece.direction).0);
             let extent = self.files[piece.file];
@@ -96,13 +109,18 @@ impl Process {
                 if self.flow_sleep > Nanos::ZERO {
                     return Step::Until(now + self.flow_sleep);
                 }
-                if !shared.in_flow.contains(&self.identity.number) {
-                    shared.in_flow.push_back(self.identity.number);
-                }
-                Step::Nothing
+                self.wait_for_others(shared)
             }
             _ => Step::Begin(*planned),
         }
+    }
+
+    /// It asks again when others of its flow or relay have gone on.
+    fn wait_for_others(&self, shared: &mut Shared) -> Step {
+        if !shared.waiting.contains(&self.identity.number) {
+            shared.waiting.push_back(self.identity.number);
+        }
+        Step::Nothing
     }
 
     /// One round of `cpuio`: burns, then sleeps.

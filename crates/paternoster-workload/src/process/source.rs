@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! pattern   piece piece piece … end of the pass ──▶ verify what was written ──▶ next pass or end
-//! log       each entry at its time, syncs among them
+//! log       each entry at its time, syncs among them; or each behind those before (a chain)
 //! ```
 //!
 //! A pass that ends is followed by another if the job is time_based or has loops left. Clones that
@@ -21,7 +21,7 @@ use crate::direction::Direction;
 use crate::fio::iolog::LogAction;
 use crate::fio::job::Job;
 use crate::fio::offsets::{Offsets, Piece};
-use crate::fio::recorded::Recorded;
+use crate::fio::recorded::{Chain, Link, Recorded};
 use crate::fio::verify_plan::VerifyPlan;
 
 /// One sequential position for several processes: who asks next gets the next block.
@@ -63,6 +63,7 @@ pub(super) enum Task {
 pub(super) struct Planned {
     pub(super) task: Task,
     pub(super) after: Nanos,
+    pub(super) link: Link,
 }
 
 /// Where the tasks of one process come from.
@@ -109,7 +110,8 @@ impl Source {
         if self.log.is_some() {
             return self.next_of_log();
         }
-        let at_once = |piece| Planned { task: Task::Io(piece), after: Nanos::ZERO };
+        let at_once =
+            |piece| Planned { task: Task::Io(piece), after: Nanos::ZERO, link: Link::Free };
         if let Some(read) = self.verify.as_mut().and_then(VerifyPlan::due) {
             return Some(at_once(read));
         }
@@ -131,18 +133,19 @@ impl Source {
             *next = 0;
         }
         let entry = *log.entries.get(*next)?;
+        let link = log.chain.as_ref().map(|chain| Chain::link(chain, *next)).unwrap_or_default();
         *next += 1;
         let direction = match entry.action {
             LogAction::Read => Direction::Read,
             LogAction::Write => Direction::Write,
             LogAction::Trim => Direction::Trim,
             LogAction::Sync | LogAction::Datasync => {
-                return Some(Planned { task: Task::Sync(entry.file), after: entry.at });
+                return Some(Planned { task: Task::Sync(entry.file), after: entry.at, link });
             }
         };
         let (file, offset, bytes) = (entry.file, entry.offset, entry.bytes);
         let piece = Piece { file, direction, offset, bytes };
-        Some(Planned { task: Task::Io(piece), after: entry.at })
+        Some(Planned { task: Task::Io(piece), after: entry.at, link })
     }
 
     /// The next piece, at the position that the job's clones share if they do.

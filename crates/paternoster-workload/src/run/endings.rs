@@ -33,7 +33,7 @@ impl<O: Observer> Run<O> {
         if self.ends[job].exit_all || failed && self.ends[job].on_error {
             self.stop_others(now, job);
         }
-        self.stop_cpu_loads(now);
+        self.stop_background(now);
         if self.left_of_job[job] == 0 {
             self.let_go(now, Some(job));
         }
@@ -101,15 +101,18 @@ impl<O: Observer> Run<O> {
         }
     }
 
-    /// Jobs that burn CPU for as long as others do I/O end with the last of these.
-    fn stop_cpu_loads(&mut self, now: Nanos) {
-        let does_io = |seat: &super::Seat| !seat.ended && !seat.process.is_cpu_load();
-        if self.seats.iter().any(does_io) {
+    /// Jobs that run for as long as others do end with the last of these. Who burns CPU is none of
+    /// them.
+    fn stop_background(&mut self, now: Nanos) {
+        let in_front = |seat: &super::Seat| {
+            !seat.ended && !seat.process.is_cpu_load() && !self.in_background[seat.job]
+        };
+        if self.seats.iter().any(in_front) {
             return;
         }
         for number in 0..self.seats.len() {
             let seat = &mut self.seats[number];
-            if !seat.ended && self.loads_end_with_io[seat.job] {
+            if !seat.ended && self.in_background[seat.job] {
                 seat.process.stop();
                 self.wake_to_end(now, number);
             }

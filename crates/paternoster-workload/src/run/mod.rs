@@ -246,12 +246,12 @@ struct Run<O: Observer> {
     shared: Shared,
     seats: Vec<Seat>,
     /// By job: how its end ends others, its reporting group, how many of its clones have not
-    /// ended, and whether it burns CPU only as long as others do I/O.
+    /// ended, and whether it runs only as long as others do.
     ends: Vec<Ending>,
     groups: Vec<u32>,
     left_of_job: Vec<usize>,
-    loads_end_with_io: Vec<bool>,
-    flow_changes: u64,
+    in_background: Vec<bool>,
+    shared_changes: u64,
     status_every: Option<Nanos>,
     status_at: Nanos,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
@@ -279,8 +279,8 @@ impl<O: Observer> Run<O> {
             ends: jobs.iter().map(|job| job.ending.clone()).collect(),
             groups: reporting_groups(jobs),
             left_of_job: (0..jobs.len()).map(left_of).collect(),
-            loads_end_with_io: jobs.iter().map(|job| job.cpu_load.ends_with_io).collect(),
-            flow_changes: 0,
+            in_background: jobs.iter().map(Job::is_in_background).collect(),
+            shared_changes: 0,
             status_every: settings.status_interval,
             status_at: settings.status_interval.map_or(Nanos::MAX, |every| began + every),
             queue,
@@ -450,19 +450,19 @@ impl<O: Observer> Run<O> {
     }
 
     /// A step of one process may let others go on: those who waited for pages that will not come,
-    /// and those of its flow.
+    /// and those of its flow or relay.
     fn settle(&mut self, now: Nanos) {
         loop {
             if let Some(number) = self.shared.cache.next_woken() {
                 self.act_alone(now, number);
                 continue;
             }
-            let changes = self.shared.flows.changes();
-            if self.flow_changes == changes {
+            let changes = self.shared.changes();
+            if self.shared_changes == changes {
                 return;
             }
-            self.flow_changes = changes;
-            for number in std::mem::take(&mut self.shared.in_flow) {
+            self.shared_changes = changes;
+            for number in std::mem::take(&mut self.shared.waiting) {
                 if !self.seats[number as usize].ended {
                     self.act_alone(now, number);
                 }

@@ -19,6 +19,7 @@ use crate::fio::job::Job;
 use crate::fio::job_logs::JobLog;
 use crate::fio::offsets::{Extent, Offsets};
 use crate::fio::random::{Choice, Seeds};
+use crate::fio::relay::{Relays, Runner};
 use crate::fio::unwired;
 use crate::layout::{self, Region};
 use crate::meter::Meter;
@@ -31,6 +32,7 @@ struct Seats<'a> {
     jobs: &'a [Job],
     settings: &'a Settings,
     flows: Flows,
+    relays: Relays,
     seats: Vec<Seat>,
 }
 
@@ -55,28 +57,32 @@ impl<O: Observer> Run<O> {
         let observers = (Meter::new(clients + 1), observer);
         let mut queue = RequestQueue::new(facts, limits, elevator, observers);
         let groups = add_groups(jobs, &mut queue);
-        let mut made = Seats { jobs, settings, flows: Flows::new(), seats: Vec::new() };
+        let (flows, relays) = (Flows::new(), Relays::default());
+        let mut made = Seats { jobs, settings, flows, relays, seats: Vec::new() };
         let mut section = 0;
         for (place, job) in jobs.iter().enumerate() {
             section += usize::from(job.stonewall && place > 0);
             let position = job.shared_position.then(|| Rc::new(Cell::new(0)));
+            let relay = (!job.relay.is_empty()).then(|| made.relays.add(&job.relay));
             for (clone, region) in (0..job.numjobs).zip(&layout.regions[place]) {
                 let pid = FIRST_PID + made.number();
                 let client = queue
                     .attach(client_spec(job, groups[place], pid))
                     .expect("limits has a place for every clone");
                 let identity = Identity { client, number: made.number() };
-                made.add(place, clone, section, identity, region, position.as_ref(), watcher)?;
+                let runner = relay.map(|relay| Relays::runner(relay, clone));
+                let shared = (position.as_ref(), runner);
+                made.add(place, clone, section, identity, region, shared, watcher)?;
             }
         }
         let flusher = ClientSpec::new().pid(FLUSHER_PID);
         let flusher = queue.attach(flusher).expect("limits has a place for the flusher");
-        let Seats { flows, seats, .. } = made;
+        let Seats { flows, relays, seats, .. } = made;
         // What costs nothing would never end.
         let copy_cost = settings.host.copy_cost.max(Nanos(1));
         let host = HostSettings { copy_cost, ..settings.host };
         let cache = PageCache::new(host, layout.files, seats.len(), flusher);
-        Ok(Run::with(jobs, now, settings, queue, Shared::new(cache, flows), seats))
+        Ok(Run::with(jobs, now, settings, queue, Shared::new(cache, flows, relays), seats))
     }
 }
 
@@ -93,7 +99,7 @@ impl Seats<'_> {
         section: usize,
         identity: Identity,
         region: &Region,
-        position: Option<&Rc<Cell<u64>>>,
+        (position, runner): (Option<&Rc<Cell<u64>>>, Option<Runner>),
         watcher: &mut W,
     ) -> Result<(), RunError> {
         let job = &self.jobs[place];
@@ -121,6 +127,7 @@ impl Seats<'_> {
             log: layout::recorded(job, clone).map(Arc::clone),
             record: record(job, clone, thread, &names, watcher)?,
             flow: self.flows.join(&job.flow),
+            runner,
             submit_cost: self.settings.submit_cost.max(Nanos(1)),
             runtime: self.settings.runtime,
         };
