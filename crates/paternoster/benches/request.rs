@@ -2,10 +2,9 @@
 //! What does a request cost on its whole way through the library: submit, merge attempts, insert,
 //! pick, complete?
 //!
-//! Budgets (plan of the house, issue of the first elevators), on the kind of machine that CI has:
-//! noop 80 ns, mq-deadline 150 ns, cfq and bfq 250 ns (bfq with clients of different weights), and with more clients no more than their logarithm
-//! on top. At 100 ns one core could schedule ten million requests a
-//! second.
+//! Budgets (plan of the house, issues), on the kind of machine that CI has: noop 80 ns, mq-deadline
+//! 150 ns, cfq 250 ns, bfq 250 ns with clients of different weights, and with more clients no more
+//! than their logarithm on top. At 100 ns one core could schedule ten million requests a second.
 
 #[path = "common/rig.rs"]
 mod rig;

@@ -49,6 +49,8 @@ pub(crate) struct GuaranteesOptions {
 enum Form {
     /// A table, and what its columns ask
     Table,
+    /// The same in Markdown
+    Markdown,
     /// One document
     Json,
 }
@@ -76,6 +78,7 @@ pub(crate) fn guarantees(options: &GuaranteesOptions) -> Result<(), Failure> {
     let rows = find_out(&schedulers, options.quiet)?;
     print(&match options.output_format {
         Form::Table => text(&rows),
+        Form::Markdown => markdown(&rows),
         Form::Json => format!("{:#}\n", document(&rows)),
     })
 }
@@ -125,12 +128,15 @@ fn is_kept(promise: &Promise, found: Option<f64>) -> bool {
 
 fn cell(promise: &Promise, found: Option<f64>) -> String {
     let verdict = if is_kept(promise, found) { "yes" } else { "no" };
-    let figure = match (found, promise.unit) {
+    format!("{verdict} {}", figure(promise, found))
+}
+
+fn figure(promise: &Promise, found: Option<f64>) -> String {
+    match (found, promise.unit) {
         (None, _) => "nothing".to_owned(),
         (Some(found), "") => format!("{found:.2}"),
         (Some(found), unit) => format!("{found:.0} {unit}"),
-    };
-    format!("{verdict} {figure}")
+    }
 }
 
 fn text(rows: &[Row]) -> String {
@@ -144,14 +150,38 @@ fn text(rows: &[Row]) -> String {
     }
     let mut text = trimmed(&table) + "\n";
     for promise in &ALL {
-        let Promise { word, question, device, unit, kept, .. } = promise;
-        let kept = match *kept {
-            (least, most) if most.is_infinite() => format!("from {least} {unit} on"),
-            (least, most) if least == 0.0 => format!("up to {most} {unit}"),
-            (least, most) => format!("from {least} to {most} {unit}"),
-        };
-        let kept = kept.trim_end();
-        text += &wrapped(&format!("{word}: {question} On {device}; kept {kept}."));
+        text += &wrapped(&format!("{}: {}", promise.word, asked(promise)));
+    }
+    text
+}
+
+/// What is asked, where, and what counts as kept.
+fn asked(promise: &Promise) -> String {
+    let Promise { question, device, unit, kept, .. } = promise;
+    let kept = match *kept {
+        (least, most) if most.is_infinite() => format!("from {least} {unit} on"),
+        (0.0, most) => format!("up to {most} {unit}"),
+        (least, most) => format!("from {least} to {most} {unit}"),
+    };
+    format!("{question} On {device}; kept {}.", kept.replace("  ", " ").trim_end())
+}
+
+/// What was kept stands in bold; then a line for each question.
+fn markdown(rows: &[Row]) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let heads = ALL.iter().map(|promise| promise.word.to_owned());
+    let mut text = line(std::iter::once("scheduler".to_owned()).chain(heads).collect());
+    text += &format!("|{}\n", "---|".repeat(ALL.len() + 1));
+    for row in rows {
+        let cells = ALL.iter().zip(&row.found).map(|(promise, found)| {
+            let figure = figure(promise, *found);
+            if is_kept(promise, *found) { format!("**{figure}**") } else { figure }
+        });
+        text += &line(std::iter::once(format!("`{}`", row.scheduler)).chain(cells).collect());
+    }
+    text += "\n| column | what is asked |\n|---|---|\n";
+    for promise in &ALL {
+        text += &format!("| {} | {} |\n", promise.word, asked(promise));
     }
     text
 }

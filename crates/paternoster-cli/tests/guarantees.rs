@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster guarantees` as a person meets it: is the table in the documentation the one that it
+//! prints?
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn guarantees(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.arg("guarantees").args(arguments).stdin(Stdio::null());
+    command.output().expect("the program starts")
+}
+
+/// Is every row of the documentation what the program prints, in its order?
+///
+/// Ten seconds in release and minutes in debug: there it only says that it did nothing. `./test`
+/// runs it with `--release` too.
+#[test]
+fn the_documentation_shows_real_output() {
+    if cfg!(debug_assertions) {
+        println!("nothing is run in debug");
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schedulers/guarantees.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let output = guarantees(&["-q", "--output-format=markdown"]);
+    let printed = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success());
+    let rows = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.starts_with('|')).map(str::to_owned).collect()
+    };
+    assert!(rows(&printed).len() > 20);
+    assert_eq!(rows(&page), rows(&printed), "paternoster guarantees --output-format=markdown");
+}
+
+/// Is a scheduler that there is not refused, with those that there are?
+#[test]
+fn an_unknown_scheduler_is_refused() {
+    let output = guarantees(&["--scheduler", "bfk"]);
+    let message = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(message.contains("bfk") && message.contains("bfq"), "{message}");
+}
