@@ -178,8 +178,12 @@ impl Bfq {
     /// The device is kept free only by a rule that says so (G14).
     fn audit_service(&self, scene: &Scene) -> Result<(), Fault> {
         let waits = self.in_service.is_some_and(|queue| self.queues.at(queue).wait_request);
-        if waits != (scene.timer() != Nanos::MAX) {
-            return Err(format!("idling I1: waits: {waits}, timer {}", scene.timer()));
+        if waits != self.idle_until.is_some() {
+            return Err(format!("idling I1: waits: {waits}, until {:?}", self.idle_until));
+        }
+        let [idle, again] = [self.idle_until, self.runs.again].map(|at| at.unwrap_or(Nanos::MAX));
+        if scene.timer() != idle.min(again) {
+            return Err(format!("bfq I3: {idle}, {again}, the timer is set to {}", scene.timer()));
         }
         Ok(())
     }

@@ -128,7 +128,8 @@ impl Bfq {
         self.idling_since = now;
         self.queues.at_mut(queue).wait_request = true;
         let until = now + period;
-        scene.set_precise_timer(until);
+        self.idle_until = Some(until);
+        self.set_timer(scene);
         if let Some(client) = self.queues.at(queue).made_for {
             scene.note(Note::Idling { client, until });
         }
@@ -137,6 +138,7 @@ impl Bfq {
     /// It waits no longer.
     pub(super) fn stop_idling(&mut self, scene: &mut Scene, queue: u32) {
         self.queues.at_mut(queue).wait_request = false;
-        scene.cancel_timer();
+        self.idle_until = None;
+        self.set_timer(scene);
     }
 }

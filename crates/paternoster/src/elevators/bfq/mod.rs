@@ -16,14 +16,14 @@
 //! The concepts have a file each: `entity`, `wf2q`, `schedule` (whose turn), `weights` (whether all
 //! weigh the same), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
 //! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `raise`, `burst`, `cooperate`
-//! (merging), `saved`, `twin` (stable merging), `groups`, `tags`, `context` (what is kept of a
+//! (merging), `saved`, `twin` (stable merging), `runs` (when it is asked), `groups`, `tags`, `context` (what is kept of a
 //! process), `queue`. What kernels do differently is in `version`, what can be set in `tunables`.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one is in service, or was
 //!     preempted while the device was kept for it.
 //! I2  Counters equal what they count.
-//! I3  The timer is set exactly while the device idles on purpose.
+//! I3  The timer is set exactly while the device idles on purpose, or a run is due later.
 //!
 //! Differs: actuators (BFQ-170 to BFQ-172) are not modelled: a device is one.
 //!
@@ -43,6 +43,7 @@ mod pattern;
 mod queue;
 mod raise;
 mod rate;
+mod runs;
 mod saved;
 mod schedule;
 mod select;
@@ -79,6 +80,7 @@ use groups::Group;
 use inject::Measuring;
 use queue::Queue;
 use rate::PeakRate;
+use runs::Runs;
 use schedule::Schedule;
 use tunables::{ATTRIBUTES, HW_TAG, PEAK_RATE, PRESENT_MAX_BUDGET, Tunables};
 use turn::DEFAULT_MAX_BUDGET;
@@ -106,8 +108,10 @@ pub struct Bfq {
     in_service: Option<u32>,
     /// When its turn began.
     turn_began: Nanos,
-    /// When the device began to idle for it.
+    /// When the device began to idle for it, and until when it does.
     idling_since: Nanos,
+    idle_until: Option<Nanos>,
+    runs: Runs,
     /// Running mean of turns, times 256: how many budgets were assigned.
     turns: u64,
     /// The largest budget, as the rate says or as it was set.
@@ -174,6 +178,8 @@ impl Bfq {
             in_service: None,
             turn_began: Nanos::ZERO,
             idling_since: Nanos::ZERO,
+            idle_until: None,
+            runs: Runs::default(),
             turns: 0,
             max_budget: DEFAULT_MAX_BUDGET,
             busy: [0; 3],
@@ -267,6 +273,7 @@ impl Elevator for Bfq {
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+        self.ask();
         if !is_settled(scene, request) {
             self.settle_request(scene, request);
         }
@@ -322,15 +329,20 @@ impl Elevator for Bfq {
             self.dispatch_bypassing(scene, request);
             return Pick::Dispatch(request, Place::Tail);
         }
-        let one_at_a_time = self.tunables.strict_guarantees && self.in_driver > 0;
-        let queue = if one_at_a_time { None } else { self.select(scene) };
-        if let Some(request) = queue.and_then(|queue| self.dispatch(scene, queue)) {
-            return Pick::Dispatch(request, Place::Tail);
+        if self.is_asked(scene) {
+            let one_at_a_time = self.tunables.strict_guarantees && self.in_driver > 0;
+            let queue = if one_at_a_time { None } else { self.select(scene) };
+            if let Some(request) = queue.and_then(|queue| self.dispatch(scene, queue)) {
+                return Pick::Dispatch(request, Place::Tail);
+            }
+            self.asked_in_vain(scene);
         }
-        match self.in_service {
-            _ if self.waiting == 0 => Pick::Nothing,
-            Some(queue) if self.queues.at(queue).wait_request => Pick::Idle,
-            _ => Pick::Await,
+        if self.waiting == 0 {
+            Pick::Nothing
+        } else if scene.timer() == Nanos::MAX {
+            Pick::Await
+        } else {
+            Pick::Idle
         }
     }
 
@@ -342,6 +354,7 @@ impl Elevator for Bfq {
     }
 
     fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
+        self.ask();
         if self.is_own(scene, request) {
             self.end_request(scene, request);
         }
@@ -354,6 +367,7 @@ impl Elevator for Bfq {
     }
 
     fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+        self.ask();
         if self.bypass_links.contains(request.index()) {
             self.bypass.remove(&mut self.bypass_links, request.index());
         } else {
@@ -373,7 +387,7 @@ impl Elevator for Bfq {
     }
 
     fn timer(&mut self, scene: &mut Scene) {
-        self.idle_timer_rings(scene);
+        self.timer_rings(scene);
     }
 
     fn client_attached(&mut self, _: &mut Scene, client: ClientId) {
@@ -381,10 +395,12 @@ impl Elevator for Bfq {
     }
 
     fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        self.ask();
         self.client_has_changed(scene, client);
     }
 
     fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.ask();
         self.client_goes(scene, client);
     }
 
@@ -448,6 +464,7 @@ impl Elevator for Bfq {
 
     fn set(&mut self, scene: &mut Scene, place: usize, value: u64) {
         let name = ATTRIBUTES[place].name;
+        self.ask();
         self.tunables.set(name, value, scene.hz());
         match name {
             "max_budget" if value > 0 => self.max_budget = value,

@@ -113,8 +113,9 @@ impl Bfq {
         }
         self.last_completed = (!self.queues.at(queue).is_shared).then_some(queue);
         self.settle_soft_realtime(scene, queue);
-        if self.in_service == Some(queue) {
-            self.served_ended_one(scene, queue);
+        let kept = self.in_service == Some(queue) && self.served_ended_one(scene, queue);
+        if !kept && self.in_driver == 0 {
+            self.ask();
         }
     }
 
@@ -128,20 +129,23 @@ impl Bfq {
         }
     }
 
-    /// A request of the queue in service has ended (BFQ-46).
-    fn served_ended_one(&mut self, scene: &mut Scene, queue: u32) {
+    /// A request of the queue in service has ended (BFQ-46). Whether the device is kept for it.
+    fn served_ended_one(&mut self, scene: &mut Scene, queue: u32) -> bool {
         let in_flight = self.queues.at(queue).in_flight;
         if self.must_idle(scene, queue) {
             if in_flight == 0 {
                 self.arm_idle_timer(scene, queue);
             }
-        } else if self.may_end_by_time(scene, queue) {
+            return true;
+        }
+        if self.may_end_by_time(scene, queue) {
             self.expire(scene, queue, false, Expiry::BudgetTimeout);
         } else if self.queues.at(queue).is_empty()
             && (in_flight == 0 || !self.better_to_idle(scene, queue))
         {
             self.expire(scene, queue, false, Expiry::NoMoreRequests);
         }
+        false
     }
 
     /// The request for which the device was kept has not come in time (BFQ-48).

@@ -48,6 +48,8 @@ pub(super) struct Tunables {
     pub(super) stable_merging: bool,
     pub(super) wakers: bool,
     pub(super) tag_shares: bool,
+    /// It is asked for a request after each completion.
+    pub(super) completion_runs: bool,
     /// The position tree follows a removal of the head request (seed 004, patch 1).
     pub(super) position_update: bool,
     /// An early merge asks whether raising is wanted at all (seed 004, patch 2).
@@ -72,6 +74,7 @@ impl Tunables {
             stable_merging: late,
             wakers: late,
             tag_shares: late,
+            completion_runs: false,
             position_update: true,
             early_merge_check: true,
         }
@@ -101,6 +104,7 @@ impl Tunables {
             "stable_merging" => self.stable_merging.into(),
             "wakers" => self.wakers.into(),
             "tag_shares" => self.tag_shares.into(),
+            "completion_runs" => self.completion_runs.into(),
             "position_update" => self.position_update.into(),
             "early_merge_check" => self.early_merge_check.into(),
             _ => 0,
@@ -138,6 +142,7 @@ impl Tunables {
             "stable_merging" => self.stable_merging = on,
             "wakers" => self.wakers = on,
             "tag_shares" => self.tag_shares = on,
+            "completion_runs" => self.completion_runs = on,
             "position_update" => self.position_update = on,
             "early_merge_check" => self.early_merge_check = on,
             _ => {}
@@ -165,7 +170,7 @@ pub(super) const PEAK_RATE: &str = "peak_rate";
 pub(super) const PRESENT_MAX_BUDGET: &str = "max_budget_now";
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 21] = [
+pub(super) static ATTRIBUTES: [Attribute; 22] = [
     number("fifo_expire_sync", "ms", 1, "after which time a sync request is next in its queue"),
     number("fifo_expire_async", "ms", 1, "the same for an async request"),
     number("back_seek_max", "KiB", 0, "how far behind the head a request is still near"),
@@ -198,6 +203,10 @@ pub(super) static ATTRIBUTES: [Attribute; 21] = [
     switch("stable_merging", "1 if queues that are created together are merged"),
     switch("wakers", "1 if those that a queue waits for are found out and served for it"),
     switch("tag_shares", "1 if nobody may have more requests than his share of them by weight"),
+    switch(
+        "completion_runs",
+        "1 if others are let in whenever a request has ended, not as in Linux",
+    ),
     switch("position_update", "1 if a dispatched head moves its queue (seed 004, patch 1)"),
     switch("early_merge_check", "1 if an early merge minds low_latency (seed 004, patch 2)"),
     shown(HW_TAG, "", "1 if the device is taken to queue commands, 0 if not, -1 if not known"),
