@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 use crate::client::Class;
 use crate::elevators::bfq::entity::{Deadline, Entity, Finish, Standing, WEIGHTS, is_after};
 use crate::elevators::bfq::weights::Weights;
-use crate::elevators::bfq::wf2q::ServiceTree;
+use crate::elevators::bfq::wf2q::{ServiceTree, lead};
 use crate::list::{Links, List};
 use crate::time::Nanos;
 use crate::tree::Nodes;
@@ -47,6 +47,9 @@ pub(super) struct Server {
     /// Whose turn it would be.
     pub(super) next: Option<u32>,
     pub(super) in_service: Option<u32>,
+    /// How far the member in service was ahead of virtual time when its turn began, and how far
+    /// that has stepped back since. Only assertions ask.
+    pub(super) lead: u64,
     /// Members in the active trees.
     pub(super) active: u32,
     /// When the idle class was last looked at first.
@@ -250,7 +253,9 @@ impl Schedule {
         let mut entity = self.groups[root as usize].next?;
         let mut group = root;
         loop {
-            self.groups[group as usize].in_service = Some(entity);
+            let lead = lead(self.entities[entity as usize].start, self.vtime_of(entity));
+            let server = &mut self.groups[group as usize];
+            (server.in_service, server.lead) = (Some(entity), lead);
             if resets {
                 self.entities[entity as usize].service = 0;
             }

@@ -18,11 +18,18 @@
 //! I1  The weight sum is that of all that count: active, idle, being served.
 //! I2  V does not step back while anybody is active. (When nobody is, the original sets it to the
 //!     finish of the last idle entity, which may be earlier; `steps_back`.)
+//! I3  Who was served begins anew at most delta(service, weight) ahead of V, more only by what he
+//!     was ahead when his turn began, and by what V stepped back in it. (A turn begins ahead if
+//!     nobody else had work: then nobody was looked up, and V did not jump.)
+//!
+//! Debug builds assert I2 and I3 each time.
 //!
 //! Differs: the least start of a subtree is always right here. The kernel's was stale in 3 of 721
-//! recorded selections, where it took an entity with a later finish (BFQ-10).
+//! recorded selections, where it took an entity with a later finish (BFQ-10). A group that takes
+//! another place in the middle of its turn is charged once for what it was served until then
+//! (`settle_service`).
 //!
-//! Source: spec `bfq.md` section 3, BFQ-1 to BFQ-12, BFQ-17, BFQ-18.
+//! Source: spec `bfq.md` section 3, BFQ-1 to BFQ-12, BFQ-17, BFQ-18; section 18, BFQ-G1.
 
 use crate::elevators::bfq::entity::{Deadline, Finish, Standing, delta, is_after, later};
 use crate::elevators::bfq::schedule::Schedule;
@@ -63,6 +70,11 @@ impl ServiceTree {
     }
 }
 
+/// How far a start lies ahead of virtual time.
+pub(super) const fn lead(start: u64, vtime: u64) -> u64 {
+    later(start, vtime).wrapping_sub(vtime)
+}
+
 impl Schedule {
     pub(super) fn tree_of(&mut self, entity: u32) -> &mut ServiceTree {
         let Self { entities, groups, .. } = self;
@@ -79,26 +91,67 @@ impl Schedule {
     /// An entity has been served `sectors` of its budget: its tree's virtual time goes on.
     pub(super) fn advance(&mut self, entity: u32, sectors: u64) {
         self.entities[entity as usize].service += sectors;
-        let tree = self.tree_of(entity);
-        tree.vtime = tree.vtime.wrapping_add(delta(sectors, tree.weight_sum));
         let own = &self.entities[entity as usize];
         let (group, class) = (own.group, own.class);
+        let tree = &self.groups[group as usize].trees[usize::from(class)];
+        self.set_vtime(group, class, tree.vtime.wrapping_add(delta(sectors, tree.weight_sum)));
         self.forget_one(group, class);
+    }
+
+    /// Virtual time becomes `vtime`, which is earlier only if nobody is active (I2).
+    fn set_vtime(&mut self, group: u32, class: u8, vtime: u64) {
+        let server = &mut self.groups[group as usize];
+        let tree = &mut server.trees[usize::from(class)];
+        if is_after(tree.vtime, vtime) {
+            debug_assert!(self.steps_back, "BFQ-17: V steps back from {} to {vtime}", tree.vtime);
+            debug_assert!(tree.active.is_empty(), "BFQ-17: V steps back, and somebody is active");
+            let served = server.in_service.map(|entity| self.entities[entity as usize].class);
+            if served == Some(class) {
+                server.lead = server.lead.wrapping_add(tree.vtime.wrapping_sub(vtime));
+            }
+        }
+        tree.vtime = vtime;
+    }
+
+    /// The finish of an entity that is being served, by what it was served (BFQ-6, BFQ-8).
+    fn finish_of_served(&self, entity: u32) -> u64 {
+        let own = &self.entities[entity as usize];
+        let finish = own.finish_after(own.service);
+        if cfg!(debug_assertions) {
+            let lead = self.groups[own.group as usize].lead;
+            let most = delta(own.service, own.weight.into()).wrapping_add(lead);
+            let bound = self.vtime_of(entity).wrapping_add(most);
+            assert!(!is_after(finish, bound), "wf2q I3: {finish} and not {bound} at most: {own:?}");
+        }
+        finish
+    }
+
+    /// An entity that is being served starts anew behind what it was served. A group may do so in
+    /// the middle of a turn, when somebody comes into it: what it was served so far counts once.
+    fn settle_service(&mut self, entity: u32) {
+        let (finish, vtime) = (self.finish_of_served(entity), self.vtime_of(entity));
+        let own = &mut self.entities[entity as usize];
+        (own.start, own.finish) = (finish, finish);
+        if !own.is_queue {
+            own.service = 0;
+        }
+        self.groups[own.group as usize].lead = lead(finish, vtime);
     }
 
     /// Virtual time has moved on: at most one idle entity is forgotten, the first (BFQ-9).
     fn forget_one(&mut self, group: u32, class: u8) {
-        let tree = &mut self.groups[group as usize].trees[usize::from(class)];
+        let tree = &self.groups[group as usize].trees[usize::from(class)];
         let finish = |entity: u32| self.entities[entity as usize].finish;
         if let (true, Some(last)) = (tree.active.is_empty(), tree.idle.last())
             && !is_after(finish(last), tree.vtime)
             && self.steps_back
         {
             // Whoever becomes active next would have been served long since.
-            tree.vtime = finish(last);
+            self.set_vtime(group, class, finish(last));
         }
+        let tree = &mut self.groups[group as usize].trees[usize::from(class)];
         if let Some(first) = tree.idle.first()
-            && !is_after(finish(first), tree.vtime)
+            && !is_after(self.entities[first as usize].finish, tree.vtime)
         {
             tree.idle.remove(&mut self.idle_nodes, first);
             self.forget(first);
@@ -133,9 +186,7 @@ impl Schedule {
     /// its place anew since its budget changed (BFQ-7).
     pub(super) fn requeue_one(&mut self, entity: u32, served: bool) {
         if served {
-            let own = &mut self.entities[entity as usize];
-            own.finish = own.finish_after(own.service);
-            own.start = own.finish;
+            self.settle_service(entity);
         }
         if self.entities[entity as usize].standing == Standing::Active {
             self.extract(entity);
@@ -193,14 +244,12 @@ impl Schedule {
             return false;
         }
         let served = self.groups[own.group as usize].in_service == Some(entity);
-        if served || self.charges_outsiders {
-            let finish = own.finish_after(own.service);
-            self.entities[entity as usize].finish = finish;
-        }
         if served {
+            self.entities[entity as usize].finish = self.finish_of_served(entity);
             self.groups[own.group as usize].in_service = None;
         } else if self.charges_outsiders {
-            self.entities[entity as usize].service = 0;
+            let outsider = &mut self.entities[entity as usize];
+            (outsider.finish, outsider.service) = (own.finish_after(own.service), 0);
         }
         match own.standing {
             Standing::Active => self.extract(entity),
@@ -225,16 +274,18 @@ impl Schedule {
     /// Whose turn it is in one class of a group; virtual time jumps to the least start if nobody
     /// is being served there (BFQ-10, BFQ-11).
     pub(super) fn first_of(&mut self, group: u32, class: u8, served: bool) -> Option<u32> {
-        let tree = &mut self.groups[group as usize].trees[usize::from(class)];
+        let tree = &self.groups[group as usize].trees[usize::from(class)];
         if tree.active.is_empty() {
             return None;
         }
         let vtime = tree.jump(&self.nodes);
         if !served && vtime != tree.vtime {
-            tree.vtime = vtime;
+            self.set_vtime(group, class, vtime);
             self.forget_one(group, class);
         }
         let tree = &self.groups[group as usize].trees[usize::from(class)];
-        tree.first_eligible(&self.nodes, vtime)
+        let first = tree.first_eligible(&self.nodes, vtime);
+        debug_assert!(first.is_some(), "BFQ-10: of those in {tree:?} nobody's start has come");
+        first
     }
 }
