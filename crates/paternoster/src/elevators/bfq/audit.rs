@@ -191,7 +191,7 @@ impl Bfq {
 
 impl crate::elevators::bfq::schedule::Schedule {
     /// Weight sums, orders, budgets of groups, next members.
-    fn audit(&self, queues: &Slab<Queue>) -> Result<(), Fault> {
+    pub(super) fn audit(&self, queues: &Slab<Queue>) -> Result<(), Fault> {
         let counted = |group: u32, class: usize| -> u64 {
             let member = |index: usize| {
                 let entity = &self.entities[index];

@@ -48,6 +48,8 @@ mod saved;
 mod schedule;
 mod select;
 mod tags;
+#[cfg(test)]
+mod tests;
 mod tunables;
 mod turn;
 mod twin;
