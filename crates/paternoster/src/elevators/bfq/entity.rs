@@ -65,6 +65,8 @@ impl TreeKey for Deadline {
     type Summary = u64;
 
     fn before(&self, other: &Deadline) -> bool {
+        #[cfg(test)]
+        crate::elevators::bfq::tests::step();
         is_after(other.finish, self.finish)
     }
 

@@ -162,7 +162,6 @@ impl Bfq {
     }
 
     fn of(version: Version) -> Bfq {
-        let Version { steps_back, top_rate, .. } = version;
         Bfq {
             version,
             tunables: Tunables::new(version.inject, version.late_mechanisms),
@@ -170,7 +169,7 @@ impl Bfq {
             queues: Slab::with_capacity(0),
             groups: Vec::new(),
             lanes: LaneSpace::with_capacity(0),
-            schedule: Schedule::new(0, 0, steps_back, version.charges_outsiders()),
+            schedule: Schedule::new(0, 0, &version),
             positions: Positions::new(0, 0),
             bypass: List::new(),
             bypass_links: Links::with_capacity(0),
@@ -192,7 +191,7 @@ impl Bfq {
             last_position: 0,
             in_service_position: 0,
             last_completed: None,
-            rate: PeakRate::new(false, top_rate),
+            rate: PeakRate::new(false, version.top_rate),
             depth: QueueDepth::default(),
             measuring: Measuring::default(),
             epoch: None,
@@ -219,20 +218,18 @@ impl Elevator for Bfq {
         let shared = limits.groups.saturating_mul(u32::try_from(SHARED).unwrap_or(0));
         // A process's queue, one that only its requests refer to, the shared ones.
         let queues = limits.clients.saturating_add(requests).saturating_add(shared);
-        let Version { steps_back, top_rate, .. } = self.version;
-        let outsiders = self.version.charges_outsiders();
         *self = Bfq {
             tunables: self.tunables,
             contexts: (0..limits.clients).map(|_| Context::default()).collect(),
             queues: Slab::with_capacity(queues),
             groups: (0..limits.groups).map(|_| Group::default()).collect(),
             lanes: LaneSpace::with_capacity(requests),
-            schedule: Schedule::new(queues, limits.groups, steps_back, outsiders),
+            schedule: Schedule::new(queues, limits.groups, &self.version),
             positions: Positions::new(queues, limits.groups),
             bypass_links: Links::with_capacity(requests),
             burst_links: Links::with_capacity(queues),
             woken_links: Links::with_capacity(queues),
-            rate: PeakRate::new(scene.facts().rotational, top_rate),
+            rate: PeakRate::new(scene.facts().rotational, self.version.top_rate),
             max_budget: match self.tunables.max_budget {
                 0 => DEFAULT_MAX_BUDGET,
                 by_hand => by_hand,

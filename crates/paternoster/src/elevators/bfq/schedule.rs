@@ -13,8 +13,14 @@
 //!
 //! Who is next is kept for each group, and looked up anew only when a change may matter: somebody
 //! of the same class whose start has come, with an earlier finish, replaces it without a lookup.
+//! That is the kernel's way (`takes_shortcuts`), and not quite right: since the lookup a third may
+//! have got its start, with a finish that is earlier still.
 //! Real-time members go before best-effort ones, and those before idle ones; groups are best
 //! effort. So that the idle class is not starved, it goes first once in 200 ms.
+//!
+//! Differs: Linux counts these from the last lookup that began with the idle class, whether it was
+//! served then or somebody came before its turn and was looked up anew. Under readers who come all
+//! the time that may be never. Here they count from its last turn.
 //!
 //! # Invariants
 //! I1  Between calls a group has a next member exactly if one of its members is active; while its
@@ -29,6 +35,7 @@ use alloc::vec::Vec;
 
 use crate::client::Class;
 use crate::elevators::bfq::entity::{Deadline, Entity, Finish, Standing, WEIGHTS, is_after};
+use crate::elevators::bfq::version::Version;
 use crate::elevators::bfq::weights::Weights;
 use crate::elevators::bfq::wf2q::{ServiceTree, lead};
 use crate::list::{Links, List};
@@ -52,7 +59,7 @@ pub(super) struct Server {
     pub(super) lead: u64,
     /// Members in the active trees.
     pub(super) active: u32,
-    /// When the idle class was last looked at first.
+    /// When the idle class was last served, or had nothing to serve.
     pub(super) idle_served: Nanos,
     /// The entity by which its own parent schedules it; the root has none.
     pub(super) entity: Option<u32>,
@@ -75,16 +82,13 @@ pub(super) struct Schedule {
     pub(super) steps_back: bool,
     /// What a queue was served out of its turn is charged to it (BFQ-8, BFQ-16).
     pub(super) charges_outsiders: bool,
+    /// Who goes before the next one replaces it without a lookup (BFQ-13).
+    pub(super) takes_shortcuts: bool,
 }
 
 impl Schedule {
     /// Room for so many queues and groups. Group 0 need not be the root.
-    pub(super) fn new(
-        queues: u32,
-        groups: u32,
-        steps_back: bool,
-        charges_outsiders: bool,
-    ) -> Schedule {
+    pub(super) fn new(queues: u32, groups: u32, version: &Version) -> Schedule {
         let all = queues + groups;
         Schedule {
             entities: (0..all).map(|_| Entity::default()).collect(),
@@ -95,8 +99,9 @@ impl Schedule {
             active_links: Links::with_capacity(queues),
             weights: Weights::with_capacity(queues),
             queues,
-            steps_back,
-            charges_outsiders,
+            steps_back: version.steps_back,
+            charges_outsiders: version.charges_outsiders(),
+            takes_shortcuts: version.takes_shortcuts,
         }
     }
 
@@ -201,8 +206,9 @@ impl Schedule {
     /// own place may have to change, too (BFQ-13, BFQ-14).
     fn update_next(&mut self, group: u32, changed: Option<u32>, expires: bool, now: Nanos) -> bool {
         let before = self.groups[group as usize].next;
+        let replaces = |entity, next| self.takes_shortcuts && self.goes_before(entity, next);
         let simple = changed.filter(|&entity| {
-            before != Some(entity) && before.is_none_or(|next| self.goes_before(entity, next))
+            before != Some(entity) && before.is_none_or(|next| replaces(entity, next))
         });
         let next = match simple {
             Some(entity) => Some(entity),
@@ -239,10 +245,11 @@ impl Schedule {
         let server = &mut self.groups[group as usize];
         let mut from = Class::Realtime as u8;
         if now > server.idle_served + IDLE_GUARD {
-            if !server.trees[Class::Idle as usize].active.is_empty() {
+            if server.trees[Class::Idle as usize].active.is_empty() {
+                server.idle_served = now;
+            } else {
                 from = Class::Idle as u8;
             }
-            server.idle_served = now;
         }
         let served = server.in_service.is_some() && !expires;
         (from..=Class::Idle as u8).find_map(|class| self.first_of(group, class, served))
@@ -256,6 +263,9 @@ impl Schedule {
             let lead = lead(self.entities[entity as usize].start, self.vtime_of(entity));
             let server = &mut self.groups[group as usize];
             (server.in_service, server.lead) = (Some(entity), lead);
+            if self.entities[entity as usize].class == Class::Idle as u8 {
+                server.idle_served = now;
+            }
             if resets {
                 self.entities[entity as usize].service = 0;
             }

@@ -21,6 +21,8 @@ pub(super) struct Version {
     pub(super) name: &'static str,
     /// Virtual time may step back while nobody is active (BFQ-17).
     pub(super) steps_back: bool,
+    /// Who is next may be replaced without a lookup (BFQ-13).
+    pub(super) takes_shortcuts: bool,
     /// A queue's account begins at zero when it is selected, so that injected service was free;
     /// if not, what it was served out of its turn is charged to it (BFQ-8, BFQ-16).
     pub(super) forgets_injected: bool,
@@ -88,6 +90,7 @@ pub(super) enum Guarantees {
 pub(super) const LINUX_4_19: Version = Version {
     name: "bfq-4.19",
     steps_back: true,
+    takes_shortcuts: true,
     forgets_injected: true,
     learns_first: false,
     measures_idleness: false,

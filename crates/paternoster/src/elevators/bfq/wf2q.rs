@@ -27,7 +27,7 @@
 //! Differs: the least start of a subtree is always right here. The kernel's was stale in 3 of 721
 //! recorded selections, where it took an entity with a later finish (BFQ-10). A group that takes
 //! another place in the middle of its turn is charged once for what it was served until then
-//! (`settle_service`).
+//! (`settle`).
 //!
 //! Source: spec `bfq.md` section 3, BFQ-1 to BFQ-12, BFQ-17, BFQ-18; section 18, BFQ-G1.
 
@@ -59,6 +59,8 @@ impl ServiceTree {
         let has_come = |at: u32| nodes.summary(at).is_some_and(|least| !is_after(least, vtime));
         let mut at = self.active.top().filter(|&top| has_come(top))?;
         loop {
+            #[cfg(test)]
+            crate::elevators::bfq::tests::step();
             if let Some(left) = nodes.left(at).filter(|&left| has_come(left)) {
                 at = left;
             } else if nodes.key(at).is_some_and(|key| !is_after(key.start, vtime)) {
@@ -113,29 +115,27 @@ impl Schedule {
         tree.vtime = vtime;
     }
 
-    /// The finish of an entity that is being served, by what it was served (BFQ-6, BFQ-8).
-    fn finish_of_served(&self, entity: u32) -> u64 {
-        let own = &self.entities[entity as usize];
-        let finish = own.finish_after(own.service);
+    /// An entity in service has the finish that follows from what it was served: not too far ahead.
+    fn assert_lead(&self, entity: u32) {
         if cfg!(debug_assertions) {
-            let lead = self.groups[own.group as usize].lead;
-            let most = delta(own.service, own.weight.into()).wrapping_add(lead);
-            let bound = self.vtime_of(entity).wrapping_add(most);
-            assert!(!is_after(finish, bound), "wf2q I3: {finish} and not {bound} at most: {own:?}");
+            let own = &self.entities[entity as usize];
+            let most = delta(own.service, own.weight.into());
+            let lead = most.wrapping_add(self.groups[own.group as usize].lead);
+            let bound = self.vtime_of(entity).wrapping_add(lead);
+            assert!(!is_after(own.finish, bound), "wf2q I3: {own:?} finishes behind {bound}");
         }
-        finish
     }
 
-    /// An entity that is being served starts anew behind what it was served. A group may do so in
-    /// the middle of a turn, when somebody comes into it: what it was served so far counts once.
-    fn settle_service(&mut self, entity: u32) {
-        let (finish, vtime) = (self.finish_of_served(entity), self.vtime_of(entity));
+    /// An entity in service starts anew behind what it was served. A group may do so in the middle
+    /// of a turn, when somebody comes into it: what it was served so far counts once.
+    fn settle(&mut self, entity: u32) {
+        self.assert_lead(entity);
+        let vtime = self.vtime_of(entity);
         let own = &mut self.entities[entity as usize];
-        (own.start, own.finish) = (finish, finish);
         if !own.is_queue {
             own.service = 0;
         }
-        self.groups[own.group as usize].lead = lead(finish, vtime);
+        self.groups[own.group as usize].lead = lead(own.start, vtime);
     }
 
     /// Virtual time has moved on: at most one idle entity is forgotten, the first (BFQ-9).
@@ -186,7 +186,10 @@ impl Schedule {
     /// its place anew since its budget changed (BFQ-7).
     pub(super) fn requeue_one(&mut self, entity: u32, served: bool) {
         if served {
-            self.settle_service(entity);
+            let own = &mut self.entities[entity as usize];
+            own.finish = own.finish_after(own.service);
+            own.start = own.finish;
+            self.settle(entity);
         }
         if self.entities[entity as usize].standing == Standing::Active {
             self.extract(entity);
@@ -244,12 +247,15 @@ impl Schedule {
             return false;
         }
         let served = self.groups[own.group as usize].in_service == Some(entity);
+        if served || self.charges_outsiders {
+            let finish = own.finish_after(own.service);
+            self.entities[entity as usize].finish = finish;
+        }
         if served {
-            self.entities[entity as usize].finish = self.finish_of_served(entity);
+            self.assert_lead(entity);
             self.groups[own.group as usize].in_service = None;
         } else if self.charges_outsiders {
-            let outsider = &mut self.entities[entity as usize];
-            (outsider.finish, outsider.service) = (own.finish_after(own.service), 0);
+            self.entities[entity as usize].service = 0;
         }
         match own.standing {
             Standing::Active => self.extract(entity),
