@@ -34,8 +34,7 @@ impl Engine {
     }
 
     pub(super) fn with(version: Version, count: u32) -> Engine {
-        let Version { steps_back, .. } = version;
-        let mut schedule = Schedule::new(count, 4, steps_back, version.charges_outsiders());
+        let mut schedule = Schedule::new(count, 4, &version);
         schedule.add_group(0, None, 0);
         let mut queues = Slab::with_capacity(count);
         while queues.take().is_some() {}
@@ -845,6 +844,25 @@ fn bfq_25_the_idle_class_is_not_starved() {
         // Behind the turns that ended at 1201 and 1402; 1602 is 200 ms behind that.
         assert_eq!(order, [0, 0, 0, 2, 0, 2, 0, 0, 0]);
         assert_eq!(engine.turn(), Some(2), "1603");
+    });
+}
+
+/// If somebody comes between the lookup that found the idle class and its turn, does it have its
+/// turn all the same?
+#[test]
+fn bfq_25_who_comes_does_not_take_its_turn() {
+    either(|engine| {
+        let mut engine = of_all_classes(engine);
+        engine.queue_of(3, 0, 40, Class::Realtime);
+        assert_eq!(engine.turn(), Some(0));
+        engine.serve(0, 8);
+        engine.now = Nanos::from_millis(1201);
+        engine.end(0, 8000);
+        engine.arrive(3, 8);
+        assert_eq!(engine.turn(), Some(2));
+        engine.serve(2, 8);
+        engine.end(2, 8);
+        assert_eq!(engine.turn(), Some(3));
     });
 }
 
