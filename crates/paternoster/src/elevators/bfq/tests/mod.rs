@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of BFQ, one by one, and what it guarantees.
+//!
+//! The engine is asked directly in `engine`; here, for all else, a [`Bench`] is a BFQ in a scene of
+//! its own, which binds, inserts, picks and ends requests as a queue would, and audits after each
+//! step. What a caller of the queue can see is in `tests/bfq_rules/`.
+//!
+//! Unless a test says otherwise nobody is raised (`low_latency=0`), queues that are created
+//! together stay apart (`stable_merging=0`), and time is exact. Readers are far from each other.
 
-use super::entity::Standing;
+use super::entity::{Entity, Standing};
+use super::queue::Queue;
 use super::*;
-use crate::client::Class;
+use crate::client::{Class, Client, Group as GroupOfScene, Priority};
+use crate::device::DeviceFacts;
+use crate::event::{Expiry, Note, Preemption};
+use crate::observe::seek::SeekHistory;
+use crate::request::{Request, Stage};
+use crate::scene::{Limits, Ncq};
+use crate::time::Hz;
 
+mod budgets;
+mod charges;
 mod engine;
 mod exact;
 mod guarantees;
 mod shares;
+mod turns;
 
 std::thread_local! {
     static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
@@ -17,4 +34,304 @@ std::thread_local! {
 /// The engine compares two entities, or goes down by one.
 pub(super) fn step() {
     STEPS.set(STEPS.get() + 1);
+}
+
+/// Of two readers this far apart neither is close to the other.
+const FAR: u64 = 1 << 24;
+
+fn disk(depth: u32) -> DeviceFacts {
+    DeviceFacts { depth, rotational: true, ..DeviceFacts::default() }
+}
+
+fn flash(depth: u32) -> DeviceFacts {
+    DeviceFacts { depth, rotational: false, ..DeviceFacts::default() }
+}
+
+const fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+/// A BFQ in a scene, and what a queue would do with it.
+struct Bench {
+    scene: Scene,
+    bfq: Bfq,
+}
+
+/// The same test under each preset.
+fn each(facts: DeviceFacts, test: impl Fn(Bench)) {
+    for version in [LINUX_4_19, LINUX_6_18] {
+        test(Bench::new(version, facts));
+    }
+}
+
+impl Bench {
+    fn new(version: Version, facts: DeviceFacts) -> Bench {
+        let limits = Limits { clients: 24, ..Limits::default() };
+        let mut scene = Scene::new(facts, limits, true);
+        scene.nr_requests = 256;
+        let mut bfq = Bfq::of(version);
+        bfq.attach(&mut scene);
+        let mut bench = Bench { scene, bfq };
+        bench.set("low_latency", 0);
+        bench.set("stable_merging", 0);
+        bench.at(1000);
+        bench
+    }
+
+    fn is(&self, version: Version) -> bool {
+        self.bfq.version.name == version.name
+    }
+
+    fn set(&mut self, name: &str, value: u64) {
+        let place = ATTRIBUTES.iter().position(|attribute| attribute.name == name);
+        self.bfq.set(&mut self.scene, place.expect("an attribute of this name"), value);
+        self.audit();
+    }
+
+    /// Time goes to `at`; a timer that is due on the way rings.
+    fn go(&mut self, at: Nanos) {
+        while self.scene.timer_rings() <= at {
+            self.pass(self.scene.timer_rings());
+            self.scene.cancel_timer();
+            self.bfq.timer(&mut self.scene);
+            self.audit();
+        }
+        self.pass(at);
+    }
+
+    fn pass(&mut self, at: Nanos) {
+        self.scene.exact = at;
+        self.scene.now = self.scene.hz.floor(at);
+    }
+
+    /// Time becomes `ms` milliseconds.
+    fn at(&mut self, ms: u64) {
+        self.go(Nanos::from_millis(ms));
+    }
+
+    /// Time goes on by so many microseconds.
+    fn later_us(&mut self, us: u64) {
+        self.go(self.scene.exact + Nanos::from_micros(us));
+    }
+
+    /// Time goes on by so many milliseconds.
+    fn later(&mut self, ms: u64) {
+        self.later_us(1000 * ms);
+    }
+
+    /// Elevators see time in ticks of a kernel with 250 of them a second.
+    fn ticks(mut self) -> Bench {
+        self.scene.hz = Hz::new(250).expect("a divisor");
+        self.pass(self.scene.exact);
+        self
+    }
+
+    fn group(&mut self, weight: u32) -> GroupId {
+        let group = GroupOfScene { parent: Some(self.scene.root()), weight, members: 0 };
+        let id = GroupId(self.scene.groups.insert(group).expect("room for a group"));
+        self.bfq.group_changed(&mut self.scene, id);
+        id
+    }
+
+    fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
+        let priority = Priority { class, level };
+        let client = Client { group: Some(group), priority, weight: 100, ..Client::default() };
+        let id = ClientId(self.scene.clients.insert(client).expect("room for a client"));
+        self.bfq.client_attached(&mut self.scene, id);
+        id
+    }
+
+    fn client_of(&mut self, class: Class, level: u8) -> ClientId {
+        self.client_in(self.scene.root(), class, level)
+    }
+
+    fn client(&mut self) -> ClientId {
+        self.client_of(Class::BestEffort, 4)
+    }
+
+    fn member(&mut self, group: GroupId) -> ClientId {
+        self.client_in(group, Class::BestEffort, 4)
+    }
+
+    /// Clients with a waiting read each.
+    fn readers<const N: usize>(&mut self) -> [ClientId; N] {
+        let mut place = 0;
+        [(); N].map(|()| {
+            place += 1;
+            let client = self.client();
+            self.read(client, place * FAR);
+            client
+        })
+    }
+
+    /// A request that is bound and does not wait yet.
+    fn bound(&mut self, client: ClientId, op: Op, flags: Flags, at: (u64, u32)) -> RequestId {
+        let (start, (sector, sectors)) = (self.scene.exact, at);
+        let (client, stage) = (Some(client), Stage::Waiting);
+        let request =
+            Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
+        let key = self.scene.requests.0.insert(request).expect("room for a request");
+        let id = RequestId::from_index(key.index());
+        self.bfq.bind(&mut self.scene, id);
+        id
+    }
+
+    /// A bound request begins to wait.
+    fn wait(&mut self, id: RequestId) -> RequestId {
+        self.bfq.insert(&mut self.scene, id, Position::Sorted);
+        self.audit();
+        id
+    }
+
+    fn ask(&mut self, client: ClientId, op: Op, flags: Flags, at: (u64, u32)) -> RequestId {
+        let id = self.bound(client, op, flags, at);
+        self.wait(id)
+    }
+
+    /// A read of so many sectors.
+    fn read_of(&mut self, client: ClientId, sector: u64, sectors: u32) -> RequestId {
+        self.ask(client, Op::Read, Flags::NONE, (sector, sectors))
+    }
+
+    /// A read of 8 sectors.
+    fn read(&mut self, client: ClientId, sector: u64) -> RequestId {
+        self.read_of(client, sector, 8)
+    }
+
+    /// A write of 8 sectors in the background.
+    fn write(&mut self, client: ClientId, sector: u64) -> RequestId {
+        self.ask(client, Op::Write, Flags::NONE, (sector, 8))
+    }
+
+    fn pick(&mut self) -> Result<RequestId, Pick> {
+        let answer = match self.bfq.pick(&mut self.scene) {
+            Pick::Dispatch(id, _) => {
+                self.scene.requests[id].stage = Stage::InDevice;
+                self.bfq.started(&mut self.scene, id);
+                Ok(id)
+            }
+            nothing => Err(nothing),
+        };
+        self.audit();
+        answer
+    }
+
+    /// The next request goes to the device. Whose it is.
+    fn picked(&mut self) -> (ClientId, RequestId) {
+        let id = self.pick().expect("something to do");
+        (self.scene.requests[id].client(), id)
+    }
+
+    fn end(&mut self, id: RequestId) {
+        self.bfq.completed(&mut self.scene, id, Nanos::ZERO);
+        self.audit();
+        self.free(id);
+    }
+
+    /// The next request goes to the device, and ends 1 ms later. Whose it was.
+    fn serve(&mut self) -> ClientId {
+        let (client, id) = self.picked();
+        self.later(1);
+        self.end(id);
+        client
+    }
+
+    /// A read of `client` comes, is the next to go, and ends 1 ms later.
+    fn read_in(&mut self, client: ClientId, sector: u64) {
+        let id = self.read(client, sector);
+        assert_eq!(self.pick(), Ok(id));
+        self.later(1);
+        self.end(id);
+    }
+
+    fn withdraw(&mut self, id: RequestId) {
+        self.bfq.removed(&mut self.scene, id);
+        self.free(id);
+    }
+
+    fn free(&mut self, id: RequestId) {
+        self.bfq.released(&mut self.scene, id);
+        self.scene.requests.0.free(id.index());
+        self.audit();
+    }
+
+    fn audit(&self) {
+        self.bfq.audit(&self.scene).expect("the audit holds");
+    }
+
+    /// The number of a client's sync queue.
+    fn number(&self, client: ClientId) -> u32 {
+        self.bfq.contexts[client.index() as usize].slots[1].expect("it has a sync queue")
+    }
+
+    fn queue(&self, client: ClientId) -> &Queue {
+        self.bfq.queues.at(self.number(client))
+    }
+
+    fn queue_mut(&mut self, client: ClientId) -> &mut Queue {
+        let number = self.number(client);
+        self.bfq.queues.at_mut(number)
+    }
+
+    fn entity(&self, client: ClientId) -> Entity {
+        self.bfq.schedule.entities[self.number(client) as usize]
+    }
+
+    fn entity_mut(&mut self, client: ClientId) -> &mut Entity {
+        let number = self.number(client);
+        &mut self.bfq.schedule.entities[number as usize]
+    }
+
+    /// The async queue of a client.
+    fn shared(&self, client: ClientId) -> u32 {
+        self.bfq.contexts[client.index() as usize].slots[0].expect("it has an async queue")
+    }
+
+    /// Whose turn it is.
+    fn in_service(&self) -> Option<u32> {
+        self.bfq.in_service
+    }
+
+    /// The turn of a client's queue ends.
+    fn expire(&mut self, client: ClientId, why: Expiry) {
+        let queue = self.number(client);
+        assert_eq!(self.in_service(), Some(queue));
+        self.bfq.expire(&mut self.scene, queue, false, why);
+        self.audit();
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        self.scene.notes.drain().collect()
+    }
+
+    /// Why turns ended since this was last asked.
+    fn endings(&mut self) -> Vec<Expiry> {
+        let why = |note| match note {
+            Note::Expired { why, .. } => Some(why),
+            _ => None,
+        };
+        self.notes().into_iter().filter_map(why).collect()
+    }
+
+    /// By which rules turns ended early since this was last asked.
+    fn preemptions(&mut self) -> Vec<Preemption> {
+        let rule = |note| match note {
+            Note::Preempted { rule, .. } => Some(rule),
+            _ => None,
+        };
+        self.notes().into_iter().filter_map(rule).collect()
+    }
+
+    /// So many of the last 32 requests of a client were jumps.
+    fn marks(&mut self, client: ClientId, marks: u32) {
+        let mut seek = SeekHistory::default();
+        let mut end = 1000;
+        for place in 0..=32 {
+            let start = if (1..=marks).contains(&place) { end + 100_000 } else { end };
+            seek.sample_far(true, start, 8);
+            end = start + 8;
+        }
+        assert_eq!(seek.marks().count_ones(), marks);
+        self.queue_mut(client).seek = seek;
+    }
 }
