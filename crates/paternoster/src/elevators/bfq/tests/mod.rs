@@ -24,6 +24,9 @@ mod charges;
 mod engine;
 mod exact;
 mod guarantees;
+mod idling;
+mod pattern;
+mod requests;
 mod shares;
 mod turns;
 
@@ -236,14 +239,6 @@ impl Bench {
         client
     }
 
-    /// A read of `client` comes, is the next to go, and ends 1 ms later.
-    fn read_in(&mut self, client: ClientId, sector: u64) {
-        let id = self.read(client, sector);
-        assert_eq!(self.pick(), Ok(id));
-        self.later(1);
-        self.end(id);
-    }
-
     fn withdraw(&mut self, id: RequestId) {
         self.bfq.removed(&mut self.scene, id);
         self.free(id);
@@ -322,12 +317,12 @@ impl Bench {
         self.notes().into_iter().filter_map(rule).collect()
     }
 
-    /// So many of the last 32 requests of a client were jumps.
+    /// Of the last 32 requests of a client the last so many were jumps.
     fn marks(&mut self, client: ClientId, marks: u32) {
         let mut seek = SeekHistory::default();
         let mut end = 1000;
         for place in 0..=32 {
-            let start = if (1..=marks).contains(&place) { end + 100_000 } else { end };
+            let start = if place + marks > 32 { end + 100_000 } else { end };
             seek.sample_far(true, start, 8);
             end = start + 8;
         }
