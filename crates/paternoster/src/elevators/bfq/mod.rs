@@ -16,8 +16,9 @@
 //! The concepts have a file each: `entity`, `wf2q`, `schedule` (whose turn), `weights` (whether all
 //! weigh the same), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
 //! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `raise`, `burst`, `cooperate`
-//! (merging), `saved`, `twin` (stable merging), `runs` (when it is asked), `groups`, `tags`, `context` (what is kept of a
-//! process), `queue`. What kernels do differently is in `version`, what can be set in `tunables`.
+//! (merging), `saved`, `twin` (stable merging), `runs` (when it is asked), `groups`, `tags`,
+//! `context` (what is kept of a process), `queue`. What kernels do differently is in `version`, what
+//! can be set in `tunables`.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one is in service, or was
