@@ -20,12 +20,15 @@ use crate::scene::{Limits, Ncq};
 use crate::time::Hz;
 
 mod budgets;
+mod bursts;
 mod charges;
 mod engine;
 mod exact;
 mod guarantees;
 mod idling;
 mod pattern;
+mod raising;
+mod rates;
 mod requests;
 mod shares;
 mod turns;
