@@ -11,6 +11,7 @@ mod array_sysfs;
 mod array_tiotest;
 mod flash_fairness;
 mod flash_fairness_ncq;
+mod ssd_injection;
 
 use crate::reproduce::experiment::Experiment;
 
@@ -24,5 +25,6 @@ pub(crate) fn all() -> Vec<Experiment> {
         array_disktest::experiment(),
         array_dd::experiment(),
         array_sysfs::experiment(),
+        ssd_injection::experiment(),
     ]
 }

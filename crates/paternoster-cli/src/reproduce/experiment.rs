@@ -245,6 +245,7 @@ pub(crate) enum Quantity {
         what: String,
     },
     Ratio(Box<Quantity>, Box<Quantity>),
+    Sum(Vec<Quantity>),
     /// The largest by the smallest: 1 is flat.
     Spread(Vec<Quantity>),
     /// The least of each by the one before it: at least 1 if they never fall.
@@ -305,6 +306,7 @@ impl Results {
         match quantity {
             Quantity::Of { run, what } => self.number(run, what),
             Quantity::Ratio(above, below) => Some(self.value(above)? / self.value(below)?),
+            Quantity::Sum(all) => Some(self.values(all)?.iter().sum()),
             Quantity::Spread(all) => {
                 let all = self.values(all)?;
                 let least = all.iter().copied().fold(f64::INFINITY, f64::min);
@@ -363,10 +365,11 @@ mod tests {
     }
 
     /// Are figures made as their names say? Spread 110/100; steps 110/100 and 105/110; 105 lies
-    /// halfway from 100 to 110; 100 is 20 % below 125 and 110 is 10 % above 100.
+    /// halfway from 100 to 110; 100 is 20 % below 125 and 110 is 10 % above 100; together 315.
     #[test]
     fn figures_are_derived() {
         assert_is(&ratio(of("b", "kB/s"), of("a", "kB/s")), 1.1);
+        assert_is(&Quantity::Sum(all()), 315.0);
         assert_is(&Quantity::Spread(all()), 1.1);
         assert_is(&Quantity::LeastStep(all()), 105.0 / 110.0);
         let [low, high, it] = ["a", "b", "c"].map(|run| Box::new(of(run, "kB/s")));

@@ -3,9 +3,11 @@
 //!
 //! | workload | names |
 //! |---|---|
-//! | fio | of each job, all clones: `JOB kB/s`, `JOB IOPS`, `JOB max us`, `JOB device time %` |
+//! | fio | of each job, all clones: `JOB kB/s`, `JOB IOPS`, `JOB max us`, `JOB device time %`, |
+//! | | `JOB raises` (how often one of its queues began to weigh more) |
 //! | | of each player: `JOB frames`, `JOB late frames`, `JOB worst ms late` |
-//! | | of each section between stonewalls: `section N kB/s`, `section N Jain` (of device time) |
+//! | | of each section between stonewalls: `section N kB/s`, `section N MB/s` (10^6), |
+//! | | `section N IOPS`, `section N Jain` (of device time) |
 //! | tiotest | for each phase: `PHASE MB/s` (of 2^20), `PHASE mean ms`, `PHASE max ms` |
 //! | disktest | `IOPS` |
 //! | dd | `MB/s` (10^6): bytes of all files by the time of all |
@@ -15,7 +17,8 @@
 //! | listing | the lines, by their number from 1, as texts |
 //!
 //! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
-//! `hw_tag`, `bandwidth`.
+//! `hw_tag`, `bandwidth`. And what it did in the run: `merges` of queues, `partings`, `injections`
+//! of requests.
 
 use paternoster::{Nanos, NoObserver, Observer, RequestQueue, Values};
 use paternoster_sim::Description;
@@ -29,6 +32,7 @@ use paternoster_workload::run::RunResult;
 use paternoster_workload::shares::shares;
 use paternoster_workload::statistics::JobStatistics;
 
+use super::counts::Counts;
 use super::experiment::{Device, FioJobs, Measured, Run, Workload};
 use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions};
@@ -62,14 +66,17 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
         return self::startup((&setting, &device, &scheduler), startup, *repeat);
     }
     let jobs = jobs(&run.workload)?;
-    let (result, queue) = setting.run(&jobs, &device, &scheduler, NoObserver, &mut |_| {})?;
+    let (result, queue) =
+        setting.run(&jobs, &device, &scheduler, Counts::default(), &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
         return Err(Failure::Job(format!("job {name} failed with errno {}", failed.error)));
     }
     let mut measured = attributes(&queue);
+    let counts = &queue.observer().1;
+    told(counts, &mut measured);
     match &run.workload {
-        Workload::Fio(_) => fio(&jobs, &result, &mut measured),
+        Workload::Fio(_) => fio(&jobs, &result, counts, &mut measured),
         Workload::Tiotest(tiotest) => self::tiotest(tiotest, &result, &mut measured),
         Workload::Disktest(_) => disktest(&result, &mut measured),
         Workload::Dd(dd) => self::dd(dd, &result, &mut measured),
@@ -138,7 +145,15 @@ fn attributes<O: Observer>(queue: &RequestQueue<O>) -> Measured {
     measured
 }
 
-fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
+/// What the scheduler did.
+fn told(counts: &Counts, measured: &mut Measured) {
+    let Counts { merges, partings, injections, .. } = *counts;
+    for (what, count) in [("merges", merges), ("partings", partings), ("injections", injections)] {
+        measured.numbers.insert(what.to_owned(), as_f64(count));
+    }
+}
+
+fn fio(jobs: &[Job], result: &RunResult, counts: &Counts, measured: &mut Measured) {
     let shares = shares(result);
     for (place, job) in jobs.iter().enumerate() {
         let Some(all) = result.together(|of| of == place) else { continue };
@@ -148,11 +163,14 @@ fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
             own.map(|(_, share)| share).sum()
         };
         let share: f64 = shares.iter().map(share).sum();
+        let processes = result.processes.iter().enumerate();
+        let own = processes.filter(|(_, process)| process.job == place);
         let numbers = [
             ("kB/s", kilobytes(&all)),
-            ("IOPS", Direction::ALL.map(|way| all.direction(way).ios_per_second()).iter().sum()),
+            ("IOPS", ios_per_second(&all)),
             ("max us", longest_us(&all)),
             ("device time %", share * 100.0),
+            ("raises", as_f64(own.map(|(client, _)| counts.raises(client)).sum())),
         ];
         let frames = all.frames().map(|frames| {
             [
@@ -170,10 +188,15 @@ fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
         let own = |job: usize| {
             section.processes.iter().any(|&process| result.processes[process].job == job)
         };
+        let mut insert = |what: &str, value| {
+            measured.numbers.insert(format!("section {number} {what}"), value);
+        };
         if let Some(all) = result.together(own) {
-            measured.numbers.insert(format!("section {number} kB/s"), kilobytes(&all));
+            insert("kB/s", kilobytes(&all));
+            insert("MB/s", kilobytes(&all) / 1000.0);
+            insert("IOPS", ios_per_second(&all));
         }
-        measured.numbers.insert(format!("section {number} Jain"), section.jain);
+        insert("Jain", section.jain);
     }
 }
 
@@ -181,6 +204,10 @@ fn fio(jobs: &[Job], result: &RunResult, measured: &mut Measured) {
 fn kilobytes(all: &JobStatistics) -> f64 {
     let rates = Direction::ALL.map(|way| all.direction(way).bytes_per_second());
     as_f64(rates.iter().sum()) / 1000.0
+}
+
+fn ios_per_second(all: &JobStatistics) -> f64 {
+    Direction::ALL.map(|way| all.direction(way).ios_per_second()).iter().sum()
 }
 
 fn longest_us(all: &JobStatistics) -> f64 {
@@ -280,6 +307,9 @@ mod tests {
         let number = |name: &str| measured.numbers[name];
         assert!((number("a kB/s") - 3150.8).abs() < 0.1, "{measured:?}");
         assert!((number("section 1 kB/s") - number("b kB/s")).abs() < 1.0);
+        assert!((number("section 1 MB/s") * 1000.0 - number("b kB/s")).abs() < 1.0);
+        assert!((number("section 1 IOPS") - number("b IOPS")).abs() < 1e-9);
+        assert_eq!([number("merges"), number("injections"), number("b raises")], [0.0; 3]);
         assert!((number("a device time %") - 100.0).abs() < 1e-9);
         assert!((number("section 0 Jain") - 1.0).abs() < 1e-9);
         assert!((number("a max us") - 1300.16).abs() < 1.0, "{measured:?}");

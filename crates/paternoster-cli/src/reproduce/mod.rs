@@ -10,10 +10,12 @@
 //! of their run, so that what is printed does not depend on who was faster.
 //!
 //! * [`experiment`]: what an experiment is; `experiments/` holds one file for each.
-//! * [`mod@measure`], [`verdict`], [`tell`]: a run's figures, what is thought of them, the table.
+//! * [`mod@measure`], [`counts`], [`verdict`], [`tell`]: a run's figures, what the scheduler did,
+//!   what is thought of them, the table.
 //! * [`command`]: how to do a run by hand.
 
 pub(crate) mod command;
+mod counts;
 pub(crate) mod experiment;
 pub(crate) mod measure;
 pub(crate) mod tell;
@@ -217,7 +219,7 @@ mod tests {
         match quantity {
             Quantity::Of { run, .. } => vec![run],
             Quantity::Ratio(above, below) => [runs_of(above), runs_of(below)].concat(),
-            Quantity::Spread(all) | Quantity::LeastStep(all) => {
+            Quantity::Sum(all) | Quantity::Spread(all) | Quantity::LeastStep(all) => {
                 all.iter().flat_map(runs_of).collect()
             }
             Quantity::Place { low, high, it } => {
