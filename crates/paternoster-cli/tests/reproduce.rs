@@ -69,6 +69,7 @@ fn injection_holds() {
         return;
     }
     holds("ssd-injection");
+    holds("ssd-injection-mixed");
 }
 
 /// Is every figure of seed 000 within 4 % of the unpatched and 8 % of the patched table?
@@ -148,6 +149,7 @@ fn the_list_names_all() {
         "array-dd",
         "array-sysfs",
         "ssd-injection",
+        "ssd-injection-mixed",
     ] {
         assert!(list.contains(name), "{name} is not in {list}");
     }

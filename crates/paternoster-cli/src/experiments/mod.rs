@@ -12,6 +12,7 @@ mod array_tiotest;
 mod flash_fairness;
 mod flash_fairness_ncq;
 mod ssd_injection;
+mod ssd_injection_mixed;
 
 use crate::reproduce::experiment::Experiment;
 
@@ -26,5 +27,6 @@ pub(crate) fn all() -> Vec<Experiment> {
         array_dd::experiment(),
         array_sysfs::experiment(),
         ssd_injection::experiment(),
+        ssd_injection_mixed::experiment(),
     ]
 }
