@@ -117,6 +117,9 @@ impl Bfq {
         if known != (allocated, stable, allocated + others + stable) {
             return Err(format!("queue I1: queue {number} has {known:?}, counted {counted:?}"));
         }
+        if (queue.refs == 0) != self.schedule.abandoned.contains(number) {
+            return Err(fault("abandoned I1: live without a reason", number));
+        }
         let waits = |next: RequestId| self.lanes.contains(next) && home(scene, next) == number;
         if queue.next.is_some() == queue.is_empty() || !queue.next.is_none_or(waits) {
             return Err(fault("queue I2: next is none of those that wait", number));

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Differs: Linux has one fallback queue for when memory fails. Here there is room for a queue of
-//! each process and of each request; if so many are kept by merges that none is left, a process
-//! shares one that is there. A client's own weight, which Linux does not know, scales the weight
-//! of its level: 100 leaves it as it is.
+//! each process and of each request; if so many are kept by merges that none is left (those that
+//! are abandoned give way first), a process shares one that is there. A client's own weight, which
+//! Linux does not know, scales the weight of its level: 100 leaves it as it is.
 //!
 //! Source: spec `bfq.md` section 2, BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
 
@@ -89,7 +89,8 @@ impl Bfq {
             let same_group = self.schedule.entities[number as usize].group == group;
             (stays, queue.is_sync == sync, same_group, queue.priority.class == class)
         };
-        let best = self.queues.iter().max_by_key(|(key, queue)| fits(key.index(), queue));
+        let kept = self.queues.iter().filter(|(_, queue)| queue.refs > 0);
+        let best = kept.max_by_key(|(key, queue)| fits(key.index(), queue));
         best.map_or(0, |(key, _)| key.index())
     }
 

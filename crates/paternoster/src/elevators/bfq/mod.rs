@@ -17,8 +17,8 @@
 //! weigh the same), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
 //! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `raise`, `burst`, `cooperate`
 //! (merging), `saved`, `twin` (stable merging), `runs` (when it is asked), `groups`, `tags`,
-//! `context` (what is kept of a process), `queue`. What kernels do differently is in `version`, what
-//! can be set in `tunables`.
+//! `context` (what is kept of a process), `queue`, `abandoned` (what is kept of a queue). What
+//! kernels do differently is in `version`, what can be set in `tunables`.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one is in service, or was
@@ -30,6 +30,7 @@
 //!
 //! Source: spec `bfq.md`; seeds 002 and 004.
 
+mod abandoned;
 mod arrive;
 mod audit;
 mod burst;

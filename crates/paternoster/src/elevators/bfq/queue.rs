@@ -264,15 +264,19 @@ impl Bfq {
 
     /// A new queue, referred to by nobody yet, if there is room.
     pub(super) fn new_queue(&mut self, queue: Queue) -> Option<u32> {
+        if self.queues.is_full() {
+            self.schedule.forget_oldest();
+        }
+        while let Some(gone) = self.schedule.next_gone() {
+            self.queues.free(gone);
+        }
         let (key, slot) = self.queues.take()?;
         *slot = queue;
         Some(key.index())
     }
 
-    /// One refers to `queue` no longer. What is owed to a queue that nobody can come back to is
-    /// forgotten.
-    ///
-    /// Differs: Linux keeps it in its tree until virtual time has passed its finish.
+    /// One refers to `queue` no longer. If it was the last, what is remembered of it is by how much
+    /// it is ahead.
     pub(super) fn put_queue(&mut self, scene: &mut Scene, queue: u32) {
         let home = self.queues.at_mut(queue);
         home.refs -= 1;
@@ -286,12 +290,13 @@ impl Bfq {
         if self.queues.at(queue).is_busy {
             self.leave_busy(scene, queue, false);
         }
-        self.schedule.deactivate(queue, false, false, scene.now());
         self.schedule.weights.remove(queue);
         self.positions.remove(queue);
         self.leave_burst(queue, true);
         self.leave_wakers(queue);
         self.replace_last_created(queue, None);
-        self.queues.free(queue);
+        if !self.schedule.abandon(queue) {
+            self.queues.free(queue);
+        }
     }
 }

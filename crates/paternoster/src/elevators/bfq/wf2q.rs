@@ -163,6 +163,9 @@ impl Schedule {
         let weight = u64::from(self.entities[entity as usize].weight);
         self.tree_of(entity).weight_sum -= weight;
         self.entities[entity as usize].standing = Standing::Off;
+        if self.entities[entity as usize].is_queue {
+            self.abandoned.forget(entity);
+        }
     }
 
     /// An entity gets work (BFQ-3 to BFQ-5). If it was `waited` for, the time that went by since
@@ -232,7 +235,7 @@ impl Schedule {
         }
     }
 
-    fn remove_idle(&mut self, entity: u32) {
+    pub(super) fn remove_idle(&mut self, entity: u32) {
         let Self { entities, groups, idle_nodes, .. } = self;
         let own = &mut entities[entity as usize];
         own.standing = Standing::Extracted;
