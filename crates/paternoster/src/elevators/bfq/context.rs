@@ -178,7 +178,7 @@ impl Bfq {
             self.put_queue(scene, queue);
         }
         if let Some(queue) = of_sync {
-            if self.in_service == Some(queue) && self.queues.at(queue).processes() == 1 {
+            if self.in_service == Some(queue) {
                 self.end_turn(scene, queue);
             }
             self.leave_queue(scene, client, queue);
