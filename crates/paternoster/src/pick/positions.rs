@@ -95,6 +95,12 @@ impl Positions {
         self.nodes.key(queue)
     }
 
+    /// Whether nobody stands in a tree.
+    #[must_use]
+    pub fn is_empty(&self, tree: u32) -> bool {
+        self.trees[tree as usize].is_empty()
+    }
+
     /// The queues next to `sector` in a tree.
     #[must_use]
     pub fn neighbours(&self, tree: u32, sector: u64) -> Neighbours {

@@ -17,6 +17,7 @@
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::raise::Arrival;
+use crate::elevators::bfq::recall::{Said, say};
 use crate::event::{Expiry, Note, Preemption};
 use crate::pick::home::{home, settle};
 use crate::request::RequestId;
@@ -106,6 +107,7 @@ impl Bfq {
     fn add_request(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
         let sync = scene.requests[request].is_sync();
         let client = scene.requests[request].client();
+        say(Some(queue), Said::Arrives { sync });
         if self.queues.at(queue).is_sync {
             if self.contexts[client.index() as usize].requests <= 1 {
                 self.detect_waker(scene, queue);
@@ -190,6 +192,7 @@ impl Bfq {
 
     /// A queue is to be served, from now on (BFQ-3 to BFQ-5).
     fn join_busy(&mut self, scene: &mut Scene, queue: u32) {
+        say(Some(queue), Said::Joins);
         let left_early = core::mem::take(&mut self.queues.at_mut(queue).left_early);
         self.schedule.activate(queue, left_early, scene.now());
         let class = self.schedule.entities[queue as usize].class;

@@ -28,6 +28,7 @@
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::raise::Kind;
+use crate::elevators::bfq::recall::{Said, say, say_of};
 use crate::event::Note;
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -60,10 +61,20 @@ impl Bfq {
         match home.next {
             Some(next) if !self.is_idle_class(queue) && !self.is_too_late(scene, queue) => {
                 let group = self.schedule.entities[queue as usize].group;
-                self.positions.place(queue, group, scene.requests[next].sector());
+                let sector = scene.requests[next].sector();
+                self.say_sought(group, sector, Some(queue));
+                self.positions.place(queue, group, sector);
             }
             _ => self.positions.remove(queue),
         }
+    }
+
+    /// Says who stands at a sector, beside one who is about to take his place anew.
+    fn say_sought(&self, group: u32, sector: u64, but: Option<u32>) {
+        say_of(|| {
+            let found = self.positions.close_to(group, sector, 0).filter(|&it| Some(it) != but);
+            (None, Said::Sought { sector, found })
+        });
     }
 
     /// All positions are kept by other rules from now on.
@@ -109,6 +120,10 @@ impl Bfq {
             }
         }
         let group = self.schedule.entities[queue as usize].group;
+        if self.positions.is_empty(group) {
+            return None;
+        }
+        self.say_sought(group, sector, None);
         let found = self.positions.close_to(group, sector, CLOSE)?;
         if found == queue || !self.may_cooperate(scene, queue, found) {
             return None;
@@ -152,6 +167,7 @@ impl Bfq {
         if nobody || target == queue || group(queue) != group(target) {
             return None;
         }
+        say(Some(queue), Said::ToMerge { with: target });
         self.queues.at_mut(queue).merge_into = Some(target);
         self.queues.at_mut(target).refs += moving;
         let names = (self.queues.at(queue).made_for, self.queues.at(target).made_for);
@@ -163,12 +179,14 @@ impl Bfq {
 
     /// A process moves from its queue to `target` (BFQ-130).
     pub(super) fn merge(&mut self, scene: &mut Scene, client: ClientId, queue: u32, target: u32) {
+        say(Some(queue), Said::Merges { with: target });
         self.save_state(scene, queue);
         self.save_state(scene, target);
         let bound = core::mem::replace(&mut self.queues.at_mut(queue).is_io_bound, false);
         self.queues.at_mut(target).is_io_bound |= bound;
         self.hand_raising_over(scene, queue, target);
         self.inherit_waker(queue, target);
+        say(Some(target), Said::Merged { raised: self.raised });
         self.contexts[client.index() as usize].slots[1] = Some(target);
         self.queues.at_mut(queue).owner = None;
         let shared = self.queues.at_mut(target);

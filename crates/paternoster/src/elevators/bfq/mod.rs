@@ -18,7 +18,8 @@
 //! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `raise`, `burst`, `cooperate`
 //! (merging), `saved`, `twin` (stable merging), `runs` (when it is asked), `groups`, `tags`,
 //! `context` (what is kept of a process), `queue`, `abandoned` (what is kept of a queue). What
-//! kernels do differently is in `version`, what can be set in `tunables`.
+//! kernels do differently is in `version`, what can be set in `tunables`. `recall` lets a test hear
+//! what is decided.
 //!
 //! # Invariants (see `audit.rs`)
 //! I1  A queue with a waiting request is busy. A busy queue without one is in service, or was
@@ -45,6 +46,9 @@ mod pattern;
 mod queue;
 mod raise;
 mod rate;
+mod recall;
+#[cfg(test)]
+mod recorded;
 mod runs;
 mod saved;
 mod schedule;
@@ -84,6 +88,7 @@ use groups::Group;
 use inject::Measuring;
 use queue::Queue;
 use rate::PeakRate;
+use recall::{Said, say};
 use runs::Runs;
 use schedule::Schedule;
 use tunables::{ATTRIBUTES, HW_TAG, PEAK_RATE, PRESENT_MAX_BUDGET, Tunables};
@@ -331,11 +336,13 @@ impl Elevator for Bfq {
             return Pick::Dispatch(request, Place::Tail);
         }
         if self.is_asked(scene) {
+            say(None, Said::Asked { busy: self.busy() });
             let one_at_a_time = self.tunables.strict_guarantees && self.in_driver > 0;
             let queue = if one_at_a_time { None } else { self.select(scene) };
             if let Some(request) = queue.and_then(|queue| self.dispatch(scene, queue)) {
                 return Pick::Dispatch(request, Place::Tail);
             }
+            say(None, Said::Nobody);
             self.asked_in_vain(scene);
         }
         if self.waiting == 0 {

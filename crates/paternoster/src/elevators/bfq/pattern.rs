@@ -17,6 +17,7 @@
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::rate::{self, Dispatched};
+use crate::elevators::bfq::recall::{Said, say};
 use crate::observe::seek::is_far;
 use crate::request::RequestId;
 use crate::scene::{Ncq, Scene};
@@ -195,6 +196,7 @@ impl Bfq {
         if self.tunables.max_budget == 0 {
             let timeout = self.tunables.timeout(scene.hz());
             self.max_budget = rate::budget_at(self.rate.rate(), timeout);
+            say(None, Said::MaxBudget { budget: self.max_budget });
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::inject::Limit;
 use crate::elevators::bfq::pattern::Intensity;
 use crate::elevators::bfq::raise::Raising;
+use crate::elevators::bfq::recall::{Said, say};
 use crate::elevators::bfq::waker::Waiting;
 use crate::list::List;
 use crate::observe::seek::SeekHistory;
@@ -198,6 +199,7 @@ impl Bfq {
             budget = budget.max(entity.service);
         }
         if entity.budget != budget {
+            say(Some(queue), Said::NextChanged { budget });
             entity.budget = budget;
             self.schedule.reposition(queue, scene.now());
             self.recount_class(queue);
@@ -255,6 +257,7 @@ impl Bfq {
             let oldest = home.lane.oldest().filter(|&oldest| oldest != request);
             let deadline = home.lane.deadline(scene).unwrap_or(Nanos::MAX);
             if oldest.is_some() && scene.exact_now() >= deadline {
+                say(Some(queue), Said::Aged);
                 return oldest;
             }
         }

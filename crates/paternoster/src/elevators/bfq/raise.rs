@@ -24,8 +24,10 @@
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::entity::Entity;
 use crate::elevators::bfq::pattern::SETTLE;
 use crate::elevators::bfq::rate;
+use crate::elevators::bfq::recall::{Said, say};
 use crate::event::Note;
 use crate::scene::Scene;
 use crate::time::{Hz, Nanos, scale};
@@ -242,6 +244,7 @@ impl Bfq {
         let home = self.queues.at(queue);
         let raising = home.raising;
         if raising.is_raised() {
+            self.say_raised(scene, queue);
             let soft = raising.kind == Kind::SoftRealtime;
             if home.in_large_burst {
                 self.end_raising(scene, queue);
@@ -261,6 +264,17 @@ impl Bfq {
         if (entity.weight > entity.orig_weight) != (entity.raise > 1) {
             // At once, so that the times of this turn are those of its weight.
             self.schedule.take_over_changes(queue, false);
+        }
+    }
+
+    fn say_raised(&self, scene: &Scene, queue: u32) {
+        let Raising { kind, since, lasts, .. } = self.queues.at(queue).raising;
+        let Entity { weight, orig_weight: original, changed, .. } =
+            self.schedule.entities[queue as usize];
+        let (elapsed, coefficient) = (scene.now() - since, kind.coefficient());
+        say(Some(queue), Said::Raised { elapsed, lasts, coefficient, weight, original });
+        if changed {
+            say(Some(queue), Said::Pending);
         }
     }
 

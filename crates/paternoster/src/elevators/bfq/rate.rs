@@ -18,6 +18,7 @@
 //!
 //! Source: spec `bfq.md` section 7, BFQ-75 to BFQ-81; section 21.
 
+use crate::elevators::bfq::recall::{Said, say};
 use crate::time::{Nanos, scale};
 
 /// A rate of one sector per microsecond.
@@ -98,6 +99,7 @@ impl PeakRate {
         let now = request.now;
         let mut is_new = false;
         if self.samples == 0 {
+            say(None, Said::NothingObserved);
             self.begin(Some(request));
         } else if now - self.last > PAUSE && request.in_driver == 0 {
             is_new = self.close(Some(request));
@@ -127,16 +129,17 @@ impl PeakRate {
     }
 
     /// An interval begins with a request, or with the next one.
-    const fn begin(&mut self, with: Option<Dispatched>) {
-        let Some(request) = with else {
-            self.samples = 0;
-            return;
-        };
-        self.first = request.now;
-        self.samples = 1;
-        self.sequential = 0;
-        self.sectors = request.sectors;
-        self.largest = request.sectors;
+    fn begin(&mut self, with: Option<Dispatched>) {
+        self.samples = 0;
+        if let Some(request) = with {
+            self.first = request.now;
+            self.samples = 1;
+            self.sequential = 0;
+            self.sectors = request.sectors;
+            self.largest = request.sectors;
+        }
+        let PeakRate { samples, sequential, sectors, .. } = *self;
+        say(None, Said::Observed { samples, sequential, sectors });
     }
 
     /// An interval ends. Whether it changed what is believed.

@@ -16,6 +16,7 @@
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::raise::Kind;
+use crate::elevators::bfq::recall::{Said, say};
 use crate::event::Expiry;
 use crate::pick::home::home;
 use crate::request::RequestId;
@@ -26,6 +27,7 @@ impl Bfq {
     pub(super) fn select(&mut self, scene: &mut Scene) -> Option<u32> {
         let mut queue = match self.in_service {
             Some(served) => {
+                say(Some(served), Said::GoesOn);
                 let over = self.may_end_by_time(scene, served);
                 if over && !self.must_idle(scene, served) {
                     self.expire(scene, served, false, Expiry::BudgetTimeout);
@@ -60,6 +62,7 @@ impl Bfq {
     /// The next request of `queue` goes to the device.
     pub(super) fn dispatch(&mut self, scene: &mut Scene, queue: u32) -> Option<RequestId> {
         let request = self.queues.at(queue).next?;
+        say(Some(queue), Said::Returned);
         let charge = self.charge_of(scene, queue, request);
         self.charge_service(scene, queue, charge);
         let is_served = self.in_service == Some(queue);
@@ -91,6 +94,7 @@ impl Bfq {
         if home.raising.is_raised() {
             home.raising.service += charge;
         }
+        say(Some(queue), Said::Served { sectors: charge });
         self.schedule.serve(queue, charge);
     }
 

@@ -28,7 +28,9 @@
 //! BFQ-67).
 
 use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::queue::Queue;
 use crate::elevators::bfq::raise::Kind;
+use crate::elevators::bfq::recall::{Decision, Reading, Said, clock, recall, recall_turn, say};
 use crate::event::{Expiry, Note};
 use crate::scene::Scene;
 use crate::time::{Nanos, scale};
@@ -63,23 +65,26 @@ impl Bfq {
             return None;
         }
         let (root, resets) = (scene.root().index(), self.version.forgets_injected);
+        recall_turn(&mut self.schedule, root);
         let queue = self.schedule.serve_next(root, resets, scene.now())?;
         self.in_service = Some(queue);
         self.turns = (7 * self.turns + 256) / 8;
         self.queues.at_mut(queue).fifo_looked = false;
         self.forgive_waiting(scene, queue);
-        self.turn_began = scene.exact_now();
+        self.turn_began = clock(Reading::Begin, scene.exact_now());
         self.in_service_position = 0;
         let entity = &self.schedule.entities[queue as usize];
         let soft = self.queues.at(queue).raising.kind == Kind::SoftRealtime;
         let times = if soft { 1 } else { entity.weight / entity.orig_weight.max(1) };
         let timeout = self.tunables.timeout(scene.hz()).0.saturating_mul(times.into());
         let (until, budget) = (scene.now() + Nanos(timeout), entity.budget);
+        say(Some(queue), Said::Begins { budget });
         let home = self.queues.at_mut(queue);
         home.stamp = Some(until);
         if let Some(client) = home.made_for {
             scene.note(Note::BudgetGranted { client, budget });
         }
+        say(Some(queue), Said::Looks);
         Some(queue)
     }
 
@@ -91,8 +96,10 @@ impl Bfq {
     /// Whether that may end it: not while the device idles for a queue that has used most of its
     /// budget and would soon have used it up (BFQ-45).
     pub(super) fn may_end_by_time(&self, scene: &Scene, queue: u32) -> bool {
-        self.is_time_over(scene, queue)
-            && (!self.queues.at(queue).wait_request || self.has_third_left(queue))
+        let waits = self.queues.at(queue).wait_request;
+        let (third_left, over) = (self.has_third_left(queue), self.is_time_over(scene, queue));
+        say(Some(queue), Said::MayEnd { waits, third_left, over });
+        over && (!waits || third_left)
     }
 
     fn has_third_left(&self, queue: u32) -> bool {
@@ -111,6 +118,8 @@ impl Bfq {
         }
         self.judge_io_bound(queue, why);
         self.expect_soft_realtime(scene, queue);
+        let Queue { in_flight, thinks_short, .. } = *self.queues.at(queue);
+        say(Some(queue), Said::Expired { why, slow, in_flight, short: thinks_short });
         if let Some(client) = self.queues.at(queue).made_for {
             scene.note(Note::Expired { client, served, why });
         }
@@ -132,7 +141,8 @@ impl Bfq {
         if !self.queues.at(queue).is_sync {
             return (false, Nanos::ZERO);
         }
-        let end = if idled { self.idling_since } else { scene.exact_now() };
+        let end = clock(Reading::End, scene.exact_now());
+        let end = if idled { self.idling_since } else { end };
         let lasted = end - self.turn_began;
         let seeky = self.is_seeky(queue);
         if lasted < MEASURABLE {
@@ -140,6 +150,7 @@ impl Bfq {
         }
         let served = self.schedule.entities[queue as usize].service;
         let slow = if lasted > TELLING { served < self.max_budget / 2 } else { seeky };
+        say(Some(queue), Said::Slow { slow });
         (slow, lasted)
     }
 
@@ -149,8 +160,10 @@ impl Bfq {
         let charge = scale(self.max_budget, lasted.as_millis().min(timeout), timeout);
         let entity = &mut self.schedule.entities[queue as usize];
         let charge = charge.max(entity.service);
-        entity.budget = entity.budget.max(charge);
         let more = charge - entity.service;
+        say(Some(queue), Said::Served { sectors: more });
+        let more = recall(Decision::TimeCharge { lasted }, more);
+        entity.budget = entity.budget.max(entity.service + more);
         self.schedule.serve(queue, more);
     }
 
@@ -190,8 +203,14 @@ impl Bfq {
     fn feed_back(&mut self, scene: &Scene, queue: u32, why: Expiry) {
         let (least, most) = (self.min_budget(), self.max_budget);
         let served = self.schedule.entities[queue as usize].service;
+        let entity = &self.schedule.entities[queue as usize];
+        let (budget, service) = (entity.budget, entity.service);
+        say(Some(queue), Said::Account { budget, service });
         let home = self.queues.at(queue);
         let before = home.max_budget;
+        let last = if home.raising.is_raised() { 2 * least } else { before };
+        say(Some(queue), Said::Bounds { most: last, least });
+        say(Some(queue), Said::Nature { sync: home.is_sync, seeky: self.is_seeky(queue) });
         let mut budget = if home.raising.is_raised() {
             2 * least
         } else if !home.is_sync {
@@ -215,6 +234,9 @@ impl Bfq {
             let budget = self.fresh_budget(scene, queue);
             self.schedule.entities[queue as usize].budget = budget;
         }
+        let head = self.queues.at(queue).next.map_or(0, |next| scene.requests[next].sectors());
+        let budget = self.schedule.entities[queue as usize].budget;
+        say(Some(queue), Said::Asks { head, budget });
     }
 
     /// The turn ends, whatever follows from it for the queue's budget.
@@ -256,6 +278,7 @@ impl Bfq {
 
     /// A queue is to be served no longer.
     pub(super) fn leave_busy(&mut self, scene: &Scene, queue: u32, expires: bool) {
+        say(Some(queue), Said::Leaves);
         let home = self.queues.at_mut(queue);
         home.is_busy = false;
         self.busy[usize::from(home.busy_class)] -= 1;

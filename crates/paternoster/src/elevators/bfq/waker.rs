@@ -18,6 +18,7 @@
 //! Source: spec `bfq.md` section 13, BFQ-160, BFQ-167, BFQ-168.
 
 use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::recall::{Said, say};
 use crate::scene::Scene;
 use crate::slab::Key;
 use crate::time::Nanos;
@@ -56,6 +57,7 @@ impl Bfq {
         let mut waiting = home.waiting;
         let key = self.queues.key_at(candidate);
         if waiting.candidate != Some(key) || now > waiting.since + window {
+            say(Some(queue), Said::Woken { by: candidate });
             waiting.candidate = Some(key);
             waiting.detections = 1;
             waiting.since = now;

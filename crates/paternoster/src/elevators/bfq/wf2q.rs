@@ -32,6 +32,7 @@
 //! Source: spec `bfq.md` section 3, BFQ-1 to BFQ-12, BFQ-17, BFQ-18; section 18, BFQ-G1.
 
 use crate::elevators::bfq::entity::{Deadline, Finish, Standing, delta, is_after, later};
+use crate::elevators::bfq::recall::{Said, say};
 use crate::elevators::bfq::schedule::Schedule;
 use crate::tree::{Nodes, Root};
 
@@ -189,8 +190,9 @@ impl Schedule {
     /// its place anew since its budget changed (BFQ-7).
     pub(super) fn requeue_one(&mut self, entity: u32, served: bool) {
         if served {
+            let service = self.entities[entity as usize].service;
+            self.set_finish(entity, service);
             let own = &mut self.entities[entity as usize];
-            own.finish = own.finish_after(own.service);
             own.start = own.finish;
             self.settle(entity);
         }
@@ -200,12 +202,24 @@ impl Schedule {
         self.enqueue(entity, false);
     }
 
+    /// An entity's finish follows from so much service.
+    fn set_finish(&mut self, entity: u32, service: u64) {
+        let own = &mut self.entities[entity as usize];
+        own.finish = own.finish_after(service);
+        if own.is_queue {
+            let (start, finish, weight) = (own.start, own.finish, own.weight);
+            say(Some(entity), Said::FinishOf { service, weight });
+            say(Some(entity), Said::Times { start, finish });
+        }
+    }
+
     /// Puts an entity, which counts and is on no tree, into the active one.
     fn enqueue(&mut self, entity: u32, shifted: bool) {
         self.take_over_changes(entity, true);
         let vtime = self.vtime_of(entity);
+        let budget = self.entities[entity as usize].budget;
+        self.set_finish(entity, budget);
         let own = &mut self.entities[entity as usize];
-        own.finish = own.finish_after(own.budget);
         if shifted && is_after(vtime, own.finish) {
             // Not into the past: the raised are pushed less far.
             let by = vtime.wrapping_sub(own.finish) / u64::from(own.raise.max(1));
@@ -251,8 +265,7 @@ impl Schedule {
         }
         let served = self.groups[own.group as usize].in_service == Some(entity);
         if served || self.charges_outsiders {
-            let finish = own.finish_after(own.service);
-            self.entities[entity as usize].finish = finish;
+            self.set_finish(entity, own.service);
         }
         if served {
             self.assert_lead(entity);
