@@ -83,13 +83,14 @@ mod tests {
     use super::*;
     use crate::client::Class;
     use crate::elevators::bfq::entity::Entity;
+    use crate::elevators::bfq::version::LINUX_6_18;
     use crate::time::Nanos;
 
     const NOW: Nanos = Nanos::ZERO;
 
     /// Two queues of weight 40, with work for 1000 sectors each; the first is served and leaves.
     fn one_served() -> Schedule {
-        let mut schedule = Schedule::new(2, 1, true, true);
+        let mut schedule = Schedule::new(2, 1, &LINUX_6_18);
         schedule.add_group(0, None, 100);
         for queue in 0..2 {
             let entity = Entity::new(0, 40, Class::BestEffort, true);

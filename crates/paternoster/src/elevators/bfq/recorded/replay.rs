@@ -269,6 +269,7 @@ impl Replay {
 
     /// If it is not known which request the kernel chose here, that is seen when it ends.
     fn dispatch(&mut self, sure: bool) {
+        self.bfq.ask();
         let Pick::Dispatch(picked, _) = self.bfq.pick(&mut self.scene) else { return };
         let known = self.requests.iter_mut().find(|known| known.id == picked);
         let known = known.expect("one that was inserted");
