@@ -153,6 +153,5 @@ pub(crate) fn figures(
         watcher,
     )
     .unwrap_or_else(|error| panic!("{error}"));
-    let counted = figures.borrow().clone();
-    counted
+    figures.take()
 }

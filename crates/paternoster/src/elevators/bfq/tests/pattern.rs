@@ -136,7 +136,7 @@ fn bfq_85_twenty_jumps_make_a_queue_seeky() {
             let own = bench.queue(client).seek.marks() & 0xf_ffff;
             let marked = own.count_ones() >= 20;
             assert_eq!(marked, seeky, "{facts:?} {count}");
-            assert_eq!(bench.bfq.is_totally_seeky(bench.number(client)), false);
+            assert!(!bench.bfq.is_totally_seeky(bench.number(client)));
         });
     }
 }

@@ -200,7 +200,7 @@ fn bfq_79_the_largest_budget_follows() {
             assert_ne!(rate, 9333);
             let expected = if by_hand == 0 { budget_at(rate, ms(124)) } else { 5000 };
             assert_eq!(bench.bfq.max_budget, expected);
-            assert_eq!(budget_at(rate, ms(124)), rate * 124_000 >> 16);
+            assert_eq!(budget_at(rate, ms(124)), (rate * 124_000) >> 16);
         });
     }
 }
