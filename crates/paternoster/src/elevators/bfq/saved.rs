@@ -83,8 +83,14 @@ impl Bfq {
     fn resume_raising(&mut self, scene: &mut Scene, queue: u32, saved: Raising) {
         let wanted = self.tunables.low_latency || !self.version.resumes_raise_if_wanted;
         let home = self.queues.at_mut(queue);
-        let kept = home.raising.kind;
-        home.raising = Raising { kind: kept, ..saved };
+        let own = home.raising;
+        home.raising = Raising {
+            kind: own.kind,
+            service: if self.version.measures_idleness { saved.service } else { own.service },
+            soft_realtime_next: own.soft_realtime_next,
+            is_unsettled: own.is_unsettled,
+            ..saved
+        };
         if !wanted {
             return;
         }
