@@ -24,14 +24,21 @@ mod bursts;
 mod charges;
 mod engine;
 mod exact;
+mod groups;
 mod guarantees;
 mod idling;
+mod injection;
+mod measured;
+mod merging;
 mod pattern;
 mod raising;
 mod rates;
 mod requests;
 mod shares;
+mod splitting;
+mod tags;
 mod turns;
+mod wakers;
 
 std::thread_local! {
     static STEPS: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Injection as 6.18 has it: as many of others as do not prolong its own. BFQ-160 to BFQ-166.
+
+use super::super::raise::Kind;
+use super::*;
+
+/// A heavy reader that has the device with one request, and light ones with a request each. It is
+/// idled for since weights differ; up to `limit` requests may be in the device.
+fn kept(limit: u32, light: usize) -> (Bench, ClientId, RequestId) {
+    let mut bench = Bench::new(LINUX_6_18, flash(32));
+    let heavy = bench.client_of(Class::BestEffort, 0);
+    bench.read(heavy, FAR);
+    for place in 0..light as u64 {
+        let client = bench.client();
+        bench.read(client, (2 + place) * FAR);
+    }
+    let (client, id) = bench.picked();
+    assert_eq!(client, heavy);
+    bench.queue_mut(heavy).limit.most = limit;
+    (bench, heavy, id)
+}
+
+fn injected(bench: &mut Bench) -> usize {
+    core::iter::from_fn(|| bench.pick().ok()).count()
+}
+
+/// Whose request is served in the turn of a heavy reader: his own write first, then his waker's,
+/// then of whom he wakes, all whatever the limit is?
+#[test]
+fn bfq_160_who_goes_first() {
+    let (mut bench, heavy, _) = kept(0, 1);
+    let [waker, woken] = [(); 2].map(|()| bench.client());
+    for (client, sector) in [(woken, 20 * FAR), (waker, 21 * FAR)] {
+        bench.read(client, sector);
+    }
+    let [own, of_waker, of_woken] = [heavy, waker, woken].map(|client| bench.number(client));
+    bench.bfq.queues.at_mut(own).waiting.waker = Some(of_waker);
+    bench.bfq.queues.at_mut(of_waker).woken.push_front(&mut bench.bfq.woken_links, own);
+    bench.bfq.queues.at_mut(of_woken).waiting.waker = Some(own);
+    bench.bfq.queues.at_mut(own).woken.push_front(&mut bench.bfq.woken_links, of_woken);
+    bench.write(heavy, 22 * FAR);
+    let order = [(); 3].map(|()| bench.picked().0);
+    assert_eq!(order, [heavy, waker, woken]);
+    assert_eq!(bench.pick(), Err(Pick::Await));
+}
+
+/// Is another's write not taken for his own?
+#[test]
+fn bfq_160_a_write_of_another() {
+    let (mut bench, heavy, _) = kept(0, 1);
+    let other = bench.client_of(Class::BestEffort, 0);
+    bench.write(other, 20 * FAR);
+    bench.write(heavy, 20 * FAR + 800);
+    assert_eq!(bench.shared(other), bench.shared(heavy));
+    bench.bfq.last_position = 20 * FAR;
+    let next = bench.bfq.queues.at(bench.shared(heavy)).next.expect("two wait");
+    assert_eq!(bench.scene.requests[next].client(), other);
+    assert_eq!(bench.pick(), Err(Pick::Await));
+}
+
+/// Is nobody else's request served in the turn of one that is idled for for throughput; nor of the
+/// only raised one, if it thinks short?
+#[test]
+fn bfq_160_when_nobody_is_served() {
+    let (mut bench, ..) = kept(9, 3);
+    assert_eq!(injected(&mut bench), 3);
+    let (mut bench, heavy, _) = kept(9, 3);
+    bench.scene.facts.depth = 1;
+    assert!(bench.bfq.idles_for_throughput(&bench.scene, bench.number(heavy)));
+    assert_eq!(injected(&mut bench), 0);
+    for (short, count) in [(true, 0), (false, 3)] {
+        let (mut bench, heavy, _) = kept(9, 3);
+        let queue = bench.number(heavy);
+        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+        bench.queue_mut(heavy).thinks_short = short;
+        assert_eq!(injected(&mut bench), count, "thinks short: {short}");
+    }
+}
+
+/// May so many be in the device that the limit is reached, his own included?
+#[test]
+fn bfq_161_up_to_the_limit() {
+    for (limit, count) in [(0, 0), (1, 0), (2, 1), (4, 3)] {
+        let (mut bench, ..) = kept(limit, 5);
+        assert_eq!(injected(&mut bench), count, "{limit}");
+    }
+}
+
+/// Is it the last to come that fits its budget, on flash not one of 64 sectors or more beside
+/// another, and in the turn of a raised queue that thinks short only a raised one?
+#[test]
+fn bfq_161_who_is_served() {
+    let (mut bench, ..) = kept(9, 1);
+    let [small, large, poor] = [(); 3].map(|()| bench.client());
+    bench.read_of(small, 20 * FAR, 63);
+    bench.read_of(large, 21 * FAR, 64);
+    bench.read(poor, 22 * FAR);
+    bench.entity_mut(poor).budget = 7;
+    assert_eq!(bench.picked().0, small);
+    assert_eq!(injected(&mut bench), 1, "the light one of the beginning");
+    bench.entity_mut(poor).budget = 10_922;
+
+    let (mut bench, heavy, _) = kept(9, 3);
+    let raised = bench.client();
+    bench.read(raised, 20 * FAR);
+    for client in [heavy, raised] {
+        let queue = bench.number(client);
+        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+    }
+    let last = bench.client();
+    bench.read(last, 21 * FAR);
+    assert_eq!(bench.picked().0, raised);
+    assert_eq!(bench.pick(), Err(Pick::Await));
+}
+
+/// Is nothing known of a queue and the device kept for it longer than slice_idle taken for a limit
+/// of one? That is when it is raised: 20 ms.
+#[test]
+fn bfq_162_kept_in_vain() {
+    for (us, count) in [(8000, 0), (8001, 1)] {
+        let (mut bench, heavy, id) = kept(0, 2);
+        let queue = bench.number(heavy);
+        bench.bfq.set_raised(&mut bench.scene, queue, Kind::Interactive);
+        bench.queue_mut(heavy).thinks_short = false;
+        bench.end(id);
+        assert_eq!(bench.scene.timer(), ms(1020));
+        bench.later_us(us);
+        assert_eq!(injected(&mut bench), count, "{us} us");
+    }
+}
+
+/// Whether the next request of the queue in service is measured: it has run empty, so long behind a
+/// decrease, with so many others in the device.
+fn is_measured(known: bool, after: u64, others: usize) -> bool {
+    let (mut bench, heavy, id) = kept(9, others);
+    injected(&mut bench);
+    bench.end(id);
+    bench.queue_mut(heavy).limit.base = if known { ms(1) } else { Nanos::ZERO };
+    bench.pass(bench.scene.exact + ms(after));
+    let id = bench.read(heavy, FAR + 8);
+    assert_eq!(bench.pick(), Ok(id));
+    let before = bench.queue(heavy).limit;
+    bench.pass(bench.scene.exact + Nanos::from_micros(100));
+    bench.end(id);
+    let limit = bench.queue(heavy).limit;
+    limit.base != before.base || limit.most != before.most
+}
+
+/// Is a request measured that comes to the queue in service when its process has no other, 10 ms
+/// behind a decrease or more, with nothing in the device, or beside others once it is known how long
+/// it takes alone?
+#[test]
+fn bfq_163_what_is_measured() {
+    for (known, after, others, measured) in [
+        (false, 10, 0, true),
+        (false, 9, 0, false),
+        (true, 10, 0, true),
+        (false, 10, 2, false),
+        (true, 10, 2, true),
+    ] {
+        assert_eq!(is_measured(known, after, others), measured, "{known} {after} {others}");
+    }
+}
+
+/// Does the end of the turn cancel a measurement?
+#[test]
+fn bfq_163_the_end_of_the_turn_cancels_it() {
+    let (mut bench, heavy, id) = kept(9, 0);
+    bench.end(id);
+    bench.pass(bench.scene.exact + ms(10));
+    let id = bench.read(heavy, FAR + 8);
+    assert_eq!(bench.pick(), Ok(id));
+    bench.expire(heavy, Expiry::Preempted);
+    bench.end(id);
+    assert_eq!(bench.queue(heavy).limit.base, Nanos::ZERO);
+}
+
+/// The base and limit of a queue, which were these, behind a measured request that took so many us,
+/// beside so many others that were injected, with so many seen in the device at most.
+fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
+    let (mut bench, heavy, id) = kept(9, others);
+    injected(&mut bench);
+    bench.end(id);
+    bench.queue_mut(heavy).limit.base = Nanos::from_micros(base);
+    bench.queue_mut(heavy).limit.most = limit;
+    bench.pass(bench.scene.exact + ms(10));
+    let id = bench.read(heavy, FAR + 8);
+    assert_eq!(bench.pick(), Ok(id));
+    bench.pass(bench.scene.exact + Nanos::from_micros(us));
+    bench.end(id);
+    let known = bench.queue(heavy).limit;
+    (known.base.as_micros(), known.most)
+}
+
+/// Alone: is the time taken over the first time, with a limit of one at least, and each later time?
+/// Beside others: is the limit lowered from half as long again on, and raised below that while it is
+/// not above what the device has been seen with; and a shorter time taken over?
+#[test]
+fn bfq_164_what_is_learned() {
+    assert_eq!(learned(0, 0, 100, 0), (100, 1));
+    assert_eq!(learned(0, 5, 100, 0), (100, 5));
+    assert_eq!(learned(90, 2, 100, 0), (100, 2));
+    assert_eq!(learned(100, 2, 150, 2), (100, 1));
+    assert_eq!(learned(100, 0, 150, 2), (100, 0));
+    assert_eq!(learned(100, 2, 149, 2), (100, 3));
+    // Three were in the device when the first ended.
+    assert_eq!(learned(100, 3, 149, 2), (100, 4));
+    assert_eq!(learned(100, 4, 149, 2), (100, 4));
+    assert_eq!(learned(100, 2, 80, 2), (80, 3));
+}
+
+/// Is all forgotten behind a second without a decrease, at an arrival: with a limit of none for a
+/// queue that thinks short, one for another?
+#[test]
+fn bfq_165_forgotten_behind_a_second() {
+    for (after, short, expected) in
+        [(999, true, (50, 7)), (1000, true, (0, 0)), (1000, false, (0, 1))]
+    {
+        let mut bench = Bench::new(LINUX_6_18, flash(32));
+        let [client] = bench.readers();
+        let (_, id) = bench.picked();
+        bench.end(id);
+        bench.expire(client, Expiry::TooIdle);
+        let queue = bench.queue_mut(client);
+        (queue.limit.base, queue.limit.most) = (Nanos::from_micros(50), 7);
+        queue.thinks_short = short;
+        queue.split_at = Some(ms(1000));
+        bench.pass(ms(1000 + after));
+        bench.read(client, FAR + 8);
+        let limit = bench.queue(client).limit;
+        assert_eq!((limit.base.as_micros(), limit.most), expected, "{after} {short}");
+    }
+}
+
+/// Is it also forgotten when the think time becomes long while nothing is known; and when it becomes
+/// short, 100 ms behind a decrease or more?
+#[test]
+fn bfq_165_forgotten_with_another_think_time() {
+    for (becomes_short, after, base, most) in [
+        (false, 50, 0, 1),
+        (false, 50, 9, 7),
+        (true, 99, 0, 7),
+        (true, 100, 0, 0),
+        (true, 100, 9, 7),
+    ] {
+        let mut bench = Bench::new(LINUX_6_18, flash(32));
+        let [client] = bench.readers();
+        let (_, id) = bench.picked();
+        bench.end(id);
+        bench.expire(client, Expiry::TooIdle);
+        let queue = bench.queue_mut(client);
+        (queue.limit.base, queue.limit.most) = (Nanos(base), 7);
+        queue.thinks_short = !becomes_short;
+        let mean = if becomes_short { 10 } else { 16_000_000 };
+        queue.think_time.set_parts(mean, 200);
+        bench.pass(ms(1000 + after));
+        let last = bench.scene.exact - if becomes_short { Nanos(10) } else { ms(16) };
+        bench.queue_mut(client).last_completion = Some(last);
+        bench.read(client, FAR + 8);
+        assert_eq!(bench.queue(client).thinks_short, becomes_short);
+        assert_eq!(bench.queue(client).limit.most, most, "{becomes_short} {after} {base}");
+    }
+}
+
+/// Does what a queue was served out of its turn count when its turn begins, and asks it for no less
+/// than that?
+#[test]
+fn bfq_166_injected_service_is_paid() {
+    let (mut bench, heavy, id) = kept(2, 0);
+    let light = bench.client();
+    for place in 0..3 {
+        bench.read(light, 20 * FAR + 8 * place);
+    }
+    assert_eq!(bench.picked().0, light);
+    assert_eq!(bench.entity(light).service, 8);
+    let start = bench.entity(light).start;
+    bench.end(id);
+    bench.expire(heavy, Expiry::TooIdle);
+    assert_eq!(bench.picked().0, light);
+    assert_eq!(bench.entity(light).service, 16);
+    bench.expire(light, Expiry::Preempted);
+    assert_eq!(bench.entity(light).start - start, entity::delta(16, 40));
+}
