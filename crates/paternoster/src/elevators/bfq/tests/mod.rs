@@ -34,6 +34,7 @@ mod pattern;
 mod raising;
 mod rates;
 mod requests;
+mod runs;
 mod shares;
 mod splitting;
 mod tags;
@@ -84,6 +85,8 @@ impl Bench {
         scene.nr_requests = 256;
         let mut bfq = Bfq::of(version);
         bfq.attach(&mut scene);
+        // Each call of `pick` counts: when the block layer makes one is the business of `runs`.
+        bfq.tunables.completion_runs = true;
         let mut bench = Bench { scene, bfq };
         bench.set("low_latency", 0);
         bench.set("stable_merging", 0);
