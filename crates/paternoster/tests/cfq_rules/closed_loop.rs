@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closed loop: readers that ask again when they have been answered, on a device that takes a time
-//! for each command that the test states.
+//! Closed loop: readers (or writers) that ask again when they have been answered, on a device that
+//! takes a time for each command that the test states.
 //!
 //! The device serves one command at a time in the order in which it got them, however many it
 //! holds. Time is exact unless the test sets `hz`.
+
+// Each test file uses its own part of the loop.
+#![allow(dead_code)]
 
 use std::collections::VecDeque;
 
@@ -24,13 +27,15 @@ pub(crate) struct Reader {
     pub(crate) from: u64,
     /// Goes on where it was, or jumps about in the 8 GiB from there.
     pub(crate) jumps: bool,
+    /// Writes in the background instead.
+    pub(crate) writes: bool,
 }
 
 impl Reader {
     /// One that reads on, a request of `sectors` at a time, a tenth of a millisecond between them.
     pub(crate) const fn forward(client: ClientId, from: u64, sectors: u32) -> Reader {
         let think = Nanos::from_micros(100);
-        Reader { client, sectors, depth: 1, think, from, jumps: false }
+        Reader { client, sectors, depth: 1, think, from, jumps: false, writes: false }
     }
 
     /// One that jumps about.
@@ -107,10 +112,11 @@ impl ClosedLoop {
                 return;
             }
             self.due.pop_front();
-            let Reader { client, sectors, from, jumps, .. } = self.readers[number];
+            let Reader { client, sectors, from, jumps, writes, .. } = self.readers[number];
             let sector = if jumps { from + self.roll() * 8 } else { self.next[number] };
             self.next[number] += u64::from(sectors);
-            let bio = Bio::new(client, Op::Read, sector, sectors).cookie(number as u64);
+            let op = if writes { Op::Write } else { Op::Read };
+            let bio = Bio::new(client, op, sector, sectors).cookie(number as u64);
             self.rig.submit(bio);
         }
     }
