@@ -9,8 +9,10 @@ mod array_disktest;
 mod array_readers;
 mod array_sysfs;
 mod array_tiotest;
+mod early_merge;
 mod flash_fairness;
 mod flash_fairness_ncq;
+mod position_tree;
 mod ssd_injection;
 mod ssd_injection_mixed;
 
@@ -26,6 +28,8 @@ pub(crate) fn all() -> Vec<Experiment> {
         array_disktest::experiment(),
         array_dd::experiment(),
         array_sysfs::experiment(),
+        position_tree::experiment(),
+        early_merge::experiment(),
         ssd_injection::experiment(),
         ssd_injection_mixed::experiment(),
     ]
