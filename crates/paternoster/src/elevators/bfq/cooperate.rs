@@ -35,6 +35,8 @@ use crate::time::Nanos;
 
 /// How far from each other two queues may be.
 const CLOSE: u64 = 8 * 1024;
+/// Who has been raised for longer was not merged before there was a window.
+const LATE: Nanos = Nanos::from_millis(100);
 
 impl Bfq {
     /// Whether `queue` has had service for so long that it is merged no more (BFQ-118).
@@ -44,6 +46,15 @@ impl Bfq {
         window > Nanos::ZERO
             && home.backlog_service > 0
             && scene.now() > home.first_service + scene.hz().ceil(window)
+    }
+
+    /// Whether `queue` has been raised for so long that it is merged no more: the older test, which
+    /// spares only those who are raised, and them only then (BFQ-127).
+    fn is_raised_for_long(&self, scene: &Scene, queue: u32) -> bool {
+        let raising = self.queues.at(queue).raising;
+        self.tunables.late_raise_check
+            && raising.is_raised()
+            && scene.now() > raising.since + scene.hz().ceil(LATE)
     }
 
     /// Whether queues are merged by position on this device at all.
@@ -105,7 +116,7 @@ impl Bfq {
         if !home.is_sync || !self.looks_for_cooperators(scene) || self.is_too_late(scene, queue) {
             return None;
         }
-        if self.busy() == 1 {
+        if self.busy() == 1 || self.is_raised_for_long(scene, queue) {
             return None;
         }
         if let Some(served) = self.in_service.filter(|&served| served != queue) {
@@ -135,6 +146,7 @@ impl Bfq {
     fn may_cooperate(&self, scene: &Scene, queue: u32, other: u32) -> bool {
         let class = |queue: u32| self.schedule.entities[queue as usize].class;
         !self.is_too_late(scene, other)
+            && !self.is_raised_for_long(scene, other)
             && !self.is_idle_class(queue)
             && class(queue) == class(other)
             && !self.is_seeky(queue)

@@ -54,6 +54,8 @@ pub(super) struct Tunables {
     pub(super) position_update: bool,
     /// An early merge asks whether raising is wanted at all (seed 004, patch 2).
     pub(super) early_merge_check: bool,
+    /// Who has been raised for long is not merged (before seed 004, patch 4).
+    pub(super) late_raise_check: bool,
 }
 
 impl Tunables {
@@ -77,6 +79,7 @@ impl Tunables {
             completion_runs: false,
             position_update: true,
             early_merge_check: true,
+            late_raise_check: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl Tunables {
             "completion_runs" => self.completion_runs.into(),
             "position_update" => self.position_update.into(),
             "early_merge_check" => self.early_merge_check.into(),
+            "late_raise_check" => self.late_raise_check.into(),
             _ => 0,
         }
     }
@@ -145,6 +149,7 @@ impl Tunables {
             "completion_runs" => self.completion_runs = on,
             "position_update" => self.position_update = on,
             "early_merge_check" => self.early_merge_check = on,
+            "late_raise_check" => self.late_raise_check = on,
             _ => {}
         }
     }
@@ -209,6 +214,10 @@ pub(super) static ATTRIBUTES: [Attribute; 22] = [
     ),
     switch("position_update", "1 if a dispatched head moves its queue (seed 004, patch 1)"),
     switch("early_merge_check", "1 if an early merge minds low_latency (seed 004, patch 2)"),
+    switch(
+        "late_raise_check",
+        "1 if queues raised for 100 ms are not merged (before seed 004, patch 4)",
+    ),
     shown(HW_TAG, "", "1 if the device is taken to queue commands, 0 if not, -1 if not known"),
     shown(PEAK_RATE, "sectors/s", "what the device can do, as estimated"),
     shown(PRESENT_MAX_BUDGET, "sectors", "most service in one turn at present"),
