@@ -47,23 +47,23 @@ fn set(host: &mut HostSettings, name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `near`, `far` or `interleaved:SIZE`.
+/// `near`, `far`, `interleaved:SIZE` or `among:SIZE`.
 pub(crate) fn placement(text: &str) -> Result<Placement, Failure> {
     let (word, piece) = text.split_once(':').unwrap_or((text, ""));
     let wrong = || {
         Failure::Request(format!(
-            "--placement {text}: write near, far, or interleaved:SIZE with pieces of a multiple of \
-             4k up to 1g, as interleaved:64k"
+            "--placement {text}: write near, far, interleaved:SIZE or among:SIZE with pieces of a \
+             multiple of 4k up to 1g, as interleaved:64k"
         ))
     };
     match (word, piece) {
         ("near", "") => Ok(Placement::Near),
         ("far", "") => Ok(Placement::Far),
-        ("interleaved", piece) => {
+        ("interleaved" | "among", piece) => {
             let mut notes = Vec::new();
             let size = Reader::new(1024, &mut notes).integer(piece, 4096, 1 << 30);
             let size = size.ok().filter(|size| size.is_multiple_of(4096)).ok_or_else(wrong)?;
-            Ok(Placement::Interleaved(size))
+            Ok(if word == "among" { Placement::Among(size) } else { Placement::Interleaved(size) })
         }
         _ => Err(wrong()),
     }
@@ -97,7 +97,8 @@ mod tests {
     fn placements_are_read() {
         assert!(matches!(placement("near"), Ok(Placement::Near)));
         assert!(matches!(placement("interleaved:64k"), Ok(Placement::Interleaved(65_536))));
-        for text in ["there", "far:1", "interleaved", "interleaved:5", "interleaved:2g"] {
+        assert!(matches!(placement("among:8m"), Ok(Placement::Among(8_388_608))));
+        for text in ["there", "far:1", "interleaved", "interleaved:5", "interleaved:2g", "among"] {
             assert!(matches!(placement(text), Err(Failure::Request(_))), "{text}");
         }
     }

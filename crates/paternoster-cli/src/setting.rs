@@ -54,7 +54,7 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) host: Vec<String>,
 
-    /// How files lie to each other: near, far, or interleaved:SIZE
+    /// How files lie to each other: near, far, interleaved:SIZE, or among:SIZE (the first one)
     #[arg(long, value_name = "HOW", default_value = "near")]
     pub(crate) placement: String,
 

@@ -9,6 +9,7 @@
 //! near          |aaaa|bbbb|cccc|                                … capacity
 //! far           |aaaa|            |bbbb|            |cccc|      … equal gaps up to the capacity
 //! interleaved   |a|b|c|a|b|c|a|b|c|a|b|c|                       … capacity
+//! among         |a|b|a|b|a|b|a|b|a|c|a|c|a|c|a|c|               … capacity
 //!
 //! job a, offset=16m size=8m:  region [16, 24) MiB of its file
 //! ```
@@ -22,13 +23,17 @@ use std::sync::Arc;
 use crate::fio::file_sizes::file_sizes;
 use crate::fio::job::{Engine, Job, is_device};
 use crate::fio::jobfile::Problem;
-use crate::fio::random::Seeds;
+use crate::fio::random::{Seeds, Taus88};
 use crate::fio::recorded::Recorded;
 use crate::fio::value::Amount;
 use crate::page_cache::extent::Extent;
 
 /// Files begin at multiples of this.
 const ALIGNMENT: u64 = 1 << 20;
+/// Sizes of pieces that are drawn are multiples of this.
+const GRAIN: u64 = 4096;
+/// Keeps that draw apart from others with the same seed.
+const PIECES: u64 = 0x7069_6563_6573;
 
 /// How files lie to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +45,10 @@ pub enum Placement {
     Far,
     /// In pieces of so many bytes, by turns, as files that grew at the same time.
     Interleaved(u64),
+    /// The first file in pieces, and between these the others, one behind the other: as the files
+    /// of a system that lie among large ones. Pieces are of so many bytes on average; of how many
+    /// says the seed, from half to half as many again.
+    Among(u64),
 }
 
 /// Where one clone of a job works in one file.
@@ -125,12 +134,23 @@ pub fn plan(
             needed.push((place, needs, numbers));
         }
     }
-    let extents = place(&files, capacity, placement);
+    let extents = place(&files, capacity, drawn(placement, entropy));
     let mut regions: Vec<Vec<Region>> = jobs.iter().map(|_| Vec::new()).collect();
     for (place, needs, numbers) in needed {
         regions[place].push(region(&jobs[place], &needs, &numbers, &extents, capacity)?);
     }
     Ok(Layout { files: extents, regions })
+}
+
+/// The placement with the size of its pieces drawn, where that is left to the seed.
+fn drawn(placement: Placement, entropy: u64) -> Placement {
+    match placement {
+        Placement::Among(mean) => {
+            let draw = Taus88::new(entropy ^ PIECES).below(mean / GRAIN + 1) * GRAIN;
+            Placement::Among((mean / 2 / GRAIN * GRAIN + draw).max(GRAIN))
+        }
+        as_said => as_said,
+    }
 }
 
 /// Where each file lies, whether or not it fits.
@@ -140,7 +160,7 @@ fn place(files: &Files, capacity: u64, placement: Placement) -> Vec<Extent> {
     let files_bytes = files.names.iter().zip(&files.bytes).filter(|(name, _)| !is_device(name));
     let all = files_bytes.fold(0u64, |sum, (_, &bytes)| sum.saturating_add(aligned(bytes)));
     let gap = capacity.saturating_sub(all) / count.max(1) / ALIGNMENT * ALIGNMENT;
-    let (mut number, mut near) = (0, 0u64);
+    let (mut number, mut near, mut others) = (0, 0u64, 0u64);
     let mut extents = Vec::with_capacity(files.names.len());
     for (name, &bytes) in files.names.iter().zip(&files.bytes) {
         if is_device(name) {
@@ -156,7 +176,16 @@ fn place(files: &Files, capacity: u64, placement: Placement) -> Vec<Extent> {
                 piece,
                 stride: count.saturating_mul(piece),
             },
+            Placement::Among(piece) => {
+                // The first has the even places, the others follow each other in the odd ones.
+                let stride = piece.saturating_mul(2);
+                let behind = others.div_ceil(piece).saturating_mul(stride).saturating_add(piece);
+                Extent { at: if number == 0 { 0 } else { behind }, bytes, piece, stride }
+            }
         });
+        if number > 0 {
+            others = others.saturating_add(aligned(bytes));
+        }
         number += 1;
         near = aligned(near.saturating_add(bytes));
     }
@@ -335,6 +364,30 @@ mod tests {
         assert_eq!(of("[a]\nsize=3m\nnrfiles=3\n"), (vec![MIB; 3], 3 * MIB));
         assert_eq!(of("[a]\nsize=3m\nfilesize=2m\nnrfiles=3\n"), (vec![2 * MIB; 3], 3 * MIB));
         assert_eq!(of("[a]\nsize=4m\nfilename=x:y\n"), (vec![2 * MIB; 2], 4 * MIB));
+    }
+
+    /// Does the first file lie among the others, in pieces whose size the seed says, 4 to 12 KiB for
+    /// 8? With pieces of P the first one's begin at 0, 2P, 4P, and those of the second at P, 3P; the
+    /// third begins behind the MiB of the second, in the next odd place.
+    #[test]
+    fn the_first_lies_among_the_others() {
+        let text = "[a]\nfilename=a\nsize=1m\n[b]\nfilename=b\nsize=1m\n[c]\nfilename=c\nsize=1m\n";
+        let of = |seed| plan(&jobs(text), 64 * MIB, Placement::Among(8192), seed).unwrap().files;
+        let mut pieces = Vec::new();
+        for seed in 0..50 {
+            let [a, b, c] = of(seed)[..] else { panic!("three files") };
+            let piece = a.piece;
+            assert!((4096..=12_288).contains(&piece) && piece.is_multiple_of(4096), "{piece}");
+            let begins = |file: &Extent, nth: u64| file.locate(nth * piece).0;
+            assert_eq!([0, 1, 2].map(|nth| begins(&a, nth)), [0, 2 * piece, 4 * piece]);
+            assert_eq!([0, 1].map(|nth| begins(&b, nth)), [piece, 3 * piece]);
+            assert_eq!(begins(&c, 0), (2 * MIB.div_ceil(piece) + 1) * piece);
+            pieces.push(piece);
+        }
+        pieces.sort_unstable();
+        pieces.dedup();
+        assert_eq!(pieces, [4096, 8192, 12_288], "all sizes are drawn");
+        assert_eq!(of(7), of(7));
     }
 
     /// Is a file that does not fit refused, with the job and the remedy?

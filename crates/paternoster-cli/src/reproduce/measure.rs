@@ -13,6 +13,7 @@
 //! | dd | `MB/s` (10^6): bytes of all files by the time of all |
 //! | startup | `min s`, `median s`, `max s`, `alone s` (median), `by alone`; of each `seed N s` |
 //! | | `given up` (starts; they have no time), `merged` (queues, in all starts), `seed N merged` |
+//! | | `starts merged` (with a queue of others), `max s merged` (the longest of these) |
 //! | | `others read MB/s`, `others written MB/s` (10^6) |
 //! | listing | the lines, by their number from 1, as texts |
 //!
@@ -270,6 +271,10 @@ fn startup(
     for (what, number) in times {
         measured.numbers.extend(number.map(|number| (what.to_owned(), number)));
     }
+    let merged = || pairs.iter().map(|pair| pair.beside).filter(|start| start.merges > 0);
+    measured.numbers.insert("starts merged".to_owned(), as_f64(merged().count() as u64));
+    let longest = merged().map(|start| start.watched).max();
+    measured.numbers.extend(longest.map(|time| ("max s merged".to_owned(), seconds(time))));
     for pair in pairs {
         let (seed, merges) = (pair.seed, as_f64(pair.beside.merges));
         measured.numbers.insert(format!("seed {seed} merged"), merges);
@@ -328,6 +333,8 @@ mod tests {
         assert!((number("median s") - number("alone s")).abs() < 1e-9, "{measured:?}");
         assert!((number("by alone") - 1.0).abs() < 1e-9);
         assert_eq!((number("given up"), number("merged")), (0.0, 0.0));
+        assert_eq!(number("starts merged"), 0.0);
+        assert!(!measured.numbers.contains_key("max s merged"));
         assert!(number("min s") <= number("seed 2 s") && number("seed 2 s") <= number("max s"));
         assert_eq!(number("seed 0 merged"), 0.0);
         assert!(!measured.numbers.contains_key("seed 3 s"));

@@ -183,8 +183,8 @@ pub struct Start {
     pub watched: Nanos,
     /// Bytes that the device has read and written for others meanwhile.
     pub others: [u64; 2],
-    /// How often one of its processes came to share a queue of the scheduler with somebody, or
-    /// somebody with it.
+    /// How often one of its processes came to share a queue of the scheduler with somebody else, or
+    /// somebody else with it.
     pub merges: u64,
 }
 

@@ -39,7 +39,8 @@ impl StartWatch {
         self.others
     }
 
-    /// How often one of its processes came to share a queue with somebody, or somebody with it.
+    /// How often one of its processes came to share a queue with somebody else's, or one of others
+    /// with it.
     #[must_use]
     pub const fn merges(&self) -> u64 {
         self.merges
@@ -65,7 +66,7 @@ impl Observer for StartWatch {
 
     fn note(&mut self, _: Nanos, _: u64, note: &Note) {
         if let Note::QueuesMerged { client, into } = *note
-            && (self.is_own(client) || self.is_own(into))
+            && self.is_own(client) != self.is_own(into)
         {
             self.merges += 1;
         }
@@ -121,15 +122,18 @@ mod tests {
         assert_eq!(watch.others(), [8 * 512, 16 * 512]);
     }
 
-    /// Do merges count in which the program took part, on either side, and no others?
+    /// Do merges of the program with others count, on either side, and no others: neither those of
+    /// others among themselves, nor, of a program of two processes, its own?
     #[test]
     fn merges_with_the_program_count() {
         let [program, one, two] = clients();
-        let mut watch = StartWatch::new(1, Nanos::ZERO);
-        for (client, into) in [(program, one), (one, program), (one, two)] {
-            watch.note(Nanos::ZERO, 0, &Note::QueuesMerged { client, into });
+        for (processes, expected) in [(1, 2), (2, 1)] {
+            let mut watch = StartWatch::new(processes, Nanos::ZERO);
+            for (client, into) in [(program, one), (one, program), (one, two)] {
+                watch.note(Nanos::ZERO, 0, &Note::QueuesMerged { client, into });
+            }
+            watch.note(Nanos::ZERO, 0, &Note::QueuesParted { client: program, from: one });
+            assert_eq!(watch.merges(), expected, "{processes} of its processes");
         }
-        watch.note(Nanos::ZERO, 0, &Note::QueuesParted { client: program, from: one });
-        assert_eq!(watch.merges(), 2);
     }
 }
