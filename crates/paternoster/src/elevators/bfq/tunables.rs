@@ -175,7 +175,7 @@ pub(super) const PEAK_RATE: &str = "peak_rate";
 pub(super) const PRESENT_MAX_BUDGET: &str = "max_budget_now";
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 22] = [
+pub(super) static ATTRIBUTES: [Attribute; 23] = [
     number("fifo_expire_sync", "ms", 1, "after which time a sync request is next in its queue"),
     number("fifo_expire_async", "ms", 1, "the same for an async request"),
     number("back_seek_max", "KiB", 0, "how far behind the head a request is still near"),
