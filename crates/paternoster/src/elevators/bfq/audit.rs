@@ -3,9 +3,11 @@
 //!
 //! Everything that is counted is counted again: references, requests in flight, busy and raised
 //! queues, weights, the requests and pending queues of each group, the weight sum of each tree;
-//! every order is walked; and nobody keeps the device without a rule that says so.
+//! every order is walked; the way from the root to the queue in service is one; and nobody keeps the
+//! device without a rule that says so. That virtual time does not step back (BFQ-17), and nobody
+//! starts too far ahead of it (G1), is asserted where it comes about, in `wf2q`.
 //!
-//! Source: spec `bfq.md` BFQ-14, BFQ-18, BFQ-198, BFQ-199, G14.
+//! Source: spec `bfq.md` BFQ-14, BFQ-18, BFQ-112, BFQ-167, BFQ-198, BFQ-199, G14.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -69,6 +71,8 @@ impl Bfq {
         self.positions.check().map_err(|fault| format!("bfq: {fault}"))?;
         self.schedule.weights.check().map_err(|fault| format!("bfq: {fault}"))?;
         self.audit_groups()?;
+        self.audit_burst()?;
+        self.audit_wakers()?;
         self.schedule.audit(&self.queues)?;
         self.audit_service(scene)
     }
@@ -178,7 +182,36 @@ impl Bfq {
         Ok(())
     }
 
-    /// The device is kept free only by a rule that says so (G14).
+    /// A burst lists live queues, and none once it is large (BFQ-112).
+    fn audit_burst(&self) -> Result<(), Fault> {
+        let list = &self.burst.list;
+        let gone = list.iter(&self.burst_links).find(|&queue| !self.queues.is_live(queue));
+        if (self.burst.is_large && !list.is_empty()) || gone.is_some() {
+            return Err(format!("burst I1: {:?} lists {gone:?}, who is gone", self.burst));
+        }
+        Ok(())
+    }
+
+    /// A queue is on the list of its waker, and on no other (BFQ-167).
+    fn audit_wakers(&self) -> Result<(), Fault> {
+        let mut listed = 0;
+        for (key, queue) in self.queues.iter() {
+            for woken in queue.woken.iter(&self.woken_links) {
+                listed += 1;
+                let live = self.queues.is_live(woken);
+                if !live || self.queues.at(woken).waiting.waker != Some(key.index()) {
+                    return Err(fault("waker I1: it lists one that does not wait for it", woken));
+                }
+            }
+        }
+        let waiting = self.queues.iter().filter(|(_, queue)| queue.waiting.waker.is_some());
+        if waiting.count() != listed {
+            return Err(format!("waker I1: {listed} are listed, others wait"));
+        }
+        Ok(())
+    }
+
+    /// The device is kept free only by a rule that says so (G14), and has one queue (BFQ-198).
     fn audit_service(&self, scene: &Scene) -> Result<(), Fault> {
         let waits = self.in_service.is_some_and(|queue| self.queues.at(queue).wait_request);
         if waits != self.idle_until.is_some() {
@@ -188,12 +221,31 @@ impl Bfq {
         if scene.timer() != idle.min(again) {
             return Err(format!("bfq I3: {idle}, {again}, the timer is set to {}", scene.timer()));
         }
+        let served = self.schedule.way_of_service(scene.root().index())?;
+        if served != self.in_service {
+            return Err(format!("schedule I3: it serves {served:?}, {:?} is", self.in_service));
+        }
         Ok(())
     }
 }
 
 impl crate::elevators::bfq::schedule::Schedule {
-    /// Weight sums, orders, budgets of groups, next members.
+    /// Where the way of those in service leads from `root`: to one queue, and nowhere else.
+    fn way_of_service(&self, root: u32) -> Result<Option<u32>, Fault> {
+        let all = self.groups.iter().filter(|group| group.in_service.is_some()).count();
+        let (mut at, mut passed) = (self.groups[root as usize].in_service, 0);
+        while let Some(entity) = at {
+            passed += 1;
+            let Some(group) = self.group_of_entity(entity) else { break };
+            at = self.groups[group as usize].in_service;
+        }
+        if passed != all {
+            return Err(format!("schedule I3: {all} groups serve, {passed} on the way"));
+        }
+        Ok(at)
+    }
+
+    /// Weight sums, orders, budgets of groups, next members, the list of waiting queues.
     pub(super) fn audit(&self, queues: &Slab<Queue>) -> Result<(), Fault> {
         let counted = |group: u32, class: usize| -> u64 {
             let member = |index: usize| {
@@ -208,6 +260,15 @@ impl crate::elevators::bfq::schedule::Schedule {
             let members = (0..self.entities.len()).filter(|&index| member(index));
             members.map(|index| u64::from(self.entities[index].weight)).sum()
         };
+        let waits = |&queue: &u32| self.entities[queue as usize].standing == Standing::Active;
+        let listed = self.active_queues.iter(&self.active_links).filter(waits).count();
+        let queues_active = self
+            .entities
+            .iter()
+            .filter(|entity| entity.is_queue && entity.standing == Standing::Active);
+        if listed != queues_active.count() || listed != self.active_queues.len() as usize {
+            return Err(format!("schedule: {listed} of those that are listed wait"));
+        }
         for (place, server) in self.groups.iter().enumerate() {
             let group = u32::try_from(place).unwrap_or(u32::MAX);
             let mut active = 0;
