@@ -12,9 +12,11 @@ mod array_tiotest;
 mod early_merge;
 mod flash_fairness;
 mod flash_fairness_ncq;
+mod merge_window;
 mod position_tree;
 mod ssd_injection;
 mod ssd_injection_mixed;
+mod startup;
 
 use crate::reproduce::experiment::Experiment;
 
@@ -30,6 +32,8 @@ pub(crate) fn all() -> Vec<Experiment> {
         array_sysfs::experiment(),
         position_tree::experiment(),
         early_merge::experiment(),
+        merge_window::experiment(),
+        startup::experiment(),
         ssd_injection::experiment(),
         ssd_injection_mixed::experiment(),
     ]

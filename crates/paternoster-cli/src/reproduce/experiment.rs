@@ -75,7 +75,6 @@ pub(crate) enum Workload {
     Disktest(Disktest),
     Dd(Dd),
     /// A program that starts, so many times.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no published experiment has one yet"))]
     Startup {
         startup: Startup,
         /// Starts, with seeds from 0.

@@ -14,7 +14,7 @@
 //! | startup | `min s`, `median s`, `max s`, `alone s` (median), `by alone`; of each `seed N s` |
 //! | | `given up` (starts; they have no time), `merged` (queues, in all starts), `seed N merged` |
 //! | | `starts merged` (with a queue of others), `max s merged` (the longest of these) |
-//! | | `others read MB/s`, `others written MB/s` (10^6) |
+//! | | `others read MB/s`, `others written MB/s`, `others MB/s` (10^6) |
 //! | listing | the lines, by their number from 1, as texts |
 //!
 //! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
@@ -267,9 +267,14 @@ fn startup(
         ("merged", Some(as_f64(merges))),
         ("others read MB/s", Some(others[0] / 1e6)),
         ("others written MB/s", Some(others[1] / 1e6)),
+        ("others MB/s", Some((others[0] + others[1]) / 1e6)),
     ];
     for (what, number) in times {
         measured.numbers.extend(number.map(|number| (what.to_owned(), number)));
+    }
+    if beside.median.is_none() {
+        let limit = format!("> {}", seconds(startup.limit));
+        measured.texts.insert("median s".to_owned(), limit);
     }
     let merged = || pairs.iter().map(|pair| pair.beside).filter(|start| start.merges > 0);
     measured.numbers.insert("starts merged".to_owned(), as_f64(merged().count() as u64));
