@@ -60,8 +60,8 @@ fn arrays_hold_but_for_sixteen_readers() {
     }
 }
 
-/// Do the experiments of seed 002 hold: 110 MB/s without a scheduler, 25 under bfq, at least 100 with
-/// injection by coefficient, and not more than without a scheduler? Seconds in release.
+/// Do the experiments of seed 002 hold: 110 MB/s without a scheduler, 25 under bfq, at least 100
+/// with injection by coefficient, and not more than without a scheduler? Seconds in release.
 #[test]
 fn injection_holds() {
     if cfg!(debug_assertions) {
@@ -82,9 +82,9 @@ fn repairs_of_merging_hold() {
 
 /// Does a program that starts beside readers and writers come to share a queue with them without
 /// the merge window, in at least 5 of 100 starts, one of which takes at least a tenth longer than
-/// the median, while with the window the longest takes at most a twentieth longer? Of those with the
-/// window none should be merged, but two are, in their first 100 ms: known to fall short. And does
-/// the table of starts under all schedulers come out? Nothing of it is judged.
+/// the median, while with the window the longest takes at most a twentieth longer? Of those with
+/// the window none should be merged, but two are, in their first 100 ms: known to fall short. And
+/// does the table of starts under all schedulers come out? Nothing of it is judged.
 #[test]
 fn starts_hold_but_for_merges_at_the_beginning() {
     if cfg!(debug_assertions) {

@@ -366,9 +366,9 @@ mod tests {
         assert_eq!(of("[a]\nsize=4m\nfilename=x:y\n"), (vec![2 * MIB; 2], 4 * MIB));
     }
 
-    /// Does the first file lie among the others, in pieces whose size the seed says, 4 to 12 KiB for
-    /// 8? With pieces of P the first one's begin at 0, 2P, 4P, and those of the second at P, 3P; the
-    /// third begins behind the MiB of the second, in the next odd place.
+    /// Does the first file lie among the others, in pieces whose size the seed says, 4 to 12 KiB
+    /// for 8? With pieces of P the first one's begin at 0, 2P, 4P, and those of the second at P,
+    /// 3P; the third begins behind the MiB of the second, in the next odd place.
     #[test]
     fn the_first_lies_among_the_others() {
         let text = "[a]\nfilename=a\nsize=1m\n[b]\nfilename=b\nsize=1m\n[c]\nfilename=c\nsize=1m\n";

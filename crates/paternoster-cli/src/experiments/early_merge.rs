@@ -33,9 +33,9 @@ pub(crate) fn experiment() -> Experiment {
         summary: "two queues merge with their first requests and part again, low_latency=0",
         source: "seed 004: Angelo Ruocco, Paolo Valente, Linux 4.16, 20 December 2017, patch 2",
         notes: &[
-            "Two processes read large files in 64 KiB; a second later two others begin to read 4 KiB \
-             at random in one file of 4 MiB; all direct; hdd-mhx2300bt, hz=250, 8 s. All have the \
-             same weight. A queue merges with its first request only if others are busy, too.",
+            "Two processes read large files in 64 KiB; a second later two others begin to read 4 \
+             KiB at random in one file of 4 MiB; all direct; hdd-mhx2300bt, hz=250, 8 s. All have \
+             the same weight. A queue merges with its first request only if others are busy, too.",
             "The series has no number for this patch: judged is whether anybody is raised.",
         ],
         runs: SCHEDULERS.map(run).to_vec(),
@@ -73,8 +73,8 @@ fn conclude(results: &Results) -> Vec<String> {
     });
     let (Some(before), Some(after)) = (before, after) else { return Vec::new() };
     vec![format!(
-        "Without the check those who merged early have {:.0} % of the device, with it {:.0} %; those \
-         who read large files beside them {:.1} MB/s and {:.1}.",
+        "Without the check those who merged early have {:.0} % of the device, with it {:.0} %; \
+         those who read large files beside them {:.1} MB/s and {:.1}.",
         before.0,
         after.0,
         before.1 / 1000.0,

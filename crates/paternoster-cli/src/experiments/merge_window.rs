@@ -43,10 +43,10 @@ pub(crate) fn experiment() -> Experiment {
         summary: "a program starts beside readers and writers, bfq without and with the merge window",
         source: "seed 004: Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 3",
         notes: &[
-            "`without` is bfq-4.19 with merge_window=0, `with` has the default of 100 ms; `before` is \
-             merge_window=0 with the older test that the series replaced: who has been raised for \
-             more than 100 ms is not merged. `apart`: as `without`, with the files of the others \
-             behind the program's.",
+            "`without` is bfq-4.19 with merge_window=0, `with` has the default of 100 ms; `before` \
+             is merge_window=0 with the older test that the series replaced: who has been raised \
+             for more than 100 ms is not merged. `apart`: as `without`, with the files of the \
+             others behind the program's.",
             "The start is the profile lxterminal of `paternoster startup`, beside 5 buffered \
              sequential readers and 5 writers on hdd-mhx2300bt, hz=250, seeds 0 to 99, after 12 s, \
              when the readers themselves are raised no more (10.5 s on a disk).",
@@ -55,8 +55,8 @@ pub(crate) fn experiment() -> Experiment {
              between those of the others. The smaller the pieces, the more starts are merged; \
              docs/seeds/004-merging.md has other sizes.",
             "What is merged with the window is a process that has begun, or begun again, less than \
-             100 ms ago, with a reader that has waited unserved; the patch's rule allows that, and so \
-             did the older one.",
+             100 ms ago, with a reader that has waited unserved; the patch's rule allows that, and \
+             so did the older one.",
         ],
         runs: runs(),
         figures: figures(),
@@ -126,9 +126,9 @@ fn conclude(results: &Results) -> Vec<String> {
     };
     vec![
         format!(
-            "Of {STARTS} starts {without:.0} share a queue with a reader if queues merge at any time, \
-             and the longest of them takes {merged:.1} s; with the window {with:.0}, and the longest \
-             of all takes {longest:.1} s."
+            "Of {STARTS} starts {without:.0} share a queue with a reader if queues merge at any \
+             time, and the longest of them takes {merged:.1} s; with the window {with:.0}, and the \
+             longest of all takes {longest:.1} s."
         ),
         format!("With the older test it is {before:.0}, {series}."),
     ]

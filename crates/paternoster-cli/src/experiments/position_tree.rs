@@ -35,15 +35,15 @@ pub(crate) fn experiment() -> Experiment {
         summary: "two processes that read halves of records: found at the next request, or not",
         source: "seed 004: Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 1",
         notes: &[
-            "Each reads 64 KiB of each record of 128 KiB, records are 16 MiB apart, four at a time; \
-             the second process starts with the record that the first is at, 24 ms later. hz=250, \
-             low_latency=0.",
+            "Each reads 64 KiB of each record of 128 KiB, records are 16 MiB apart, four at a \
+             time; the second process starts with the record that the first is at, 24 ms later. \
+             hz=250, low_latency=0.",
             "hdd-mhx2300bt with NCQ switched off and nr_requests=128: with NCQ the disk has all \
              requests at once, and none is next. A queue whose last request goes is empty, and out \
              of the tree in either case.",
-            "The series has no number for this patch (\"the tree was not updated on the removal of the \
-             head-of-line I/O request\"): judged is whether the two are merged. That they part later \
-             is because the shared queue, too, jumps at every other request.",
+            "The series has no number for this patch (\"the tree was not updated on the removal of \
+             the head-of-line I/O request\"): judged is whether the two are merged. That they part \
+             later is because the shared queue, too, jumps at every other request.",
         ],
         runs: runs(),
         figures: parts(RECORDS.map(figures).to_vec()),
@@ -106,7 +106,7 @@ fn conclude(results: &Results) -> Vec<String> {
     let [Some(short), Some(long)] = RECORDS.map(gain) else { return Vec::new() };
     let [few, many] = RECORDS;
     vec![format!(
-        "That the second is found where the first one's next request is brings {short:+.0} % with {few} \
-         records, {long:+.0} % with {many}."
+        "That the second is found where the first one's next request is brings {short:+.0} % with \
+         {few} records, {long:+.0} % with {many}."
     )]
 }

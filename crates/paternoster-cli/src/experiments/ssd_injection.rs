@@ -51,23 +51,23 @@ pub(crate) fn experiment() -> Experiment {
         summary: "five random readers of different weights on flash, bfq without and with injection",
         source: "seed 002: Paolo Valente, Linux 4.20, 14 September 2018",
         notes: &[
-            "`off` is bfq-4.19 with inject=off, `coefficient` the patch (bfq-4.19), `measured` what \
-             came later (bfq); all with low_latency=0, which bfq's manual wants for throughput. \
-             hz=250, 5 us from completion to submission, 1 s of ramp and 5 s; without injection, \
-             when turns are long, 5 s and 15 s. MB are 10^6 bytes.",
+            "`off` is bfq-4.19 with inject=off, `coefficient` the patch (bfq-4.19), `measured` \
+             what came later (bfq); all with low_latency=0, which bfq's manual wants for \
+             throughput. hz=250, 5 us from completion to submission, 1 s of ramp and 5 s; without \
+             injection, when turns are long, 5 s and 15 s. MB are 10^6 bytes.",
             "The device was fitted to 25 MB/s of one reader at a time and 110 of five. What \
              injection makes of that was not fitted.",
             "`levels`: five processes of priority levels 7 to 3, which weigh 10 to 50. `groups`: \
              five cgroups of weight 100 to 500. The seed does not say which it had.",
-            "`raising`: with low_latency=1, after 10 s of ramp. Of a queue that injection has emptied \
-             the patch does not see how fast it comes back, so it is taken for soft real time; what \
-             is raised is not injected into. In Linux 5.2 queues that only jump about are no soft \
-             real time any more: `measured` has that.",
-            "`emulated`: 32 servers of 1.64 ms, 51 us from completion to submission, as a kernel was \
-             recorded. That kernel injected in phases: 540 requests a second for seconds on end, \
-             2700 in between. The first injection needs that a run that a timer brings falls into the \
-             51 us that the process takes, there as here, so that the rate is a throw of dice (4.9 \
-             to 9.2 MB/s with other seeds of the device).",
+            "`raising`: with low_latency=1, after 10 s of ramp. Of a queue that injection has \
+             emptied the patch does not see how fast it comes back, so it is taken for soft real \
+             time; what is raised is not injected into. In Linux 5.2 queues that only jump about \
+             are no soft real time any more: `measured` has that.",
+            "`emulated`: 32 servers of 1.64 ms, 51 us from completion to submission, as a kernel \
+             was recorded. That kernel injected in phases: 540 requests a second for seconds on \
+             end, 2700 in between. The first injection needs that a run that a timer brings falls \
+             into the 51 us that the process takes, there as here, so that the rate is a throw of \
+             dice (4.9 to 9.2 MB/s with other seeds of the device).",
         ],
         runs: runs(),
         figures: figures(),

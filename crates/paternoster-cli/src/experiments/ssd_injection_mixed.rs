@@ -59,15 +59,16 @@ pub(crate) fn experiment() -> Experiment {
         summary: "weighted readers of which some are less random: does bfq reach or exceed none?",
         source: "seed 002: Paolo Valente, Linux 4.20, 14 September 2018 (no numbers)",
         notes: &[
-            "The five readers of ssd-injection. `sequential` of them read their files in calls of 4 \
-             KiB or 128 KiB, direct; the others 4 KiB at random. Or all five jump with only so many \
-             per cent of their calls. Buffered sequential readers come out as those of 128 KiB.",
-            "Bandwidth by that of none; nothing is judged, since the seed has no numbers. The model \
-             of the drive does not read ahead: 4 KiB that lie behind the last 4 KiB take as long as \
-             any.",
-            "The patch injects only in turns of readers that jump with more than 19 of 32 requests. \
-             One that reads on in large calls has the drive to itself in his turn, and cannot fill \
-             it: without a scheduler he has the others beside him.",
+            "The five readers of ssd-injection. `sequential` of them read their files in calls of \
+             4 KiB or 128 KiB, direct; the others 4 KiB at random. Or all five jump with only so \
+             many per cent of their calls. Buffered sequential readers come out as those of 128 \
+             KiB.",
+            "Bandwidth by that of none; nothing is judged, since the seed has no numbers. The \
+             model of the drive does not read ahead: 4 KiB that lie behind the last 4 KiB take as \
+             long as any.",
+            "The patch injects only in turns of readers that jump with more than 19 of 32 \
+             requests. One that reads on in large calls has the drive to itself in his turn, and \
+             cannot fill it: without a scheduler he has the others beside him.",
         ],
         runs: runs(),
         figures: figures(),

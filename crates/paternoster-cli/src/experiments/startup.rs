@@ -65,13 +65,13 @@ pub(crate) fn experiment() -> Experiment {
         summary: "gnome-terminal starts beside readers and writers, under every scheduler",
         source: "seed 004 and the S suite (comm_startup_lat); of figures only a user's of 10 readers",
         notes: &[
-            "2779 requests, 21.0 MB, 14.5 % at random, 851 waited for one by one; readers and writers \
-             are sequential and buffered; hz=250, medians of two starts. They run for 12 s before, \
-             on flash for 5: until bfq raises them no more.",
+            "2779 requests, 21.0 MB, 14.5 % at random, 851 waited for one by one; readers and \
+             writers are sequential and buffered; hz=250, medians of two starts. They run for 12 s \
+             before, on flash for 5: until bfq raises them no more.",
             "A start that takes longer than 60 s (on flash 10 s) is given up. `others` is what the \
              device reads and writes for them meanwhile.",
-            "The published figures are for a device that is not named; ssd-870evo stands beside them \
-             because its recording alone was fitted to it. Nothing is judged.",
+            "The published figures are for a device that is not named; ssd-870evo stands beside \
+             them because its recording alone was fitted to it. Nothing is judged.",
         ],
         runs: runs(),
         figures: figures(),

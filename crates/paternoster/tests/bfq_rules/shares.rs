@@ -112,8 +112,8 @@ fn beside_a_random_one(preset: &str, strict: &str, max_budget: &str) -> ([u64; 2
 /// What the disk does in 125 ms: 100 MB/s.
 const RIGHT: &str = "24414";
 
-/// Scenario 2: beside a random reader of the same weight, does a sequential one get at least 40 % of
-/// the time of a disk, and all together at least 45 % of what it alone would; and with
+/// Scenario 2: beside a random reader of the same weight, does a sequential one get at least 40 %
+/// of the time of a disk, and all together at least 45 % of what it alone would; and with
 /// strict_guarantees no more?
 ///
 /// So it is if the largest budget is right. The estimate of the rate takes an interval of which

@@ -3,9 +3,9 @@
 //!
 //! Everything that is counted is counted again: references, requests in flight, busy and raised
 //! queues, weights, the requests and pending queues of each group, the weight sum of each tree;
-//! every order is walked; the way from the root to the queue in service is one; and nobody keeps the
-//! device without a rule that says so. That virtual time does not step back (BFQ-17), and nobody
-//! starts too far ahead of it (G1), is asserted where it comes about, in `wf2q`.
+//! every order is walked; the way from the root to the queue in service is one; and nobody keeps
+//! the device without a rule that says so. That virtual time does not step back (BFQ-17), and
+//! nobody starts too far ahead of it (G1), is asserted where it comes about, in `wf2q`.
 //!
 //! Source: spec `bfq.md` BFQ-14, BFQ-18, BFQ-112, BFQ-167, BFQ-198, BFQ-199, G14.
 

@@ -79,8 +79,8 @@ fn bfq_110_a_series_begins_at_rest() {
     });
 }
 
-/// Does a series end behind 180 ms, and with a queue of another group: the list is that queue alone,
-/// in 6.18 empty if the device has work?
+/// Does a series end behind 180 ms, and with a queue of another group: the list is that queue
+/// alone, in 6.18 empty if the device has work?
 #[test]
 fn bfq_111_a_series_ends() {
     for (apart, size) in [(180, 3), (181, 1)] {

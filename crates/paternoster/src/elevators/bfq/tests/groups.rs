@@ -98,8 +98,8 @@ fn bfq_183_a_group_goes() {
     });
 }
 
-/// Does another class or level of a process count for its writes at once, and for its own queue from
-/// its next place on?
+/// Does another class or level of a process count for its writes at once, and for its own queue
+/// from its next place on?
 #[test]
 fn bfq_185_another_level() {
     each(disk(32), |mut bench| {
@@ -142,8 +142,8 @@ fn bfq_192_a_process_goes() {
     });
 }
 
-/// In 6.18, is a queue that was kept to be served though it is empty kept no longer when its process
-/// has gone?
+/// In 6.18, is a queue that was kept to be served though it is empty kept no longer when its
+/// process has gone?
 #[test]
 fn bfq_192_kept_empty_for_nobody() {
     let mut bench = Bench::new(LINUX_6_18, flash(32));

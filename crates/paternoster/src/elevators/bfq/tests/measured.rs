@@ -147,8 +147,8 @@ fn is_measured(known: bool, after: u64, others: usize) -> bool {
 }
 
 /// Is a request measured that comes to the queue in service when its process has no other, 10 ms
-/// behind a decrease or more, with nothing in the device, or beside others once it is known how long
-/// it takes alone?
+/// behind a decrease or more, with nothing in the device, or beside others once it is known how
+/// long it takes alone?
 #[test]
 fn bfq_163_what_is_measured() {
     for (known, after, others, measured) in [
@@ -193,8 +193,8 @@ fn learned(base: u64, limit: u32, us: u64, others: usize) -> (u64, u32) {
 }
 
 /// Alone: is the time taken over the first time, with a limit of one at least, and each later time?
-/// Beside others: is the limit lowered from half as long again on, and raised below that while it is
-/// not above what the device has been seen with; and a shorter time taken over?
+/// Beside others: is the limit lowered from half as long again on, and raised below that while it
+/// is not above what the device has been seen with; and a shorter time taken over?
 #[test]
 fn bfq_164_what_is_learned() {
     assert_eq!(learned(0, 0, 100, 0), (100, 1));
@@ -232,8 +232,8 @@ fn bfq_165_forgotten_behind_a_second() {
     }
 }
 
-/// Is it also forgotten when the think time becomes long while nothing is known; and when it becomes
-/// short, 100 ms behind a decrease or more?
+/// Is it also forgotten when the think time becomes long while nothing is known; and when it
+/// becomes short, 100 ms behind a decrease or more?
 #[test]
 fn bfq_165_forgotten_with_another_think_time() {
     for (becomes_short, after, base, most) in [

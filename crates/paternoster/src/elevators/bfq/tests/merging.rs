@@ -22,8 +22,8 @@ fn target(bench: &Bench, client: ClientId) -> Option<u32> {
     bench.queue(client).merge_into
 }
 
-/// Does a queue stand where its next request is, and nowhere if it has none; and is the second of two
-/// at one sector left out? It moves with an insert, a removal, and a new turn.
+/// Does a queue stand where its next request is, and nowhere if it has none; and is the second of
+/// two at one sector left out? It moves with an insert, a removal, and a new turn.
 #[test]
 fn bfq_116_where_a_queue_stands() {
     each(disk(32), |mut bench| {
@@ -157,8 +157,8 @@ fn bfq_121_waiting_makes_nobody_late() {
     });
 }
 
-/// Does a merge that was agreed on take place though it is too late by now? The plain seed asked for
-/// that first.
+/// Does a merge that was agreed on take place though it is too late by now? The plain seed asked
+/// for that first.
 #[test]
 fn bfq_122_what_was_agreed_on_is_done() {
     each(disk(32), |mut bench| {
@@ -198,8 +198,8 @@ fn bfq_123_not_on_flash_that_queues() {
     }
 }
 
-/// Is the queue in service a partner whose last request ended at most 8192 sectors away, of the same
-/// group only?
+/// Is the queue in service a partner whose last request ended at most 8192 sectors away, of the
+/// same group only?
 #[test]
 fn bfq_124_close_to_the_queue_in_service() {
     for (sector, merged) in [

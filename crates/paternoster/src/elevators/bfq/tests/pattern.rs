@@ -23,8 +23,9 @@ fn decides(bench: &mut Bench, in_driver: u32, waiting: u32) -> Option<bool> {
     bench.bfq.depth.queues()
 }
 
-/// Does a completion count from four requests on, waiting and in the driver; and does a device queue
-/// that has had five at a time, in 6.18 four? (That the 33rd decides: `observe/queue_depth.rs`.)
+/// Does a completion count from four requests on, waiting and in the driver; and does a device
+/// queue that has had five at a time, in 6.18 four? (That the 33rd decides:
+/// `observe/queue_depth.rs`.)
 #[test]
 fn bfq_82_the_device_is_probed_under_load() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -252,8 +253,8 @@ fn bfq_87_what_thinking_long_is() {
     }
 }
 
-/// In 4.19, does a queue cease to be I/O bound that was idled for in vain with at most two tenths of
-/// its budget used, and only behind such an end?
+/// In 4.19, does a queue cease to be I/O bound that was idled for in vain with at most two tenths
+/// of its budget used, and only behind such an end?
 #[test]
 fn bfq_88_idled_in_vain() {
     for (why, service, bound) in [

@@ -72,8 +72,8 @@ fn bfq_95_who_starts() {
 }
 
 /// Is an arrival taken for soft real time that comes behind the time computed for it, with nothing
-/// in the device, not in a large burst, and in 6.18 not with jumps all over, and only at the default
-/// weight?
+/// in the device, not in a large burst, and in 6.18 not with jumps all over, and only at the
+/// default weight?
 #[test]
 fn bfq_96_what_soft_real_time_is() {
     both(disk(1), |mut bench, client| {
@@ -256,8 +256,8 @@ fn kind_of(bench: &Bench, client: ClientId) -> Kind {
 }
 
 /// Is the time from which on an arrival is soft real time the latest of three: what it was, the
-/// start of the backlog and its service at 7000 sectors a second, and slice_idle and four ticks from
-/// now: 24 ms at 250 ticks a second, 12 ms in exact time?
+/// start of the backlog and its service at 7000 sectors a second, and slice_idle and four ticks
+/// from now: 24 ms at 250 ticks a second, 12 ms in exact time?
 #[test]
 fn bfq_99_when_it_would_be_soft_real_time() {
     both(disk(1), |bench, client| {
@@ -309,8 +309,8 @@ fn bfq_99_when_it_is_computed() {
 }
 
 /// What a reader is taken for behind ten rounds of a request of so many sectors, each so many
-/// microseconds behind the one before; it ends 1 ms behind its arrival. At the first it is too early
-/// to tell.
+/// microseconds behind the one before; it ends 1 ms behind its arrival. At the first it is too
+/// early to tell.
 fn player(version: Version, sectors: u32, us: u64) -> Kind {
     let (mut bench, client) = calm(version, disk(1));
     bench.later(500);
@@ -325,8 +325,8 @@ fn player(version: Version, sectors: u32, us: u64) -> Kind {
     bench.queue(client).raising.kind
 }
 
-/// Is a reader of 3.0 MB/s soft real time, and one of 4.0 MB/s not? 256 sectors at 7000 a second are
-/// 36.6 ms; at 3.0 MB/s 43.7, at 4.0 MB/s 32.8.
+/// Is a reader of 3.0 MB/s soft real time, and one of 4.0 MB/s not? 256 sectors at 7000 a second
+/// are 36.6 ms; at 3.0 MB/s 43.7, at 4.0 MB/s 32.8.
 #[test]
 fn bfq_100_players_and_readers() {
     for version in [LINUX_4_19, LINUX_6_18] {
@@ -496,8 +496,8 @@ fn bfq_105_the_weight_follows_at_once() {
     }
 }
 
-/// Does a write in the background raise its queue that comes more than 500 ms behind the one before,
-/// while the queue has work?
+/// Does a write in the background raise its queue that comes more than 500 ms behind the one
+/// before, while the queue has work?
 #[test]
 fn bfq_106_rare_writes_are_raised() {
     for (after, raised) in [(500, Kind::No), (501, Kind::Interactive)] {

@@ -228,8 +228,8 @@ fn order<const N: usize>(bench: &mut Bench) -> [u64; N] {
     })
 }
 
-/// When the next request leaves, is its nearer neighbour next, seen from its start; and the first of
-/// all if it was the last? 5000 to 5300 is 300; back to 4900 it is 200.
+/// When the next request leaves, is its nearer neighbour next, seen from its start; and the first
+/// of all if it was the last? 5000 to 5300 is 300; back to 4900 it is 200.
 #[test]
 fn bfq_39_the_nearer_neighbour_follows() {
     each(disk(32), |mut bench| {

@@ -4,8 +4,8 @@
 //! guarantees of its section 18 and the scenarios of section 16b.
 //!
 //! A rule may be asked in other files, too. Golden vectors (section 21) are `bfq_golden_…` in
-//! `engine`, `charges`, `pattern`, `entity.rs` and `rate.rs`; the budgets at the reference rates are
-//! `bfq_80_…`.
+//! `engine`, `charges`, `pattern`, `entity.rs` and `rate.rs`; the budgets at the reference rates
+//! are `bfq_80_…`.
 
 /// Where a rule is asked, or why it is not.
 #[derive(Debug, Clone, Copy)]

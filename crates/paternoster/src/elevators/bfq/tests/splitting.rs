@@ -73,8 +73,8 @@ fn bfq_133_what_is_kept() {
     });
 }
 
-/// Is the time from which on an arrival is soft real time none of what is kept, so that it is as for
-/// any new queue; nor, in 4.19, what was served while it started?
+/// Is the time from which on an arrival is soft real time none of what is kept, so that it is as
+/// for any new queue; nor, in 4.19, what was served while it started?
 #[test]
 fn bfq_133_what_is_not_kept() {
     both(|version| {
@@ -233,8 +233,8 @@ fn bfq_141_a_seeky_shared_queue_is_to_be_split() {
     });
 }
 
-/// Does the next request of each process make it a queue of its own, but the last keeps the one that
-/// is there?
+/// Does the next request of each process make it a queue of its own, but the last keeps the one
+/// that is there?
 #[test]
 fn bfq_142_each_gets_his_own() {
     both(|version| {

@@ -225,8 +225,8 @@ proptest! {
     }
 }
 
-/// BFQ-198 in a storm that is always the same: at each step at most one queue is in service, and the
-/// counters are the sums that the rule says.
+/// BFQ-198 in a storm that is always the same: at each step at most one queue is in service, and
+/// the counters are the sums that the rule says.
 #[test]
 fn bfq_198_counters_are_sums() {
     for version in [LINUX_4_19, LINUX_6_18] {

@@ -61,8 +61,8 @@ fn in_groups(version: Version) -> (Bench, [ClientId; 3]) {
     (bench, clients)
 }
 
-/// In 6.18, is nobody admitted beyond one request whose queue, or a group above it, has its share by
-/// weight already; and in 4.19 everybody?
+/// In 6.18, is nobody admitted beyond one request whose queue, or a group above it, has its share
+/// by weight already; and in 4.19 everybody?
 #[test]
 fn bfq_36_requests_by_weight() {
     for version in [LINUX_4_19, LINUX_6_18] {

@@ -292,8 +292,8 @@ fn bfq_49_the_next_request_fits() {
     });
 }
 
-/// Two readers on flash that queues: the first has had its turn, which ended early 1 ms ago since it
-/// was empty, with 70 of 100 sectors left; it usually asks for 8000. The other has its turn.
+/// Two readers on flash that queues: the first has had its turn, which ended early 1 ms ago since
+/// it was empty, with 70 of 100 sectors left; it usually asks for 8000. The other has its turn.
 fn with_a_hole(bench: &mut Bench) -> [ClientId; 2] {
     let clients @ [first, second] = bench.readers();
     bench.read(second, 3 * FAR);
