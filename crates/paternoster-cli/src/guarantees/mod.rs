@@ -6,9 +6,9 @@
 //! verdict.
 //!
 //! ```text
-//! scheduler   levels     groups    crowd …
-//! noop        no   1.00  no  1.00  no   5.9 %
-//! bfq         yes  7.95  yes 2.99  yes 50.0 %
+//! scheduler  levels    groups    crowd     …
+//! noop       no 1.00   no 1.00   no 6 %
+//! bfq        yes 7.39  yes 2.86  yes 48 %
 //! ```
 
 mod promises;

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! "Enough to do" is what a scheduler takes for it (CFQ: more than five waiting or under way), and
-//! not
-//! a moment in which it keeps the device empty itself. Two readers of depth 1 never make it look.
+//! not a moment in which it keeps the device empty itself. BFQ decides with the 33rd completion.
+//! Two readers of depth 1 never make it look.
 //!
 //! # Invariants
 //! I1  A *yes* is final, a *no* is not.

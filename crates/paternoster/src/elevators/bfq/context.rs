@@ -158,16 +158,27 @@ impl Bfq {
         if self.schedule.entities[queue as usize].group != group {
             self.forget_twin(scene, client);
             if self.queues.at(queue).processes() > 1 || self.queues.at(queue).merge_into.is_some() {
+                // Nothing of what it shared there counts in the other group.
+                let context = &mut self.contexts[client.index() as usize];
+                (context.is_stably_merged, context.saved) = (false, None);
                 return self.leave_queue(scene, client, queue);
             }
             self.move_queue(scene, queue, group);
         }
         if self.queues.at(queue).processes() == 1 {
-            let (priority, weight) = (effective_priority(scene, client), weight_of(scene, client));
-            self.queues.at_mut(queue).priority = priority;
-            self.schedule.set_weight(queue, weight);
-            self.schedule.set_class(queue, priority.class);
+            self.adopt_priority(scene, client, queue);
+        } else if let Some(saved) = &mut self.contexts[client.index() as usize].saved {
+            // A shared queue keeps its own; the process gets its weight when it leaves.
+            saved.weight = weight_of(scene, client);
         }
+    }
+
+    /// The queue of one process takes over its class and weight, with its next turn (BFQ-185).
+    pub(super) fn adopt_priority(&mut self, scene: &Scene, client: ClientId, queue: u32) {
+        let (priority, weight) = (effective_priority(scene, client), weight_of(scene, client));
+        self.queues.at_mut(queue).priority = priority;
+        self.schedule.set_weight(queue, weight);
+        self.schedule.set_class(queue, priority.class);
     }
 
     /// A client goes (BFQ-192).

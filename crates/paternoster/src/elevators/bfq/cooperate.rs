@@ -21,7 +21,8 @@
 //!
 //! # Invariants
 //! I1  Merges lead from queue to queue without a circle, within one group.
-//! I2  Only queues that are not too late are kept by position.
+//! I2  Only queues that are not too late are put there by position; one that becomes too late goes at
+//!     its next update.
 //!
 //! Source: spec `bfq.md` section 11, BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
 
@@ -233,6 +234,7 @@ impl Bfq {
             (home.is_shared, home.is_to_split) = (false, false);
             home.owner = Some(client);
             self.resume_state(scene, client, queue);
+            self.adopt_priority(scene, client, queue);
             return queue;
         }
         let Some(own) = self.new_sync_queue(scene, client) else { return queue };

@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! I1  `refs` is the number of its requests, plus that of the processes that come to it directly
-//!     or by way of merges, plus one if it is shared, plus `stable_refs`: those that remember it.
+//!     or by way of merges, plus one, of its group, if it is async, plus `stable_refs`: those that remember it.
 //! I2  `next` is one of its waiting requests; there is one exactly if any waits.
 //! I3  `in_flight` counts its requests between their dispatch and their end.
 //!

@@ -110,6 +110,8 @@ pub(super) struct Arrival {
     pub(super) soft_realtime: bool,
     /// It is raised, or should be.
     pub(super) deserves: bool,
+    /// It belongs to a large burst.
+    pub(super) in_burst: bool,
 }
 
 /// Four ticks; four milliseconds where time is exact.
@@ -165,7 +167,7 @@ impl Bfq {
         let own = home.owner.is_some() || self.contexts[client.index() as usize].is_stably_merged;
         let wanted = home.is_sync && own && (interactive || soft_realtime);
         let deserves = self.tunables.low_latency && (home.raising.is_raised() || wanted);
-        Arrival { interactive, soft_realtime, deserves }
+        Arrival { interactive, soft_realtime, deserves, in_burst: home.in_large_burst }
     }
 
     /// An arrival at a queue that is not busy starts, prolongs, or ends raising (BFQ-98).
@@ -182,7 +184,7 @@ impl Bfq {
             }
         } else if arrival.interactive {
             self.make_interactive(scene, queue);
-        } else if home.in_large_burst {
+        } else if arrival.in_burst {
             self.set_raised(scene, queue, Kind::No);
         } else if arrival.soft_realtime {
             if home.raising.kind != Kind::SoftRealtime {

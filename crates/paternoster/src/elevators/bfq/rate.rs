@@ -154,11 +154,12 @@ impl PeakRate {
     /// BFQ-77, BFQ-78.
     fn observe(&mut self, span: Nanos) -> bool {
         let rate = (self.sectors << 16) / span.as_micros().max(1);
-        let mostly = self.sequential >= (3 * self.samples) >> 2;
+        let (samples, sequential) = (u64::from(self.samples), u64::from(self.sequential));
+        let mostly = sequential >= (3 * samples) >> 2;
         if (!mostly && rate <= self.rate) || rate > self.top {
             return false;
         }
-        let nines = u64::from(9 * self.sequential / self.samples);
+        let nines = 9 * sequential / samples;
         let weight = scale(nines, span.0, REFERENCE.0).min(8);
         let divisor = 10 - weight;
         self.rate = (self.rate * (divisor - 1) / divisor + rate / divisor).max(1);

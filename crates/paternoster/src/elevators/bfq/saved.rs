@@ -34,7 +34,7 @@ pub(super) struct Saved {
     was_listed: bool,
     raising: Raising,
     limit: Limit,
-    weight: u32,
+    pub(super) weight: u32,
 }
 
 impl Bfq {

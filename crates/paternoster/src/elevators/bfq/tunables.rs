@@ -85,7 +85,7 @@ impl Tunables {
 
     /// The budget timeout in the ticks that elevators see: 124 ms of the 125 at HZ=250.
     pub(super) fn timeout(&self, hz: Hz) -> Nanos {
-        hz.floor(self.timeout_sync)
+        hz.floor(self.timeout_sync).max(hz.tick())
     }
 
     /// The value of the attribute `name`.

@@ -18,7 +18,8 @@
 //! ```
 //!
 //! # Invariants
-//! I1  The next request of a queue with work fits its budget when its turn begins.
+//! I1  The next request of a queue with work fits its budget when its turn begins. If it does not
+//!     (it was raised, or its request has grown), the turn ends at once, and the next budget fits.
 //! I2  The budget of the queue in service does not change during its turn, but by time charged.
 //!
 //! Differs: the time that is charged is measured against the timeout as it is set; Linux takes the
@@ -127,7 +128,6 @@ impl Bfq {
         self.feed_back(scene, queue, why);
         self.end_turn_because(scene, queue, why);
         let home = self.queues.at_mut(queue);
-        home.injected = 0;
         let used_up = matches!(why, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
         if !home.is_busy && !used_up {
             home.left_early = true;
@@ -239,7 +239,8 @@ impl Bfq {
         say(Some(queue), Said::Asks { head, budget });
     }
 
-    /// The turn ends, whatever follows from it for the queue's budget.
+    /// The turn ends, whatever follows from it for the queue's budget: a process leaves. As in
+    /// Linux what was served stays on the account, and counts once more with the next turn.
     pub(super) fn end_turn(&mut self, scene: &mut Scene, queue: u32) {
         self.stop_measuring();
         self.end_turn_because(scene, queue, Expiry::BudgetTimeout);
@@ -251,6 +252,7 @@ impl Bfq {
         let seeky = self.is_seeky(queue);
         let now = scene.now();
         let home = self.queues.at_mut(queue);
+        home.injected = 0;
         home.is_to_split |= home.is_shared && seeky;
         let is_empty = home.is_empty();
         let kept = self.version.keeps_empty_preempted
@@ -293,7 +295,8 @@ impl Bfq {
     /// A queue that was at rest has work, or a request in flight: it counts in the statistics.
     pub(super) fn leave_rest(&mut self, queue: u32) {
         if !self.queues.at(queue).raising.is_raised() {
-            let weight = self.schedule.entities[queue as usize].weight;
+            // What it will weigh, if a change is pending.
+            let weight = self.schedule.entities[queue as usize].new_weight;
             self.schedule.weights.add(queue, weight);
         }
         self.count_pending(queue);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Version: what later kernels changed, each change by its name.
 //!
-//! There is one BFQ here. What two kernels do differently is a switch of this table; what one may
+//! There is one BFQ here. What two kernels do differently is a switch of this table, and so are
+//! slips that both have (`steps_back`, `takes_shortcuts`), so that tests can do without; what one may
 //! want to switch off by itself is an attribute, whose default is here:
 //!
 //! ```text
