@@ -80,6 +80,16 @@ fn repairs_of_merging_hold() {
     holds("early-merge-low-latency");
 }
 
+/// Are queues put by position less often with the merge window than without?
+#[test]
+fn merge_cost_holds() {
+    if cfg!(debug_assertions) {
+        println!("nothing is run in debug");
+        return;
+    }
+    holds("merge-cost");
+}
+
 /// Does a program that starts beside readers and writers come to share a queue with them without
 /// the merge window, in at least 5 of 100 starts, one of which takes at least a tenth longer than
 /// the median, while with the window the longest takes at most a twentieth longer? Of those with
@@ -174,6 +184,7 @@ fn the_list_names_all() {
         "position-tree",
         "early-merge-low-latency",
         "merge-window",
+        "merge-cost",
         "startup",
         "ssd-injection",
         "ssd-injection-mixed",

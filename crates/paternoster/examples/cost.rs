@@ -19,11 +19,17 @@ fn main() -> ExitCode {
     let scheduler = arguments.next();
     let requests = arguments.next().and_then(|text| text.parse().ok());
     let (Some(scheduler), Some(requests)) = (scheduler, requests) else {
-        eprintln!("usage: cost SCHEDULER[:weighted|:roaming] REQUESTS [CLIENTS]");
+        eprintln!(
+            "usage: cost SCHEDULER[:weighted|:roaming|:backlogged|:NAME=VALUE]… REQUESTS [CLIENTS]"
+        );
         return ExitCode::from(2);
     };
-    let (scheduler, how) = scheduler.split_once(':').unwrap_or((&scheduler, ""));
-    let mut load = Load { weighted: !how.is_empty(), roaming: how == "roaming", ..Load::sixteen() };
+    let mut words = scheduler.split(':');
+    let scheduler = words.next().unwrap_or_default();
+    let words: Vec<&str> = words.collect();
+    let said = |word: &str| words.contains(&word);
+    let (weighted, roaming) = (said("weighted") || said("roaming"), said("roaming"));
+    let mut load = Load { weighted, roaming, ..Load::sixteen() };
     // 16 with 8 bios each, or so many with one each.
     if let Some(clients) = arguments.next().and_then(|text| text.parse().ok()) {
         load = Load { clients, waiting: clients, ..load };
@@ -31,6 +37,14 @@ fn main() -> ExitCode {
     if load.roaming {
         load.waiting = 128;
     }
-    Rig::new(scheduler, load).turn(requests);
+    if said("backlogged") {
+        // Four times as many bios for each client as the device takes: no queue is ever empty.
+        load.waiting = 128 * load.clients;
+    }
+    let mut rig = Rig::new(scheduler, load);
+    for (name, value) in words.iter().filter_map(|word| word.split_once('=')) {
+        rig.set(name, value);
+    }
+    rig.turn(requests);
     ExitCode::SUCCESS
 }

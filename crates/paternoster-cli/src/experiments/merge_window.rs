@@ -53,7 +53,7 @@ pub(crate) fn experiment() -> Experiment {
             "The time of a start is fitted: what lxterminal reads was never published. Where files \
              lie was not published either: here the program's lie in pieces of 12 MiB on average \
              between those of the others. The smaller the pieces, the more starts are merged; \
-             docs/seeds/004-merging.md has other sizes.",
+             docs/seeds/004-merge-window.md has other sizes.",
             "What is merged with the window is a process that has begun, or begun again, less than \
              100 ms ago, with a reader that has waited unserved; the patch's rule allows that, and \
              so did the older one.",

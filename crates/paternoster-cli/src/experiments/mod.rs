@@ -12,6 +12,7 @@ mod array_tiotest;
 mod early_merge;
 mod flash_fairness;
 mod flash_fairness_ncq;
+mod merge_cost;
 mod merge_window;
 mod position_tree;
 mod ssd_injection;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Experiment> {
         position_tree::experiment(),
         early_merge::experiment(),
         merge_window::experiment(),
+        merge_cost::experiment(),
         startup::experiment(),
         ssd_injection::experiment(),
         ssd_injection_mixed::experiment(),

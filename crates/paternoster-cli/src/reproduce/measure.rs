@@ -7,7 +7,7 @@
 //! | | `JOB raises` (how often one of its queues began to weigh more) |
 //! | | of each player: `JOB frames`, `JOB late frames`, `JOB worst ms late` |
 //! | | of each section between stonewalls: `section N kB/s`, `section N MB/s` (10^6), |
-//! | | `section N IOPS`, `section N Jain` (of device time) |
+//! | | `section N IOPS`, `section N I/Os`, `section N Jain` (of device time) |
 //! | tiotest | for each phase: `PHASE MB/s` (of 2^20), `PHASE mean ms`, `PHASE max ms` |
 //! | disktest | `IOPS` |
 //! | dd | `MB/s` (10^6): bytes of all files by the time of all |
@@ -196,6 +196,7 @@ fn fio(jobs: &[Job], result: &RunResult, counts: &Counts, measured: &mut Measure
             insert("kB/s", kilobytes(&all));
             insert("MB/s", kilobytes(&all) / 1000.0);
             insert("IOPS", ios_per_second(&all));
+            insert("I/Os", as_f64(all.ios()));
         }
         insert("Jain", section.jain);
     }
@@ -318,6 +319,7 @@ mod tests {
         assert!((number("a kB/s") - 3150.8).abs() < 0.1, "{measured:?}");
         assert!((number("section 1 kB/s") - number("b kB/s")).abs() < 1.0);
         assert!((number("section 1 MB/s") * 1000.0 - number("b kB/s")).abs() < 1.0);
+        assert!((number("section 1 I/Os") - 10.0).abs() < 1e-9);
         assert!((number("section 1 IOPS") - number("b IOPS")).abs() < 1e-9);
         assert_eq!([number("merges"), number("injections"), number("b raises")], [0.0; 3]);
         assert!((number("a device time %") - 100.0).abs() < 1e-9);

@@ -90,6 +90,13 @@ impl Rig {
         rig
     }
 
+    /// Sets an attribute of the scheduler.
+    #[allow(dead_code, reason = "not every user of the rig sets one")]
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        let path = format!("iosched/{name}");
+        self.queue.set_attribute(self.now, &path, value).expect("the scheduler has that");
+    }
+
     /// xorshift64 (Marsaglia 2003): cheap enough not to be measured.
     fn draw(&mut self) -> u64 {
         self.random ^= self.random << 13;

@@ -36,6 +36,8 @@ pub struct Positions {
     homes: Vec<u32>,
     /// Queues in all trees: with none, there is nothing to look at.
     placed: u32,
+    /// How often one was put into a tree, or taken out.
+    changes: u64,
 }
 
 /// The queues on both sides of a sector.
@@ -56,6 +58,7 @@ impl Positions {
             trees: (0..trees).map(|_| Root::new()).collect(),
             homes: (0..queues).map(|_| 0).collect(),
             placed: 0,
+            changes: 0,
         }
     }
 
@@ -71,6 +74,7 @@ impl Positions {
             root.insert(&mut self.nodes, queue, sector);
             self.homes[queue as usize] = tree;
             self.placed += 1;
+            self.changes += 1;
         }
     }
 
@@ -78,9 +82,16 @@ impl Positions {
     pub fn remove(&mut self, queue: u32) {
         if self.placed > 0 && self.nodes.contains(queue) {
             self.placed -= 1;
+            self.changes += 1;
             let home = self.homes[queue as usize] as usize;
             self.trees[home].remove(&mut self.nodes, queue);
         }
+    }
+
+    /// How often a queue was put into a tree, or taken out: what it costs to keep them.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether a queue is in a tree.

@@ -91,7 +91,7 @@ use rate::PeakRate;
 use recall::{Said, say};
 use runs::Runs;
 use schedule::Schedule;
-use tunables::{ATTRIBUTES, HW_TAG, PEAK_RATE, PRESENT_MAX_BUDGET, Tunables};
+use tunables::{ATTRIBUTES, HW_TAG, PEAK_RATE, POSITION_CHANGES, PRESENT_MAX_BUDGET, Tunables};
 use turn::DEFAULT_MAX_BUDGET;
 use version::{LINUX_4_19, LINUX_6_18, Version};
 
@@ -466,6 +466,7 @@ impl Elevator for Bfq {
             // Sectors per second.
             PEAK_RATE => scale(self.rate.rate(), 1_000_000, rate::ONE),
             PRESENT_MAX_BUDGET => self.usual_max_budget(),
+            POSITION_CHANGES => self.positions.changes(),
             name => self.tunables.get(name, scene.hz()),
         }
     }

@@ -173,9 +173,10 @@ const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> At
 pub(super) const HW_TAG: &str = "hw_tag";
 pub(super) const PEAK_RATE: &str = "peak_rate";
 pub(super) const PRESENT_MAX_BUDGET: &str = "max_budget_now";
+pub(super) const POSITION_CHANGES: &str = "position_changes";
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 23] = [
+pub(super) static ATTRIBUTES: [Attribute; 24] = [
     number("fifo_expire_sync", "ms", 1, "after which time a sync request is next in its queue"),
     number("fifo_expire_async", "ms", 1, "the same for an async request"),
     number("back_seek_max", "KiB", 0, "how far behind the head a request is still near"),
@@ -221,4 +222,5 @@ pub(super) static ATTRIBUTES: [Attribute; 23] = [
     shown(HW_TAG, "", "1 if the device is taken to queue commands, 0 if not, -1 if not known"),
     shown(PEAK_RATE, "sectors/s", "what the device can do, as estimated"),
     shown(PRESENT_MAX_BUDGET, "sectors", "most service in one turn at present"),
+    shown(POSITION_CHANGES, "", "how often a queue was put among positions, or taken out"),
 ];
