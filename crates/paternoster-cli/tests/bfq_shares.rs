@@ -167,16 +167,16 @@ fn bfq_scenario_4_equal_readers_lose_nothing() {
 /// Scenario 5: how much longer does a new process take for its first 110,000 sectors, 55 MB in
 /// order, beside five readers and five writers?
 ///
-/// The specification proposes 1.2 times. That is missed by far where it reads in order from a disk:
-/// alone it takes 0.8 s, and each turn of another costs it two seeks of 8 ms. It is met where it
-/// jumps about, as programs do that start (`paternoster reproduce startup`: 1.1 to 1.4 times). This
-/// holds what was measured, 3.2 times; noop takes more than twice as long as that.
+/// The specification proposes 1.2 times. That is missed where it reads in order from a disk: alone
+/// it takes 0.8 s, and each turn of another costs it two seeks of 8 ms. It is met where it jumps
+/// about, as programs do that start (`paternoster reproduce startup`: 1.1 to 1.4 times). This holds
+/// what was measured, 2.7 times; noop takes 87 times as long as alone.
 #[test]
 fn bfq_scenario_5_a_start_takes_hardly_longer() {
     if skipped() {
         return;
     }
-    let start = "[a]\nrw=randread\nbs=16k\nsize=55m\ndirect=1\nstartdelay=20s\n";
+    let start = "[a]\nrw=read\nbs=16k\nsize=55m\ndirect=1\nstartdelay=20s\n";
     let others = "[global]\nsize=200m\ndirect=1\n\
                   [r]\nrw=read\nbs=128k\nnumjobs=5\ntime_based\nruntime=90s\n\
                   [w]\nrw=write\nbs=128k\nnumjobs=5\ntime_based\nruntime=90s\n";
@@ -189,9 +189,9 @@ fn bfq_scenario_5_a_start_takes_hardly_longer() {
     for scheduler in ["bfq", "bfq-4.19"] {
         let times = time(&format!("{others}{start}"), scheduler) / time(start, scheduler);
         println!("{scheduler}: {times:.2} times as long as alone");
-        assert!(times <= 3.5);
+        assert!(times <= 3.0);
         let noop = time(&format!("{others}{start}"), "noop") / time(start, "noop");
         println!("noop: {noop:.2} times");
-        assert!(noop > 2.0 * times);
+        assert!(noop > 10.0 * times);
     }
 }
