@@ -101,7 +101,7 @@ fn starts_hold_but_for_merges_at_the_beginning() {
         println!("nothing is run in debug");
         return;
     }
-    assert_eq!(outside("merge-window"), ["with: starts merged with others"]);
+    assert_eq!(outside("merge-window"), ["with: starts of 100 merged"]);
     holds("startup");
 }
 

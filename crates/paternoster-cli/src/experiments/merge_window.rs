@@ -25,8 +25,11 @@ use crate::reproduce::experiment::{
 
 /// Starts under each scheduler.
 const STARTS: u32 = 100;
+/// Under the older test, and beside direct readers and writers.
+const STARTS_BEFORE: u32 = 50;
+const DIRECT: &str = "direct, ";
 /// With the files of the others far from the program's.
-const STARTS_APART: u32 = 20;
+const STARTS_APART: u32 = 10;
 
 const ANY_TIME: (&str, &str) = ("without", "bfq-4.19:merge_window=0");
 const WINDOW: (&str, &str) = ("with", "bfq-4.19");
@@ -54,6 +57,8 @@ pub(crate) fn experiment() -> Experiment {
              lie was not published either: here the program's lie in pieces of 12 MiB on average \
              between those of the others. The smaller the pieces, the more starts are merged; \
              docs/seeds/004-merge-window.md has other sizes.",
+            "`direct`: readers and writers bypass the page cache. The message speaks of merged \
+             queues of writers, and BFQ merges only those whose I/O is waited for.",
             "What is merged with the window is a process that has begun, or begun again, less than \
              100 ms ago, with a reader that has waited unserved; the patch's rule allows that, and \
              so did the older one.",
@@ -64,17 +69,26 @@ pub(crate) fn experiment() -> Experiment {
     }
 }
 
-fn run(name: &str, scheduler: &str, starts: u32) -> Run {
+fn run(name: &str, scheduler: &str, starts: u32, direct: bool) -> Run {
     let profile = by_name("lxterminal").expect("a profile of ours");
-    let startup = Startup { warmup: Nanos::from_secs(12), ..Startup::new(profile) };
+    let (warmup, limit) = (Nanos::from_secs(12), Nanos::from_secs(30));
+    let startup = Startup { direct, warmup, limit, ..Startup::new(profile) };
     let workload = Workload::Startup { startup, repeat: starts };
     Run::new(name, workload, Device::Named("hdd-mhx2300bt"), scheduler).set(&["hz=250"])
 }
 
 fn runs() -> Vec<Run> {
-    let among = |(word, scheduler)| run(word, scheduler, STARTS).placement("among:12m");
-    let mut runs: Vec<Run> = [ANY_TIME, WINDOW, BEFORE].map(among).to_vec();
-    runs.push(run(APART, ANY_TIME.1, STARTS_APART));
+    let among = |(word, scheduler): (&str, &str), starts, direct| {
+        let name = if direct { format!("{DIRECT}{word}") } else { word.to_owned() };
+        run(&name, scheduler, starts, direct).placement("among:12m")
+    };
+    let mut runs = vec![
+        among(ANY_TIME, STARTS, false),
+        among(WINDOW, STARTS, false),
+        among(BEFORE, STARTS_BEFORE, false),
+        run(APART, ANY_TIME.1, STARTS_APART, false),
+    ];
+    runs.extend([ANY_TIME, WINDOW, BEFORE].map(|which| among(which, STARTS_BEFORE, true)));
     runs
 }
 
@@ -82,16 +96,17 @@ fn figures() -> Vec<Figure> {
     let figure = |run: &str, label: &str, unit, what| {
         Figure::new(format!("{run}: {label}"), unit, of(run, what))
     };
-    let starts = |run| figure(run, "starts merged with others", "", "starts merged");
+    let starts =
+        |run: &str, of: u32| figure(run, &format!("starts of {of} merged"), "", "starts merged");
     let by_median = |run: &str, label: &str, what| {
         let quantity = ratio(of(run, what), of(run, "median s"));
         Figure::new(format!("{run}: {label} by median"), "", quantity)
     };
-    let median = |run| figure(run, "median", "s", "median s");
+    let median = |run: &str| figure(run, "median", "s", "median s");
     let (without, with) = (ANY_TIME.0, WINDOW.0);
     let (without, with) = (
         vec![
-            starts(without).judged(Judge::AtLeast(f64::from(STARTS) * 0.05)),
+            starts(without, STARTS).judged(Judge::AtLeast(f64::from(STARTS) * 0.05)),
             median(without),
             figure(without, "longest of those merged", "s", "max s merged").published(7.5, SOURCE),
             by_median(without, "longest of those merged", "max s merged")
@@ -99,37 +114,42 @@ fn figures() -> Vec<Figure> {
                 .judged(Judge::AtLeast(1.10)),
         ],
         vec![
-            starts(with).published(0.0, ELIMINATED).judged(Judge::Between(0.0, 0.0)),
+            starts(with, STARTS).published(0.0, ELIMINATED).judged(Judge::Between(0.0, 0.0)),
             median(with).published(6.5, SOURCE).judged(Judge::Within(15.0)).fitted(true),
             figure(with, "alone", "s", "alone s"),
             figure(with, "longest", "s", "max s"),
             by_median(with, "longest", "max s").judged(Judge::Between(1.0, 1.05)),
         ],
     );
-    let others = [BEFORE.0, APART]
-        .map(|run| vec![starts(run), median(run), figure(run, "longest", "s", "max s")]);
-    parts([without, with].into_iter().chain(others).collect())
+    let direct = [ANY_TIME, WINDOW, BEFORE].map(|(word, _)| format!("{DIRECT}{word}"));
+    let mut shown = vec![(BEFORE.0.to_owned(), STARTS_BEFORE), (APART.to_owned(), STARTS_APART)];
+    shown.extend(direct.map(|run| (run, STARTS_BEFORE)));
+    let shown = shown
+        .iter()
+        .map(|(run, of)| vec![starts(run, *of), median(run), figure(run, "longest", "s", "max s")]);
+    parts([without, with].into_iter().chain(shown).collect())
 }
 
 fn conclude(results: &Results) -> Vec<String> {
-    let number = |(run, _): (&str, &str), what: &str| results.number(run, what);
-    let merged = |run| number(run, "starts merged");
-    let all = [merged(ANY_TIME), merged(WINDOW), merged(BEFORE)];
+    let number = |run: &str, what: &str| results.number(run, what);
+    let merged = |run: &str| number(run, "starts merged");
+    let all = [ANY_TIME, WINDOW, BEFORE]
+        .map(|(word, _)| Some((merged(word)?, merged(&format!("{DIRECT}{word}"))?)));
     let [Some(without), Some(with), Some(before)] = all else { return Vec::new() };
-    let longest = [number(ANY_TIME, "max s merged"), number(WINDOW, "max s")];
+    let longest = [number(ANY_TIME.0, "max s merged"), number(WINDOW.0, "max s")];
     let [Some(merged), Some(longest)] = longest else { return Vec::new() };
-    let series = if before > with {
-        "so the series spares more of those who start than what it replaced"
-    } else {
-        "so for a program that is raised the window spares no more than what it replaced; what it \
-         adds is that nobody else is merged late, raised or not"
-    };
     vec![
         format!(
-            "Of {STARTS} starts {without:.0} share a queue with a reader if queues merge at any \
-             time, and the longest of them takes {merged:.1} s; with the window {with:.0}, and the \
-             longest of all takes {longest:.1} s."
+            "Of {STARTS} starts {:.0} share a queue with a reader if queues merge at any time, and \
+             the longest of them takes {merged:.1} s; with the window {:.0}, and the longest of \
+             all takes {longest:.1} s.",
+            without.0, with.0
         ),
-        format!("With the older test it is {before:.0}, {series}."),
+        format!(
+            "With the older test it is {:.0} of {STARTS_BEFORE}. Beside direct readers and writers, \
+             of {STARTS_BEFORE}, {:.0} without either, {:.0} with the older test, {:.0} with the \
+             window.",
+            before.0, without.1, before.1, with.1
+        ),
     ]
 }

@@ -273,9 +273,10 @@ fn startup(
     for (what, number) in times {
         measured.numbers.extend(number.map(|number| (what.to_owned(), number)));
     }
-    if beside.median.is_none() {
-        let limit = format!("> {}", seconds(startup.limit));
-        measured.texts.insert("median s".to_owned(), limit);
+    for (what, time) in [("median s", beside.median), ("max s", beside.greatest)] {
+        if time.is_none() {
+            measured.texts.insert(what.to_owned(), format!("> {}", seconds(startup.limit)));
+        }
     }
     let merged = || pairs.iter().map(|pair| pair.beside).filter(|start| start.merges > 0);
     measured.numbers.insert("starts merged".to_owned(), as_f64(merged().count() as u64));
