@@ -13,6 +13,7 @@ mod closed_loop;
 #[path = "../common/driver.rs"]
 mod driver;
 
+mod journal;
 mod requests;
 mod scenarios;
 mod shares;
