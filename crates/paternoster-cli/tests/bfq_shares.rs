@@ -2,9 +2,9 @@
 //! Who gets how much of a device under bfq: groups, crowds, weighted readers on flash, a start.
 //!
 //! The program runs jobs on `lab-disk` (one server; 100 us, 8 ms if not contiguous, 150 MB/s) and
-//! `ssd-px256m5s` (32 commands at a time); shares are of device time or of bytes, as each test says.
-//! In debug these take minutes: there they only say that they did nothing, `./test` runs them with
-//! `--release` too.
+//! `ssd-px256m5s` (32 commands at a time); shares are of device time or of bytes, as each test
+//! says. In debug these take minutes: there they only say that they did nothing, `./test` runs them
+//! with `--release` too.
 
 use std::process::{Command, Stdio};
 
@@ -125,8 +125,8 @@ fn flash_readers(weights: [u32; 5]) -> String {
 }
 
 /// Scenario 3: do five random readers of different weight reach 90 % of what noop does with the
-/// injection of seed 002? The later one, by measure, has 80 % and more: it begins when a timer's run
-/// happens to fall between an answer and the next request.
+/// injection of seed 002? The later one, by measure, has 80 % and more: it begins when a timer's
+/// run happens to fall between an answer and the next request.
 #[test]
 fn bfq_scenario_3_injection_recovers_throughput() {
     if skipped() {

@@ -26,14 +26,14 @@ const SCHEDULERS: [(&str, &str); 2] =
 pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "merge-cost",
-        summary: "how often queues are put by position for each request, without and with the window",
+        summary: "how often queues are put by position, by request, without and with the window",
         source: "seed 004: Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 3",
         notes: &[
             "4 random readers of 4 KiB with 128 requests each, on lab-flash, which takes 32; \
              low_latency=0: no queue is ever empty, so all are too late after 100 ms of 2 s.",
-            "The patch has \"3-4%\" of the throughput that a whole kernel sustains, \"depending on the \
-             CPU\". That is not measured here: wall time is never judged. Instructions a request, \
-             through the library alone, are counted by benches/instructions: rows \
+            "The patch has \"3-4%\" of the throughput that a whole kernel sustains, \"depending on \
+             the CPU\". That is not measured here: wall time is never judged. Instructions a \
+             request, through the library alone, are counted by benches/instructions: rows \
              bfq-4.19:backlogged and bfq-4.19:backlogged:merge_window=0.",
             "bfq (Linux 6.18) does not look for cooperators on flash that queues, with any window.",
         ],
@@ -70,8 +70,8 @@ fn conclude(results: &Results) -> Vec<String> {
     };
     let [Some(without), Some(with)] = [WITHOUT, WITH].map(moves) else { return Vec::new() };
     vec![format!(
-        "The window saves {:.0} % of the moves: {without:.2} for each request without it, {with:.2} with \
-         it.",
+        "The window saves {:.0} % of the moves: {without:.2} for each request without it, \
+         {with:.2} with it.",
         100.0 * (1.0 - with / without)
     )]
 }

@@ -43,7 +43,7 @@ const ELIMINATED: &str = "patch 3: \"eliminated any outlier caused by spurious q
 pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "merge-window",
-        summary: "a program starts beside readers and writers, bfq without and with the merge window",
+        summary: "a program starts beside readers and writers, without and with the merge window",
         source: "seed 004: Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 3",
         notes: &[
             "`without` is bfq-4.19 with merge_window=0, `with` has the default of 100 ms; `before` \
@@ -146,9 +146,9 @@ fn conclude(results: &Results) -> Vec<String> {
             without.0, with.0
         ),
         format!(
-            "With the older test it is {:.0} of {STARTS_BEFORE}. Beside direct readers and writers, \
-             of {STARTS_BEFORE}, {:.0} without either, {:.0} with the older test, {:.0} with the \
-             window.",
+            "With the older test it is {:.0} of {STARTS_BEFORE}. Beside direct readers and \
+             writers, of {STARTS_BEFORE}, {:.0} without either, {:.0} with the older test, {:.0} \
+             with the window.",
             before.0, without.1, before.1, with.1
         ),
     ]

@@ -154,7 +154,8 @@ fn conclude(results: &Results) -> Vec<String> {
         let higher = places(results, scheduler, |by| by > 1.0 + EQUAL);
         let lower = places(results, scheduler, |by| by < 1.0 - EQUAL);
         format!(
-            "Of {all} places `{scheduler}` is equal to none, within 1 %, {}; higher {}; lower in {}.",
+            "Of {all} places `{scheduler}` is equal to none, within 1 %, {}; higher {}; lower in \
+             {}.",
             listed(equal),
             listed(higher),
             lower.len()

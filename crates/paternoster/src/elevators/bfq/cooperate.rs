@@ -19,10 +19,9 @@
 //! becomes busy ── waits ── first service ──── 100 ms ────┤ too late, until it has been empty
 //! ```
 //!
-//! # Invariants
-//! I1  Merges lead from queue to queue without a circle, within one group.
-//! I2  Only queues that are not too late are put there by position; one that becomes too late goes at
-//!     its next update.
+//! # Invariants I1  Merges lead from queue to queue without a circle, within one group. I2  Only
+//! queues that are not too late are put there by position; one that becomes too late goes at its
+//! next update.
 //!
 //! Source: spec `bfq.md` section 11, BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
 

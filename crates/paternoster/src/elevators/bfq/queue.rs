@@ -12,11 +12,10 @@
 //!
 //! How a queue is scheduled (times, weight, budget) is in its entity, which has the same number.
 //!
-//! # Invariants
-//! I1  `refs` is the number of its requests, plus that of the processes that come to it directly
-//!     or by way of merges, plus one, of its group, if it is async, plus `stable_refs`: those that remember it.
-//! I2  `next` is one of its waiting requests; there is one exactly if any waits.
-//! I3  `in_flight` counts its requests between their dispatch and their end.
+//! # Invariants I1  `refs` is the number of its requests, plus that of the processes that come to
+//! it directly or by way of merges, plus one, of its group, if it is async, plus `stable_refs`:
+//! those that remember it. I2  `next` is one of its waiting requests; there is one exactly if any
+//! waits. I3  `in_flight` counts its requests between their dispatch and their end.
 //!
 //! Source: spec `bfq.md` section 2, section 5 (BFQ-37 to BFQ-40), BFQ-30, BFQ-49, BFQ-62.
 

@@ -2,8 +2,8 @@
 //! Version: what later kernels changed, each change by its name.
 //!
 //! There is one BFQ here. What two kernels do differently is a switch of this table, and so are
-//! slips that both have (`steps_back`, `takes_shortcuts`), so that tests can do without; what one may
-//! want to switch off by itself is an attribute, whose default is here:
+//! slips that both have (`steps_back`, `takes_shortcuts`), so that tests can do without; what one
+//! may want to switch off by itself is an attribute, whose default is here:
 //!
 //! ```text
 //! bfq-4.19  4.19 LTS   with seed 004's merge window and seed 002's injection by coefficient

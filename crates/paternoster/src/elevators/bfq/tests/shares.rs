@@ -165,7 +165,9 @@ proptest! {
     /// G11: does no best-effort queue begin a turn while a real-time one has work; and does the
     /// idle class have one within 200 ms and the turn that goes on then, whatever the others do?
     #[test]
-    fn bfq_g11_classes(turns in prop::collection::vec((0u64..50, 1u64..16_384, any::<bool>()), 200)) {
+    fn bfq_g11_classes(
+        turns in prop::collection::vec((0u64..50, 1u64..16_384, any::<bool>()), 200),
+    ) {
         for version in ALL {
             let mut engine = Engine::new(version);
             let classes = [Class::Realtime, Class::Realtime, Class::BestEffort, Class::Idle];
