@@ -51,7 +51,7 @@ fn rounds(preset: &str, attributes: &[(&str, &str)]) -> u32 {
         rig.pull();
         for (cookie, _) in std::mem::take(&mut rig.done) {
             rounds += u32::from(cookie == 1);
-            asks = Some((rig.now + AFTER, 1 - cookie as usize));
+            asks = Some((rig.now + AFTER, usize::from(cookie == 0)));
         }
         if busy_until.is_none() && !rig.inside.is_empty() {
             busy_until = Some(rig.now + SERVICE);

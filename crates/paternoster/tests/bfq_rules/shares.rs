@@ -86,8 +86,8 @@ fn bfq_scenario_1_two_readers() {
             }
         }
         for place in 0..2 {
-            let (own, weight) = (budgets[place] as i64, [1, 2][place]);
-            let bound = 2 * own * (3 - weight) + weight * most as i64 + 3 * 256;
+            let (own, weight) = (budgets[place].cast_signed(), [1, 2][place]);
+            let bound = 2 * own * (3 - weight) + weight * most.cast_signed() + 3 * 256;
             println!("  lag {} of {} sectors", worst[place] / 3, bound / 3);
             assert!(worst[place] <= bound, "{preset}: {worst:?} {bound}");
         }

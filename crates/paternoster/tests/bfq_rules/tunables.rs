@@ -147,7 +147,7 @@ fn bfq_scenario_16_tunables_under_load() {
                 let sector = (turn % 6) * FAR + turn * 613 % 40_000;
                 let bio = Bio::new(client, op, sector, 8 + (turn % 30) as u32).cookie(turn);
                 sent += u64::from(rig.try_submit(bio).is_ok());
-                let name = &names[(turn * 7 % names.len() as u64) as usize];
+                let name = &names[usize::try_from(turn * 7).expect("a few turns") % names.len()];
                 rig.set(name, &(turn * 31 % 300).to_string());
                 rig.pull();
                 rig.now += Nanos::from_micros(300);
