@@ -44,8 +44,11 @@ pub enum Waiting {
     Completion,
     /// Requests are held back to be merged.
     Plugged,
-    /// A flush waits for the device to become empty, or is in it.
+    /// A flush is in flight or delayed, and what waits is held for it.
     Flush,
+    /// Only requests of clients that owe others device time wait, and the others get a moment to
+    /// come.
+    Debt,
     /// The device refused the last command.
     Refused,
 }

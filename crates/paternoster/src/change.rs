@@ -107,6 +107,7 @@ impl<O: Observer> RequestQueue<O> {
         elevator: Box<dyn Elevator>,
     ) -> Box<dyn Elevator> {
         self.advance(now);
+        self.forgive_debts();
         let waiting = self.take_everything_back();
         let old = mem::replace(&mut self.elevator, elevator);
         self.epoch += 1;
@@ -233,6 +234,7 @@ impl<O: Observer> RequestQueue<O> {
 
     pub(crate) fn remove_client(&mut self, id: ClientId) {
         self.stop_sleeping(id);
+        self.forget_owner(id);
         self.elevator.client_detached(&mut self.scene, id);
         let client = self.scene.clients.release(id.index());
         if let Some(group) = client.group {
@@ -339,13 +341,10 @@ impl<O: Observer> RequestQueue<O> {
         let index = ticket.0.index();
         let slot = self.bios.get(ticket.0).ok_or(CancelError::Stale)?;
         if slot.request == NIL {
-            // In the flush line, at its head, or ended and not yet handed back.
-            if !self.leave_flush_line(index) {
-                return Err(CancelError::TooLate);
-            }
-        } else {
-            self.cut_out(RequestId(slot.request), index)?;
+            // Ended and not yet handed back.
+            return Err(CancelError::TooLate);
         }
+        self.cut_out(RequestId(slot.request), index)?;
         let slot = self.bios.at_mut(index);
         slot.request = NIL;
         slot.outcome = Outcome { status: Status::Cancelled, served: None };
@@ -358,22 +357,28 @@ impl<O: Observer> RequestQueue<O> {
     fn cut_out(&mut self, id: RequestId, index: u32) -> Result<(), CancelError> {
         let request = &self.scene.requests[id];
         let (first, last) = (request.bios_first, request.bios_last);
-        if !matches!(request.stage, Stage::Waiting | Stage::Plugged) {
-            return Err(CancelError::TooLate);
+        let (stage, sequenced) = (request.stage, request.steps.is_sequenced());
+        match stage {
+            Stage::Flushing if self.leave_pending(id) => {
+                self.free(id);
+                return Ok(());
+            }
+            Stage::Waiting | Stage::Plugged | Stage::Owing if !sequenced => {}
+            _ => return Err(CancelError::TooLate),
         }
         if index != first && index != last {
             return Err(CancelError::Merged);
         }
-        let waiting = request.stage == Stage::Waiting;
+        let waiting = stage == Stage::Waiting;
         let Some(bio) = self.bios.at(index).bio() else { return Err(CancelError::Stale) };
         if waiting {
             self.leave_merging(id);
         }
         if first == last {
-            if waiting {
-                self.elevator.removed(&mut self.scene, id);
-            } else {
-                self.leave_plug(id);
+            match stage {
+                Stage::Waiting => self.elevator.removed(&mut self.scene, id),
+                Stage::Owing => self.leave_door(id),
+                _ => self.leave_plug(id),
             }
             self.free(id);
             return Ok(());

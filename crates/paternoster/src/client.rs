@@ -17,6 +17,8 @@
 
 use core::fmt;
 
+use crate::debt::Debt;
+use crate::flush::Dirt;
 use crate::list::List;
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
@@ -261,6 +263,10 @@ pub struct Client {
     pub(crate) batch_since: Nanos,
     /// The bio that got Busy last: submitting it again is not a second Q event.
     pub(crate) refused: Option<(u64, u32)>,
+    /// What it has in the device's volatile cache.
+    pub(crate) dirt: Dirt,
+    /// What it owes others for flushes.
+    pub(crate) debt: Debt,
 }
 
 impl Client {

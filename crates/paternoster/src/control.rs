@@ -15,6 +15,10 @@
 //! | rules | which block layer: allocation, plug lists, requeue |
 //! | plug | who holds requests back: tasks (2.6.39 on) or the device (before) |
 //! | hz | ticks per second that elevators see, 0 exact |
+//! | write_cache, fua | what the device's cache can do; `write through` makes flushes no-ops |
+//! | flush_hold, flush_insert, flush_drain, flush_delay | see `flush/hold.rs` |
+//! | flush_elide | see `flush/clean.rs` |
+//! | flush_owners | see `flush/owner.rs`, `debt.rs` |
 //! | ncq | whether elevators believe the device's depth or find out |
 
 use core::fmt;
@@ -22,6 +26,7 @@ use core::fmt;
 use crate::attribute::{Attribute, AttributeError, Values};
 use crate::elevator::Rules;
 use crate::event::Observer;
+use crate::flush::{HOLDS, Hold, INSERTS};
 use crate::queue::RequestQueue;
 use crate::scene::Ncq;
 use crate::time::{Hz, Nanos};
@@ -98,6 +103,54 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         unit: "1/s",
         values: Values::Choice(TICKS),
         help: "ticks in which elevators see time, as a kernel of that HZ; 0 is exact",
+    },
+    Attribute {
+        name: "write_cache",
+        unit: "",
+        values: Values::Choice(&["write through", "write back"]),
+        help: "whether flushes are needed; `write through` makes every flush a no-op",
+    },
+    Attribute {
+        name: "fua",
+        unit: "",
+        values: Values::ReadOnly,
+        help: "1 if the device can write past its cache",
+    },
+    Attribute {
+        name: "flush_hold",
+        unit: "",
+        values: Values::Choice(HOLDS),
+        help: "what is held while a flush is in flight: all if the device cannot queue it, or writes",
+    },
+    Attribute {
+        name: "flush_insert",
+        unit: "",
+        values: Values::Choice(INSERTS),
+        help: "where a flush goes on the dispatch list; tail since 53d63e6b0d, head before and in mq",
+    },
+    Attribute {
+        name: "flush_drain",
+        unit: "",
+        values: SWITCH,
+        help: "1: a flush that cannot be queued is not tried before the device is empty",
+    },
+    Attribute {
+        name: "flush_elide",
+        unit: "",
+        values: SWITCH,
+        help: "1: a flush of a cache known to be clean is no command",
+    },
+    Attribute {
+        name: "flush_delay",
+        unit: "us",
+        values: Values::Number { min: 0, max: 1_000_000 },
+        help: "how long a flush waits for others to share it while the queue is not empty",
+    },
+    Attribute {
+        name: "flush_owners",
+        unit: "",
+        values: SWITCH,
+        help: "1: who wrote what a flush drains leaves the device to others for as long (cfq, bfq)",
     },
     Attribute {
         name: "ncq",
@@ -213,6 +266,14 @@ impl<O: Observer> RequestQueue<O> {
             "rules" => (policy.rules == Rules::Mq).into(),
             "plug" => policy.device_plug.into(),
             "hz" => self.ticks_place(),
+            "write_cache" => facts.write_cache.into(),
+            "fua" => facts.fua.into(),
+            "flush_hold" => self.flush.policy.hold as u64,
+            "flush_insert" => self.flush.policy.at_head.into(),
+            "flush_drain" => self.flush.policy.drains.into(),
+            "flush_elide" => self.flush.policy.elides.into(),
+            "flush_delay" => self.flush.policy.delay.0 / 1000,
+            "flush_owners" => self.flush.policy.owned.into(),
             _ => (self.scene.ncq == Ncq::Probe).into(),
         }
     }
@@ -250,6 +311,19 @@ impl<O: Observer> RequestQueue<O> {
                 self.scene.hz = hz.and_then(Hz::new).unwrap_or_default();
                 // Time never steps back for elevators: a coarser tick begins at the next one.
                 self.scene.now = self.scene.now.max(self.scene.hz.floor(self.scene.exact));
+            }
+            "write_cache" => self.scene.facts.write_cache = value == 1,
+            "flush_hold" => self.flush.policy.hold = Hold::from_place(value),
+            "flush_insert" => self.flush.policy.at_head = value == 1,
+            "flush_drain" => self.flush.policy.drains = value == 1,
+            "flush_elide" => self.flush.policy.elides = value == 1,
+            "flush_delay" => {
+                self.flush.policy.delay = Nanos::from_micros(value);
+                self.kick();
+            }
+            "flush_owners" => {
+                self.flush.policy.owned = value == 1;
+                self.forgive_debts();
             }
             _ => self.scene.ncq = if value == 1 { Ncq::Probe } else { Ncq::Declared },
         }

@@ -221,8 +221,24 @@ pub trait Elevator: fmt::Debug + Send {
     /// A group has gone; it has no members left.
     fn group_removed(&mut self, _scene: &mut Scene, _group: GroupId) {}
 
-    /// Device time that was spent for `client` outside its own requests: a flush, injected service.
-    fn charge(&mut self, _scene: &mut Scene, _client: ClientId, _cost: Nanos) {}
+    /// Device time was spent for `client` outside its turns, on a flush: how much are the others to
+    /// have before it comes again? With a share of f for it `cost * (1 - f) / f`, where `cost` counts
+    /// as one slot at most; nothing if nobody else is there. `beside` is somebody who was served a
+    /// moment ago and may count as being there.
+    fn charge(
+        &mut self,
+        _scene: &mut Scene,
+        _client: ClientId,
+        _cost: Nanos,
+        _beside: Option<ClientId>,
+    ) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Whether a fresh request may be inserted at the head, past its client's turn.
+    fn lets_in_first(&self) -> bool {
+        false
+    }
 
     /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it
     /// holds none.

@@ -41,20 +41,28 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             return f.write_str("the bio has ended");
         };
         if slot.request == NIL {
-            let (current, line) = queue.flush.bios();
-            return if current == Some(self.ticket.0.index()) {
-                f.write_str("its flush is under way, or waits for the device to become empty")
-            } else if line.iter(&queue.bios).any(|index| index == self.ticket.0.index()) {
-                f.write_str("it waits because flushes before it are not finished")
-            } else {
-                f.write_str("it has ended and will be handed back by the next call")
-            };
+            return f.write_str("it has ended and will be handed back by the next call");
         }
         let request = queue.scene.request(slot.request);
         let waited = queue.scene.exact - request.start;
         match request.stage {
             Stage::Plugged => {
                 write!(f, "it waits because its client has plugged itself {waited} ago")
+            }
+            Stage::Owing => {
+                f.write_str(
+                    "it waits until others have had the device for as long as its client ",
+                )?;
+                f.write_str("has taken it with flushes")
+            }
+            Stage::Flushing if queue.shares_flush(RequestId(slot.request)) => {
+                f.write_str("it waits for the flush in flight")
+            }
+            Stage::Flushing if queue.flush.in_flight() => {
+                f.write_str("it came while a flush was in flight and waits for the next")
+            }
+            Stage::Flushing => {
+                f.write_str("it waits for a flush, which waits for writes of others that share it")
             }
             Stage::Dispatched if queue.refused_until.is_some() => {
                 f.write_str("it was chosen; the device refused a command and will be asked again")
@@ -68,7 +76,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             }
             Stage::Waiting => {
                 write!(f, "it waits for {waited} in {} because ", queue.elevator.name())?;
-                if queue.flush.is_waiting() {
+                if queue.flush.in_flight() {
                     f.write_str("a flush is under way; then ")?;
                 } else if queue.plug.is_plugged() {
                     write!(f, "the device is plugged until {}; then ", queue.plug.deadline())?;
@@ -90,6 +98,8 @@ impl<O: Observer> RequestQueue<O> {
         self.audit_requests()?;
         self.audit_pools()?;
         self.audit_clients()?;
+        self.audit_flush()?;
+        self.audit_door()?;
         self.elevator.audit(&self.scene)
     }
 
@@ -112,15 +122,7 @@ impl<O: Observer> RequestQueue<O> {
             Ok(sectors)
         };
         walk(self.done, NIL)?;
-        let (current, line) = self.flush.bios();
-        walk(line, NIL)?;
-        if let Some(current) = current {
-            walk(BioRun::one(current), NIL)?;
-        }
         for (key, request) in self.scene.requests.0.iter() {
-            if self.flush_request() == Some(RequestId(key.index())) {
-                continue;
-            }
             let run = BioRun { first: request.bios_first, last: request.bios_last };
             let sectors = walk(run, key.index())?;
             if sectors != request.sectors {
@@ -153,17 +155,15 @@ impl<O: Observer> RequestQueue<O> {
     /// Every request is in exactly one place (queue I2).
     fn audit_requests(&self) -> Result<(), Fault> {
         self.dispatch.check(&self.links)?;
-        let (mut counts, mut sync) = ([0u32; 5], 0);
+        let (mut counts, mut sync) = ([0u32; 7], 0);
         for (key, request) in self.scene.requests.0.iter() {
             let index = key.index();
             counts[request.stage as usize] += 1;
-            let flush = self.flush_request() == Some(RequestId(index));
             let linked = self.links.contains(index);
             let right = match request.stage {
                 Stage::Free => false,
-                Stage::Plugged => linked,
+                Stage::Plugged | Stage::Flushing | Stage::Owing | Stage::Dispatched => linked,
                 Stage::Waiting => !linked && request.epoch == self.epoch,
-                Stage::Dispatched => linked != flush,
                 Stage::InDevice => {
                     let tenant =
                         self.tags.is_live(request.tag) && *self.tags.at(request.tag) == index;

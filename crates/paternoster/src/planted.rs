@@ -16,6 +16,14 @@ pub enum Bug {
     ForgottenBio,
     /// A completion of the old elevator's request is reported to the new one.
     OldEpoch,
+    /// A flush of a cache that is not clean is no command. (Wants `flush_elide`.)
+    ElidedFlush,
+    /// A write that must be flushed behind its data is flushed before them instead.
+    EarlyPostflush,
+    /// Who comes while a flush is in the device is told that this one was his.
+    SharedTooLate,
+    /// A queue that was held for a flush stays so.
+    LostRestart,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,6 +34,8 @@ pub(crate) struct Planted {
     sick: bool,
     /// Opportunities to let pass before.
     after: u32,
+    /// The hold that is never lifted.
+    stuck: bool,
 }
 
 impl Planted {
@@ -58,6 +68,26 @@ impl Planted {
         merged && self.strikes(Bug::ForgottenBio)
     }
 
+    pub(crate) fn elides_too_many(&mut self, dirty: bool) -> bool {
+        dirty && self.strikes(Bug::ElidedFlush)
+    }
+
+    pub(crate) fn postflushes_early(&mut self, has_data_first: bool) -> bool {
+        has_data_first && self.strikes(Bug::EarlyPostflush)
+    }
+
+    pub(crate) fn shares_late(&mut self, somebody_waits: bool) -> bool {
+        somebody_waits && self.strikes(Bug::SharedTooLate)
+    }
+
+    pub(crate) fn forgets_restart(&mut self, held: bool) {
+        self.stuck |= held && self.strikes(Bug::LostRestart);
+    }
+
+    pub(crate) const fn holds_for_ever(&self) -> bool {
+        self.stuck
+    }
+
     pub(crate) fn completes_old_epoch(&mut self) -> bool {
         self.strikes(Bug::OldEpoch)
     }
@@ -66,6 +96,6 @@ impl Planted {
 impl<O: crate::event::Observer> crate::queue::RequestQueue<O> {
     /// Plants a bug that strikes once, after `after` opportunities.
     pub fn plant(&mut self, bug: Bug, after: u32) {
-        self.planted = Planted { bug: Some(bug), sick: true, after };
+        self.planted = Planted { bug: Some(bug), sick: true, after, stuck: false };
     }
 }

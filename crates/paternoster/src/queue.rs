@@ -5,13 +5,14 @@
 //! [`RequestQueue::next`]:
 //!
 //! ```text
-//!  submit ──▶ merge? ──▶ plug ──▶ elevator ──▶ dispatch list ──▶ Issue ──▶ (device)
-//!                │ allocate: Busy, later Wake                                 │
-//!  Done ◀────────┴───────────────────────────────────────────── complete ◀────┘
+//!  submit ──▶ merge? ──▶ plug ──▶ door ──▶ elevator ──▶ dispatch list ──▶ Issue ──▶ (device)
+//!      │         │ allocate: Busy, later Wake           ▲     ▲                         │
+//!      └─ flush sequencer ──────────────────────────────┴─────┘                         │
+//!  Done ◀────────┴────────────────────────────────────────────────────── complete ◀─────┘
 //! ```
 //!
 //! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`,
-//! `flush.rs`, `change.rs` (elevators, clients, groups), `tell.rs` (events), `control.rs`
+//! `flush/` (sequencer), `debt.rs` (the door), `change.rs` (elevators, clients, groups), `tell.rs` (events), `control.rs`
 //! (attributes), `inspect.rs` (explain, audit). This file is the way of a bio through them.
 //!
 //! # Order at one instant
@@ -19,10 +20,10 @@
 //! `Wait`.
 //!
 //! # Invariants (asserted in debug builds in passing, see `inspect.rs`)
-//! I1  Every bio that was accepted is in exactly one place (a request, the flush line, the done
-//!     list) until its one `Done`.
-//! I2  Every request is in exactly one place: a plug, the elevator, the dispatch list, the
-//!     device.
+//! I1  Every bio that was accepted is in exactly one place (a request, the done list) until its
+//!     one `Done`.
+//! I2  Every request is in exactly one place: a plug, the door, the elevator, a list of the flush
+//!     sequencer, the dispatch list, the device.
 //! I3  Who got `Busy` gets a `Wake`, as long as others make progress.
 //! I4  While requests wait and the device has room, `Wait` names the rule that says so.
 //!
@@ -33,10 +34,11 @@ use alloc::boxed::Box;
 use crate::allocate::{Allocator, POOL_BIOS};
 use crate::answer::{Output, Stale, SubmitError, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
+use crate::debt::Door;
 use crate::device::{Command, DeviceFacts, Outcome, ServiceClock, Tag};
 use crate::elevator::{Elevator, Pick, Place, Position, Rules};
 use crate::event::{Action, NoObserver, Observer};
-use crate::flush::FlushLine;
+use crate::flush::Sequencer;
 use crate::list::{Links, List};
 use crate::merge::MergeIndex;
 use crate::plug::DevicePlug;
@@ -84,7 +86,8 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) plug: DevicePlug,
     /// Requests in the plugs of clients.
     pub(crate) plugged: u32,
-    pub(crate) flush: FlushLine,
+    pub(crate) flush: Sequencer,
+    pub(crate) door: Door,
     pub(crate) service: ServiceClock,
     /// The device refused: not before then, or before something ends.
     pub(crate) refused_until: Option<Nanos>,
@@ -145,7 +148,8 @@ impl<O: Observer> RequestQueue<O> {
             tags: Slab::with_capacity(facts.depth),
             plug: DevicePlug::default(),
             plugged: 0,
-            flush: FlushLine::default(),
+            flush: Sequencer::new(&limits),
+            door: Door::with_capacity(limits.clients),
             service: ServiceClock::default(),
             refused_until: None,
             observer,
@@ -217,44 +221,41 @@ impl<O: Observer> RequestQueue<O> {
             return Err(self.fall_asleep(bio, POOL_BIOS));
         };
         slot.fill(bio);
-        if !bio.is_flushing() {
-            return self.take_in_plain(key, bio);
-        }
-        match self.order_cache(key.index(), bio) {
-            Some(plain) => self.take_in_plain(key, &plain),
-            None => {
-                self.pass_on_wakes(bio.client);
-                Ok(Ticket(key))
-            }
-        }
+        let taken = if bio.is_flushing() {
+            self.take_in_flushing(key, bio)
+        } else {
+            self.take_in_plain(key, bio)
+        };
+        taken.map_err(|pool| {
+            self.bios.free(key.index());
+            self.fall_asleep(bio, pool)
+        })
     }
 
     /// A bio that the flush machinery has nothing to do with: merged, or given a request of its
-    /// own.
-    fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, SubmitError> {
+    /// own; or the pool to sleep in.
+    pub(crate) fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         if self.merge_bio(key.index(), bio) {
             // The client had been woken for a request that it does not take now.
             self.pass_on_wakes(bio.client);
             return Ok(Ticket(key));
         }
-        match self.allocate(bio) {
-            Ok(id) => {
-                self.begin(id, key.index(), bio);
-                Ok(Ticket(key))
-            }
-            Err(pool) => {
-                self.bios.free(key.index());
-                Err(self.fall_asleep(bio, pool))
-            }
-        }
+        let id = self.allocate(bio)?;
+        self.begin(id, key.index(), bio);
+        Ok(Ticket(key))
     }
 
-    /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
-    fn begin(&mut self, id: RequestId, bio_index: u32, bio: &Bio) {
+    /// A fresh request carries `bio`.
+    pub(crate) fn carry(&mut self, id: RequestId, bio_index: u32, bio: &Bio) {
         self.bios.at_mut(bio_index).request = id.0;
         let request = &mut self.scene.requests[id];
         (request.bios_first, request.bios_last) = (bio_index, bio_index);
         self.emit(Action::Get, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+    }
+
+    /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
+    fn begin(&mut self, id: RequestId, bio_index: u32, bio: &Bio) {
+        self.carry(id, bio_index, bio);
         self.elevator.bind(&mut self.scene, id);
         if self.scene.clients.at(bio.client.index()).plugged {
             self.add_to_plug(bio.client, id);
@@ -265,11 +266,17 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Gives a bound request to the elevator.
+    /// Gives a bound request to the elevator, unless its client has to wait at the door.
     pub(crate) fn insert(&mut self, id: RequestId) {
+        if !self.keep_at_door(id) {
+            self.insert_at(id, Position::Sorted);
+        }
+    }
+
+    pub(crate) fn insert_at(&mut self, id: RequestId, position: Position) {
         self.scene.requests[id].stage = Stage::Waiting;
         self.emit_request(Action::Insert, id);
-        self.elevator.insert(&mut self.scene, id, Position::Sorted);
+        self.elevator.insert(&mut self.scene, id, position);
         self.index_for_merging(id);
     }
 
@@ -310,6 +317,9 @@ impl<O: Observer> RequestQueue<O> {
         if self.tags.is_empty() && self.refused_until.is_some_and(|at| at <= self.scene.exact) {
             self.refused_until = None;
         }
+        if self.flush.policy.delay != Nanos::ZERO {
+            self.kick();
+        }
     }
 
     fn choose(&mut self) -> Output {
@@ -319,38 +329,52 @@ impl<O: Observer> RequestQueue<O> {
         if self.refused_until.is_some() {
             return self.wait(Waiting::Refused);
         }
-        if self.flush.is_waiting() {
-            return self.flush_step();
+        loop {
+            match self.next_dispatched() {
+                Err(wait) => return wait,
+                Ok(Some(id)) => return self.issue(id),
+                Ok(None) => {}
+            }
+            if self.holds_queue() {
+                return self.wait(Waiting::Flush);
+            }
+            if self.plug.is_plugged() {
+                return self.wait(Waiting::Plugged);
+            }
+            if let Some(output) = self.ask_elevator() {
+                return output;
+            }
         }
-        if let Some(index) = self.dispatch.pop_front(&mut self.links) {
-            return self.issue(RequestId(index));
-        }
-        if self.plug.is_plugged() {
-            return self.wait(Waiting::Plugged);
-        }
-        match self.elevator.pick(&mut self.scene) {
+    }
+
+    /// What the elevator wants done; `None` to look at the dispatch list again.
+    fn ask_elevator(&mut self) -> Option<Output> {
+        Some(match self.elevator.pick(&mut self.scene) {
             Pick::Dispatch(id, place) => {
                 self.leave_merging(id);
+                if self.hold_write(id) {
+                    return None;
+                }
                 if self.policy.rules == Rules::Mq || place == Place::Tail {
                     // The dispatch list is empty: its tail is its head (BLK-17).
-                    return self.issue(id);
+                    return Some(self.issue(id));
                 }
                 self.add_to_dispatch(id);
-                match self.dispatch.pop_front(&mut self.links) {
-                    Some(index) => self.issue(RequestId(index)),
-                    None => self.wait(Waiting::Empty),
-                }
+                return None;
             }
             Pick::Idle => self.wait(Waiting::Idling),
             Pick::Await => self.wait(Waiting::Completion),
+            Pick::Nothing if self.somebody_awaits_flush() => self.wait(Waiting::Flush),
+            Pick::Nothing if !self.door.is_empty() => return self.wait_at_door(),
             Pick::Nothing if self.plugged != 0 => self.wait(Waiting::Plugged),
             Pick::Nothing if !self.tags.is_empty() => self.wait(Waiting::InDevice),
             Pick::Nothing => self.wait(Waiting::Empty),
-        }
+        })
     }
 
     pub(crate) fn wait(&self, why: Waiting) -> Output {
         let mut until = self.scene.timer_rings().min(self.plug.deadline());
+        until = until.min(self.flush_due()).min(self.door_deadline());
         if let (true, Some(at)) = (self.tags.is_empty(), self.refused_until) {
             until = until.min(at);
         }
@@ -381,7 +405,9 @@ impl<O: Observer> RequestQueue<O> {
             client: request.client(),
         };
         let (sync, bound) = (request.is_sync(), request.epoch == self.epoch);
-        if command.op != Op::Flush {
+        if command.op == Op::Flush {
+            self.flush_starts();
+        } else {
             let in_device = &mut self.scene.in_device;
             in_device.requests += 1;
             in_device.sync += u32::from(sync);
@@ -406,19 +432,41 @@ impl<O: Observer> RequestQueue<O> {
         let bound = request.epoch == self.epoch;
         self.emit_completion(id, outcome, served);
         self.refused_until = None;
-        if self.flush.owns(id) {
-            self.flush_step_ended(id, outcome);
+        if self.flush.is_command(id) {
+            self.flush_ended(id, outcome, served);
         } else {
             #[cfg(feature = "planted-bugs")]
             let bound = bound || self.planted.completes_old_epoch();
             if bound {
                 self.elevator.completed(&mut self.scene, id, served);
             }
+            self.command_ended(id, outcome, served);
+        }
+        if self.flush.policy.delay != Nanos::ZERO {
+            self.kick();
+        }
+        self.open_door();
+        self.end_call();
+        Ok(())
+    }
+
+    /// A command other than a flush has ended; an elevator that knew of it has been told.
+    fn command_ended(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
+        let request = &self.scene.requests[id];
+        let (sequenced, let_in) = (request.steps.is_sequenced(), request.let_in);
+        if self.scene.facts.write_cache {
+            let client = request.client();
+            self.note_written(id);
+            if self.flush.policy.owned {
+                self.pass_device_time(client, served, let_in);
+            }
+        }
+        if sequenced {
+            self.data_ended(id, outcome);
+        } else {
             self.end_bios(id, outcome);
             self.free(id);
         }
-        self.end_call();
-        Ok(())
     }
 
     /// The device refused the command `tag`; it goes out again.
@@ -431,20 +479,17 @@ impl<O: Observer> RequestQueue<O> {
         let bound = self.scene.requests[id].epoch == self.epoch;
         self.emit_request(Action::Requeue, id);
         self.refused_until = Some(self.scene.exact + RETRY_AFTER_REFUSAL);
-        if self.flush.owns(id) {
-            self.flush_step_refused(id);
+        if bound {
+            self.elevator.requeued(&mut self.scene, id);
+        }
+        if bound && self.policy.rules == Rules::Mq {
+            self.scene.requests[id].stage = Stage::Waiting;
+            self.elevator.insert(&mut self.scene, id, Position::Head);
         } else {
-            if bound {
-                self.elevator.requeued(&mut self.scene, id);
-            }
-            if bound && self.policy.rules == Rules::Mq {
-                self.scene.requests[id].stage = Stage::Waiting;
-                self.elevator.insert(&mut self.scene, id, Position::Head);
-            } else {
-                // Also what an earlier elevator had picked: it keeps its precedence (BLK-11).
-                self.scene.requests[id].stage = Stage::Dispatched;
-                self.dispatch.push_front(&mut self.links, id.0);
-            }
+            // Also a flush, and what an earlier elevator had picked: it keeps its precedence
+            // (BLK-11).
+            self.scene.requests[id].stage = Stage::Dispatched;
+            self.dispatch.push_front(&mut self.links, id.0);
         }
         self.end_call();
         Ok(())

@@ -16,6 +16,7 @@
 use core::ops::{BitOr, BitOrAssign, Index, IndexMut};
 
 use crate::client::{ClientId, Priority};
+use crate::flush::Steps;
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 
@@ -211,6 +212,10 @@ pub enum Stage {
     Plugged,
     /// With the elevator.
     Waiting,
+    /// At the door: its client has caused a flush and waits until others had their part.
+    Owing,
+    /// With the flush sequencer: it waits for a flush, before or behind its data.
+    Flushing,
     /// Picked, or requeued: on the dispatch list.
     Dispatched,
     /// In the device.
@@ -245,6 +250,10 @@ pub struct Request {
     pub(crate) tag: u32,
     pub(crate) pool: u8,
     pub(crate) was_started: bool,
+    /// It came from the door to the head of the elevator, which does not charge it.
+    pub(crate) let_in: bool,
+    /// The steps of a flush sequence that are behind it.
+    pub(crate) steps: Steps,
 }
 
 impl Request {
@@ -266,6 +275,8 @@ impl Request {
         self.clock = Nanos::ZERO;
         self.tag = NIL;
         self.was_started = false;
+        self.let_in = false;
+        self.steps = Steps::default();
     }
 
     /// First sector.

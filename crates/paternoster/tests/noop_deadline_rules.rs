@@ -520,6 +520,14 @@ fn attributes_of_the_queue() {
             "rules:legacy",
             "plug:task",
             "hz:0",
+            "write_cache:write through",
+            "fua:0",
+            "flush_hold:unqueueable",
+            "flush_insert:tail",
+            "flush_drain:0",
+            "flush_elide:0",
+            "flush_delay:0",
+            "flush_owners:1",
             "ncq:declared",
         ]
     );

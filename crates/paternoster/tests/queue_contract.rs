@@ -355,9 +355,9 @@ fn explain_names_a_flush() {
     let [first, second] = [1, 2].map(|cookie| rig.submit(Bio::flush(client).cookie(cookie)));
     rig.pull();
     let read = rig.read(client, 0, 8);
-    let under_way = "its flush is under way, or waits for the device to become empty";
-    assert_eq!(rig.explain(first), under_way);
-    assert_eq!(rig.explain(second), "it waits because flushes before it are not finished");
+    assert_eq!(rig.explain(first), "it waits for the flush in flight");
+    let next = "it came while a flush was in flight and waits for the next";
+    assert_eq!(rig.explain(second), next);
     let why = "it waits for 0 s in noop because a flush is under way; then it is the next";
     assert_eq!(rig.explain(read), why);
 }

@@ -720,8 +720,16 @@ impl Elevator for Slices {
         self.shares[group.index() as usize] = Share::default();
     }
 
-    fn charge(&mut self, scene: &mut Scene, client: ClientId, cost: Nanos) {
+    fn charge(
+        &mut self,
+        scene: &mut Scene,
+        client: ClientId,
+        cost: Nanos,
+        _: Option<ClientId>,
+    ) -> Nanos {
         self.charge_group(scene.group_of(client).index(), cost);
+        // One other of the same weight, whoever is there.
+        cost
     }
 
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {

@@ -473,6 +473,10 @@ struct World {
     largest: u32,
     /// When the last flush that succeeded was issued.
     flushed: u64,
+    /// When the last write ended that may be in the cache.
+    dirtied: u64,
+    /// When the cache was last known to be clean: a flush may be elided then.
+    clean: u64,
     /// Flushes that failed, and when.
     failures: Vec<(u64, Outcome)>,
     gone: Vec<(Option<Tag>, Option<Ticket>)>,
@@ -521,6 +525,8 @@ impl World {
             until: None,
             largest: 0,
             flushed: 0,
+            dirtied: 0,
+            clean: 0,
             failures: Vec::new(),
             gone: Vec::new(),
             census: Census::default(),
@@ -750,7 +756,7 @@ impl World {
     }
 
     fn offer(&mut self, index: usize, bio: Bio) -> Result<(), String> {
-        self.beat += 1;
+        self.tick();
         let right = self.is_right(&bio);
         let bios = self.plan.limits.bios;
         let (limited, others) = self.queue.allocated();
@@ -840,7 +846,9 @@ impl World {
                 until.is_some() && outside
             }
             Waiting::Completion => inside > 0 && outside,
-            Waiting::Flush => inside > 0,
+            // A flush is in the device, or waits for data under way, or for others (delayed).
+            Waiting::Flush => outside && (inside > 0 || until.is_some()),
+            Waiting::Debt => outside && (inside > 0 || until.is_some()),
             // The device's plug opens with time, also when what it held back was withdrawn.
             Waiting::Plugged => outside || until.is_some(),
             Waiting::Refused => inside > 0 || until.is_some(),
@@ -910,9 +918,26 @@ impl World {
         Ok(())
     }
 
+    /// One call later.
+    fn tick(&mut self) {
+        self.beat += 1;
+        self.look_whether_clean();
+    }
+
+    fn look_whether_clean(&mut self) {
+        if self.flushed > self.dirtied {
+            self.clean = self.beat;
+        }
+    }
+
+    /// Whether who asked for a flush at `beat` has had one, or needed none.
+    fn is_flushed(&self, beat: u64) -> bool {
+        !self.plan.facts.write_cache || self.flushed > beat || self.clean >= beat
+    }
+
     /// W2 to W4.
     fn issued(&mut self, command: Command) -> Result<(), String> {
-        self.beat += 1;
+        self.tick();
         self.census.commands += 1;
         let facts = self.plan.facts;
         let cookies: Vec<Cookie> = self.queue.cookies(command.tag).collect();
@@ -933,12 +958,10 @@ impl World {
         {
             return Err(format!("W4: the device does not know {command:?}"));
         }
-        if self.commands.iter().any(|other| other.command.op == Op::Flush) {
-            return Err(format!("W4: {command:?} while a flush is in the device"));
-        }
         if command.op == Op::Flush {
             self.census.flushes += 1;
-            if !self.commands.is_empty() || !cookies.is_empty() || command.sectors != 0 {
+            let second = self.commands.iter().any(|other| other.command.op == Op::Flush);
+            if second || !cookies.is_empty() || command.sectors != 0 {
                 return Err(format!("W4: {command:?} beside {:?}", self.commands));
             }
         } else {
@@ -963,7 +986,8 @@ impl World {
                 return Err(format!("W2: {command:?} should go on at {at} with {bio:?}"));
             }
             if facts.write_cache {
-                if bio.flags.contains(Flags::PREFLUSH) && self.flushed <= live.born {
+                let flushed = self.flushed > live.born || self.clean >= live.born;
+                if bio.flags.contains(Flags::PREFLUSH) && !flushed {
                     return Err(format!("W4: no flush went before {bio:?}"));
                 }
                 let fua = bio.flags.contains(Flags::FUA);
@@ -993,7 +1017,7 @@ impl World {
     }
 
     fn complete(&mut self, which: u8, end: End) -> Result<(), String> {
-        self.beat += 1;
+        self.tick();
         let Some(carried) = self.take_command(which) else { return Ok(()) };
         let outcome = match end {
             End::Ok => Outcome::OK,
@@ -1008,12 +1032,17 @@ impl World {
                 live.stand = Stand::Ended(outcome, self.beat);
             }
         }
+        if carried.command.op != Op::Read && carried.command.op != Op::Flush {
+            let durable = carried.command.flags.contains(Flags::FUA);
+            self.dirtied = if durable { self.dirtied } else { self.beat };
+        }
         if carried.command.op == Op::Flush {
             match outcome.status {
                 Status::Ok => self.flushed = carried.issued,
                 _ => self.failures.push((self.beat, outcome)),
             }
         }
+        self.look_whether_clean();
         self.check()
     }
 
@@ -1046,8 +1075,7 @@ impl World {
             Stand::Withdrawn => outcome.status == Status::Cancelled,
             Stand::InDevice => false,
             Stand::Waiting if bio.op == Op::Flush => {
-                let flushed = !facts.write_cache || self.flushed > live.born;
-                (ok && flushed) || failed_behind(live.born)
+                (ok && self.is_flushed(live.born)) || failed_behind(live.born)
             }
             // Its data never went out: only a flush before them can have failed.
             Stand::Waiting => bio.flags.contains(Flags::PREFLUSH) && failed_behind(live.born),
@@ -1057,7 +1085,7 @@ impl World {
                     && bio.flags.contains(Flags::FUA)
                     && data.status == Status::Ok;
                 if flush_follows {
-                    (ok && self.flushed > at) || failed_behind(at)
+                    (ok && self.is_flushed(at)) || failed_behind(at)
                 } else {
                     data == outcome
                 }
@@ -1135,7 +1163,7 @@ impl World {
     }
 
     fn set(&mut self, attribute: u8, value: u8) {
-        const VALUES: [&str; 16] = [
+        const VALUES: [&str; 21] = [
             "0",
             "1",
             "2",
@@ -1152,6 +1180,11 @@ impl World {
             "legacy",
             "device",
             "probe",
+            "off",
+            "unqueueable",
+            "writes",
+            "head",
+            "tail",
         ];
         let mut names = Vec::new();
         self.queue.for_each_attribute(|name, _, _| names.push(String::from(name)));

@@ -37,6 +37,7 @@ mod audit;
 mod burst;
 mod context;
 mod cooperate;
+mod due;
 mod entity;
 mod explain;
 mod groups;
@@ -418,6 +419,20 @@ impl Elevator for Bfq {
 
     fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
         self.dissolve_group(scene, group.index());
+    }
+
+    fn charge(
+        &mut self,
+        scene: &mut Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        self.due_for(scene, client, cost, beside)
+    }
+
+    fn lets_in_first(&self) -> bool {
+        true
     }
 
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {

@@ -27,6 +27,7 @@ use crate::elevators::cfq::recall::{Decision, recall};
 use crate::elevators::cfq::service::{KINDS, Kind, Stand, TREES, tree_of};
 use crate::elevators::cfq::workload::Saved;
 use crate::observe::think_time::ThinkTime;
+use crate::ratio::Ratio;
 use crate::scene::Scene;
 use crate::time::{Nanos, scale};
 use crate::tree::Root;
@@ -211,6 +212,29 @@ impl Cfq {
             child = above;
         }
         fraction.max(1)
+    }
+
+    /// `whole` divided by the group's share among those that are active, as if it were itself.
+    pub(super) fn one_over_share(&self, group: u32, whole: Ratio) -> Ratio {
+        let own = &self.groups[group as usize];
+        let (mut active, weight) = (own.is_active(), u64::from(own.new_weight));
+        if !self.version.nests_groups {
+            let all = self.total_weight + if active { 0 } else { weight };
+            return whole.times(all, weight);
+        }
+        let leaf = self.leaf_weight(group);
+        let mut whole = whole.times(leaf + own.children_weight, leaf);
+        let mut child = own;
+        while let Some(parent) = child.parent {
+            let above = &self.groups[parent as usize];
+            let weight = u64::from(if active { child.weight } else { child.new_weight });
+            let leaf = if above.queues > 0 { self.leaf_weight(parent) } else { 0 };
+            let all = above.children_weight + leaf + if active { 0 } else { weight };
+            whole = whole.times(all, weight);
+            active = above.is_active();
+            child = above;
+        }
+        whole
     }
 
     /// What of `target_latency` is the group's.

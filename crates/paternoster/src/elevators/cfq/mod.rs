@@ -30,6 +30,7 @@ mod climb;
 mod context;
 mod cooperate;
 mod dispatch;
+mod due;
 mod explain;
 mod group;
 mod idling;
@@ -434,6 +435,16 @@ impl Elevator for Cfq {
     fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
         self.give_up_shared(scene, group.index());
         self.dissolve_group(scene, group.index());
+    }
+
+    fn charge(
+        &mut self,
+        scene: &mut Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        self.due_for(scene, client, cost, beside)
     }
 
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Debt: who has taken the device with a flush comes again when the others have had their part.
+//!
+//! A flush is no request of its owner, and on its way past the elevator it takes as much of the
+//! device as hundreds of requests. An elevator says how much device time the others are to have
+//! for it ([`Elevator::charge`](crate::Elevator::charge)): with shares f and 1 - f it is
+//! `cost * (1 - f) / f`. Until then the owner's requests stand at the *door*, in front of the
+//! elevator:
+//!
+//! ```text
+//! a writer with fsync and a reader, weights 100 and 100; a flush costs 3.4 ms
+//!
+//! device   |write| flush 3.4 |r|r|r|r|r| ... 3.4 ms of reads |write| flush 3.4 |r|r| ...
+//! writer    ends       ^fsync returns, next write at the door  ^goes in
+//! ```
+//!
+//! Time is counted by a clock of device time that has passed, the owner's own taken out. Who is
+//! let in goes to the head of its elevator, since it has waited its turn here, and its requests
+//! that came so are charged like the flush.
+//!
+//! Nobody waits here for others that do not come. If nothing is to do but what stands at the
+//! door, it is opened to the one who owes least, at once, or, when somebody who owes nothing had
+//! an I/O a moment ago, after [`PATIENCE`].
+//!
+//! # Invariants
+//! I1  A client stands in the tree exactly while it has requests at the door.
+//! I2  The device is idle while somebody stands at the door only for [`PATIENCE`] at a time
+//!     (`Waiting::Debt`).
+//! I3  One charge is at most what the elevator calls a slot, and lets the others have at most
+//!     [`MOST_DUE`]; nobody is kept out for longer than the others use the device.
+//!
+//! Source: plan of the house, section 5.
+
+use crate::answer::{Output, Waiting};
+use crate::client::ClientId;
+use crate::elevator::Position;
+use crate::event::Observer;
+use crate::list::List;
+use crate::queue::RequestQueue;
+use crate::request::{RequestId, Stage};
+use crate::time::Nanos;
+use crate::tree::{Nodes, Root};
+
+/// So long the device waits, while somebody stands at the door, for one who was just served.
+const PATIENCE: Nanos = Nanos::from_millis(2);
+/// The most that the others are to have for one charge.
+const MOST_DUE: Nanos = Nanos::from_secs(5);
+
+/// Where a client stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Debt {
+    /// It owes nothing from this reading of the clock on.
+    until: Nanos,
+    /// Its requests at the door.
+    at_door: List,
+}
+
+/// The door.
+#[derive(Debug)]
+pub(crate) struct Door {
+    /// Device time that has passed.
+    clock: Nanos,
+    /// Clients with requests at the door, who owes least first.
+    waiting: Root,
+    nodes: Nodes<u64>,
+    /// Who owes nothing and was served last; and when.
+    last_other: Option<(ClientId, Nanos)>,
+}
+
+impl Door {
+    pub(crate) fn with_capacity(clients: u32) -> Door {
+        Door {
+            clock: Nanos::ZERO,
+            waiting: Root::new(),
+            nodes: Nodes::with_capacity(clients),
+            last_other: None,
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+impl<O: Observer> RequestQueue<O> {
+    fn owes(&self, client: u32) -> bool {
+        self.scene.clients.at(client).debt.until > self.door.clock
+    }
+
+    /// Device time passes; returns the reading before, for [`RequestQueue::account`].
+    pub(crate) fn begin_account(&mut self, served: Nanos) -> Nanos {
+        let before = self.door.clock;
+        self.door.clock += served;
+        before
+    }
+
+    /// Of the device time since `before` so much was `client`'s, beside its turns: the others are
+    /// to have theirs.
+    pub(crate) fn account(&mut self, client: u32, before: Nanos, cost: Nanos) {
+        if !self.scene.clients.is_live(client) || cost == Nanos::ZERO {
+            return;
+        }
+        let id = ClientId(self.scene.clients.key_at(client));
+        let other = self.door.last_other.map(|(other, _)| other).filter(|other| *other != id);
+        let due = self.elevator.charge(&mut self.scene, id, cost, other).min(MOST_DUE);
+        if due > Nanos::ZERO {
+            self.owe(client, before, cost + due);
+        } else if self.scene.clients.at(client).debt.until > before {
+            self.owe(client, before, cost);
+        }
+    }
+
+    fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
+        let debt = &mut self.scene.clients.at_mut(client).debt;
+        debt.until = debt.until.max(before) + more;
+        let key = debt.until.0;
+        if self.door.nodes.contains(client) {
+            self.door.waiting.rekey(&mut self.door.nodes, client, key);
+        }
+        if self.door.last_other.is_some_and(|(other, _)| other.index() == client) {
+            self.door.last_other = None;
+        }
+    }
+
+    /// A command of `client` has ended that took `served`.
+    pub(crate) fn pass_device_time(&mut self, client: ClientId, served: Nanos, let_in: bool) {
+        let before = self.begin_account(served);
+        let index = client.index();
+        if let_in {
+            self.account(index, before, served);
+        } else if self.scene.clients.at(index).debt.until > before {
+            self.owe(index, before, served);
+        }
+        if !self.owes(index) {
+            self.door.last_other = Some((client, self.scene.exact));
+        }
+    }
+
+    /// Whether a request has to stand at the door; if so it does.
+    pub(crate) fn keep_at_door(&mut self, id: RequestId) -> bool {
+        let request = &self.scene.requests[id];
+        let index = request.client().index();
+        if request.steps.is_sequenced() || !self.owes(index) {
+            return false;
+        }
+        self.scene.requests[id].stage = Stage::Owing;
+        let debt = &mut self.scene.clients.at_mut(index).debt;
+        debt.at_door.push_back(&mut self.links, id.0);
+        if !self.door.nodes.contains(index) {
+            self.door.waiting.insert(&mut self.door.nodes, index, debt.until.0);
+        }
+        true
+    }
+
+    /// Lets in who owes nothing any more.
+    pub(crate) fn open_door(&mut self) {
+        while let Some(client) = self.door.waiting.first() {
+            if self.owes(client) {
+                return;
+            }
+            self.let_in(client);
+        }
+    }
+
+    /// All requests of a client go in; before all others, if the elevator can do that.
+    fn let_in(&mut self, client: u32) {
+        self.door.waiting.remove(&mut self.door.nodes, client);
+        let first = self.elevator.lets_in_first();
+        let position = if first { Position::Head } else { Position::Sorted };
+        loop {
+            let at_door = &mut self.scene.clients.at_mut(client).debt.at_door;
+            // Each goes to the head, so that the last must go first.
+            let Some(index) = (if first { at_door.last() } else { at_door.first() }) else {
+                return;
+            };
+            at_door.remove(&mut self.links, index);
+            let id = RequestId(index);
+            self.scene.requests[id].let_in = first;
+            self.insert_at(id, position);
+        }
+    }
+
+    /// Nothing is to do but what stands at the door: the one who owes least goes in, or those
+    /// who owe nothing get a moment to come. `None` when somebody was let in.
+    pub(crate) fn wait_at_door(&mut self) -> Option<Output> {
+        if !self.tags.is_empty() || self.door_opens() > self.scene.exact {
+            return Some(self.wait(Waiting::Debt));
+        }
+        let first = self.door.waiting.first()?;
+        let until = self.scene.clients.at(first).debt.until;
+        self.door.clock = self.door.clock.max(until);
+        self.let_in(first);
+        None
+    }
+
+    /// When the door opens to those who owe, if nobody else comes; zero if nobody was served
+    /// lately.
+    fn door_opens(&self) -> Nanos {
+        self.door.last_other.map_or(Nanos::ZERO, |(_, at)| at + PATIENCE)
+    }
+
+    /// When the queue has to look at the door again.
+    pub(crate) fn door_deadline(&self) -> Nanos {
+        let opens = self.door_opens();
+        let idle = self.tags.is_empty() && !self.door.is_empty();
+        if idle && opens > self.scene.exact { opens } else { Nanos::MAX }
+    }
+
+    /// Takes a request away from the door, because its bio is withdrawn.
+    pub(crate) fn leave_door(&mut self, id: RequestId) {
+        let client = self.scene.requests[id].client().index();
+        let debt = &mut self.scene.clients.at_mut(client).debt;
+        debt.at_door.remove(&mut self.links, id.0);
+        if debt.at_door.is_empty() {
+            self.door.waiting.remove(&mut self.door.nodes, client);
+        }
+    }
+
+    /// Everybody's debts are forgiven, and all go in.
+    pub(crate) fn forgive_debts(&mut self) {
+        while let Some(client) = self.door.waiting.first() {
+            self.let_in(client);
+        }
+        for index in 0..self.scene.limits.clients {
+            if self.scene.clients.is_live(index) {
+                self.scene.clients.at_mut(index).debt.until = Nanos::ZERO;
+            }
+        }
+    }
+
+    /// Verifies I1.
+    pub(crate) fn audit_door(&self) -> Result<(), alloc::string::String> {
+        for (key, client) in self.scene.clients.iter() {
+            client.debt.at_door.check(&self.links)?;
+            let stands = self.door.nodes.contains(key.index());
+            if stands == client.debt.at_door.is_empty() {
+                return Err(alloc::format!(
+                    "debt I1: client {} at the door: {stands}",
+                    key.index()
+                ));
+            }
+            if stands && self.door.nodes.key(key.index()) != Some(client.debt.until.0) {
+                return Err(alloc::format!("debt I1: client {} owes otherwise", key.index()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Due: what the others are to have for a flush that a queue has caused.
+//!
+//! A queue with the share f of the device that has had it for c has to leave it to the others for
+//! `c * (1 - f) / f`. The share is the product of its shares on each level of the group tree,
+//! among those who count there: who has work, who is served, and who is remembered for having had
+//! more than its share:
+//!
+//! ```text
+//! root    A 200, B 100        A's share 2/3
+//! in A    q1 40, q2 80        q1's share of A 1/3; of the device 2/9
+//!
+//! q1's flush takes 3.4 ms: the others are to have 3.4 * (9/2 - 1) = 11.9 ms
+//! ```
+//!
+//! Weights are those in force, raised ones included: who is raised is to be served so much more
+//! often. c counts as one slot (`timeout_sync`, 125 ms) at most, or a long flush would silence a
+//! light queue for minutes. The queue's virtual times are left alone: it comes back later, as one
+//! that has thought for longer, and every rule about those holds.
+//!
+//! Source: plan of the house, section 5; spec `bfq.md` 3 (weights that count, BFQ-3).
+
+use crate::client::ClientId;
+use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::entity::Standing;
+use crate::ratio::{ONE, Ratio};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+impl Bfq {
+    /// The device time that others are to have for `cost` of `client`'s.
+    pub(super) fn due_for(
+        &self,
+        scene: &Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        let Some(queue) = self.any_queue_of(client) else { return Nanos::ZERO };
+        let mut whole = ONE;
+        let mut entity = queue;
+        loop {
+            let own = &self.schedule.entities[entity as usize];
+            let weight = u64::from(own.weight.max(1));
+            let tree = &self.schedule.groups[own.group as usize].trees[usize::from(own.class)];
+            let counted = if own.standing == Standing::Off { 0 } else { weight };
+            let others = tree.weight_sum.saturating_sub(counted);
+            whole = whole.times(weight + others, weight);
+            let Some(above) = self.schedule.parent_of(entity) else { break };
+            entity = above;
+        }
+        if whole == ONE
+            && let Some(other) = beside.and_then(|other| self.any_queue_of(other))
+        {
+            whole = self.beside(queue, other);
+        }
+        let cost = cost.min(self.tunables.timeout(scene.hz()));
+        whole.without_one().of(cost)
+    }
+
+    /// One over the share of `queue` if only `other` is there beside it.
+    fn beside(&self, queue: u32, other: u32) -> Ratio {
+        if queue == other {
+            return ONE;
+        }
+        let (own, other) = self.schedule.siblings(queue, other);
+        let weight = |entity: u32| u64::from(self.schedule.entities[entity as usize].weight.max(1));
+        ONE.times(weight(own) + weight(other), weight(own))
+    }
+
+    /// The client's queue, rather the one that somebody waits for.
+    fn any_queue_of(&self, client: ClientId) -> Option<u32> {
+        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
+        of_sync.or(of_async)
+    }
+}

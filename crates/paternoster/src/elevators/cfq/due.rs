@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Due: what the others are to have for a flush that a queue has caused.
+//!
+//! A queue with the share f of the device that has had it for c has to leave it to the others for
+//! `c * (1 - f) / f`. Its share is that of its group among those with busy queues, and in the
+//! group that of its level's slice; the other busy queues of its class count as of the middle
+//! level:
+//!
+//! ```text
+//! groups 1000 (the queue's) and 500      its group has 2/3
+//! level 0, 180 ms; beside it one busy    it has 180 / (180 + 100) = 9/14 of its group
+//!
+//! a flush of 28 ms: the others are to have 28 * (3/2 * 14/9 - 1) = 37.3 ms
+//! ```
+//!
+//! c counts as one slice of the middle level (100 ms) at most. Slices and virtual times are left
+//! alone: the queue comes back later, as one that has thought for longer.
+//!
+//! Source: plan of the house, section 5; spec `cfq-flush-block.md` 3.1, 8.
+
+use crate::client::ClientId;
+use crate::elevators::cfq::Cfq;
+use crate::ratio::{ONE, Ratio};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// The level that others are taken to have.
+const MIDDLE_LEVEL: u8 = 4;
+
+impl Cfq {
+    /// The device time that others are to have for `cost` of `client`'s.
+    pub(super) fn due_for(
+        &self,
+        scene: &Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        let Some(queue) = self.any_queue_of(client) else { return Nanos::ZERO };
+        let own = self.queues.at(queue);
+        let group = &self.groups[own.group as usize];
+        let busy = group.busy_of(own.priority.class);
+        let others = busy.saturating_sub(u32::from(own.is_busy));
+        let middle = self.level_slice(scene, true, MIDDLE_LEVEL);
+        let slice = self.level_slice(scene, true, own.priority.level).0;
+        let mut whole = ONE.times(slice + u64::from(others) * middle.0, slice);
+        whole = self.one_over_share(own.group, whole);
+        if whole == ONE
+            && let Some(other) = beside.and_then(|other| self.any_queue_of(other))
+            && other != queue
+        {
+            whole = self.only_beside(scene, queue, other);
+        }
+        whole.without_one().of(cost.min(middle))
+    }
+
+    /// One over the share of `queue` if only `other` is there beside it.
+    fn only_beside(&self, scene: &Scene, queue: u32, other: u32) -> Ratio {
+        let (own, other) = (self.queues.at(queue), self.queues.at(other));
+        let (own, other) = if own.group == other.group {
+            let slice = |level: u8| self.level_slice(scene, true, level).0;
+            (slice(own.priority.level), slice(other.priority.level))
+        } else {
+            let weight = |group: u32| u64::from(self.groups[group as usize].new_weight);
+            (weight(own.group), weight(other.group))
+        };
+        ONE.times(own + other, own)
+    }
+
+    /// The client's queue, rather the one that somebody waits for.
+    fn any_queue_of(&self, client: ClientId) -> Option<u32> {
+        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
+        of_sync.or(of_async)
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Steps: what a bio that orders the device's cache becomes.
+//!
+//! WC: the device has a volatile write cache. FUA: it can write past it.
+//!
+//! | bio               | no cache     | WC                     | WC + FUA                   |
+//! |-------------------|--------------|------------------------|----------------------------|
+//! | flush, no data    | done at once | PRE                    | PRE                        |
+//! | PREFLUSH + data   | plain write  | PRE, DATA              | PRE, DATA                  |
+//! | FUA + data        | plain write  | DATA, POST             | DATA with FUA              |
+//! | PREFLUSH + FUA    | plain write  | PRE, DATA, POST        | PRE, DATA with FUA         |
+//!
+//! A request remembers which steps are *behind* it; the next is the first that is not. Steps that
+//! its policy does not ask for are behind it from the beginning:
+//!
+//! ```text
+//! FUA + data, WC      PRE behind ─▶ DATA ─▶ POST ─▶ done
+//! ```
+//!
+//! # Invariants
+//! I1  Steps only become more; all three behind is done (FLUSH-17).
+//!
+//! Source: spec `cfq-flush-block.md` 11.1, 11.2 (FLUSH-1 to FLUSH-3).
+
+use crate::device::DeviceFacts;
+use crate::request::{Bio, Flags, Op};
+
+/// A step on the way of a sequenced request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// Waits for a flush before its data.
+    Preflush,
+    /// Its data go to the device.
+    Data,
+    /// Waits for a flush behind its data.
+    Postflush,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// The steps that are behind a request; none of this for one that is not sequenced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Steps(u8);
+
+const PRE: u8 = 1;
+const DATA: u8 = 2;
+const POST: u8 = 4;
+const ALL: u8 = PRE | DATA | POST;
+/// The request goes through the sequencer.
+const SEQUENCED: u8 = 8;
+
+impl Steps {
+    /// What `bio` has to go through in front of a device that says `facts`.
+    pub(crate) fn of(bio: &Bio, facts: &DeviceFacts) -> Steps {
+        let mut due = 0;
+        if bio.sectors > 0 {
+            due |= DATA;
+        }
+        if facts.write_cache {
+            if bio.op == Op::Flush || bio.flags.contains(Flags::PREFLUSH) {
+                due |= PRE;
+            }
+            if bio.flags.contains(Flags::FUA) && !facts.fua {
+                due |= POST;
+            }
+        }
+        Steps(SEQUENCED | (ALL & !due))
+    }
+
+    /// Whether the request goes through the sequencer.
+    pub(crate) const fn is_sequenced(self) -> bool {
+        self.0 & SEQUENCED != 0
+    }
+
+    /// Whether only data are to do: nothing that a sequencer is needed for.
+    pub(crate) const fn is_data_only(self) -> bool {
+        self.0 & ALL == PRE | POST
+    }
+
+    /// Whether it begins with its data and ends with a flush.
+    pub(crate) const fn begins_with_data(self) -> bool {
+        self.0 & ALL == PRE
+    }
+
+    /// A flush before its data instead of one behind them.
+    #[cfg(feature = "planted-bugs")]
+    pub(super) const fn planted(self, planted: bool) -> Steps {
+        if planted { Steps(SEQUENCED | POST) } else { self }
+    }
+
+    /// What comes next.
+    pub(crate) const fn next(self) -> Step {
+        if self.0 & PRE == 0 {
+            Step::Preflush
+        } else if self.0 & DATA == 0 {
+            Step::Data
+        } else if self.0 & POST == 0 {
+            Step::Postflush
+        } else {
+            Step::Done
+        }
+    }
+
+    /// With its next step behind it.
+    pub(crate) const fn advanced(self) -> Steps {
+        let behind = match self.next() {
+            Step::Preflush => PRE,
+            Step::Data => DATA,
+            Step::Postflush => POST,
+            Step::Done => 0,
+        };
+        Steps(self.0 | behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientId;
+
+    fn way(op: Op, sectors: u32, flags: Flags, write_cache: bool, fua: bool) -> [Step; 3] {
+        let facts = DeviceFacts { write_cache, fua, ..DeviceFacts::default() };
+        let bio = Bio::new(ClientId::NOBODY, op, 0, sectors).flags(flags);
+        let first = Steps::of(&bio, &facts);
+        let second = first.advanced();
+        [first.next(), second.next(), second.advanced().next()]
+    }
+
+    /// Does every cell of the table hold?
+    #[test]
+    fn every_cell_of_the_table() {
+        use Step::{Data, Done, Postflush, Preflush};
+        let both = Flags::PREFLUSH | Flags::FUA;
+        let rows = [
+            (Op::Flush, 0, Flags::NONE),
+            (Op::Write, 8, Flags::PREFLUSH),
+            (Op::Write, 8, Flags::FUA),
+            (Op::Write, 8, both),
+        ];
+        let expected = [
+            [[Done; 3], [Preflush, Done, Done], [Preflush, Done, Done]],
+            [[Data, Done, Done], [Preflush, Data, Done], [Preflush, Data, Done]],
+            [[Data, Done, Done], [Data, Postflush, Done], [Data, Done, Done]],
+            [[Data, Done, Done], [Preflush, Data, Postflush], [Preflush, Data, Done]],
+        ];
+        for ((op, sectors, flags), row) in rows.into_iter().zip(expected) {
+            for (caps, cell) in [(false, false), (true, false), (true, true)].into_iter().zip(row) {
+                assert_eq!(way(op, sectors, flags, caps.0, caps.1), cell, "{op:?} {flags:?}");
+            }
+        }
+    }
+}
