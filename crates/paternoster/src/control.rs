@@ -120,13 +120,13 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         name: "flush_hold",
         unit: "",
         values: Values::Choice(HOLDS),
-        help: "what is held while a flush is in flight: all if the device cannot queue it, or writes",
+        help: "held while a flush is in flight: all if the device cannot queue it, or writes",
     },
     Attribute {
         name: "flush_insert",
         unit: "",
         values: Values::Choice(INSERTS),
-        help: "where a flush goes on the dispatch list; tail since 53d63e6b0d, head before and in mq",
+        help: "place of a flush on the dispatch list: tail since 53d63e6b0d; head before, and in mq",
     },
     Attribute {
         name: "flush_drain",

@@ -18,10 +18,15 @@
 //! light queue for minutes. The queue's virtual times are left alone: it comes back later, as one
 //! that has thought for longer, and every rule about those holds.
 //!
+//! Clients whose queues were merged are one to the schedule. The members of a shared queue divide
+//! its share by their own weights, all others being taken for what the one weighs who was served
+//! last.
+//!
 //! Source: plan of the house, section 5; spec `bfq.md` 3 (weights that count, BFQ-3).
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
+use crate::elevators::bfq::context::weight_of;
 use crate::elevators::bfq::entity::Standing;
 use crate::ratio::{ONE, Ratio};
 use crate::scene::Scene;
@@ -49,10 +54,17 @@ impl Bfq {
             let Some(above) = self.schedule.parent_of(entity) else { break };
             entity = above;
         }
-        if whole == ONE
-            && let Some(other) = beside.and_then(|other| self.any_queue_of(other))
-        {
-            whole = self.beside(queue, other);
+        if let Some(other) = beside {
+            match self.any_queue_of(other) {
+                Some(shared) if shared == queue => {
+                    let own = u64::from(weight_of(scene, client));
+                    let others = u64::from(self.queues.at(queue).processes().max(2) - 1);
+                    let other = u64::from(weight_of(scene, other));
+                    whole = whole.times(own + others * other, own);
+                }
+                Some(other) if whole == ONE => whole = self.beside(queue, other),
+                _ => {}
+            }
         }
         let cost = cost.min(self.tunables.timeout(scene.hz()));
         whole.without_one().of(cost)
@@ -60,9 +72,6 @@ impl Bfq {
 
     /// One over the share of `queue` if only `other` is there beside it.
     fn beside(&self, queue: u32, other: u32) -> Ratio {
-        if queue == other {
-            return ONE;
-        }
         let (own, other) = self.schedule.siblings(queue, other);
         let weight = |entity: u32| u64::from(self.schedule.entities[entity as usize].weight.max(1));
         ONE.times(weight(own) + weight(other), weight(own))

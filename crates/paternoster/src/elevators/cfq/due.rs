@@ -45,16 +45,16 @@ impl Cfq {
         let slice = self.level_slice(scene, true, own.priority.level).0;
         let mut whole = ONE.times(slice + u64::from(others) * middle.0, slice);
         whole = self.one_over_share(own.group, whole);
-        if whole == ONE
-            && let Some(other) = beside.and_then(|other| self.any_queue_of(other))
-            && other != queue
+        if let Some(other) = beside.and_then(|other| self.any_queue_of(other))
+            && (whole == ONE || other == queue)
         {
             whole = self.only_beside(scene, queue, other);
         }
         whole.without_one().of(cost.min(middle))
     }
 
-    /// One over the share of `queue` if only `other` is there beside it.
+    /// One over the share of `queue` if only `other` is there beside it, or its client shares it
+    /// with one of the same level.
     fn only_beside(&self, scene: &Scene, queue: u32, other: u32) -> Ratio {
         let (own, other) = (self.queues.at(queue), self.queues.at(other));
         let (own, other) = if own.group == other.group {
