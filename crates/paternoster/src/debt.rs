@@ -18,6 +18,9 @@
 //! let in goes to the head of its elevator, since it has waited its turn here, and its requests
 //! that came so are charged like the flush.
 //!
+//! Commands cannot be interrupted, so the others have a little more than their part before the
+//! owner is in the device again. So much less it owes the next time, up to [`MOST_CREDIT`].
+//!
 //! Nobody waits here for others that do not come. If nothing is to do but what stands at the
 //! door, it is opened to the one who owes least, at once, or, when somebody who owes nothing had
 //! an I/O a moment ago, after [`PATIENCE`].
@@ -43,6 +46,8 @@ use crate::tree::{Nodes, Root};
 
 /// So long the device waits, while somebody stands at the door, for one who was just served.
 const PATIENCE: Nanos = Nanos::from_millis(2);
+/// The most that a client gets back for having been let in late.
+const MOST_CREDIT: Nanos = Nanos::from_millis(1);
 /// The most that the others are to have for one charge.
 const MOST_DUE: Nanos = Nanos::from_secs(5);
 
@@ -112,7 +117,7 @@ impl<O: Observer> RequestQueue<O> {
 
     fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
         let debt = &mut self.scene.clients.at_mut(client).debt;
-        debt.until = debt.until.max(before) + more;
+        debt.until = debt.until.max(before - MOST_CREDIT.min(before)) + more;
         let key = debt.until.0;
         if self.door.nodes.contains(client) {
             self.door.waiting.rekey(&mut self.door.nodes, client, key);

@@ -12,6 +12,7 @@ mod array_tiotest;
 mod early_merge;
 mod flash_fairness;
 mod flash_fairness_ncq;
+mod flush_owner;
 mod merge_cost;
 mod merge_window;
 mod position_tree;
@@ -38,5 +39,6 @@ pub(crate) fn all() -> Vec<Experiment> {
         startup::experiment(),
         ssd_injection::experiment(),
         ssd_injection_mixed::experiment(),
+        flush_owner::experiment(),
     ]
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts: how often a scheduler did what it tells of in notes, by whom it was done to.
+//! Counts: how often a scheduler did what it tells of in notes, by whom it was done to; what became
+//! of flushes; what each client got in each second.
 //!
 //! Clients of a run are numbered as its processes are; one number more is the flusher's.
 
-use paternoster::{ClientId, Event, Nanos, Note, Observer};
+use paternoster::event::Action;
+use paternoster::{ClientId, Event, Nanos, Note, Observer, Op};
+
+use super::seconds::Seconds;
 
 /// Counts of one run.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +18,12 @@ pub(crate) struct Counts {
     pub(crate) partings: u64,
     /// Requests served in another client's turn.
     pub(crate) injections: u64,
+    /// Flushes that the device has done, and their device time.
+    pub(crate) flushes: u64,
+    pub(crate) flush_time: Nanos,
+    /// Commands that the device refused: reads and writes, flushes.
+    pub(crate) refused: [u64; 2],
+    pub(crate) seconds: Seconds,
     /// By client: how often it began to weigh more.
     raises: Vec<u64>,
 }
@@ -34,7 +44,18 @@ impl Counts {
 }
 
 impl Observer for Counts {
-    fn event(&mut self, _: &Event) {}
+    fn event(&mut self, event: &Event) {
+        let flush = event.op == Op::Flush;
+        match event.action {
+            Action::Complete => {
+                self.flushes += u64::from(flush);
+                self.flush_time += if flush { event.served } else { Nanos::ZERO };
+                self.seconds.add(event.at, event.client, event.op, event.served);
+            }
+            Action::Requeue => self.refused[usize::from(flush)] += 1,
+            _ => {}
+        }
+    }
 
     fn note(&mut self, _: Nanos, _: u64, note: &Note) {
         match *note {

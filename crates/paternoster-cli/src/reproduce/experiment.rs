@@ -244,6 +244,8 @@ pub(crate) enum Quantity {
         what: String,
     },
     Ratio(Box<Quantity>, Box<Quantity>),
+    /// So many times as much.
+    Scaled(Box<Quantity>, f64),
     Sum(Vec<Quantity>),
     /// The largest by the smallest: 1 is flat.
     Spread(Vec<Quantity>),
@@ -305,6 +307,7 @@ impl Results {
         match quantity {
             Quantity::Of { run, what } => self.number(run, what),
             Quantity::Ratio(above, below) => Some(self.value(above)? / self.value(below)?),
+            Quantity::Scaled(it, times) => Some(self.value(it)? * times),
             Quantity::Sum(all) => Some(self.values(all)?.iter().sum()),
             Quantity::Spread(all) => {
                 let all = self.values(all)?;
@@ -368,6 +371,7 @@ mod tests {
     #[test]
     fn figures_are_derived() {
         assert_is(&ratio(of("b", "kB/s"), of("a", "kB/s")), 1.1);
+        assert_is(&Quantity::Scaled(Box::new(of("b", "kB/s")), 100.0), 11_000.0);
         assert_is(&Quantity::Sum(all()), 315.0);
         assert_is(&Quantity::Spread(all()), 1.1);
         assert_is(&Quantity::LeastStep(all()), 105.0 / 110.0);

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | fio | of each job, all clones: `JOB kB/s`, `JOB IOPS`, `JOB max us`, `JOB device time %`, |
 //! | | `JOB raises` (how often one of its queues began to weigh more) |
+//! | | `JOB least IOPS`, `JOB least share %` (of device time, flushes too), in a second |
 //! | | of each player: `JOB frames`, `JOB late frames`, `JOB worst ms late` |
 //! | | of each section between stonewalls: `section N kB/s`, `section N MB/s` (10^6), |
-//! | | `section N IOPS`, `section N I/Os`, `section N Jain` (of device time) |
+//! | | `section N IOPS`, `section N I/Os`, `section N Jain` (of device time), |
+//! | | `section N busy %` (of its time the device did something) |
 //! | tiotest | for each phase: `PHASE MB/s` (of 2^20), `PHASE mean ms`, `PHASE max ms` |
 //! | disktest | `IOPS` |
 //! | dd | `MB/s` (10^6): bytes of all files by the time of all |
@@ -19,7 +21,7 @@
 //!
 //! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
 //! `hw_tag`, `bandwidth`. And what it did in the run: `merges` of queues, `partings`, `injections`
-//! of requests.
+//! of requests, `flushes`, `flush ms` (mean device time), `refused flushes` and `refused` others.
 
 use paternoster::{Nanos, NoObserver, Observer, RequestQueue, Values};
 use paternoster_sim::Description;
@@ -148,9 +150,21 @@ fn attributes<O: Observer>(queue: &RequestQueue<O>) -> Measured {
 
 /// What the scheduler did.
 fn told(counts: &Counts, measured: &mut Measured) {
-    let Counts { merges, partings, injections, .. } = *counts;
-    for (what, count) in [("merges", merges), ("partings", partings), ("injections", injections)] {
+    let Counts { merges, partings, injections, flushes, flush_time, refused, .. } = *counts;
+    let counts = [
+        ("merges", merges),
+        ("partings", partings),
+        ("injections", injections),
+        ("flushes", flushes),
+        ("refused", refused[0]),
+        ("refused flushes", refused[1]),
+    ];
+    for (what, count) in counts {
         measured.numbers.insert(what.to_owned(), as_f64(count));
+    }
+    if flushes > 0 {
+        let mean = as_f64(flush_time.0) / as_f64(flushes) / 1e6;
+        measured.numbers.insert("flush ms".to_owned(), mean);
     }
 }
 
@@ -173,6 +187,21 @@ fn fio(jobs: &[Job], result: &RunResult, counts: &Counts, measured: &mut Measure
             ("device time %", share * 100.0),
             ("raises", as_f64(own.map(|(client, _)| counts.raises(client)).sum())),
         ];
+        let is_own = |client: usize| {
+            result.processes.get(client).is_some_and(|process| process.job == place)
+        };
+        let seconds = &counts.seconds;
+        let least = [
+            ("least IOPS", seconds.least_ios(job.ramp_time, &is_own).map(as_f64)),
+            (
+                "least share %",
+                seconds.least_share(job.ramp_time, &is_own).map(|share| share * 100.0),
+            ),
+        ];
+        for (what, number) in least {
+            let named = |number| (format!("{} {what}", job.name), number);
+            measured.numbers.extend(number.map(named));
+        }
         let frames = all.frames().map(|frames| {
             [
                 ("frames", as_f64(frames.count())),
@@ -199,6 +228,7 @@ fn fio(jobs: &[Job], result: &RunResult, counts: &Counts, measured: &mut Measure
             insert("I/Os", as_f64(all.ios()));
         }
         insert("Jain", section.jain);
+        insert("busy %", (1.0 - section.idle) * 100.0);
     }
 }
 

@@ -10,7 +10,7 @@
 //! of their run, so that what is printed does not depend on who was faster.
 //!
 //! * [`experiment`]: what an experiment is; `experiments/` holds one file for each.
-//! * [`mod@measure`], [`counts`], [`verdict`], [`tell`]: a run's figures, what the scheduler did,
+//! * [`mod@measure`], [`counts`], [`seconds`], [`verdict`], [`tell`]: a run's figures, what the scheduler did,
 //!   what is thought of them, the table.
 //! * [`command`]: how to do a run by hand.
 
@@ -18,6 +18,7 @@ pub(crate) mod command;
 mod counts;
 pub(crate) mod experiment;
 pub(crate) mod measure;
+mod seconds;
 pub(crate) mod tell;
 pub(crate) mod verdict;
 
