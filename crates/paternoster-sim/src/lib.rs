@@ -9,17 +9,20 @@
 //! * [`model`]: what a model is, and the virtual clock in front of it.
 //! * [`null`], [`linear`], [`hdd`], [`ssd`], [`mod@array`]: the models.
 //! * [`faults`]: errors, delays and stalls in front of any of them.
+//! * [`power`]: a disk whose power fails, for the crash test; [`chance`]: what is left to chance.
 //! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
 #![forbid(unsafe_code)]
 
 pub mod array;
 pub mod catalog;
+pub mod chance;
 pub mod description;
 pub mod faults;
 pub mod hdd;
 pub mod linear;
 pub mod model;
 pub mod null;
+pub mod power;
 mod quantity;
 pub mod sections;
 pub mod ssd;

@@ -24,6 +24,7 @@ use std::str::FromStr;
 
 use paternoster::{Command, Nanos, Op};
 
+use crate::chance::Chance;
 use crate::quantity;
 
 /// EIO.
@@ -254,35 +255,6 @@ impl Watch {
             begins < end && first < ends && command.sectors > 0
         });
         op && place && from <= now && now < to
-    }
-}
-
-/// A small generator of numbers (splitmix64), one for each rule.
-#[derive(Debug)]
-struct Chance {
-    state: u64,
-}
-
-impl Chance {
-    fn new(seed: u64, place: u64) -> Chance {
-        let mut chance = Chance { state: seed };
-        // Seeds that lie near each other, and rules of one seed, part ways here.
-        chance.state = chance.next() ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        chance
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `limit`.
-    fn below(&mut self, limit: u64) -> u64 {
-        let product = u128::from(self.next()) * u128::from(limit);
-        u64::try_from(product >> 64).unwrap_or(0)
     }
 }
 

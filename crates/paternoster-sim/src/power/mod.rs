@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! power: a disk that can lose its power at any event, and tells what is left on the medium.
+//!
+//! Made for the crash test, not for figures: it is as wild as a disk may be that keeps its word.
+//! It keeps content (`contents.rs`), completes in any order, drains in any order, and a cut leaves
+//! of its cache what the seed says.
+//!
+//! ```text
+//!           taken        lands                    ends              drained
+//! write       |------------|-----------------------|------------------|
+//! a cut     absent, torn   | there, absent or torn                     | there
+//! leaves    or there       |
+//! ```
+//!
+//! A disk with a volatile cache promises this and nothing else:
+//!
+//! * A *flush* that ends well has made durable every write that had ended when the flush was
+//!   taken. Of a write that ends while the flush is inside, the seed says whether it was covered:
+//!   nobody may count on it.
+//! * A write with *FUA*, if the disk knows it, is durable when it ends. If the disk does not, the
+//!   flag is nothing to it.
+//! * Of two writes to one sector that are inside together either may be the later one. Data that
+//!   are overtaken in the cache never come back.
+//!
+//! Without a volatile cache a write is durable when it ends. A command that fails promises
+//! nothing; a failed write may be there all the same.
+//!
+//! A disk whose flush cannot be queued refuses a flush while others are inside, and others while
+//! a flush is.
+//!
+//! # Cuts
+//! [`VolatileDisk::cut`] leaves the run alone: it draws what the medium would be had the power
+//! failed now. So one run can be judged at every one of its events.
+//!
+//! # Commands and content
+//! Commands carry no data. The disk numbers those that it takes; a sector holds the number of the
+//! command that wrote it ([`VolatileDisk::last_taken`]), and who gave the command knows whose bios
+//! it carried.
+//!
+//! # Not here
+//! Discards take time and leave the content alone. Reads return nothing to compare.
+//!
+//! Source: spec `cfq-flush-block.md` 11.1, FLUSH-16.
+
+mod contents;
+mod flaw;
+#[cfg(test)]
+mod tests;
+
+use paternoster::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag};
+
+use crate::chance::Chance;
+use crate::model::Model;
+
+use self::contents::Contents;
+
+pub use self::contents::{Serial, Survival};
+pub use self::flaw::Flaw;
+
+/// A read or write takes this long at least, and at most `SPREAD` more.
+const LEAST: Nanos = Nanos::from_micros(40);
+const SPREAD: Nanos = Nanos::from_micros(800);
+/// A flush takes so long for each write in the cache beside that.
+const FLUSH_EACH: Nanos = Nanos::from_micros(60);
+/// The next write is drained within this time.
+const DRAIN_WITHIN: Nanos = Nanos::from_millis(4);
+/// EIO.
+const ERRNO: i32 = 5;
+
+/// What a disk leaves to chance, and what is wrong with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Habits {
+    /// Decides times, orders, errors and drains.
+    pub seed: u64,
+    /// One command in so many fails; 0 for none.
+    pub error_every: u64,
+    /// One command in so many is refused, for no reason that a queue could know; 0 for none.
+    pub refuse_every: u64,
+    /// It breaks its word so.
+    pub flaw: Option<Flaw>,
+}
+
+/// A command that the disk has taken.
+#[derive(Debug, Clone, Copy)]
+struct Inside {
+    tag: Tag,
+    serial: Serial,
+    op: Op,
+    fua: bool,
+    first: usize,
+    end: usize,
+    /// For a flush: it covers the first so many writes to end.
+    mark: u64,
+    /// When a write reaches the cache; none once it has, or if it never does.
+    lands: Option<Nanos>,
+    ends: Nanos,
+    fails: bool,
+}
+
+/// What is due.
+#[derive(Debug, Clone, Copy)]
+enum Due {
+    Landing(usize),
+    Ending(usize),
+    Drain,
+}
+
+/// A disk with a volatile cache, or without; see the essay.
+#[derive(Debug)]
+pub struct VolatileDisk {
+    facts: DeviceFacts,
+    habits: Habits,
+    chance: Chance,
+    contents: Contents,
+    inside: Vec<Inside>,
+    taken: Serial,
+    drains: Option<Nanos>,
+    /// Writes that had ended when the last write, and the last flush, was taken (for flaws).
+    at_last_write: u64,
+    at_last_flush: u64,
+    events: u64,
+}
+
+impl VolatileDisk {
+    /// A new disk. It remembers each of its sectors: `facts.capacity` should be small.
+    #[must_use]
+    pub fn new(facts: DeviceFacts, habits: Habits) -> VolatileDisk {
+        let sectors = usize::try_from(facts.capacity).unwrap_or(usize::MAX);
+        VolatileDisk {
+            facts,
+            habits,
+            chance: Chance::new(habits.seed, 0),
+            contents: Contents::new(sectors, habits.flaw == Some(Flaw::DrainsStale)),
+            inside: Vec::with_capacity(facts.depth as usize),
+            taken: 0,
+            drains: None,
+            at_last_write: 0,
+            at_last_flush: 0,
+            events: 0,
+        }
+    }
+
+    /// The number of the command that was taken last.
+    #[must_use]
+    pub const fn last_taken(&self) -> Serial {
+        self.taken
+    }
+
+    /// How many things have happened to it: commands taken, landings, ends, drains.
+    #[must_use]
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Whether a cut could leave one thing or another.
+    #[must_use]
+    pub fn is_at_risk(&self) -> bool {
+        self.contents.cached() != 0 || self.inside.iter().any(|inside| inside.op == Op::Write)
+    }
+
+    /// Writes in the cache that are not wholly on the medium.
+    #[must_use]
+    pub fn cached(&self) -> usize {
+        self.contents.cached()
+    }
+
+    /// What would be on the medium had the power failed now: for each sector the number of the
+    /// command that wrote it, 0 for none. Another `seed` draws another of the possible ends.
+    /// Returns how much it let survive.
+    pub fn cut(&self, seed: u64, image: &mut Vec<Serial>) -> Survival {
+        let mut chance = Chance::new(seed, 1);
+        let survival = Survival::draw(&mut chance);
+        let flying = self.inside.iter().filter(|inside| inside.lands.is_some());
+        let flying = flying.map(|inside| (inside.serial, inside.first, inside.end));
+        self.contents.cut(survival, flying, &mut chance, image);
+        survival
+    }
+
+    fn has(&self, flaw: Flaw) -> bool {
+        self.habits.flaw == Some(flaw)
+    }
+
+    fn refuses(&self, command: &Command) -> bool {
+        let full = self.inside.len() >= self.facts.depth as usize;
+        let flush_inside = self.inside.iter().any(|inside| inside.op == Op::Flush);
+        let alone = !self.facts.flush_queueable && (command.op == Op::Flush || flush_inside);
+        full || (alone && !self.inside.is_empty())
+    }
+
+    /// The first thing to happen. At one instant landings are before ends, ends before drains.
+    fn first_due(&self) -> Option<(Nanos, Due)> {
+        let landings = self.inside.iter().enumerate();
+        let landings =
+            landings.filter_map(|(place, i)| Some((i.lands?, 0, i.serial, Due::Landing(place))));
+        let endings = self.inside.iter().enumerate();
+        let endings = endings.map(|(place, i)| (i.ends, 1, i.serial, Due::Ending(place)));
+        let drain = self.drains.map(|at| (at, 2, 0, Due::Drain));
+        landings
+            .chain(endings)
+            .chain(drain)
+            .min_by_key(|&(at, rank, serial, _)| (at, rank, serial))
+            .map(|(at, _, _, due)| (at, due))
+    }
+
+    fn lasts(&mut self, op: Op) -> Nanos {
+        let time = LEAST + Nanos(self.chance.below(SPREAD.0));
+        match op {
+            Op::Flush => time + Nanos(FLUSH_EACH.0 * self.contents.cached() as u64),
+            _ => time,
+        }
+    }
+
+    fn mark(&mut self, op: Op) -> u64 {
+        let now = self.contents.ended();
+        let honest = match op {
+            Op::Flush if self.has(Flaw::FlushTooEarly) => self.at_last_write,
+            Op::Flush if self.has(Flaw::FlushShared) => self.at_last_flush,
+            _ => now,
+        };
+        match op {
+            Op::Flush => self.at_last_flush = now,
+            Op::Write => self.at_last_write = now,
+            _ => {}
+        }
+        honest
+    }
+
+    fn land(&mut self, now: Nanos, place: usize) {
+        let inside = &mut self.inside[place];
+        inside.lands = None;
+        let (serial, first, end) = (inside.serial, inside.first, inside.end);
+        self.contents.land(serial, first, end);
+        self.plan_drain(now);
+    }
+
+    fn plan_drain(&mut self, now: Nanos) {
+        if self.contents.cached() == 0 {
+            self.drains = None;
+        } else if self.drains.is_none() {
+            self.drains = Some(now + Nanos(1 + self.chance.below(DRAIN_WITHIN.0)));
+        }
+    }
+
+    fn drain(&mut self, now: Nanos) {
+        self.contents.drain_one(&mut self.chance);
+        self.drains = None;
+        self.plan_drain(now);
+    }
+
+    fn end(&mut self, now: Nanos, place: usize) -> Completion {
+        let done = self.inside.swap_remove(place);
+        match done.op {
+            Op::Write if !done.fails => {
+                let fua = done.fua && self.facts.fua && !self.has(Flaw::ForgetsFua);
+                self.contents.end(done.serial, fua || !self.facts.write_cache);
+            }
+            Op::Flush => self.end_flush(&done),
+            _ => {}
+        }
+        self.plan_drain(now);
+        let outcome = if done.fails { Outcome::failed(ERRNO) } else { Outcome::OK };
+        Completion { tag: done.tag, at: done.ends, outcome }
+    }
+
+    fn end_flush(&mut self, done: &Inside) {
+        // A flush that fails may have drained whatever it likes, or nothing.
+        let does_nothing = self.has(Flaw::FlushDoesNothing);
+        let mark = if done.fails || does_nothing { 0 } else { done.mark };
+        if !does_nothing {
+            let misses_one = self.has(Flaw::FlushMissesOne);
+            self.contents.flush(mark, misses_one, &mut self.chance);
+        }
+    }
+}
+
+impl Model for VolatileDisk {
+    fn facts(&self) -> DeviceFacts {
+        self.facts
+    }
+
+    fn submit(&mut self, now: Nanos, command: &Command) -> Result<(), Refused> {
+        if self.refuses(command) || self.chance.once_in(self.habits.refuse_every) {
+            return Err(Refused);
+        }
+        let lasts = self.lasts(command.op);
+        let fails = self.chance.once_in(self.habits.error_every);
+        let is_write = command.op == Op::Write;
+        let lands = now + Nanos(self.chance.below(lasts.0));
+        // Half of the writes that fail never reach the cache.
+        let lands = (is_write && !(fails && self.chance.once_in(2))).then_some(lands);
+        let mark = self.mark(command.op);
+        self.taken += 1;
+        self.events += 1;
+        self.inside.push(Inside {
+            tag: command.tag,
+            serial: self.taken,
+            op: command.op,
+            fua: command.flags.contains(Flags::FUA),
+            first: usize::try_from(command.sector).unwrap_or(usize::MAX),
+            end: usize::try_from(command.end()).unwrap_or(usize::MAX),
+            mark,
+            lands,
+            ends: now + lasts,
+            fails,
+        });
+        Ok(())
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.first_due().map(|(at, _)| at)
+    }
+
+    fn advance(&mut self, now: Nanos) -> Option<Completion> {
+        while let Some((at, due)) = self.first_due().filter(|&(at, _)| at <= now) {
+            self.events += 1;
+            match due {
+                Due::Landing(place) => self.land(at, place),
+                Due::Drain => self.drain(at),
+                Due::Ending(place) => return Some(self.end(at, place)),
+            }
+        }
+        None
+    }
+}
