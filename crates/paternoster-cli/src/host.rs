@@ -5,18 +5,22 @@
 //! Limits have their names from `/proc/sys/vm`: `--host memory=4g,dirty_ratio=40`.
 
 use paternoster::Nanos;
-use paternoster_workload::fio::value::Reader;
+use paternoster_workload::fio::value::{self, Reader};
 use paternoster_workload::layout::Placement;
 use paternoster_workload::page_cache::HostSettings;
+use paternoster_workload::page_cache::journal::JournalMode;
 
 use crate::Failure;
 use crate::choice::assignment;
 
 /// The names that `--host` knows, for messages.
 const NAMES: &str = "memory, dirty_ratio, dirty_background_ratio, dirty_expire_centisecs, \
-                     dirty_writeback_centisecs, copy_cost";
+                     dirty_writeback_centisecs, copy_cost, journal, journal_commit, \
+                     journal_blocks, delayed_allocation";
 /// Memory beyond this makes tables that nobody wants: 1 TiB.
 const MEMORY_MAX: u64 = 1 << 40;
+/// Blocks of the largest journal: 40 GiB are the most that ext4 makes.
+const JOURNAL_MAX: u64 = 10_240_000;
 
 /// The default host with what was given instead.
 pub(crate) fn settings(given: &[String]) -> Result<HostSettings, Failure> {
@@ -42,9 +46,30 @@ fn set(host: &mut HostSettings, name: &str, value: &str) -> Result<(), String> {
         "dirty_expire_centisecs" => host.dirty_expire = centiseconds(&mut read)?,
         "dirty_writeback_centisecs" => host.dirty_writeback = centiseconds(&mut read)?,
         "copy_cost" => host.copy_cost = read.time(value, 1000)?,
+        "journal" => host.journal.mode = journal(value)?,
+        "journal_commit" => host.journal.commit = commit(value, &mut read)?,
+        "journal_blocks" => host.journal.blocks = read.integer(value, 1024, JOURNAL_MAX)?,
+        "delayed_allocation" => host.journal.delayed_allocation = value::boolean(value)?,
         _ => return Err(format!("there is no `{name}`; there are {NAMES}")),
     }
     Ok(())
+}
+
+fn journal(text: &str) -> Result<JournalMode, String> {
+    match text {
+        "none" => Ok(JournalMode::None),
+        "ordered" => Ok(JournalMode::Ordered),
+        _ => Err(format!("`{text}` is neither none nor ordered")),
+    }
+}
+
+/// How old a transaction may become, as ext4's `commit=` in seconds if there is no unit.
+fn commit(text: &str, read: &mut Reader<'_>) -> Result<Nanos, String> {
+    let time = read.time(text, 1_000_000_000)?;
+    if time == Nanos::ZERO {
+        return Err("it must be longer than nothing, as 5s".to_owned());
+    }
+    Ok(time)
 }
 
 /// `near`, `far`, `interleaved:SIZE` or `among:SIZE`.
@@ -80,10 +105,17 @@ mod tests {
         assert_eq!((host.memory, host.dirty_ratio), (1 << 30, 40));
         let host = settings(&["dirty_expire_centisecs=100".to_owned()]).unwrap();
         assert_eq!(host.dirty_expire, Nanos::from_secs(1));
+        let text = "journal=ordered,journal_commit=30,journal_blocks=1024,delayed_allocation=0";
+        let journal = settings(&[text.to_owned()]).unwrap().journal;
+        assert_eq!((journal.mode, journal.commit), (JournalMode::Ordered, Nanos::from_secs(30)));
+        assert_eq!((journal.bytes(), journal.delayed_allocation), (4 << 20, false));
         for (text, words) in [
             ("swap=1g", "there are memory, dirty_ratio"),
             ("dirty_ratio=200", "from 1 to 100"),
             ("memory", "is not ATTRIBUTE=VALUE"),
+            ("journal=data", "neither none nor ordered"),
+            ("journal_commit=0", "longer than nothing"),
+            ("journal_blocks=4", "from 1024 to"),
         ] {
             let Err(Failure::Request(message)) = settings(&[text.to_owned()]) else {
                 panic!("{text}")

@@ -88,7 +88,7 @@ fn parse(text: &str) -> Result<(Kind, PathBuf), String> {
 }
 
 /// The names of a run's clients in the order of their indices: every clone of every job, numbered
-/// where several share a name, then the flusher of the page cache.
+/// where several share a name, then the flusher of the page cache and the journal's thread.
 fn clients(jobs: &[Job]) -> Vec<String> {
     let mut left: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
     for job in jobs {
@@ -102,6 +102,6 @@ fn clients(jobs: &[Job]) -> Vec<String> {
             *next += 1;
         }
     }
-    names.push("flusher".to_owned());
+    names.extend(["flusher".to_owned(), "journal".to_owned()]);
     names
 }

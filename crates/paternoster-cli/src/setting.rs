@@ -50,7 +50,8 @@ pub(crate) struct SettingOptions {
     pub(crate) submit_cost: Option<String>,
 
     /// The memory in front of the device, by names of /proc/sys/vm: memory, dirty_ratio,
-    /// dirty_background_ratio, dirty_expire_centisecs, dirty_writeback_centisecs, and copy_cost
+    /// dirty_background_ratio, dirty_expire_centisecs, dirty_writeback_centisecs; copy_cost; and a
+    /// journal for its files: journal=ordered, journal_commit, journal_blocks, delayed_allocation
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) host: Vec<String>,
 

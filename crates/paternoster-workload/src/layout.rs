@@ -21,12 +21,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fio::file_sizes::file_sizes;
-use crate::fio::job::{Engine, Job, is_device};
+use crate::fio::job::{Engine, Job, Kind, is_device};
 use crate::fio::jobfile::Problem;
 use crate::fio::random::{Seeds, Taus88};
 use crate::fio::recorded::Recorded;
 use crate::fio::value::Amount;
 use crate::page_cache::extent::Extent;
+use crate::page_cache::journal::FileKind;
 
 /// Files begin at multiples of this.
 const ALIGNMENT: u64 = 1 << 20;
@@ -76,6 +77,8 @@ pub struct Region {
 pub struct Layout {
     /// Where each file lies.
     pub files: Vec<Extent>,
+    /// What each file is to the file system.
+    pub kinds: Vec<FileKind>,
     /// By job and clone.
     pub regions: Vec<Vec<Region>>,
 }
@@ -87,6 +90,8 @@ struct Need {
     bytes: u64,
     /// How long the file must be.
     file_bytes: u64,
+    /// Whether it has data from the beginning.
+    filled: bool,
 }
 
 /// All files so far, by name.
@@ -95,18 +100,31 @@ struct Files {
     numbers: BTreeMap<String, usize>,
     names: Vec<String>,
     bytes: Vec<u64>,
+    /// Whether somebody finds data in it.
+    filled: Vec<bool>,
 }
 
 impl Files {
+    fn kinds(&self) -> Vec<FileKind> {
+        let kind = |(name, &filled): (&String, &bool)| match filled {
+            _ if is_device(name) => FileKind::Device,
+            true => FileKind::Old,
+            false => FileKind::New,
+        };
+        self.names.iter().zip(&self.filled).map(kind).collect()
+    }
+
     fn add(&mut self, need: &Need) -> usize {
         let next = self.names.len();
         let number = *self.numbers.entry(need.name.clone()).or_insert(next);
         if number == next {
             self.names.push(need.name.clone());
             self.bytes.push(0);
+            self.filled.push(false);
         }
         // A file is as long as the jobs that share it need it.
         self.bytes[number] = self.bytes[number].max(need.file_bytes);
+        self.filled[number] |= need.filled;
         number
     }
 }
@@ -139,7 +157,30 @@ pub fn plan(
     for (place, needs, numbers) in needed {
         regions[place].push(region(&jobs[place], &needs, &numbers, &extents, capacity)?);
     }
-    Ok(Layout { files: extents, regions })
+    Ok(Layout { files: extents, kinds: files.kinds(), regions })
+}
+
+impl Layout {
+    /// A place of so many bytes behind the last file, in one piece; `None` for no bytes.
+    ///
+    /// # Errors
+    /// What does not fit, and the remedy.
+    pub fn reserve(&self, bytes: u64, capacity: u64) -> Result<Option<Extent>, String> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let files = self.files.iter().zip(&self.kinds);
+        let files = files.filter(|(_, kind)| **kind != FileKind::Device);
+        let last = files.map(|(file, _)| file.end()).max().unwrap_or(0);
+        let at = last.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT);
+        if at.saturating_add(bytes) > capacity {
+            return Err(format!(
+                "a journal of {bytes} bytes behind the last file, from byte {at} on, does not fit \
+                 on a device of {capacity}; make `journal_blocks` or the files smaller"
+            ));
+        }
+        Ok(Some(Extent::whole(at, bytes)))
+    }
 }
 
 /// The placement with the size of its pieces drawn, where that is left to the seed.
@@ -197,7 +238,7 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
     if let Some(log) = recorded(job, clone) {
         let need = |(name, &bytes): (&String, &u64)| {
             let bytes = if is_device(name) { capacity } else { bytes };
-            Need { name: name.clone(), start: 0, bytes, file_bytes: bytes }
+            Need { name: name.clone(), start: 0, bytes, file_bytes: bytes, filled: true }
         };
         return log.files.iter().zip(&log.sizes).map(need).collect();
     }
@@ -218,7 +259,9 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
         };
         let own = if is_device(&name) { 0 } else { job.filesize.unwrap_or(0) };
         let own = if job.filesize_range.is_some() { 0 } else { own };
-        Need { name, start, bytes, file_bytes: start.saturating_add(bytes).max(own) }
+        let file_bytes = start.saturating_add(bytes).max(own);
+        let filled = job.overwrite || matches!(job.rw.kind, Kind::ReadOnly | Kind::ReadWrite);
+        Need { name, start, bytes, file_bytes, filled }
     };
     names.into_iter().zip(sizes).map(need).collect()
 }

@@ -196,6 +196,8 @@ pub struct Job {
     pub pre_read: bool,
     /// Cached pages are dropped before the job.
     pub invalidate: bool,
+    /// Files that are written have their data from the beginning.
+    pub overwrite: bool,
     /// When data are made safe.
     pub syncs: Syncs,
     /// All clones take their offsets from one position. No option of fio's: disktest does it.
@@ -361,6 +363,7 @@ impl Default for Job {
             direct: None,
             pre_read: false,
             invalidate: true,
+            overwrite: false,
             syncs: Syncs::default(),
             shared_position: false,
             relay: Vec::new(),

@@ -143,6 +143,7 @@ pub static OPTIONS: &[FioOption] = &[
     yes("write_barrier", "every so many writes one is a barrier"),
     yes("pre_read", "read the files into the cache before the job"),
     yes("invalidate", "drop cached pages before the job"),
+    yes("overwrite", "files have their blocks before they are written"),
     // When.
     yes("numjobs", "clones of the job"),
     also(&["wait_for_previous"], yes("stonewall", "start after all earlier jobs have ended")),
@@ -306,7 +307,6 @@ pub static OPTIONS: &[FioOption] = &[
     no("allow_mounted_write", "may mounted devices be written"),
     no("unlink", "remove files at the end"),
     no("unlink_each_loop", "remove files after each loop"),
-    no("overwrite", "lay out files before writing"),
     no("file_append", "write at the end of the file"),
     no("openfiles", "files open at one time"),
     no("lockfile", "lock of files"),

@@ -56,6 +56,10 @@ impl Flusher {
         }
     }
 
+    pub(super) const fn client(&self) -> ClientId {
+        self.client
+    }
+
     /// A write has ended: what was dirtied again meanwhile can go.
     pub(super) const fn transfer_ended(&mut self) {
         self.stalled = false;

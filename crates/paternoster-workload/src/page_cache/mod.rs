@@ -9,7 +9,8 @@
 //!
 //! process ──write──▶ pages dirty ──▶ too many? wait      flusher ──bios──▶ queue
 //!                                                        (its own async context)
-//! process ──fsync──▶ its file's dirty pages as sync bios, wait, flush the device
+//! process ──fsync──▶ its file's dirty pages as sync bios, wait, commit or flush
+//!                                                        journal ──bios──▶ queue
 //! ```
 //!
 //! Bios of the cache carry a cookie with the highest bit set; [`PageCache::transfer_ended`] takes
@@ -32,6 +33,7 @@
 
 pub mod extent;
 mod flusher;
+pub mod journal;
 pub mod pages;
 pub mod read_ahead;
 
@@ -43,6 +45,7 @@ use paternoster::{
 
 use extent::Extent;
 use flusher::Flusher;
+use journal::{FileKind, Journal, JournalSettings};
 use pages::{PAGE, Pages, Run};
 
 /// In a cookie: the bio belongs to the page cache.
@@ -67,10 +70,12 @@ pub struct HostSettings {
     pub dirty_writeback: Nanos,
     /// CPU time to copy a page to or from a process.
     pub copy_cost: Nanos,
+    /// The journal of the file system that the files are of.
+    pub journal: JournalSettings,
 }
 
 impl Default for HostSettings {
-    /// 8 GiB, Linux' limits (20 % and 10 %, 30 s, 5 s), 2 us a page.
+    /// 8 GiB, Linux' limits (20 % and 10 %, 30 s, 5 s), 2 us a page, no journal.
     fn default() -> HostSettings {
         HostSettings {
             memory: 8 << 30,
@@ -79,6 +84,7 @@ impl Default for HostSettings {
             dirty_expire: Nanos::from_secs(30),
             dirty_writeback: Nanos::from_secs(5),
             copy_cost: Nanos::from_micros(2),
+            journal: JournalSettings::default(),
         }
     }
 }
@@ -144,6 +150,7 @@ pub struct PageCache {
     woken: VecDeque<u32>,
     settings: HostSettings,
     flusher: Flusher,
+    journal: Option<Journal>,
 }
 
 /// What could not be submitted for lack of a request; the client gets a Wake.
@@ -173,6 +180,51 @@ impl PageCache {
             waits: vec![(None, 0); processes],
             woken: VecDeque::new(),
             settings,
+            journal: None,
+        }
+    }
+
+    /// With a journal in `area`, for files of these kinds; `client` is its thread.
+    #[must_use]
+    pub fn with_journal(mut self, client: ClientId, area: Extent, kinds: &[FileKind]) -> PageCache {
+        let files: Vec<(FileKind, u64)> =
+            kinds.iter().zip(&self.files).map(|(&kind, file)| (kind, file.bytes)).collect();
+        self.journal = Some(Journal::new(self.settings.journal, client, area, &files));
+        self
+    }
+
+    /// When the flusher or the journal wants to act next; `None` if only a completion, a Wake or a
+    /// write brings them work.
+    #[must_use]
+    pub fn background_due(&self) -> Option<Nanos> {
+        match (self.flusher_due(), self.journal_due()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Lets the flusher and the journal do what is due at `now`.
+    pub fn work_in_background<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
+        let due = |at: Option<Nanos>| at.is_some_and(|at| at <= now);
+        if due(self.journal_due()) {
+            self.go_on_committing(now, queue);
+        }
+        if due(self.flusher_due()) {
+            self.flush_in_background(now, queue);
+        }
+    }
+
+    /// The queue has room again for `client`, the flusher's or the journal's.
+    pub fn client_woken<O: Observer>(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        queue: &mut RequestQueue<O>,
+    ) {
+        if client == self.flusher.client() {
+            self.flush_in_background(now, queue);
+        } else {
+            self.go_on_committing(now, queue);
         }
     }
 
@@ -378,7 +430,7 @@ impl PageCache {
         let bio = Bio::new(client, op, at / 512, sectors).flags(flags).cookie(cookie);
         match queue.submit(now, bio) {
             Ok(_) => {
-                self.begin(file, sent, write);
+                self.begin(now, file, sent, write);
                 Some(sent)
             }
             Err(SubmitError::Busy) => {
@@ -388,7 +440,7 @@ impl PageCache {
             }
             Err(_) => {
                 // The layout has checked that the file lies on the device: this is a broken queue.
-                self.begin(file, sent, write);
+                self.begin(now, file, sent, write);
                 self.transfer_ended(u64::from(slot), Outcome::failed(EIO));
                 self.refused = EIO;
                 Some(sent)
@@ -405,9 +457,10 @@ impl PageCache {
         u32::try_from(self.transfers.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn begin(&mut self, file: u32, sent: Run, write: bool) {
+    fn begin(&mut self, now: Nanos, file: u32, sent: Run, write: bool) {
         self.numbered += 1;
         if write {
+            self.written_back(now, file, sent);
             self.pages.begin_writeback(file, sent);
         } else {
             self.pages.begin_read(file, sent);
@@ -416,8 +469,11 @@ impl PageCache {
 
     /// The bio with this cookie has ended.
     pub fn transfer_ended(&mut self, cookie: u64, outcome: Outcome) {
+        if cookie & journal::COOKIE != 0 {
+            return self.journal_ended(outcome);
+        }
         let slot = u32::try_from(cookie & !COOKIE).unwrap_or(u32::MAX);
-        let Transfer { file, run, write, .. } = self.transfers[slot as usize];
+        let Transfer { file, run, write, number, .. } = self.transfers[slot as usize];
         self.transfers[slot as usize].under_way = false;
         self.free.push(slot);
         let errno = match outcome.status {
@@ -431,6 +487,7 @@ impl PageCache {
                 self.errors[file as usize] = errno;
             }
             self.flusher.transfer_ended();
+            self.tell_commit(number);
         } else {
             self.pages.end_read(file, run, errno == 0);
         }

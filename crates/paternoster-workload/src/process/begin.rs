@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Begin: how a process begins an I/O, a call or a sync.
 
-use paternoster::{Flags, Nanos, Observer, Outcome, RequestQueue};
+use paternoster::{DeviceFacts, Flags, Nanos, Observer, Outcome, RequestQueue};
 
 use super::buffered::Call;
 use super::direct::Request;
+use super::durable::Durable;
 use super::source::{Planned, Task};
 use super::sync::{Steps, SyncCall};
-use super::{EINVAL, Phase, Process, SYNC_SLOT, Shared};
+use super::{EINVAL, Process, SYNC_SLOT, Shared};
 use crate::direction::Direction;
 use crate::fio::cmdprio::{IoPriority, PriorityDraw};
 use crate::fio::job::Engine;
@@ -16,7 +17,7 @@ use crate::fio::recorded::Link;
 use crate::fio::syncs::{FileSync, SyncKind};
 use crate::page_cache::PageCache;
 use crate::page_cache::extent::Extent;
-use crate::page_cache::pages::Run;
+use crate::page_cache::pages::{PAGE, Run};
 
 impl Process {
     /// Begins what is planned; or the sync that is due before it, after which it comes again.
@@ -29,7 +30,7 @@ impl Process {
     ) {
         let piece = match planned.task {
             Task::Io(piece) => piece,
-            Task::Sync(file) => return self.begin_sync(now, SyncKind::Fsync, file, &shared.cache),
+            Task::Sync(kind, file) => return self.begin_sync(now, kind, file, &shared.cache),
         };
         if let Some(kind) = self.syncs.due(self.writes, self.last_was_sync) {
             self.pending = Some(planned);
@@ -65,7 +66,7 @@ impl Process {
             // An open loop counts from when an I/O should have come.
             let from = if self.offload { due.max(self.began).min(now) } else { now };
             let ahead = planned.link == Link::Ahead;
-            self.begin_io(now, from, piece, ahead, &shared.cache, queue);
+            self.begin_io(now, from, piece, ahead, &mut shared.cache, queue);
         }
     }
 
@@ -75,13 +76,14 @@ impl Process {
         from: Nanos,
         piece: Piece,
         ahead: bool,
-        cache: &PageCache,
+        cache: &mut PageCache,
         queue: &mut RequestQueue<O>,
     ) {
         let Piece { direction, bytes, file, offset } = piece;
         let drawn =
             self.priorities.as_mut().and_then(|draw| PriorityDraw::next(draw, direction, bytes));
         let extent: Extent = *cache.file(self.files[file]);
+        let (flags, durable) = self.ordering(now, &piece, cache, queue.facts());
         let request = Request {
             direction,
             number: self.files[file],
@@ -89,7 +91,8 @@ impl Process {
             offset,
             bytes,
             submitted: if self.engine == Engine::Null { 0 } else { bytes },
-            flags: self.flags(direction) | if ahead { Flags::AHEAD } else { Flags::NONE },
+            flags: flags | if ahead { Flags::AHEAD } else { Flags::NONE },
+            durable,
             drawn,
             priority: drawn.map(IoPriority::in_queue),
         };
@@ -109,16 +112,31 @@ impl Process {
         }
     }
 
-    /// What orders the device's cache around a write.
-    fn flags(&self, direction: Direction) -> Flags {
-        let mut flags = Flags::NONE;
-        if direction == Direction::Write && self.syncs.open != FileSync::None {
-            flags |= Flags::FUA;
+    /// How an I/O orders the device's cache: its flags, and what follows its data.
+    fn ordering(
+        &self,
+        now: Nanos,
+        piece: &Piece,
+        cache: &mut PageCache,
+        facts: &DeviceFacts,
+    ) -> (Flags, Option<Durable>) {
+        if piece.direction != Direction::Write || self.engine == Engine::Null {
+            return (Flags::NONE, None);
         }
-        if direction == Direction::Write && self.syncs.is_barrier(self.writes) {
-            flags |= Flags::PREFLUSH | Flags::FUA;
+        let barrier = self.syncs.is_barrier(self.writes);
+        let flags = if barrier { Flags::PREFLUSH | Flags::FUA } else { Flags::NONE };
+        let number = self.files[piece.file];
+        let first = piece.offset / PAGE;
+        let pages = (piece.offset + piece.bytes).div_ceil(PAGE) - first;
+        let overwrites = cache.write_directly(now, number, Run { first, pages });
+        let data_only = self.syncs.open == FileSync::Dsync;
+        // Where metadata must follow, it is their commit that flushes.
+        let alone = !cache.is_journalled(number) || data_only && overwrites;
+        match self.syncs.open {
+            FileSync::None => (flags, None),
+            _ if alone && (facts.fua || !facts.write_cache) => (flags | Flags::FUA, None),
+            _ => (flags, Some(Durable::new(number, data_only))),
         }
-        flags
     }
 
     /// What was gathered goes to the queue.
@@ -170,24 +188,39 @@ impl Process {
         let written = self.unsynced[place].take().unwrap_or(nothing);
         let (steps, run) = match (kind, self.syncs.range) {
             (SyncKind::Range, Some(range)) => (Steps::range(range), written),
-            _ => (Steps::WHOLE, whole),
+            _ => (Steps::whole(kind == SyncKind::Fdatasync), whole),
         };
         self.last_was_sync = true;
-        if steps == Steps::WHOLE {
+        if steps.durable.is_some() {
             self.written[place] = false;
         }
         self.record.synced(now - self.began, place);
         self.sync = Some(SyncCall::new(now, steps, file, run));
     }
 
-    /// The fsync at the end of the job, of each file that was written. True if one has just begun.
-    pub(super) fn begin_last_sync(&mut self, now: Nanos, cache: &PageCache) -> bool {
-        let drained = self.phase == Phase::Draining && self.in_flight() == 0;
-        if !drained || !self.syncs.ends_with_sync() || self.error != 0 {
-            return false;
+    /// The syncs at the end of a loop, once everything of it has ended: of each file that was
+    /// written, and with `fsync_on_close` again when it is closed, before the next loop opens it.
+    pub(super) fn plan_last_syncs(&mut self, last_loop: bool) {
+        if !self.syncs.ends_with_sync() || self.error != 0 {
+            return;
         }
-        let Some(place) = self.written.iter().position(|&written| written) else { return false };
+        let written = self.written.iter().enumerate();
+        let places: Vec<usize> =
+            written.filter(|(_, written)| **written).map(|(place, _)| place).collect();
+        self.last_syncs.extend(&places);
+        if self.syncs.on_close && !last_loop {
+            self.last_syncs.extend(&places);
+        }
+    }
+
+    /// Begins the next of them. True if one has just begun. They are not among the syncs that the
+    /// job's statistics tell.
+    pub(super) fn begin_last_sync(&mut self, now: Nanos, cache: &PageCache) -> bool {
+        let Some(place) = self.last_syncs.pop_front() else { return false };
         self.begin_sync(now, SyncKind::Fsync, place, cache);
+        if let Some(sync) = &mut self.sync {
+            sync.counts = false;
+        }
         true
     }
 }

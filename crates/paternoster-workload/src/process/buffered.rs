@@ -190,7 +190,7 @@ impl Call {
             return Err(Blocked);
         }
         cache.pages_mut().make_room(1);
-        cache.pages_mut().write(now, self.file, self.page);
+        cache.write(now, self.file, self.page);
         self.page += 1;
         Ok(())
     }

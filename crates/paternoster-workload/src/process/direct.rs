@@ -2,18 +2,28 @@
 //! Direct: I/Os that go to the device as bios, several at a time.
 //!
 //! An I/O that is larger than a request may be, or that crosses the end of a piece of its file, is
-//! several bios under one plug; it ends with the last of them.
+//! several bios under one plug; it ends with the last of them, or once that is durable
+//! (`durable.rs`) if it must be and the device cannot write through its cache:
+//!
+//! ```text
+//! O_DSYNC, 8 KiB, 4 KiB a request     the device has FUA    W(FUA) W(FUA)
+//!                                     it has not            W W, then one flush
+//! write_barrier                                             W(PREFLUSH|FUA) W(FUA)
+//! ```
 //!
 //! # Invariants
-//! I1  At most `depth` I/Os are under way; a slot's I/O ends when its last bio has.
+//! I1  At most `depth` I/Os are under way; a slot's I/O ends when its last bio has, and what
+//!     follows that.
 
 use paternoster::{
     Bio, Flags, Nanos, Observer, Op, Outcome, Priority, RequestQueue, Status, SubmitError,
 };
 
+use super::durable::Durable;
 use super::{EINVAL, Identity};
 use crate::direction::Direction;
 use crate::fio::cmdprio::IoPriority;
+use crate::page_cache::PageCache;
 use crate::page_cache::extent::Extent;
 
 /// One I/O of a process.
@@ -33,6 +43,8 @@ pub(super) struct Io {
     number: u32,
     file: Extent,
     flags: Flags,
+    /// What follows its data.
+    durable: Option<Durable>,
     /// What is still to be submitted: where in the file, and how much.
     next: u64,
     left: u64,
@@ -41,8 +53,8 @@ pub(super) struct Io {
 }
 
 impl Io {
-    /// Whether everything of it has been submitted and has ended.
-    const fn has_ended(&self) -> bool {
+    /// Whether all its data have been submitted and have ended.
+    const fn is_written(&self) -> bool {
         self.under_way == 0 && self.left == 0
     }
 }
@@ -54,6 +66,8 @@ pub(super) struct Slots {
     free: Vec<u32>,
     /// The I/O whose next bio got Busy.
     blocked: Option<u32>,
+    /// I/Os whose data are written, and must be durable before they end.
+    settling: Vec<u32>,
 }
 
 /// What is submitted.
@@ -69,6 +83,8 @@ pub(super) struct Request {
     pub(super) submitted: u64,
     /// Beside those of its direction.
     pub(super) flags: Flags,
+    /// What follows its data.
+    pub(super) durable: Option<Durable>,
     /// If it is not the job's.
     pub(super) drawn: Option<IoPriority>,
     pub(super) priority: Option<Priority>,
@@ -88,12 +104,13 @@ impl Slots {
             number: 0,
             file: Extent::whole(0, 0),
             flags: Flags::NONE,
+            durable: None,
             next: 0,
             left: 0,
             under_way: 0,
         };
         let ios = vec![nothing; depth as usize];
-        Slots { ios, free: (0..depth).rev().collect(), blocked: None }
+        Slots { ios, free: (0..depth).rev().collect(), blocked: None, settling: Vec::new() }
     }
 
     pub(super) const fn is_blocked(&self) -> bool {
@@ -112,7 +129,7 @@ impl Slots {
     pub(super) fn overlaps(&self, number: u32, offset: u64, bytes: u64) -> bool {
         let end = offset.saturating_add(bytes);
         self.ios.iter().any(|io| {
-            let under_way = !io.has_ended();
+            let under_way = !io.is_written();
             under_way && io.number == number && io.offset < end && offset < io.offset + io.bytes
         })
     }
@@ -132,6 +149,7 @@ impl Slots {
             number: request.number,
             file: request.file,
             flags: request.flags,
+            durable: request.durable,
             next: request.offset,
             left: request.submitted,
             under_way: 0,
@@ -178,6 +196,8 @@ impl Slots {
             bio.priority = io.priority;
             match queue.submit(now, bio) {
                 Ok(_) => {
+                    // What was there before is flushed once.
+                    io.flags = io.flags.without(Flags::PREFLUSH);
                     io.under_way += 1;
                     io.next += bytes;
                     io.left -= bytes;
@@ -207,6 +227,11 @@ impl Slots {
     /// A bio of I/O `slot` has ended. Returns the I/O if that was its last.
     pub(super) fn bio_ended(&mut self, slot: u32, outcome: Outcome) -> Option<Io> {
         let io = &mut self.ios[slot as usize];
+        if let (true, Some(durable)) = (io.is_written(), &mut io.durable) {
+            // It was its flush; `settle` ends it.
+            durable.flush_ended(outcome);
+            return None;
+        }
         io.under_way -= 1;
         io.error = match outcome.status {
             Status::Ok => io.error,
@@ -218,11 +243,39 @@ impl Slots {
 
     fn end_if_done(&mut self, slot: u32) -> Option<Io> {
         let io = self.ios[slot as usize];
-        if !io.has_ended() {
+        if !io.is_written() {
+            return None;
+        }
+        if io.durable.is_some() && io.error == 0 {
+            self.settling.push(slot);
             return None;
         }
         self.free.push(slot);
         Some(io)
+    }
+
+    /// Makes what is written durable, as far as that is possible now. Returns an I/O that has
+    /// ended by that, `None` when there is none.
+    pub(super) fn settle<O: Observer>(
+        &mut self,
+        now: Nanos,
+        identity: Identity,
+        cache: &mut PageCache,
+        queue: &mut RequestQueue<O>,
+    ) -> Option<Io> {
+        for place in 0..self.settling.len() {
+            let slot = self.settling[place];
+            let io = &mut self.ios[slot as usize];
+            let Some(durable) = &mut io.durable else { continue };
+            if durable.go_on(now, identity, slot, cache, queue) {
+                continue;
+            }
+            io.error = durable.error();
+            self.settling.remove(place);
+            self.free.push(slot);
+            return Some(*io);
+        }
+        None
     }
 }
 

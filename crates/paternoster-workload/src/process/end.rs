@@ -84,7 +84,8 @@ impl Process {
             *unsynced = Some(join(*unsynced, call.run()));
             if self.syncs.open != FileSync::None {
                 // The call goes on as a sync of what it wrote.
-                self.sync = Some(SyncCall::new(call.began, Steps::WHOLE, call.file, call.run()));
+                let steps = Steps::whole(self.syncs.open == FileSync::Dsync);
+                self.sync = Some(SyncCall::new(call.began, steps, call.file, call.run()));
                 self.durable = Some(call);
                 return;
             }
@@ -182,10 +183,10 @@ impl Process {
         }
         self.begin_measuring(now);
         self.ended = now;
-        if sync.error == 0 {
-            self.statistics.synced(now - sync.began);
-        } else {
+        if sync.error != 0 {
             self.fail(sync.error);
+        } else if sync.counts {
+            self.statistics.synced(now - sync.began);
         }
     }
 }

@@ -24,6 +24,7 @@
 mod begin;
 mod buffered;
 mod direct;
+mod durable;
 mod end;
 mod next;
 pub mod record;
@@ -224,6 +225,10 @@ pub struct Process {
     file: usize,
     sync: Option<SyncCall>,
     last_was_sync: bool,
+    /// The files whose syncs end a loop, in turn; whether one is ending, and whether the last is.
+    last_syncs: VecDeque<usize>,
+    ends_loop: bool,
+    ends_last: bool,
     /// The write that the sync under way makes durable before it ends (O_SYNC).
     durable: Option<Call>,
     /// By file.
@@ -296,6 +301,9 @@ impl Process {
             file: 0,
             sync: None,
             last_was_sync: false,
+            last_syncs: VecDeque::new(),
+            ends_loop: false,
+            ends_last: false,
             durable: None,
             ahead: vec![ReadAhead::default(); files],
             unsynced: vec![None; files],
@@ -381,6 +389,10 @@ impl Process {
                 self.begin_measuring(now);
             }
             self.check_rates(now);
+            let (identity, cache) = (self.identity, &mut shared.cache);
+            while let Some(io) = self.slots.settle(now, identity, cache, queue) {
+                self.end_io(now, io);
+            }
             if let Some(runner) = self.runner {
                 shared.relays.completed(runner, std::mem::take(&mut self.untold), now);
             }
@@ -403,6 +415,12 @@ impl Process {
                 }
                 Step::Sync(kind, place) => {
                     self.begin_sync(now, kind, place, &shared.cache);
+                    continue;
+                }
+                Step::EndLoop => {
+                    self.end_batch(now, queue);
+                    self.reap(now);
+                    self.end_loop(now, shared);
                     continue;
                 }
                 Step::Stop => {
@@ -450,11 +468,26 @@ impl Process {
         if self.phase == Phase::Draining && self.in_flight() == 0 && now < until {
             return Some(until);
         }
-        if self.begin_last_sync(now, &shared.cache) {
-            return self.act(now, shared, queue);
+        if self.phase == Phase::Draining && self.in_flight() == 0 {
+            if !self.ends_last {
+                self.ends_last = true;
+                self.plan_last_syncs(true);
+            }
+            if self.begin_last_sync(now, &shared.cache) {
+                return self.act(now, shared, queue);
+            }
         }
         self.end_if_drained(now, shared);
         None
+    }
+
+    /// Between two loops: the syncs that end one, in turn.
+    fn end_loop(&mut self, now: Nanos, shared: &Shared) {
+        if self.last_syncs.is_empty() {
+            self.plan_last_syncs(false);
+        }
+        let _begun = self.begin_last_sync(now, &shared.cache);
+        self.ends_loop = !self.last_syncs.is_empty();
     }
 
     /// Goes on with the call or the sync that is under way; `Ended` if there is none any more.
@@ -496,6 +529,7 @@ impl Process {
         self.error = errno;
         self.phase = Phase::Draining;
         self.pending = None;
+        self.last_syncs.clear();
     }
 
     /// I/Os under way: submitted and not yet taken back.

@@ -29,6 +29,8 @@ pub(super) enum Step {
     Begin(Planned),
     /// A sync of the file at this place.
     Sync(SyncKind, usize),
+    /// A loop ends with syncs, before the next one begins.
+    EndLoop,
     /// The CPU is busy until then.
     Busy(Nanos),
     /// It waits until then.
@@ -59,6 +61,11 @@ impl Process {
         let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
             return Step::Stop;
         };
+        self.ends_loop |= self.source.take_loop_end() && self.syncs.ends_with_sync();
+        if self.ends_loop {
+            self.pending = Some(planned);
+            return if self.in_flight() > 0 { Step::Nothing } else { Step::EndLoop };
+        }
         let step = self.when(now, &planned, shared);
         if !matches!(step, Step::Begin(_)) {
             self.pending = Some(planned);

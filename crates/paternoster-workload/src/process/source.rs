@@ -22,6 +22,7 @@ use crate::fio::iolog::LogAction;
 use crate::fio::job::Job;
 use crate::fio::offsets::{Offsets, Piece};
 use crate::fio::recorded::{Chain, Link, Recorded};
+use crate::fio::syncs::SyncKind;
 use crate::fio::verify_plan::VerifyPlan;
 
 /// One sequential position for several processes: who asks next gets the next block.
@@ -54,8 +55,8 @@ impl SharedPosition {
 pub(super) enum Task {
     /// An I/O.
     Io(Piece),
-    /// An fsync of one of its files, as a log has it.
-    Sync(usize),
+    /// A sync of one of its files, as a log has it.
+    Sync(SyncKind, usize),
 }
 
 /// A task, and when it may begin, counted from the start of the job.
@@ -77,6 +78,8 @@ pub(super) struct Source {
     /// What would be written is read.
     verify_only: bool,
     log: Option<(Arc<Recorded>, usize)>,
+    /// One of its `loops` has ended, and the next one has begun.
+    loop_ended: bool,
 }
 
 impl Source {
@@ -95,6 +98,7 @@ impl Source {
             verify: VerifyPlan::new(job).filter(|_| !job.verify.only),
             verify_only: job.verify.only,
             log: log.map(|log| (log, 0)),
+            loop_ended: false,
         }
     }
 
@@ -103,6 +107,11 @@ impl Source {
     pub(super) fn sync_file(&mut self) -> Option<usize> {
         let of_pattern = self.log.is_none() && self.position.is_none();
         if of_pattern && self.offsets.has_more() { self.offsets.sync_file() } else { None }
+    }
+
+    /// Whether the task that came last is the first of another of its loops; once.
+    pub(super) fn take_loop_end(&mut self) -> bool {
+        std::mem::take(&mut self.loop_ended)
     }
 
     /// The next task; `None` at the end.
@@ -130,18 +139,19 @@ impl Source {
         let (log, next) = self.log.as_mut()?;
         if *next >= log.entries.len() && self.passes_left > 0 {
             self.passes_left -= 1;
+            self.loop_ended = true;
             *next = 0;
         }
         let entry = *log.entries.get(*next)?;
         let link = log.chain.as_ref().map(|chain| Chain::link(chain, *next)).unwrap_or_default();
         *next += 1;
+        let sync = |kind| Planned { task: Task::Sync(kind, entry.file), after: entry.at, link };
         let direction = match entry.action {
             LogAction::Read => Direction::Read,
             LogAction::Write => Direction::Write,
             LogAction::Trim => Direction::Trim,
-            LogAction::Sync | LogAction::Datasync => {
-                return Some(Planned { task: Task::Sync(entry.file), after: entry.at, link });
-            }
+            LogAction::Sync => return Some(sync(SyncKind::Fsync)),
+            LogAction::Datasync => return Some(sync(SyncKind::Fdatasync)),
         };
         let (file, offset, bytes) = (entry.file, entry.offset, entry.bytes);
         let piece = Piece { file, direction, offset, bytes };
@@ -170,6 +180,7 @@ impl Source {
             self.offsets.restart();
         } else if self.passes_left > 0 {
             self.passes_left -= 1;
+            self.loop_ended = true;
             self.offsets.replay();
         } else {
             return None;

@@ -2,21 +2,23 @@
 //! Sync: fsync, fdatasync, sync_file_range and O_SYNC, as a process lives through them.
 //!
 //! ```text
-//! write   the file's dirty pages, as sync bios of this process
-//! wait    until nothing of the file is on its way; once more for what was written again meanwhile
-//! flush   the device's cache                                  (not for sync_file_range)
+//! write     the file's dirty pages, as sync bios of this process
+//! wait      until nothing of the file is on its way; once more for what was written meanwhile
+//! durable   a commit of the journal, or a flush of the device          (not for sync_file_range)
 //! ```
 //!
-//! A direct file has no dirty pages, so only the flush remains. Pages that other processes dirty
-//! after the beginning are not waited for.
+//! A direct file has no dirty pages, so only the last step remains. Pages that other processes
+//! dirty after the beginning are not waited for.
 //!
-//! Not here: the commit of a file system's journal.
+//! A range is written for the integrity of its data, as by fsync, only with all three of its
+//! words; else its pages are async bios, and those on their way are left alone.
 //!
 //! Source: spec `fio.md` 3.4 (when), Linux' manual pages fsync(2), sync_file_range(2) (what).
 
-use paternoster::{Bio, Flags, Nanos, Observer, Outcome, RequestQueue, Status, SubmitError};
+use paternoster::{Flags, Nanos, Observer, Outcome, RequestQueue};
 
-use super::{EINVAL, Identity, Progress, SYNC_SLOT};
+use super::durable::Durable;
+use super::{Identity, Progress, SYNC_SLOT};
 use crate::fio::syncs::SyncFileRange;
 use crate::page_cache::pages::Run;
 use crate::page_cache::{PageCache, Rest, Wait};
@@ -26,8 +28,7 @@ enum Stage {
     Before,
     Write(Run),
     Wait,
-    Flush,
-    Flushing,
+    Durable,
     Done,
 }
 
@@ -40,19 +41,24 @@ pub(super) struct Steps {
     pub(super) write: bool,
     /// Waits for them.
     pub(super) wait_after: bool,
-    /// Flushes the device's cache.
-    pub(super) flush: bool,
+    /// How its pages are written: as sync bios, or async ones.
+    pub(super) sync: bool,
+    /// Commits or flushes; and whether only for the data's sake.
+    pub(super) durable: Option<bool>,
 }
 
 impl Steps {
-    /// fsync, fdatasync.
-    pub(super) const WHOLE: Steps =
-        Steps { wait_before: false, write: true, wait_after: true, flush: true };
+    /// fsync; fdatasync if it is for the data only.
+    pub(super) const fn whole(data_only: bool) -> Steps {
+        let (wait_before, write, wait_after, sync) = (false, true, true, true);
+        Steps { wait_before, write, wait_after, sync, durable: Some(data_only) }
+    }
 
     /// `sync_file_range`.
     pub(super) const fn range(range: SyncFileRange) -> Steps {
         let SyncFileRange { wait_before, write, wait_after, .. } = range;
-        Steps { wait_before, write, wait_after, flush: false }
+        let sync = wait_before && write && wait_after;
+        Steps { wait_before, write, wait_after, sync, durable: None }
     }
 }
 
@@ -61,7 +67,10 @@ impl Steps {
 pub(super) struct SyncCall {
     pub(super) began: Nanos,
     pub(super) error: i32,
+    /// It is one of those that a job's statistics tell.
+    pub(super) counts: bool,
     steps: Steps,
+    durable: Durable,
     file: u32,
     run: Run,
     stage: Stage,
@@ -75,14 +84,16 @@ pub(super) struct SyncCall {
 
 impl SyncCall {
     pub(super) const fn new(now: Nanos, steps: Steps, file: u32, run: Run) -> SyncCall {
-        let stage = Stage::Before;
+        let data_only = matches!(steps.durable, Some(true));
         SyncCall {
             began: now,
             error: 0,
+            counts: true,
             steps,
+            durable: Durable::new(file, data_only),
             file,
             run,
-            stage,
+            stage: Stage::Before,
             again: false,
             repeated: false,
             before: None,
@@ -102,8 +113,7 @@ impl SyncCall {
                 Stage::Before => self.steps.wait_before && self.wait_for_writeback(identity, cache),
                 Stage::Write(run) => self.write(now, run, identity, cache, queue),
                 Stage::Wait => self.steps.wait_after && self.wait_for_writeback(identity, cache),
-                Stage::Flush => self.flush(now, identity, queue),
-                Stage::Flushing => true,
+                Stage::Durable => self.durable.go_on(now, identity, SYNC_SLOT, cache, queue),
                 Stage::Done => return Progress::Ended,
             };
             if waits {
@@ -118,15 +128,20 @@ impl SyncCall {
         match self.stage {
             Stage::Before if self.steps.write => Stage::Write(self.run),
             Stage::Before | Stage::Write(_) => Stage::Wait,
-            Stage::Wait if self.again && !self.repeated && self.steps.wait_after => {
+            Stage::Wait if self.again && !self.repeated && self.steps.sync => {
                 self.repeated = true;
                 Stage::Write(self.run)
             }
             Stage::Wait => {
                 self.error = cache.take_write_error(self.file);
-                if self.steps.flush && self.error == 0 { Stage::Flush } else { Stage::Done }
+                let lasts = self.steps.durable.is_some() && self.error == 0;
+                if lasts { Stage::Durable } else { Stage::Done }
             }
-            stage => stage,
+            Stage::Durable => {
+                self.error = self.durable.error();
+                Stage::Done
+            }
+            Stage::Done => Stage::Done,
         }
     }
 
@@ -138,7 +153,8 @@ impl SyncCall {
         cache: &mut PageCache,
         queue: &mut RequestQueue<O>,
     ) -> bool {
-        match cache.write_back(now, queue, identity.client, self.file, run, Flags::SYNC) {
+        let flags = if self.steps.sync { Flags::SYNC } else { Flags::NONE };
+        match cache.write_back(now, queue, identity.client, self.file, run, flags) {
             Ok(passed_over) => {
                 self.again |= passed_over;
                 false
@@ -164,29 +180,8 @@ impl SyncCall {
         false
     }
 
-    fn flush<O: Observer>(
-        &mut self,
-        now: Nanos,
-        identity: Identity,
-        queue: &mut RequestQueue<O>,
-    ) -> bool {
-        let bio = Bio::flush(identity.client).cookie(identity.cookie(SYNC_SLOT));
-        match queue.submit(now, bio) {
-            Ok(_) => self.stage = Stage::Flushing,
-            Err(SubmitError::Busy) => {}
-            Err(_) => {
-                self.error = EINVAL;
-                self.stage = Stage::Done;
-            }
-        }
-        self.stage != Stage::Done
-    }
-
     /// Its flush has ended.
     pub(super) const fn flush_ended(&mut self, outcome: Outcome) {
-        if let Status::Failed(errno) = outcome.status {
-            self.error = errno;
-        }
-        self.stage = Stage::Done;
+        self.durable.flush_ended(outcome);
     }
 }

@@ -5,7 +5,8 @@
 //! for a real device: only the device knows which it is. At one instant, in this order:
 //! completions, timers of the queue, submissions in the order of the processes' timers, then
 //! whatever the queue says. The flusher of the page cache is one more client, behind those of the
-//! processes; it acts when the cache says that it has something to write.
+//! processes, and so is the journal's thread if there is one; they act when the cache says that
+//! they have something to write.
 //!
 //! ```text
 //!        ┌───────────── due processes act: submit ────────────┐
@@ -51,6 +52,8 @@ const PROGRESS_EVERY: u64 = 1 << 14;
 const FIRST_PID: u32 = 1001;
 /// The pid of the flusher, before all others.
 const FLUSHER_PID: u32 = FIRST_PID - 1;
+/// The pid of the journal's thread, before that.
+const JOURNAL_PID: u32 = FIRST_PID - 2;
 
 /// What a run needs beside its jobs.
 #[derive(Debug, Clone, Copy)]
@@ -309,7 +312,7 @@ impl<O: Observer> Run<O> {
             self.tell_status(now, watcher);
             self.act_due(now);
             let (until, why) = self.serve(now, device);
-            let timer = earlier(self.first_timer(), self.shared.cache.flusher_due());
+            let timer = earlier(self.first_timer(), self.shared.cache.background_due());
             if timer.is_some_and(|timer| timer <= now) {
                 continue;
             }
@@ -391,7 +394,7 @@ impl<O: Observer> Run<O> {
                             seat.process.woken(now, &mut self.queue);
                             self.act(now, number);
                         }
-                        None => self.shared.cache.flush_in_background(now, &mut self.queue),
+                        None => self.shared.cache.client_woken(now, client, &mut self.queue),
                     }
                 }
                 Said::Wait { until, why } => return (until, why),
@@ -416,9 +419,9 @@ impl<O: Observer> Run<O> {
                 self.act(now, number);
             }
         }
-        if self.shared.cache.flusher_due().is_some_and(|due| due <= now) {
-            self.shared.cache.flush_in_background(now, &mut self.queue);
-        }
+        self.shared.cache.work_in_background(now, &mut self.queue);
+        // A commit that failed at once has let processes go on.
+        self.settle(now);
     }
 
     /// Lets a process do what it can, and then those whom that lets go on.

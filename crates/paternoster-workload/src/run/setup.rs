@@ -11,7 +11,7 @@ use paternoster::{
     RequestQueue,
 };
 
-use super::{FIRST_PID, FLUSHER_PID, Run, RunError, Seat, Settings, Watcher};
+use super::{FIRST_PID, FLUSHER_PID, JOURNAL_PID, Run, RunError, Seat, Settings, Watcher};
 use crate::fio::cmdprio::IoPriority;
 use crate::fio::flow::Flows;
 use crate::fio::iolog::LogWriter;
@@ -23,7 +23,7 @@ use crate::fio::relay::{Relays, Runner};
 use crate::fio::unwired;
 use crate::layout::{self, Region};
 use crate::meter::Meter;
-use crate::page_cache::{HostSettings, PageCache};
+use crate::page_cache::{HostSettings, PageCache, journal};
 use crate::process::record::Record;
 use crate::process::{Identity, Process, ProcessSetup, Shared, SharedPosition};
 
@@ -54,7 +54,7 @@ impl<O: Observer> Run<O> {
             layout::plan(jobs, facts.capacity * 512, placement, seed).map_err(RunError::Job)?;
         let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
         let limits = limits(jobs, facts.depth);
-        let observers = (Meter::new(clients + 1), observer);
+        let observers = (Meter::new(clients + 2), observer);
         let mut queue = RequestQueue::new(facts, limits, elevator, observers);
         let groups = add_groups(jobs, &mut queue);
         let (flows, relays) = (Flows::new(), Relays::default());
@@ -81,7 +81,16 @@ impl<O: Observer> Run<O> {
         // What costs nothing would never end.
         let copy_cost = settings.host.copy_cost.max(Nanos(1));
         let host = HostSettings { copy_cost, ..settings.host };
-        let cache = PageCache::new(host, layout.files, seats.len(), flusher);
+        let area = layout.reserve(host.journal.bytes(), facts.capacity * 512);
+        let kinds = layout.kinds;
+        let mut cache = PageCache::new(host, layout.files, seats.len(), flusher);
+        let wrong = |why| RunError::Job(jobs.first().unwrap_or(&Job::default()).problem(why));
+        if let Some(area) = area.map_err(wrong)? {
+            let (class, level) = journal::PRIORITY;
+            let thread = ClientSpec::new().pid(JOURNAL_PID).priority(class, level);
+            let thread = queue.attach(thread).expect("limits has a place for the journal");
+            cache = cache.with_journal(thread, area, &kinds);
+        }
         Ok(Run::with(jobs, now, settings, queue, Shared::new(cache, flows, relays), seats))
     }
 }
@@ -195,8 +204,8 @@ pub fn limits(jobs: &[Job], depth: u32) -> Limits {
         // Room for nr_requests of up to 256 a pool, and for a deep device's tags.
         requests: (3 * 256).max(2 * depth.min(10_240)),
         bios: u32::try_from(depths.clamp(1024, 1 << 16)).unwrap_or(1024),
-        // And the flusher of the page cache.
-        clients: clients + 1,
+        // And the flusher of the page cache, and a journal.
+        clients: clients + 2,
         groups: groups.max(default.groups),
         notes: default.notes,
     }

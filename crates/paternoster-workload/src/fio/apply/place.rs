@@ -40,6 +40,7 @@ pub(super) fn place(
         "file_service_type" => job.file_service = FileService::read(text)?,
         "pre_read" => job.pre_read = value::boolean(text)?,
         "invalidate" => job.invalidate = value::boolean(text)?,
+        "overwrite" => job.overwrite = value::boolean(text)?,
         _ => return job.strides.set(name, text, read),
     }
     Ok(true)
