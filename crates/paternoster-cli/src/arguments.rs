@@ -15,6 +15,7 @@ use crate::guarantees::GuaranteesOptions;
 use crate::reproduce::ReproduceOptions;
 use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
+use crate::sysbench::SysbenchOptions;
 
 /// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
 #[derive(Debug, Parser)]
@@ -23,6 +24,7 @@ use crate::startup::StartupOptions;
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
   paternoster iostest bsr --device array-eva --scheduler noop --scheduler kyber
   paternoster startup --profile gnome-terminal --scheduler noop --scheduler cfq
+  paternoster sysbench fileio --file-test-mode=rndwr --threads=16 run
   paternoster reproduce flash-fairness
   paternoster guarantees
   paternoster schedulers mq-deadline
@@ -41,6 +43,7 @@ pub(crate) enum Command {
     Iostest(Box<IostestOptions>),
     Dd(Box<DdOptions>),
     Startup(Box<StartupOptions>),
+    Sysbench(Box<SysbenchOptions>),
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
     Schedulers(SchedulersOptions),

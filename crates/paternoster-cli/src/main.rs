@@ -26,6 +26,7 @@ mod run;
 mod schedulers;
 mod setting;
 mod startup;
+mod sysbench;
 mod sysfs;
 mod table;
 
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         Command::Iostest(options) => builtin::iostest(&options),
         Command::Dd(options) => builtin::dd(&options),
         Command::Startup(options) => startup::startup(&options),
+        Command::Sysbench(options) => sysbench::sysbench(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
         Command::Schedulers(options) => schedulers::list(&options),

@@ -116,6 +116,11 @@ impl Setting {
         Setting { settings: Settings { seed, ..self.settings }, ..self.clone() }
     }
 
+    /// The seed of what is left to chance.
+    pub(crate) const fn seed(&self) -> u64 {
+        self.settings.seed
+    }
+
     /// The settings of a run on `device`.
     pub(crate) fn on(&self, device: &Description) -> Settings {
         let submit_cost = self.submit_cost.unwrap_or(device.submit_cost);

@@ -7,10 +7,13 @@
 
 use std::fmt::Write as _;
 
+use paternoster::Nanos;
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::Disktest;
 use paternoster_workload::builtin::startup::Startup;
+use paternoster_workload::builtin::sysbench::{IoMode, Sysbench};
 use paternoster_workload::builtin::tiotest::Tiotest;
+use paternoster_workload::fio::syncs::FileSync;
 
 use super::experiment::{Device, Experiment, FioJobs, Run, Workload};
 
@@ -46,6 +49,7 @@ pub(crate) fn line(run: &Run) -> String {
         Workload::Disktest(disktest) => words.extend(self::disktest(disktest)),
         Workload::Dd(dd) => words.extend(self::dd(dd)),
         Workload::Startup { startup, repeat } => words.extend(self::startup(startup, *repeat)),
+        Workload::Sysbench(sysbench) => words.extend(self::sysbench(sysbench)),
         Workload::Listing => {
             words.extend([format!("devices {device} --grep=2.6.34 --scheduler {scheduler}")]);
         }
@@ -102,12 +106,59 @@ fn startup(startup: &Startup, repeat: u32) -> Vec<String> {
     words
 }
 
+/// The options that are not sysbench's defaults.
+fn sysbench(sysbench: &Sysbench) -> Vec<String> {
+    let plain = Sysbench::new(sysbench.mode);
+    let millis =
+        |time: Option<Nanos>| time.map_or("0".to_owned(), |time| format!("{}ms", time.as_millis()));
+    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let number = |number: Option<u64>| number.unwrap_or(0).to_string();
+    let told = |of: &Sysbench| {
+        let open = match of.open {
+            FileSync::None => None,
+            FileSync::Sync => Some("sync"),
+            FileSync::Dsync => Some("dsync"),
+        };
+        let flags: Vec<&str> = open.into_iter().chain(of.direct.then_some("direct")).collect();
+        let (io_mode, backlog) = match of.io_mode {
+            IoMode::Sync => ("sync", 128),
+            IoMode::Async(backlog) => ("async", backlog),
+        };
+        [
+            ("threads", of.threads.to_string()),
+            ("time", millis(of.time)),
+            ("events", number(of.events)),
+            ("rate", number(of.rate)),
+            ("percentile", of.percentile.to_string()),
+            ("report-interval", millis(of.report_interval)),
+            ("file-num", of.files.to_string()),
+            ("file-block-size", of.block.to_string()),
+            ("file-total-size", of.total.to_string()),
+            ("file-io-mode", io_mode.to_owned()),
+            ("file-async-backlog", backlog.to_string()),
+            ("file-extra-flags", flags.join(",")),
+            ("file-fsync-freq", of.sync_every.to_string()),
+            ("file-fsync-all", on_off(of.sync_all)),
+            ("file-fsync-end", on_off(of.sync_end)),
+            ("file-fsync-mode", of.sync_call.name().to_owned()),
+            ("file-merged-requests", of.merged.to_string()),
+            ("file-rw-ratio", of.ratio.to_string()),
+        ]
+    };
+    let mode = format!("--file-test-mode={}", sysbench.mode.name());
+    let mut words = vec!["sysbench".to_owned(), "fileio".to_owned(), mode];
+    let changed = told(sysbench).into_iter().zip(told(&plain)).filter(|(one, usual)| one != usual);
+    words.extend(changed.map(|((name, value), _)| format!("--{name}={value}")));
+    words.push("run".to_owned());
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
-    use paternoster::Nanos;
     use paternoster_workload::builtin::startup::profile::by_name;
+    use paternoster_workload::builtin::sysbench::{Mode, SyncCall};
 
     use super::*;
     use crate::arguments::{Command, Program, split_off_fio};
@@ -145,5 +196,40 @@ mod tests {
         let asked = asked(&options).unwrap_or_else(|_| panic!("{line}"));
         assert_eq!(format!("{asked:?}"), format!("{startup:?}"));
         assert!(line.contains("--repeat 100") && line.contains("--device hdd-7200"), "{line}");
+    }
+
+    /// And that of a sysbench, with every option and with none?
+    #[test]
+    fn sysbenches_are_told_whole() {
+        let plain = Sysbench::new(Mode::RandomWrite);
+        let every = Sysbench {
+            threads: 8,
+            time: Some(Nanos::from_millis(2500)),
+            events: Some(1000),
+            rate: Some(70),
+            percentile: 99,
+            report_interval: Some(Nanos::from_secs(1)),
+            files: 16,
+            block: 4096,
+            total: 1 << 30,
+            mode: Mode::RandomReadWrite,
+            io_mode: IoMode::Async(4),
+            open: FileSync::Dsync,
+            direct: true,
+            sync_every: 10,
+            sync_all: false,
+            sync_end: false,
+            sync_call: SyncCall::Fdatasync,
+            merged: 2,
+            ratio: 0.5,
+        };
+        let safe = Sysbench { sync_all: true, time: None, events: Some(9), ..plain.clone() };
+        for sysbench in [plain, every, safe] {
+            let workload = Workload::Sysbench(sysbench.clone());
+            let line = line(&Run::new("a", workload, Device::Named("hdd-7200"), "cfq"));
+            let Command::Sysbench(options) = parsed(&line).command else { panic!("{line}") };
+            let asked = crate::sysbench::asked(&options).unwrap_or_else(|_| panic!("{line}"));
+            assert_eq!(format!("{asked:?}"), format!("{sysbench:?}"), "{line}");
+        }
     }
 }

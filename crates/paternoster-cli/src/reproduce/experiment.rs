@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::Disktest;
 use paternoster_workload::builtin::startup::Startup;
+use paternoster_workload::builtin::sysbench::Sysbench;
 use paternoster_workload::builtin::tiotest::Tiotest;
 
 /// One published experiment.
@@ -80,6 +81,9 @@ pub(crate) enum Workload {
         /// Starts, with seeds from 0.
         repeat: u32,
     },
+    /// sysbench's fileio.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no experiment has it yet"))]
+    Sysbench(Sysbench),
     /// Nothing: the queue's folder in sysfs is listed.
     Listing,
 }

@@ -13,6 +13,7 @@
 //! * [`iostest`]: 1 to 16 readers or writers, in repetitions.
 //! * [`dd`]: files read or written as a whole, one after the other or together.
 //! * [`startup`]: a program starts while others read and write.
+//! * [`sysbench`]: many threads on many files, with bursts of fsync.
 //!
 //! Source: spec `fio.md` section 7, seed 001; for startup see there.
 
@@ -20,6 +21,7 @@ pub mod dd;
 pub mod disktest;
 pub mod iostest;
 pub mod startup;
+pub mod sysbench;
 pub mod tiobench;
 pub mod tiotest;
 

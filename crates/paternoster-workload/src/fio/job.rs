@@ -36,6 +36,7 @@ use super::strides::Strides;
 use super::syncs::Syncs;
 use super::value::Amount;
 use super::verify_plan::VerifyRules;
+use crate::builtin::sysbench::generator::Rules;
 
 /// Which directions a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,6 +206,9 @@ pub struct Job {
     /// The clones hand over to each other; empty if they do not. No option of fio's: startup does
     /// it.
     pub relay: Vec<Leg>,
+    /// What the clones do comes from one generator with these rules; its directions and places
+    /// are not those of `rw`. No option of fio's: sysbench does it.
+    pub generated: Option<Rules>,
     /// The job ends with the last that is not so. No option of fio's: startup does it.
     pub background: bool,
     /// How the job waits.
@@ -367,6 +371,7 @@ impl Default for Job {
             syncs: Syncs::default(),
             shared_position: false,
             relay: Vec::new(),
+            generated: None,
             background: false,
             engine: Engine::Sync,
             engine_name: "psync".to_owned(),

@@ -71,6 +71,12 @@ pub struct Syncs {
     pub at_end: bool,
     /// `fsync_on_close`: the same when a file is closed.
     pub on_close: bool,
+    /// Each write goes on as such a sync of its file, and ends with it. No option of fio's:
+    /// sysbench does it.
+    pub each: Option<SyncKind>,
+    /// With `at_end`: of every file, whoever has written it, and counted apart. No option of
+    /// fio's: sysbench does it.
+    pub every_file: bool,
 }
 
 impl Syncs {

@@ -199,14 +199,15 @@ impl Process {
     }
 
     /// The syncs at the end of a loop, once everything of it has ended: of each file that was
-    /// written, and with `fsync_on_close` again when it is closed, before the next loop opens it.
+    /// written, or of every one; and with `fsync_on_close` again when it is closed, before the next
+    /// loop opens it.
     pub(super) fn plan_last_syncs(&mut self, last_loop: bool) {
         if !self.syncs.ends_with_sync() || self.error != 0 {
             return;
         }
         let written = self.written.iter().enumerate();
-        let places: Vec<usize> =
-            written.filter(|(_, written)| **written).map(|(place, _)| place).collect();
+        let synced = written.filter(|(_, written)| **written || self.syncs.every_file);
+        let places: Vec<usize> = synced.map(|(place, _)| place).collect();
         self.last_syncs.extend(&places);
         if self.syncs.on_close && !last_loop {
             self.last_syncs.extend(&places);

@@ -40,7 +40,8 @@ pub(super) struct Io {
     /// Its priority, if it is not the job's: as it was drawn, as the queue knows it.
     pub(super) drawn: Option<IoPriority>,
     priority: Option<Priority>,
-    number: u32,
+    /// Its file's number.
+    pub(super) number: u32,
     file: Extent,
     flags: Flags,
     /// What follows its data.

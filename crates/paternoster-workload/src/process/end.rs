@@ -13,7 +13,9 @@ use crate::fio::frames::{FrameEnd, Player};
 use crate::fio::job::Engine;
 use crate::fio::job_logs::LoggedIo;
 use crate::fio::latency_target::Verdict;
-use crate::fio::syncs::FileSync;
+use crate::fio::syncs::{FileSync, SyncKind};
+use crate::page_cache::PageCache;
+use crate::page_cache::pages::Run;
 
 /// One I/O that has ended.
 struct Ended {
@@ -73,19 +75,31 @@ impl Process {
             self.ready_at = now + self.submit_cost;
         }
         let (direction, offset, bytes) = (io.direction, io.offset, io.bytes);
+        if let (Some(kind), Direction::Write, 0) = (self.syncs.each, direction, io.error) {
+            // A direct file has no dirty pages: what remains is the flush.
+            let nothing = Run { first: 0, pages: 0 };
+            let steps = Steps::whole(kind == SyncKind::Fdatasync);
+            self.sync = Some(SyncCall::new(io.began, steps, io.number, nothing));
+            self.durable = Some(Call::new(io.began, direction, io.number, offset, bytes));
+            return;
+        }
         let (error, priority) = (io.error, io.drawn);
         self.count(now, Ended { direction, offset, bytes, slat, clat, error, priority });
     }
 
-    pub(super) fn end_call(&mut self, now: Nanos) {
+    pub(super) fn end_call(&mut self, now: Nanos, cache: &PageCache) {
         let Some(call) = self.call.take() else { return };
         if call.direction == Direction::Write && call.error == 0 {
             let unsynced = &mut self.unsynced[self.file];
             *unsynced = Some(join(*unsynced, call.run()));
-            if self.syncs.open != FileSync::None {
-                // The call goes on as a sync of what it wrote.
-                let steps = Steps::whole(self.syncs.open == FileSync::Dsync);
-                self.sync = Some(SyncCall::new(call.began, steps, call.file, call.run()));
+            if self.syncs.open != FileSync::None || self.syncs.each.is_some() {
+                // The call goes on as a sync of what it wrote, or of the whole file.
+                let whole = Run { first: 0, pages: cache.pages_of(call.file) };
+                let run = if self.syncs.each.is_some() { whole } else { call.run() };
+                let data_only = self.syncs.open == FileSync::Dsync
+                    || self.syncs.each == Some(SyncKind::Fdatasync);
+                let steps = Steps::whole(data_only);
+                self.sync = Some(SyncCall::new(call.began, steps, call.file, run));
                 self.durable = Some(call);
                 return;
             }
@@ -101,7 +115,8 @@ impl Process {
         (0..call.waits).for_each(|_| self.statistics.waited());
         self.statistics.cpu_in_kernel(call.copying);
         self.statistics.reaped(1);
-        self.ready_at = now;
+        // Only a direct write that went on as an fsync has to compute before the next.
+        self.ready_at = if self.buffered { now } else { now + self.submit_cost };
         let (direction, offset, bytes) = (call.direction, call.offset, call.bytes);
         self.count(now, Ended { direction, offset, bytes, slat, clat, error, priority: None });
     }
@@ -183,10 +198,16 @@ impl Process {
         }
         self.begin_measuring(now);
         self.ended = now;
+        if self.source.is_generated() {
+            // Whoever asks a generator computes for it, also for what costs the device nothing.
+            self.ready_at = now + self.submit_cost;
+        }
         if sync.error != 0 {
             self.fail(sync.error);
         } else if sync.counts {
             self.statistics.synced(now - sync.began);
+        } else {
+            self.statistics.closed();
         }
     }
 }

@@ -57,8 +57,8 @@ use buffered::Call;
 use direct::{Io, Slots};
 use next::Step;
 use record::Record;
-pub use source::SharedPosition;
 use source::{Planned, Source};
+pub use source::{SharedGenerator, SharedPosition, Together};
 use sync::SyncCall;
 use think::Think;
 
@@ -136,8 +136,8 @@ pub struct ProcessSetup {
     pub files: Vec<u32>,
     /// Its seeds.
     pub seeds: Seeds,
-    /// Where all clones of its job are, if they have one position.
-    pub position: Option<SharedPosition>,
+    /// What all clones of its job have together.
+    pub together: Together,
     /// The log that it replays instead of its pattern.
     pub log: Option<Arc<Recorded>>,
     /// What it writes about itself.
@@ -281,7 +281,7 @@ impl Process {
             player: Player::new(&job.frames),
             cycle: job.cpu_load.cycle(),
             syncs: job.syncs,
-            source: Source::new(job, offsets, time_based, setup.position, setup.log),
+            source: Source::new(job, offsets, time_based, setup.together, setup.log),
             phase: Phase::Waiting,
             began: Nanos::ZERO,
             ended: Nanos::ZERO,
@@ -503,7 +503,7 @@ impl Process {
             if progress != Progress::Ended {
                 return progress;
             }
-            self.end_call(now);
+            self.end_call(now, cache);
         }
         if let Some(sync) = &mut self.sync {
             let progress = sync.go_on(now, identity, cache, queue);

@@ -4,6 +4,7 @@
 //! ```text
 //! pattern   piece piece piece … end of the pass ──▶ verify what was written ──▶ next pass or end
 //! log       each entry at its time, syncs among them; or each behind those before (a chain)
+//! generator what comes next for all clones of the job, for the one that asks (sysbench)
 //! ```
 //!
 //! A pass that ends is followed by another if the job is time_based or has loops left. Clones that
@@ -11,12 +12,13 @@
 //!
 //! Source: spec `fio.md` 3.3, 3.8, 3.9.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use paternoster::Nanos;
 
+use crate::builtin::sysbench::generator::{Generator, Request};
 use crate::direction::Direction;
 use crate::fio::iolog::LogAction;
 use crate::fio::job::Job;
@@ -50,12 +52,42 @@ impl SharedPosition {
     }
 }
 
+/// A clone's access to the generator that all clones of its job have.
+#[derive(Debug, Clone)]
+pub struct SharedGenerator {
+    /// The generator.
+    pub generator: Rc<RefCell<Generator>>,
+    /// Which clone, from 0.
+    pub clone: u32,
+}
+
+impl SharedGenerator {
+    fn next(&self) -> Option<Planned> {
+        let mut generator = self.generator.borrow_mut();
+        let (request, after) = generator.next(self.clone)?;
+        let task = match request {
+            Request::Io(piece) => Task::Io(piece),
+            Request::Sync(file) => Task::Sync(generator.rules().sync, file),
+        };
+        Some(Planned { task, after, link: Link::Free })
+    }
+}
+
+/// What several clones of a job have together, if they do.
+#[derive(Debug, Clone, Default)]
+pub struct Together {
+    /// Where all of them are.
+    pub position: Option<SharedPosition>,
+    /// Where they take from what they do.
+    pub generator: Option<SharedGenerator>,
+}
+
 /// What a process does next.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Task {
     /// An I/O.
     Io(Piece),
-    /// A sync of one of its files, as a log has it.
+    /// A sync of one of its files, as a log or a generator has it.
     Sync(SyncKind, usize),
 }
 
@@ -73,7 +105,7 @@ pub(super) struct Source {
     offsets: Offsets,
     passes_left: u64,
     time_based: bool,
-    position: Option<SharedPosition>,
+    together: Together,
     verify: Option<VerifyPlan>,
     /// What would be written is read.
     verify_only: bool,
@@ -87,14 +119,14 @@ impl Source {
         job: &Job,
         offsets: Offsets,
         time_based: bool,
-        position: Option<SharedPosition>,
+        together: Together,
         log: Option<Arc<Recorded>>,
     ) -> Source {
         Source {
             offsets,
             passes_left: job.loops.saturating_sub(1),
             time_based,
-            position,
+            together,
             verify: VerifyPlan::new(job).filter(|_| !job.verify.only),
             verify_only: job.verify.only,
             log: log.map(|log| (log, 0)),
@@ -105,7 +137,7 @@ impl Source {
     /// The file of a sync that is due, of several: it takes the turn of an I/O. `None` if nothing
     /// follows, because a sync that would be the last is not made, or if what follows says it.
     pub(super) fn sync_file(&mut self) -> Option<usize> {
-        let of_pattern = self.log.is_none() && self.position.is_none();
+        let of_pattern = self.log.is_none() && self.together.position.is_none();
         if of_pattern && self.offsets.has_more() { self.offsets.sync_file() } else { None }
     }
 
@@ -114,8 +146,16 @@ impl Source {
         std::mem::take(&mut self.loop_ended)
     }
 
+    /// Whether a generator says what is done.
+    pub(super) const fn is_generated(&self) -> bool {
+        self.together.generator.is_some()
+    }
+
     /// The next task; `None` at the end.
     pub(super) fn next(&mut self) -> Option<Planned> {
+        if let Some(generator) = &self.together.generator {
+            return generator.next();
+        }
         if self.log.is_some() {
             return self.next_of_log();
         }
@@ -161,7 +201,7 @@ impl Source {
     /// The next piece, at the position that the job's clones share if they do.
     fn next_placed(&mut self) -> Option<Piece> {
         let piece = self.next_piece()?;
-        match &self.position {
+        match &self.together.position {
             None => Some(piece),
             Some(position) => position.take(piece, self.time_based),
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Setup: the queue, the processes and what they share, from jobs.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use paternoster::{
 };
 
 use super::{FIRST_PID, FLUSHER_PID, JOURNAL_PID, Run, RunError, Seat, Settings, Watcher};
+use crate::builtin::sysbench::generator::Generator;
 use crate::fio::cmdprio::IoPriority;
 use crate::fio::flow::Flows;
 use crate::fio::iolog::LogWriter;
@@ -25,7 +26,9 @@ use crate::layout::{self, Region};
 use crate::meter::Meter;
 use crate::page_cache::{HostSettings, PageCache, journal};
 use crate::process::record::Record;
-use crate::process::{Identity, Process, ProcessSetup, Shared, SharedPosition};
+use crate::process::{
+    Identity, Process, ProcessSetup, Shared, SharedGenerator, SharedPosition, Together,
+};
 
 /// The processes that were made so far.
 struct Seats<'a> {
@@ -63,6 +66,8 @@ impl<O: Observer> Run<O> {
         for (place, job) in jobs.iter().enumerate() {
             section += usize::from(job.stonewall && place > 0);
             let position = job.shared_position.then(|| Rc::new(Cell::new(0)));
+            let generator = job.generated.map(|rules| Generator::new(rules, job.numjobs, seed));
+            let generator = generator.map(|generator| Rc::new(RefCell::new(generator)));
             let relay = (!job.relay.is_empty()).then(|| made.relays.add(&job.relay));
             for (clone, region) in (0..job.numjobs).zip(&layout.regions[place]) {
                 let pid = FIRST_PID + made.number();
@@ -71,7 +76,18 @@ impl<O: Observer> Run<O> {
                     .expect("limits has a place for every clone");
                 let identity = Identity { client, number: made.number() };
                 let runner = relay.map(|relay| Relays::runner(relay, clone));
-                let shared = (position.as_ref(), runner);
+                let first = region.files.first();
+                let together = Together {
+                    position: position.as_ref().zip(first).map(|(next, file)| SharedPosition {
+                        region: (file.start, file.bytes),
+                        next: Rc::clone(next),
+                    }),
+                    generator: generator.as_ref().map(|generator| SharedGenerator {
+                        generator: Rc::clone(generator),
+                        clone,
+                    }),
+                };
+                let shared = (together, runner);
                 made.add(place, clone, section, identity, region, shared, watcher)?;
             }
         }
@@ -108,7 +124,7 @@ impl Seats<'_> {
         section: usize,
         identity: Identity,
         region: &Region,
-        (position, runner): (Option<&Rc<Cell<u64>>>, Option<Runner>),
+        (together, runner): (Together, Option<Runner>),
         watcher: &mut W,
     ) -> Result<(), RunError> {
         let job = &self.jobs[place];
@@ -116,23 +132,22 @@ impl Seats<'_> {
         let thread = self.number() + 1;
         let entropy = self.settings.seed;
         let names = names(job, clone);
+        // Who has a generator draws nothing himself.
+        let drawn = if together.generator.is_some() { 1 } else { names.len() };
         let extents: Vec<Extent<'_>> = names
             .iter()
             .zip(&region.files)
+            .take(drawn)
             .map(|(name, file)| Extent { file: name, start: file.start, bytes: file.bytes })
             .collect();
         let seeds = Seeds::of(job, thread, entropy);
         let delay = start_delay(job, &seeds);
         let offsets = Offsets::over(job, thread, &extents, region.io_bytes, entropy);
-        let first = region.files.first();
         let setup = ProcessSetup {
             identity,
             files: region.files.iter().map(|file| file.file).collect(),
             seeds,
-            position: position.zip(first).map(|(next, file)| SharedPosition {
-                region: (file.start, file.bytes),
-                next: Rc::clone(next),
-            }),
+            together,
             log: layout::recorded(job, clone).map(Arc::clone),
             record: record(job, clone, thread, &names, watcher)?,
             flow: self.flows.join(&job.flow),

@@ -75,6 +75,14 @@ impl Histogram {
         self.total += other.total;
     }
 
+    /// Takes away the counts of `earlier`, which was this one at an earlier time.
+    pub fn since(&mut self, earlier: &Histogram) {
+        for (own, before) in self.bins.iter_mut().zip(&earlier.bins) {
+            *own -= before;
+        }
+        self.total -= earlier.total;
+    }
+
     /// Forgets everything, and keeps the memory.
     pub fn clear(&mut self) {
         self.bins.fill(0);

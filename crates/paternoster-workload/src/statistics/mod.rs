@@ -171,6 +171,8 @@ pub struct JobStatistics {
     pub(crate) directions: [DirectionStatistics; 3],
     pub(crate) sync: Latency,
     pub(crate) sync_histogram: Histogram,
+    /// Syncs of files that were closed at the end.
+    pub(crate) closed: u64,
     pub(crate) distribution: LatencyDistribution,
     pub(crate) depths: DepthDistribution,
     pub(crate) submits: BatchDistribution,
@@ -193,6 +195,7 @@ impl JobStatistics {
             directions: Direction::ALL.map(|_| DirectionStatistics::new(interval)),
             sync: Latency::default(),
             sync_histogram: Histogram::new(),
+            closed: 0,
             distribution: LatencyDistribution::default(),
             depths: DepthDistribution::default(),
             submits: BatchDistribution::default(),
@@ -216,7 +219,7 @@ impl JobStatistics {
         self.submits = BatchDistribution::default();
         self.reaps = BatchDistribution::default();
         self.frames = self.frames.map(|_| Frames::default());
-        (self.waits, self.runtime) = (0, Nanos::ZERO);
+        (self.waits, self.closed, self.runtime) = (0, 0, Nanos::ZERO);
         (self.user, self.system) = (Nanos::ZERO, Nanos::ZERO);
         self.started = now;
     }
@@ -274,6 +277,12 @@ impl JobStatistics {
         self.depths.record_sync();
     }
 
+    /// A sync of a file that is closed at the end, which counts apart.
+    #[inline]
+    pub fn closed(&mut self) {
+        self.closed += 1;
+    }
+
     /// A player's frames, to be counted from now on.
     #[inline]
     pub fn frames_mut(&mut self) -> &mut Frames {
@@ -320,6 +329,7 @@ impl JobStatistics {
         }
         self.sync.merge(&other.sync);
         self.sync_histogram.merge(&other.sync_histogram);
+        self.closed += other.closed;
         self.distribution.merge(&other.distribution);
         self.depths.merge(&other.depths);
         self.submits.merge(&other.submits);
@@ -366,6 +376,12 @@ impl JobStatistics {
     #[must_use]
     pub fn sync_histogram(&self) -> &Histogram {
         &self.sync_histogram
+    }
+
+    /// Syncs of files that were closed at the end, of a job that counts them apart.
+    #[must_use]
+    pub fn closing_syncs(&self) -> u64 {
+        self.closed
     }
 
     /// Completion latencies of all directions in coarse steps.
