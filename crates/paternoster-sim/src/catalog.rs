@@ -14,6 +14,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("lab-flash", include_str!("../../../devices/lab-flash.toml")),
     ("null", include_str!("../../../devices/null.toml")),
     ("nvme-7300", include_str!("../../../devices/nvme-7300.toml")),
+    ("nvme-kc3000", include_str!("../../../devices/nvme-kc3000.toml")),
     ("nvme-pm9a3", include_str!("../../../devices/nvme-pm9a3.toml")),
     ("ssd-870evo", include_str!("../../../devices/ssd-870evo.toml")),
     ("ssd-pm883", include_str!("../../../devices/ssd-pm883.toml")),

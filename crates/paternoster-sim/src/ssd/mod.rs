@@ -28,6 +28,8 @@
 //! anything is in it, and everything else while it flushes: the driver requeues, as libata does.
 //! Without power-loss protection a write with forced unit access ends when its unit is
 //! programmed. A flush with nothing written since the last one costs only its way over the link.
+//! A drive may be busy with its flush so that a read that comes meanwhile takes longer
+//! (`flush_read_delay`).
 //!
 //! # Invariants
 //! I1  At most `depth` commands are in the device; each ends exactly once.
@@ -77,6 +79,8 @@ struct Inside {
     parts: u32,
     /// No part of it has gone over the link to the host.
     untold: bool,
+    /// A flush that has something to do.
+    flushes: bool,
 }
 
 /// A flash drive.
@@ -102,6 +106,8 @@ pub struct Ssd {
     /// A flush that cannot be queued is under way.
     alone: bool,
     written_since_flush: bool,
+    /// Flushes under way that have something to do.
+    flushing: u32,
 }
 
 impl Ssd {
@@ -125,6 +131,7 @@ impl Ssd {
             blocked: VecDeque::with_capacity(depth),
             alone: false,
             written_since_flush: false,
+            flushing: 0,
             numbers: numbers.clone(),
             facts,
         }
@@ -209,7 +216,13 @@ impl Ssd {
         let nothing_new = !std::mem::take(&mut self.written_since_flush);
         if nothing_new {
             self.calendar.enter(now, Happening::Ended { slot });
-        } else if self.numbers.power_loss_protection {
+            return;
+        }
+        self.flushing += 1;
+        if let Some(inside) = self.inside[slot as usize].as_mut() {
+            inside.flushes = true;
+        }
+        if self.numbers.power_loss_protection {
             self.calendar.enter(now + self.numbers.flush, Happening::Ended { slot });
         } else {
             self.buffer.close_all();
@@ -287,7 +300,8 @@ impl Ssd {
     }
 
     fn end(&mut self, now: Nanos, slot: u32) -> Option<Completion> {
-        let Inside { command, entered, .. } = self.inside[slot as usize].take()?;
+        let Inside { command, entered, flushes, .. } = self.inside[slot as usize].take()?;
+        self.flushing -= u32::from(flushes);
         self.free.push(slot);
         self.alone = false;
         let served = self.clock.leave(now, entered);
@@ -318,7 +332,7 @@ impl Model for Ssd {
         }
         let slot = self.free.pop().ok_or(Refused)?;
         let entered = self.clock.enter(now);
-        let inside = Inside { command: *command, entered, parts: 1, untold: true };
+        let inside = Inside { command: *command, entered, parts: 1, untold: true, flushes: false };
         self.inside[slot as usize] = Some(inside);
         self.alone = alone;
         // A read's cost on the link is paid with its data, on their way back.
@@ -327,7 +341,13 @@ impl Model for Ssd {
             Op::Write => self.link.carry_in(now, bytes(command)),
             _ => self.link.carry_in(now, 0),
         };
-        let controller = if flush { Nanos::ZERO } else { self.numbers.controller };
+        let controller = match command.op {
+            Op::Flush => Nanos::ZERO,
+            Op::Read if self.flushing > 0 => {
+                self.numbers.controller + self.numbers.flush_read_delay
+            }
+            _ => self.numbers.controller,
+        };
         self.calendar.enter(arrives + controller, Happening::Understood { slot });
         Ok(())
     }

@@ -19,6 +19,7 @@
 //! amplification = { value = "7.3", source = "…" }     # programs for each unit of random writes
 //! power_loss_protection = { value = true, source = "…" }
 //! flush = { value = "15 us", source = "…" }           # beside the programs it waits for
+//! flush_read_delay = { value = "0 us", source = "…" } # of a read that comes while one runs
 //! discard = { value = "0 us", source = "…" }          # beside link and controller
 //! ```
 
@@ -62,6 +63,7 @@ pub(super) struct Numbers {
     pub(super) amplification: u64,
     pub(super) power_loss_protection: bool,
     pub(super) flush: Nanos,
+    pub(super) flush_read_delay: Nanos,
     pub(super) discard: Nanos,
 }
 
@@ -94,6 +96,7 @@ impl Numbers {
             amplification: fields.read("amplification", amplification)?,
             power_loss_protection: fields.switch("power_loss_protection", false)?,
             flush: fields.time("flush", None)?,
+            flush_read_delay: fields.time("flush_read_delay", Some(Nanos::ZERO))?,
             discard: fields.time("discard", Some(Nanos::ZERO))?,
         })
     }
