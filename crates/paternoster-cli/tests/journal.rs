@@ -9,9 +9,10 @@ mod timeline;
 
 use std::process::{Command, Stdio};
 
-use paternoster::{Action, Nanos};
+use paternoster::{Action, Nanos, Op};
 use paternoster_workload::page_cache::HostSettings;
 use paternoster_workload::page_cache::journal::JournalSettings;
+use proptest::prelude::*;
 use timeline::{Cache, Line, Timeline, journalling_host, millisecond, quick_host, run, run_with};
 
 const WRITER: &str = "rw=write\nbs=4k\n";
@@ -299,10 +300,113 @@ fn an_fsync_costs_flash_its_flushes() {
     assert!((pm883..1.2 * pm883).contains(&pm883_journal), "{pm883_journal} us");
 }
 
+/// What a writer that syncs each page was promised, from the events alone. Its next page is sent
+/// when the sync of the last has returned; so between the end of a page and the next page of the
+/// same writer a flush must have begun and ended, and if pages get blocks a commit block too.
+fn assert_promises(timeline: &Timeline, writer: &str, commits: bool) {
+    let (mut written, mut flush_began, mut flushed, mut committed) = (None, None, None, None);
+    for (place, line) in timeline.lines.iter().enumerate() {
+        let own = line.who == writer && line.event.op == Op::Write;
+        match (line.event.action, line.what().as_str()) {
+            (Action::Queue, _) if own && written.is_some() => {
+                assert!(flushed > written, "{writer}: no flush before {line}");
+                assert!(!commits || committed > written, "{writer}: no commit before {line}");
+            }
+            (Action::Complete, _) if own => written = Some(place),
+            // Flushes pass one at a time.
+            (Action::Issue, "F") => flush_began = Some(place),
+            (Action::Complete, "F") => flushed = flush_began,
+            (Action::Complete, "WFSM") => committed = Some(place),
+            _ => {}
+        }
+    }
+}
+
+/// Is everything of the log written when the commit block is sent, and one sent at a time?
+fn assert_order(timeline: &Timeline) {
+    let (mut sent, mut written, mut records, mut recorded) = (0, 0, 0, 0);
+    for line in timeline.lines.iter().filter(|line| line.who == "journal") {
+        let sectors = u64::from(line.event.sectors);
+        match (line.event.action, line.what().as_str()) {
+            (Action::Queue, "WSM") => {
+                assert_eq!(records, recorded, "{line}");
+                sent += sectors;
+            }
+            (Action::Complete, "WSM") => written += sectors,
+            (Action::Queue, "FWFSM") => {
+                assert_eq!(sent, written, "{line}");
+                records += 1;
+            }
+            (Action::Complete, "WFSM") => recorded += 1,
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// Are promises kept and steps in order, whoever else writes? Writers that sync each page,
+    /// others that never do or with `O_DSYNC`, at all times and speeds.
+    #[test]
+    fn promises_are_kept(
+        (writers, data_only, overwrite) in (1..6u32, any::<bool>(), any::<bool>()),
+        (others, direct, think_us) in (0..4u32, 0..3u32, 0..5000u32),
+        (delay_us, delayed_allocation, commit_ms) in (0..3000u32, any::<bool>(), 1..50u64),
+    ) {
+        let sync = if data_only { "fdatasync=1" } else { "fsync=1" };
+        let mut jobs = format!(
+            "[w]\n{WRITER}size=80k\nnumjobs={writers}\n{sync}\noverwrite={}\n",
+            u32::from(overwrite)
+        );
+        if others > 0 {
+            let how = ["direct=0", "direct=1\nsync=dsync", "direct=1\nsync=1"][direct as usize];
+            jobs += &format!(
+                "[o]\nrw=randwrite\nbs=4k\nsize=80k\nnumjobs={others}\n{how}\n\
+                 thinktime={think_us}us\nstartdelay={delay_us}us\n"
+            );
+        }
+        let host = with(|journal| {
+            journal.delayed_allocation = delayed_allocation;
+            journal.commit = Nanos::from_millis(commit_ms);
+        });
+        let timeline = run(&millisecond(Cache::Fua), host, &jobs);
+        assert_order(&timeline);
+        for clone in 0..writers {
+            let name = if writers > 1 { format!("w.{clone}") } else { "w".to_owned() };
+            assert_promises(&timeline, &name, !overwrite);
+        }
+    }
+}
+
 fn paternoster(arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.args(["run", "-q", "--scheduler", "noop"]).args(arguments).stdin(Stdio::null());
     command.output().expect("the program starts")
+}
+
+/// Does the example run, and show what a journal costs? Four mail boxes that sync each page beside
+/// readers, for two seconds on a disk: with a journal a sync takes longer, as it needs a second
+/// flush, and fewer mails arrive; a log that nobody syncs is as fast as before, at its rate of
+/// 256 writes a second.
+#[test]
+fn the_example_shows_what_a_journal_costs() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/journal.fio");
+    let figures = |journal: &str| {
+        let device = ["--device", "hdd-7200-enterprise", "--output-format", "json"];
+        let more = ["--runtime=2", "--host", journal];
+        let output = paternoster(&[&[example][..], &device, &more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+        let [mail, log] = [0, 1].map(|job| &report["jobs"][job]);
+        let sync_ms = number(&mail["sync"]["lat_ns"]["mean"]) / 1e6;
+        (sync_ms, number(&mail["write"]["iops"]), number(&log["write"]["iops"]))
+    };
+    let (none, ordered) = (figures("journal=none"), figures("journal=ordered"));
+    println!("without {none:?}, with {ordered:?}");
+    assert!(ordered.0 > 1.2 * none.0 && ordered.1 < none.1, "{none:?} {ordered:?}");
+    assert!((none.2 - 256.0).abs() < 3.0 && (ordered.2 - 256.0).abs() < 3.0);
 }
 
 /// Does an fsync fail when its commit does?

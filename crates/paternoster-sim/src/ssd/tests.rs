@@ -204,7 +204,7 @@ fn the_depth_is_the_most() {
 fn a_running_flush_slows_reads_down() {
     let numbers = Numbers { flush_read_delay: Nanos::from_micros(100), ..numbers() };
     let mut rig = Rig::new(&numbers, DeviceFacts { flush_queueable: true, ..facts() });
-    let mut read_us = |rig: &mut Rig, at_us: u64| {
+    let read_us = |rig: &mut Rig, at_us: u64| {
         assert!(rig.device.wait(Some(Nanos::from_micros(at_us))).is_none());
         let read = rig.send(Op::Read, 1 << 16, 8);
         let (at, tag) = rig.end();
