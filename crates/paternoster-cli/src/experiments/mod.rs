@@ -12,6 +12,7 @@ mod array_tiotest;
 mod early_merge;
 mod flash_fairness;
 mod flash_fairness_ncq;
+mod flush_hold;
 mod flush_owner;
 mod merge_cost;
 mod merge_window;
@@ -39,6 +40,7 @@ pub(crate) fn all() -> Vec<Experiment> {
         startup::experiment(),
         ssd_injection::experiment(),
         ssd_injection_mixed::experiment(),
+        flush_hold::experiment(),
         flush_owner::experiment(),
     ]
 }

@@ -82,7 +82,6 @@ pub(crate) enum Workload {
         repeat: u32,
     },
     /// sysbench's fileio.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no experiment has it yet"))]
     Sysbench(Sysbench),
     /// Nothing: the queue's folder in sysfs is listed.
     Listing,
@@ -251,6 +250,8 @@ pub(crate) enum Quantity {
     /// So many times as much.
     Scaled(Box<Quantity>, f64),
     Sum(Vec<Quantity>),
+    Least(Vec<Quantity>),
+    Largest(Vec<Quantity>),
     /// The largest by the smallest: 1 is flat.
     Spread(Vec<Quantity>),
     /// The least of each by the one before it: at least 1 if they never fall.
@@ -313,6 +314,8 @@ impl Results {
             Quantity::Ratio(above, below) => Some(self.value(above)? / self.value(below)?),
             Quantity::Scaled(it, times) => Some(self.value(it)? * times),
             Quantity::Sum(all) => Some(self.values(all)?.iter().sum()),
+            Quantity::Least(all) => self.values(all)?.into_iter().min_by(f64::total_cmp),
+            Quantity::Largest(all) => self.values(all)?.into_iter().max_by(f64::total_cmp),
             Quantity::Spread(all) => {
                 let all = self.values(all)?;
                 let least = all.iter().copied().fold(f64::INFINITY, f64::min);
@@ -377,6 +380,8 @@ mod tests {
         assert_is(&ratio(of("b", "kB/s"), of("a", "kB/s")), 1.1);
         assert_is(&Quantity::Scaled(Box::new(of("b", "kB/s")), 100.0), 11_000.0);
         assert_is(&Quantity::Sum(all()), 315.0);
+        assert_is(&Quantity::Least(all()), 100.0);
+        assert_is(&Quantity::Largest(all()), 110.0);
         assert_is(&Quantity::Spread(all()), 1.1);
         assert_is(&Quantity::LeastStep(all()), 105.0 / 110.0);
         let [low, high, it] = ["a", "b", "c"].map(|run| Box::new(of(run, "kB/s")));

@@ -19,7 +19,7 @@
 //! | | `others read MB/s`, `others written MB/s`, `others MB/s` (10^6) |
 //! | sysbench | `reads/s`, `writes/s`, `fsyncs/s` (with those at the end), `mean ms`, `max ms`, |
 //! | | `percentile ms` of events; `reads`, `writes`, `fsyncs` (of bursts), `MB/s` (10^6), `s` |
-//! | | of the device: `requests` that ended, `others` of them no reads; `busy %`, `refused` |
+//! | | of the device: `requests` that ended, `others` of them no reads; `busy %` |
 //! | listing | the lines, by their number from 1, as texts |
 //!
 //! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
@@ -351,7 +351,6 @@ fn sysbench(sysbench: &Sysbench, result: &RunResult, measured: &mut Measured) {
         ("requests", as_f64(device.ios.iter().sum())),
         ("others", as_f64(device.ios[1])),
         ("busy %", busy),
-        ("refused", as_f64(device.refused)),
     ];
     measured.numbers.extend(numbers.map(|(what, number)| (what.to_owned(), number)));
 }

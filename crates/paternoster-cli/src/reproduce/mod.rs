@@ -220,9 +220,12 @@ mod tests {
         match quantity {
             Quantity::Of { run, .. } => vec![run],
             Quantity::Ratio(above, below) => [runs_of(above), runs_of(below)].concat(),
-            Quantity::Sum(all) | Quantity::Spread(all) | Quantity::LeastStep(all) => {
-                all.iter().flat_map(runs_of).collect()
-            }
+            Quantity::Scaled(it, _) => runs_of(it),
+            Quantity::Sum(all)
+            | Quantity::Least(all)
+            | Quantity::Largest(all)
+            | Quantity::Spread(all)
+            | Quantity::LeastStep(all) => all.iter().flat_map(runs_of).collect(),
             Quantity::Place { low, high, it } => {
                 [low, high, it].into_iter().flat_map(|one| runs_of(one)).collect()
             }

@@ -59,6 +59,7 @@ use clean::Cleanness;
 use owner::Owners;
 use steps::Step;
 
+pub(crate) use clean::{ELIDES, Elide};
 pub(crate) use hold::{HOLDS, Hold, INSERTS};
 pub(crate) use owner::Dirt;
 pub(crate) use steps::Steps;
@@ -73,8 +74,7 @@ pub(crate) struct FlushPolicy {
     pub(crate) at_head: bool,
     /// A flush that cannot be queued waits for the device to become empty.
     pub(crate) drains: bool,
-    /// A flush of a cache that is known to be clean is no command.
-    pub(crate) elides: bool,
+    pub(crate) elide: Elide,
     /// A flush waits so long for others to share it, while the queue is not empty.
     pub(crate) delay: Nanos,
     /// Clients pay for the flushes that drain what they have written.
@@ -87,7 +87,7 @@ impl Default for FlushPolicy {
             hold: Hold::Unqueueable,
             at_head: false,
             drains: false,
-            elides: false,
+            elide: Elide::Unqueueable,
             delay: Nanos::ZERO,
             owned: true,
         }
