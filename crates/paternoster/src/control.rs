@@ -26,7 +26,7 @@ use core::fmt;
 use crate::attribute::{Attribute, AttributeError, Values};
 use crate::elevator::Rules;
 use crate::event::Observer;
-use crate::flush::{ELIDES, Elide, HOLDS, Hold, INSERTS};
+use crate::flush::{HOLDS, Hold, INSERTS};
 use crate::queue::RequestQueue;
 use crate::scene::Ncq;
 use crate::time::{Hz, Nanos};
@@ -137,8 +137,8 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
     Attribute {
         name: "flush_elide",
         unit: "",
-        values: Values::Choice(ELIDES),
-        help: "which flushes of a cache known to be clean are no commands",
+        values: SWITCH,
+        help: "1: a flush of a cache known to be clean is no command",
     },
     Attribute {
         name: "flush_delay",
@@ -271,7 +271,7 @@ impl<O: Observer> RequestQueue<O> {
             "flush_hold" => self.flush.policy.hold as u64,
             "flush_insert" => self.flush.policy.at_head.into(),
             "flush_drain" => self.flush.policy.drains.into(),
-            "flush_elide" => self.flush.policy.elide as u64,
+            "flush_elide" => self.flush.policy.elides.into(),
             "flush_delay" => self.flush.policy.delay.0 / 1000,
             "flush_owners" => self.flush.policy.owned.into(),
             _ => (self.scene.ncq == Ncq::Probe).into(),
@@ -316,7 +316,7 @@ impl<O: Observer> RequestQueue<O> {
             "flush_hold" => self.flush.policy.hold = Hold::from_place(value),
             "flush_insert" => self.flush.policy.at_head = value == 1,
             "flush_drain" => self.flush.policy.drains = value == 1,
-            "flush_elide" => self.flush.policy.elide = Elide::from_place(value),
+            "flush_elide" => self.flush.policy.elides = value == 1,
             "flush_delay" => {
                 self.flush.policy.delay = Nanos::from_micros(value);
                 self.kick();

@@ -525,7 +525,7 @@ fn attributes_of_the_queue() {
             "flush_hold:unqueueable",
             "flush_insert:tail",
             "flush_drain:0",
-            "flush_elide:unqueueable",
+            "flush_elide:1",
             "flush_delay:0",
             "flush_owners:1",
             "ncq:declared",

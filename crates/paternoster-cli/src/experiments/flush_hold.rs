@@ -33,12 +33,12 @@ const DISK: Device = Device::Named("hdd-7200");
 /// Word and attributes.
 type Variant = (&'static str, &'static [&'static str]);
 
-const HEAD: Variant = ("head", &["flush_hold=off", "flush_insert=head", "flush_elide=off"]);
-const TAIL: Variant = ("tail", &["flush_hold=off", "flush_insert=tail", "flush_elide=off"]);
-const HOLD: Variant = ("hold", &["flush_elide=off"]);
-const DRAIN: Variant = ("drain", &["flush_drain=1", "flush_elide=off"]);
+const HEAD: Variant = ("head", &["flush_hold=off", "flush_insert=head", "flush_elide=0"]);
+const TAIL: Variant = ("tail", &["flush_hold=off", "flush_insert=tail", "flush_elide=0"]);
+const HOLD: Variant = ("hold", &["flush_elide=0"]);
+const DRAIN: Variant = ("drain", &["flush_drain=1", "flush_elide=0"]);
 const HERE: Variant = ("here", &[]);
-const WRITES: Variant = ("writes", &["flush_hold=writes", "flush_elide=off"]);
+const WRITES: Variant = ("writes", &["flush_hold=writes", "flush_elide=0"]);
 
 const SOURCE: &str = "the patch's message: about 20 % regression, which the hold \"completely\" \
                       removes";

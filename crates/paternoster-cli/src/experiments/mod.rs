@@ -13,6 +13,7 @@ mod early_merge;
 mod flash_fairness;
 mod flash_fairness_ncq;
 mod flush_hold;
+mod flush_options;
 mod flush_owner;
 mod merge_cost;
 mod merge_window;
@@ -41,6 +42,7 @@ pub(crate) fn all() -> Vec<Experiment> {
         ssd_injection::experiment(),
         ssd_injection_mixed::experiment(),
         flush_hold::experiment(),
+        flush_options::experiment(),
         flush_owner::experiment(),
     ]
 }

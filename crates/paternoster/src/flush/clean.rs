@@ -13,11 +13,10 @@
 //! ```
 //!
 //! With the attribute `flush_elide` a flush of a clean cache is no command: who waits for it goes
-//! on at once. By default that is so on devices that cannot queue a flush, where it measures best:
-//! threads with nothing to flush get to their next write, and more of them share the next flush.
-//! On flash that queues flushes it costs throughput with many threads (`docs/seeds/003-flush.md`
-//! has the table). It holds only for what goes through this queue; who shares the device with
-//! others, or does not trust it to keep what it has acknowledged as flushed, sets it to `off`.
+//! on at once. It is on unless told otherwise, since it measures best: threads with nothing to
+//! flush get to their next write, and more of them share the next flush (`reproduce
+//! flush-options`). It holds only for what goes through this queue; who shares the device with
+//! others, or does not trust it to keep what it has acknowledged as flushed, turns it off.
 //!
 //! # Invariants
 //! I1  If both marks are off, every write that has ended is durable.
@@ -29,31 +28,6 @@ use crate::device::Outcome;
 use crate::event::Observer;
 use crate::queue::RequestQueue;
 use crate::request::{Flags, Op, Request, RequestId};
-
-/// Which flushes of a clean cache are no commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Elide {
-    /// None.
-    Off,
-    /// Those that the device could not queue.
-    Unqueueable,
-    /// All.
-    On,
-}
-
-/// The words of the attribute `flush_elide`, in the order of [`Elide`].
-pub(crate) const ELIDES: &[&str] = &["off", "unqueueable", "on"];
-
-impl Elide {
-    /// By its place among the words.
-    pub(crate) const fn from_place(place: u64) -> Elide {
-        match place {
-            0 => Elide::Off,
-            1 => Elide::Unqueueable,
-            _ => Elide::On,
-        }
-    }
-}
 
 /// What the volatile cache may hold.
 #[derive(Debug, Clone, Copy)]
@@ -98,12 +72,7 @@ impl Cleanness {
 impl<O: Observer> RequestQueue<O> {
     /// Whether those who wait for a flush can go on without one.
     pub(super) fn is_clean(&mut self) -> bool {
-        let elides = match self.flush.policy.elide {
-            Elide::Off => false,
-            Elide::Unqueueable => !self.scene.facts.flush_queueable,
-            Elide::On => true,
-        };
-        if !elides {
+        if !self.flush.policy.elides {
             return false;
         }
         #[cfg(feature = "planted-bugs")]

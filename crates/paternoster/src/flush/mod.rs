@@ -59,7 +59,6 @@ use clean::Cleanness;
 use owner::Owners;
 use steps::Step;
 
-pub(crate) use clean::{ELIDES, Elide};
 pub(crate) use hold::{HOLDS, Hold, INSERTS};
 pub(crate) use owner::Dirt;
 pub(crate) use steps::Steps;
@@ -74,7 +73,8 @@ pub(crate) struct FlushPolicy {
     pub(crate) at_head: bool,
     /// A flush that cannot be queued waits for the device to become empty.
     pub(crate) drains: bool,
-    pub(crate) elide: Elide,
+    /// A flush of a cache that is known to be clean is no command.
+    pub(crate) elides: bool,
     /// A flush waits so long for others to share it, while the queue is not empty.
     pub(crate) delay: Nanos,
     /// Clients pay for the flushes that drain what they have written.
@@ -87,7 +87,7 @@ impl Default for FlushPolicy {
             hold: Hold::Unqueueable,
             at_head: false,
             drains: false,
-            elide: Elide::Unqueueable,
+            elides: true,
             delay: Nanos::ZERO,
             owned: true,
         }

@@ -1184,7 +1184,7 @@ impl World {
             "unqueueable",
             "writes",
             "head",
-            "on",
+            "tail",
         ];
         let mut names = Vec::new();
         self.queue.for_each_attribute(|name, _, _| names.push(String::from(name)));

@@ -35,12 +35,13 @@ fn disk() -> DeviceFacts {
 }
 
 /// The attributes of that kernel; deadline and cfq have Linux' from the beginning.
-const LINUX: [(&str, &str); 7] = [
+const LINUX: [(&str, &str); 8] = [
     ("rules", "legacy"),
     ("hz", "1000"),
     ("nr_requests", "128"),
     ("ncq", "probe"),
     ("flush_hold", "unqueueable"),
+    ("flush_elide", "0"),
     ("flush_insert", "tail"),
     ("flush_owners", "0"),
 ];
