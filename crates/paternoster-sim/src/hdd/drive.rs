@@ -14,9 +14,9 @@
 //! or nothing came for a while. What it begins it ends. What has been decided has its end computed
 //! at once; between decisions the head reads ahead, which costs nobody anything (`segments.rs`).
 //!
-//! A flush that cannot be queued (`flush_queueable = false`, ATA's FLUSH CACHE) begins when all
-//! that came before it has ended, and until it has ended the drive refuses whatever comes; its
-//! completion tells the driver to come again.
+//! A flush that cannot be queued (`flush_queueable = false`, ATA's FLUSH CACHE) is refused while
+//! anything else is inside, and until it has ended the drive refuses whatever comes; a completion
+//! tells the driver to come again.
 //!
 //! # Device time
 //! A command is in service from the decision for it to its end; those answered from the cache, for
@@ -243,9 +243,11 @@ impl<T: Copy> Drive<T> {
     /// Takes a task at `now`, which is not before anything it was told earlier.
     ///
     /// # Errors
-    /// [`Refused`] when it is full, or while a flush that cannot be queued waits or runs.
+    /// [`Refused`] when it is full; while a flush runs that cannot be queued; for such a flush,
+    /// while anything else is inside.
     pub fn submit(&mut self, now: Nanos, id: T, task: Task) -> Result<(), Refused> {
-        if !self.flushes.is_empty() && !self.parameters.flush_queueable {
+        let alone = task.op == Op::Flush && !self.is_empty();
+        if !self.parameters.flush_queueable && (alone || !self.flushes.is_empty()) {
             return Err(Refused);
         }
         let slot = self.free.pop().ok_or(Refused)?;
@@ -270,6 +272,10 @@ impl<T: Copy> Drive<T> {
         self.last_task = self.last_task.max(now);
         self.plan(now);
         Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
     }
 
     /// When something happens in it next, if anything is under way.

@@ -83,16 +83,18 @@ fn writes_are_promised() {
     assert_eq!(ends(&mut drive), [(3, 4_800)]);
 }
 
-/// Does a flush wait for what is before it, refuse what comes meanwhile, drain and end? The write
+/// Is a flush refused while anything else is inside, and whatever comes while it drains? The write
 /// ends at 0.108 ms and the flush begins; 5 ms of base later the angle is 5.108 ms; sector 40 comes
 /// by at 12.0 ms and has passed at 12.8 ms. A flush of a clean cache takes the controller's time.
 #[test]
 fn a_flush_is_alone() {
     let mut drive = drive();
     drive.submit(Nanos::ZERO, 1, task(Op::Write, 40, 8)).unwrap();
-    drive.submit(Nanos::ZERO, 2, task(Op::Flush, 0, 0)).unwrap();
+    assert_eq!(drive.submit(Nanos::ZERO, 2, task(Op::Flush, 0, 0)), Err(Refused));
+    let ended = drive.advance(Nanos(108_000)).expect("the write");
+    drive.submit(ended.at, 2, task(Op::Flush, 0, 0)).unwrap();
     assert_eq!(drive.submit(Nanos(MS), 3, task(Op::Read, 0, 8)), Err(Refused));
-    assert_eq!(ends(&mut drive), [(1, 108), (2, 12_800)]);
+    assert_eq!(ends(&mut drive), [(2, 12_800)]);
     assert!(drive.writes.is_clean());
     drive.submit(Nanos(20 * MS), 4, task(Op::Flush, 0, 0)).unwrap();
     assert_eq!(ends(&mut drive), [(4, 20_100)]);

@@ -291,6 +291,7 @@ mod tests {
             sync_every: 2,
             events: None,
             rate: None,
+            sync: SyncKind::Fsync,
         }
     }
 
@@ -431,8 +432,9 @@ mod tests {
             let (mode, block) = (Mode::ALL[mode], 4096);
             let (file_bytes, sequential) = (blocks * block, merged * block);
             let (events, rate) = (None, None);
+            let sync = SyncKind::Fsync;
             let rules = Rules {
-                mode, files, file_bytes, block, sequential, ratio, sync_every, events, rate,
+                mode, files, file_bytes, block, sequential, ratio, sync_every, events, rate, sync,
             };
             let mut generator = Generator::new(rules, 5, seed);
             let (mut order, mut directions) = (Vec::new(), Vec::new());
