@@ -105,6 +105,20 @@ fn starts_hold_but_for_merges_at_the_beginning() {
     holds("startup");
 }
 
+/// Does seed 003 hold: the tail loses at least 10 % somewhere, the hold nothing anywhere, and what
+/// is done when nothing is said is the best of all settings on average? And does a reader beside
+/// flushes keep its half, the writer its own, in every second?
+#[test]
+fn flushes_hold() {
+    if cfg!(debug_assertions) {
+        println!("nothing is run in debug");
+        return;
+    }
+    for name in ["flush-hold", "flush-options", "flush-owner"] {
+        holds(name);
+    }
+}
+
 /// Is every figure of seed 000 within 4 % of the unpatched and 8 % of the patched table?
 #[test]
 fn flash_fairness_holds() {

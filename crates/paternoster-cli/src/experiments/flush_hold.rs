@@ -100,7 +100,7 @@ fn queueing_disk() -> Device {
     let text = include_str!("../../../../devices/hdd-7200.toml");
     let text =
         text.replace("flush_queueable = { value = false", "flush_queueable = { value = true");
-    Device::File { name: "hdd-7200 that queues flushes".to_owned(), text }
+    Device::File { name: "hdd-7200-queueing".to_owned(), text }
 }
 
 fn figures() -> Vec<Figure> {

@@ -42,8 +42,8 @@ const DEVICES: [&str; 8] = [
     "ssd-pm883",
     "ssd-px256m5s",
     "nvme-kc3000",
-    "hdd-7200, queueing",
-    "ssd-870evo, queueing",
+    "hdd-7200-queueing",
+    "ssd-870evo-queueing",
 ];
 
 pub(crate) fn experiment() -> Experiment {
@@ -90,8 +90,8 @@ fn run(device: &'static str, threads: u32, setting: &Setting) -> Run {
 
 fn model(name: &'static str) -> Device {
     let text = match name {
-        "hdd-7200, queueing" => include_str!("../../../../devices/hdd-7200.toml"),
-        "ssd-870evo, queueing" => include_str!("../../../../devices/ssd-870evo.toml"),
+        "hdd-7200-queueing" => include_str!("../../../../devices/hdd-7200.toml"),
+        "ssd-870evo-queueing" => include_str!("../../../../devices/ssd-870evo.toml"),
         _ => return Device::Named(name),
     };
     let text =
