@@ -196,8 +196,8 @@ fn fsyncs_share_commits() {
 
 /// Do changes that come while one transaction commits share the next? Eight threads write a page
 /// and sync it, 0.5 ms apart. Thread 0 asks for a commit at 1 ms; threads 1 and 2 have sent their
-/// pages by then and wait for the same one. Its flush begins when the device is empty, at 3 ms; it
-/// ends at 5 ms. The pages of the others are of the second, which begins then and takes 3 ms: two
+/// pages by then and wait for the same one. Its log is written by 2 ms, its flush by 3, its commit
+/// block by 4. The pages of the others are of the second, which begins then and takes 3 ms: two
 /// commits for eight fsyncs.
 #[test]
 fn what_comes_meanwhile_shares_the_next_commit() {
@@ -206,14 +206,14 @@ fn what_comes_meanwhile_shares_the_next_commit() {
         .collect();
     let timeline = journalled(Cache::Fua, &jobs);
     let at: Vec<u64> = records(&timeline).iter().map(|line| line.event.at.0 / 1000).collect();
-    assert_eq!(at, [2000, 6000]);
-    assert_eq!((timeline.count("F"), timeline.result.ended.0 / 1000), (2, 8000));
+    assert_eq!(at, [2000, 5000]);
+    assert_eq!((timeline.count("F"), timeline.result.ended.0 / 1000), (2, 7000));
 }
 
 /// Does who comes too late for a commit's flush send his own? The one transaction holds the times
-/// of both files. a asks at 1 ms, its log is written at 2 ms and the commit block sent; the flush
-/// in front of it waits until the device is empty. b's data are written from 1.5 to 2.5 ms: too
-/// late to rely on that flush. It waits for the commit, until 4.5 ms, and flushes.
+/// of both files. a asks at 1 ms, its log is written at 2 ms and the commit block sent, behind a
+/// flush. b's data are written from 1.5 to 2.5 ms: too late to rely on that flush, which began at 2.
+/// It waits for the commit, until 4 ms, and flushes.
 #[test]
 fn who_comes_late_flushes_himself() {
     let jobs = format!(
@@ -224,9 +224,9 @@ fn who_comes_late_flushes_himself() {
         "0 D WS 2048+8 a",
         "1000 D WSM 4096+16 journal",
         "1500 D WS 0+8 b",
-        "2500 D F 0+0 journal",
-        "3500 D WFSM 4112+8 journal",
-        "4500 D F 0+0 b",
+        "2000 D F 0+0 journal",
+        "3000 D WFSM 4112+8 journal",
+        "4000 D F 0+0 b",
     ];
     assert_eq!(journalled(Cache::Fua, &jobs).issued(), expected);
 }

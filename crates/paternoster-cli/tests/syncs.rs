@@ -66,13 +66,14 @@ fn a_large_durable_write_flushes_once() {
     assert_eq!(write.total().max(), Nanos(2_000_001));
 }
 
-/// Does each of several writes under way make itself durable? Three at a time, each with a flush
-/// of its own.
+/// Does each of several writes under way make itself durable? Three at a time, each asks for a
+/// flush. The first goes out as soon as the first write has ended, and is not sure to cover the
+/// others, which share the second.
 #[test]
 fn durable_writes_have_a_depth() {
     let options = "size=12k direct=1 sync=dsync ioengine=libaio iodepth=3";
     let timeline = job(Cache::Volatile, options);
-    assert_eq!((timeline.count("WS"), timeline.count("F")), (3, 3));
+    assert_eq!((timeline.count("WS"), timeline.count("F")), (3, 2));
     let asked: Vec<String> = timeline.of(Action::Queue);
     let writes = ["0 Q WS 0+8 a", "0 Q WS 8+8 a", "0 Q WS 16+8 a"];
     assert_eq!(asked, [&writes[..], &["1000 Q F 0+0 a"; 3]].concat());
@@ -130,14 +131,15 @@ fn ranges_are_written_but_not_flushed() {
 
 /// Is a file synced once at the end of each loop, and with `fsync_on_close` once more when it is
 /// closed between two? Measured on fio 3.33 with strace: `wwSwwS` and `wwSSwwS`; and neither is
-/// among the syncs that its report tells.
+/// among the syncs that its report tells. The second of two in a row finds a clean cache, and takes
+/// no time.
 #[test]
 fn loops_end_with_a_sync() {
-    for (option, flushes) in [("end_fsync=1", vec![1, 3]), ("fsync_on_close=1", vec![1, 2, 4])] {
+    for (option, flushes) in [("end_fsync=1", vec![1, 3]), ("fsync_on_close=1", vec![1, 2, 3])] {
         let timeline = job(Cache::Volatile, &format!("size=8k loops=2 {option}"));
-        let expected: Vec<String> = flushes.iter().map(|ms| format!("{ms}000 D F 0+0 a")).collect();
-        let issued = timeline.issued();
-        let found: Vec<&String> = issued.iter().filter(|line| line.contains(" F ")).collect();
+        let expected: Vec<String> = flushes.iter().map(|ms| format!("{ms}000 Q F 0+0 a")).collect();
+        let asked = timeline.of(Action::Queue);
+        let found: Vec<&String> = asked.iter().filter(|line| line.contains(" F ")).collect();
         assert_eq!(found, expected.iter().collect::<Vec<_>>(), "{option}");
         assert_eq!(timeline.result.processes[0].statistics.sync().n(), 0);
     }

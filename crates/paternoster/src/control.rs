@@ -126,7 +126,7 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         name: "flush_insert",
         unit: "",
         values: Values::Choice(INSERTS),
-        help: "place of a flush on the dispatch list: tail since 53d63e6b0d; head before, and in mq",
+        help: "place of a flush on the dispatch list: tail since 53d63e6b0d, head before and in mq",
     },
     Attribute {
         name: "flush_drain",

@@ -222,9 +222,9 @@ pub trait Elevator: fmt::Debug + Send {
     fn group_removed(&mut self, _scene: &mut Scene, _group: GroupId) {}
 
     /// Device time was spent for `client` outside its turns, on a flush: how much are the others to
-    /// have before it comes again? With a share of f for it `cost * (1 - f) / f`, where `cost` counts
-    /// as one slot at most; nothing if nobody else is there. `beside` is somebody who was served a
-    /// moment ago and may count as being there.
+    /// have before it comes again? With a share of f for it `cost * (1 - f) / f`, where `cost`
+    /// counts as one slot at most; nothing if nobody else is there. `beside` is somebody who was
+    /// served a moment ago and may count as being there.
     fn charge(
         &mut self,
         _scene: &mut Scene,

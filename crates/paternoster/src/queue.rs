@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`,
-//! `flush/` (sequencer), `debt.rs` (the door), `change.rs` (elevators, clients, groups), `tell.rs` (events), `control.rs`
-//! (attributes), `inspect.rs` (explain, audit). This file is the way of a bio through them.
+//! `flush/` (sequencer), `debt.rs` (the door), `change.rs` (elevators, clients, groups), `tell.rs`
+//! (events), `control.rs` (attributes), `inspect.rs` (explain, audit). This file is the way of a
+//! bio through them.
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until

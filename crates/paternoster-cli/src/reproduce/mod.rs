@@ -10,8 +10,8 @@
 //! of their run, so that what is printed does not depend on who was faster.
 //!
 //! * [`experiment`]: what an experiment is; `experiments/` holds one file for each.
-//! * [`mod@measure`], [`counts`], [`seconds`], [`verdict`], [`tell`]: a run's figures, what the scheduler did,
-//!   what is thought of them, the table.
+//! * [`mod@measure`], [`counts`], [`seconds`], [`verdict`], [`tell`]: a run's figures, what the
+//!   scheduler did, who got what in each second, what is thought of them, the table.
 //! * [`command`]: how to do a run by hand.
 
 pub(crate) mod command;
