@@ -63,6 +63,8 @@ pub(crate) struct Debt {
 /// The door.
 #[derive(Debug)]
 pub(crate) struct Door {
+    /// Somebody has owed something since the debts were last forgiven.
+    is_used: bool,
     /// Device time that has passed.
     clock: Nanos,
     /// Clients with requests at the door, who owes least first.
@@ -75,6 +77,7 @@ pub(crate) struct Door {
 impl Door {
     pub(crate) fn with_capacity(clients: u32) -> Door {
         Door {
+            is_used: false,
             clock: Nanos::ZERO,
             waiting: Root::new(),
             nodes: Nodes::with_capacity(clients),
@@ -116,6 +119,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
+        self.door.is_used = true;
         let debt = &mut self.scene.clients.at_mut(client).debt;
         debt.until = debt.until.max(before - MOST_CREDIT.min(before)) + more;
         let key = debt.until.0;
@@ -143,6 +147,9 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Whether a request has to stand at the door; if so it does.
     pub(crate) fn keep_at_door(&mut self, id: RequestId) -> bool {
+        if !self.door.is_used {
+            return false;
+        }
         let request = &self.scene.requests[id];
         let index = request.client().index();
         if request.steps.is_sequenced() || !self.owes(index) {
@@ -206,9 +213,11 @@ impl<O: Observer> RequestQueue<O> {
 
     /// When the queue has to look at the door again.
     pub(crate) fn door_deadline(&self) -> Nanos {
+        if self.door.is_empty() || !self.tags.is_empty() {
+            return Nanos::MAX;
+        }
         let opens = self.door_opens();
-        let idle = self.tags.is_empty() && !self.door.is_empty();
-        if idle && opens > self.scene.exact { opens } else { Nanos::MAX }
+        if opens > self.scene.exact { opens } else { Nanos::MAX }
     }
 
     /// Takes a request away from the door, because its bio is withdrawn.

@@ -78,6 +78,10 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn next_dispatched(&mut self) -> Result<Option<RequestId>, Output> {
         let Some(first) = self.dispatch.first() else { return Ok(None) };
         let mut id = RequestId(first);
+        if !self.flush.in_flight() {
+            self.dispatch.remove(&mut self.links, first);
+            return Ok(Some(id));
+        }
         if self.holds_writes() && self.is_write(first) {
             let other = self.dispatch.iter(&self.links).find(|&index| !self.is_write(index));
             match other {
@@ -155,6 +159,9 @@ impl<O: Observer> RequestQueue<O> {
 
     /// When a delayed flush is due, if one is waited for.
     pub(crate) fn flush_due(&self) -> Nanos {
+        if self.flush.policy.delay == Nanos::ZERO {
+            return Nanos::MAX;
+        }
         let waits = !self.flush.in_flight() && !self.flush.lists[self.flush.pending].is_empty();
         let due = self.flush.pending_since + self.flush.policy.delay;
         // Behind its time it waits for data under way, whose end is an event of its own.
