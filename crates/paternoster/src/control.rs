@@ -312,7 +312,7 @@ impl<O: Observer> RequestQueue<O> {
                 // Time never steps back for elevators: a coarser tick begins at the next one.
                 self.scene.now = self.scene.now.max(self.scene.hz.floor(self.scene.exact));
             }
-            "write_cache" => self.scene.facts.write_cache = value == 1,
+            "write_cache" => self.believe_write_cache(value == 1),
             "flush_hold" => self.flush.policy.hold = Hold::from_place(value),
             "flush_insert" => self.flush.policy.at_head = value == 1,
             "flush_drain" => self.flush.policy.drains = value == 1,

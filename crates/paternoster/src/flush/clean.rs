@@ -52,6 +52,11 @@ impl Cleanness {
         }
     }
 
+    /// Nothing is known any more.
+    pub(super) const fn forget(&mut self) {
+        self.written = true;
+    }
+
     pub(super) const fn flush_starts(&mut self) {
         self.flushing |= self.written;
         self.written = false;
@@ -70,6 +75,16 @@ impl Cleanness {
 }
 
 impl<O: Observer> RequestQueue<O> {
+    /// The device is said to have a cache, or to have none: while it had none nobody looked what
+    /// was written, nor passed the time that debts are repaid in.
+    pub(crate) fn believe_write_cache(&mut self, there: bool) {
+        if self.scene.facts.write_cache != there {
+            self.scene.facts.write_cache = there;
+            self.flush.clean.forget();
+            self.forgive_debts();
+        }
+    }
+
     /// Whether those who wait for a flush can go on without one.
     pub(super) fn is_clean(&mut self) -> bool {
         if !self.flush.policy.elides {
