@@ -105,7 +105,8 @@ impl<O: Observer> RequestQueue<O> {
     /// Of the device time since `before` so much was `client`'s, beside its turns: the others are
     /// to have theirs.
     pub(crate) fn account(&mut self, client: u32, before: Nanos, cost: Nanos) {
-        if !self.scene.clients.is_live(client) || cost == Nanos::ZERO {
+        let owned = self.owners_pay() && self.scene.clients.is_live(client);
+        if !owned || cost == Nanos::ZERO {
             return;
         }
         let id = ClientId(self.scene.clients.key_at(client));

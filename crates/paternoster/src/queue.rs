@@ -455,12 +455,12 @@ impl<O: Observer> RequestQueue<O> {
     fn command_ended(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
         let request = &self.scene.requests[id];
         let (sequenced, let_in) = (request.steps.is_sequenced(), request.let_in);
+        let client = request.client();
         if self.scene.facts.write_cache {
-            let client = request.client();
             self.note_written(id);
-            if self.flush.policy.owned {
-                self.pass_device_time(client, served, let_in);
-            }
+        }
+        if self.owners_pay() {
+            self.pass_device_time(client, served, let_in);
         }
         if sequenced {
             self.data_ended(id, outcome);

@@ -106,6 +106,11 @@ fn remaining(dirt: &Dirt, now: Nanos) -> u64 {
 }
 
 impl<O: Observer> RequestQueue<O> {
+    /// Whether flushes are charged, and device time passes for who owes.
+    pub(crate) const fn owners_pay(&self) -> bool {
+        self.flush.policy.owned && self.scene.facts.write_cache
+    }
+
     /// A command other than a flush has ended: what it wrote may be in the cache.
     pub(crate) fn note_written(&mut self, id: RequestId) {
         let request = &self.scene.requests[id];
