@@ -62,6 +62,11 @@ impl Cleanness {
         self.written = false;
     }
 
+    /// Whether the flush in the device has something to do, as far as is known.
+    pub(super) const fn has_work(self) -> bool {
+        self.flushing
+    }
+
     pub(super) const fn flush_ended(&mut self, good: bool) {
         if !good {
             self.written |= self.flushing;

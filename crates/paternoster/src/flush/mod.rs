@@ -311,6 +311,9 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn flush_ended(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
         let good = outcome.status == Status::Ok;
         let running = self.flush.running();
+        if good && !self.flush.clean.has_work() {
+            self.flush.owners.found_clean(served);
+        }
         self.flush.clean.flush_ended(good);
         self.settle_flush(running, good, served);
         #[cfg(feature = "planted-bugs")]

@@ -80,6 +80,12 @@ impl Owners {
         }
     }
 
+    /// A flush of a cache that is known to have been clean took so long.
+    pub(super) fn found_clean(&mut self, served: Nanos) {
+        let least = self.clean_cost.map_or(served, |least| least.min(served));
+        self.clean_cost = Some(least);
+    }
+
     fn forget(&mut self, client: u32) {
         if self.links.contains(client) {
             self.list.remove(&mut self.links, client);
@@ -132,10 +138,6 @@ impl<O: Observer> RequestQueue<O> {
     /// The flush has ended and took `served`: its owners are charged, and those who asked.
     pub(super) fn settle_flush(&mut self, list: usize, good: bool, served: Nanos) {
         let total = self.running_sectors();
-        if total == 0 && good {
-            let least = self.flush.owners.clean_cost.map_or(served, |least| least.min(served));
-            self.flush.owners.clean_cost = Some(least);
-        }
         let clean = self.flush.owners.clean_cost.unwrap_or(Nanos::ZERO).min(served);
         let above = if total == 0 { Nanos::ZERO } else { served - clean };
         let before = self.begin_account(served);
