@@ -67,6 +67,9 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Dispatched if queue.refused_until.is_some() => {
                 f.write_str("it was chosen; the device refused a command and will be asked again")
             }
+            Stage::Dispatched if queue.is_held(slot.request) => {
+                f.write_str("it was chosen and is held until the flush has ended")
+            }
             Stage::Dispatched => {
                 write!(f, "it was chosen and waits because the device takes no more commands")
             }

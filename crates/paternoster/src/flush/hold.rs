@@ -82,7 +82,7 @@ impl<O: Observer> RequestQueue<O> {
             self.dispatch.remove(&mut self.links, first);
             return Ok(Some(id));
         }
-        if self.holds_writes() && self.is_write(first) {
+        if self.is_held(first) {
             let other = self.dispatch.iter(&self.links).find(|&index| !self.is_write(index));
             match other {
                 Some(index) => id = RequestId(index),
@@ -129,13 +129,18 @@ impl<O: Observer> RequestQueue<O> {
     /// Whether a request that was picked has to stand on the dispatch list until the flush has
     /// ended. If so it does.
     pub(crate) fn hold_write(&mut self, id: RequestId) -> bool {
-        if !self.holds_writes() || !self.is_write(id.0) {
+        if !self.is_held(id.0) {
             return false;
         }
         self.flush.held_back = true;
         self.scene.requests[id].stage = Stage::Dispatched;
         self.dispatch.push_back(&mut self.links, id.0);
         true
+    }
+
+    /// Whether a request on the dispatch list has to stay there until the flush has ended.
+    pub(crate) fn is_held(&self, index: u32) -> bool {
+        self.holds_writes() && self.is_write(index)
     }
 
     /// Whether a flush is in flight, or will be.
