@@ -178,6 +178,8 @@ impl<O: Observer> RequestQueue<O> {
             self.rebind(id);
             // It may have been refused by the device once; the new elevator treats it as any other.
             self.scene.requests[id].was_started = false;
+            // Nor does it go past anybody: the new one charges it.
+            self.scene.requests[id].let_in = false;
             self.insert(id);
         }
     }
