@@ -61,6 +61,9 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Flushing if queue.flush.in_flight() => {
                 f.write_str("it came while a flush was in flight and waits for the next")
             }
+            Stage::Flushing if queue.gives_way() => {
+                f.write_str("it waits for a flush, which lets others go first for once")
+            }
             Stage::Flushing => {
                 f.write_str("it waits for a flush, which waits for writes of others that share it")
             }

@@ -318,9 +318,7 @@ impl<O: Observer> RequestQueue<O> {
         if self.tags.is_empty() && self.refused_until.is_some_and(|at| at <= self.scene.exact) {
             self.refused_until = None;
         }
-        if self.flush.policy.delay != Nanos::ZERO {
-            self.kick();
-        }
+        self.kick_put_off();
     }
 
     fn choose(&mut self) -> Output {
@@ -443,9 +441,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             self.command_ended(id, outcome, served);
         }
-        if self.flush.policy.delay != Nanos::ZERO {
-            self.kick();
-        }
+        self.kick_put_off();
         self.open_door();
         self.end_call();
         Ok(())
@@ -467,6 +463,7 @@ impl<O: Observer> RequestQueue<O> {
         } else {
             self.end_bios(id, outcome);
             self.free(id);
+            self.end_train();
         }
     }
 

@@ -107,6 +107,8 @@ pub(crate) struct Sequencer {
     pending_since: Nanos,
     /// Sequenced requests whose data are under way.
     data_in_flight: u32,
+    /// Flushes that have ended since anything else was done, with others waiting.
+    train: u32,
     /// Something was held back for the flush in flight.
     held_back: bool,
     clean: Cleanness,
@@ -122,6 +124,7 @@ impl Sequencer {
             command: None,
             pending_since: Nanos::ZERO,
             data_in_flight: 0,
+            train: 0,
             held_back: false,
             clean: Cleanness::default(),
             owners: Owners::with_capacity(limits.clients),
@@ -263,14 +266,16 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// C1 to C3, and a delay that was asked for.
+    /// C1 to C3, a delay that was asked for, and the end of a train.
     fn may_flush(&self) -> bool {
         let flush = &self.flush;
         if flush.in_flight() || flush.lists[flush.pending].is_empty() {
             return false;
         }
         let waited = self.scene.exact - flush.pending_since;
-        (flush.data_in_flight == 0 || waited >= PENDING_MOST) && !self.is_delayed(waited)
+        (flush.data_in_flight == 0 || waited >= PENDING_MOST)
+            && !self.is_delayed(waited)
+            && !self.gives_way()
     }
 
     /// The pending list becomes the running one, and a flush for it goes to the dispatch list.
@@ -322,6 +327,7 @@ impl<O: Observer> RequestQueue<O> {
         }
         self.free_unbound(id);
         self.flush.command = None;
+        self.lengthen_train();
         self.end_waiters(running, outcome);
         self.release_held();
     }
