@@ -1,120 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the contract of the queue says beside the numbered rules of the block core: flush and FUA
-//! (FLUSH-1, FLUSH-2), change of elevator, cancel, explain, stale handles, events.
-//!
-//! FLUSH-3 is a cell of FLUSH-1. FLUSH-4 onwards wait for the sequencer that shares flushes.
+//! What the contract of the queue says beside the numbered rules of the block core: change of
+//! elevator, cancel, explain, stale handles, events. Flush and FUA are in `flush_rules/`.
 
 #[path = "common/driver.rs"]
 mod driver;
 
 use driver::{Rig, device_plugged, disk, shape};
 use paternoster::{
-    Action, Bio, CancelError, Class, ClientId, ClientSpec, DeviceFacts, Flags, GroupSpec, Nanos,
-    Op, Outcome, Output, Priority, Stale, Status, SubmitError, Waiting, elevators,
+    Action, Bio, CancelError, Class, ClientSpec, DeviceFacts, GroupSpec, Nanos, Op, Outcome,
+    Priority, Stale, Status, SubmitError, Waiting, elevators,
 };
-
-// ------------------------------------------------------------------------------------------- FLUSH
-
-/// What the device sees of a bio, in order (op, sectors, FUA, PREFLUSH), and how often the bio
-/// ends.
-fn flushed(write_cache: bool, fua: bool, bio: fn(ClientId) -> Bio) -> (Vec<String>, usize) {
-    let mut rig = Rig::new(DeviceFacts { write_cache, fua, ..disk(4) }, "deadline");
-    let client = rig.client();
-    rig.submit(bio(client).cookie(7));
-    let words = |command: &paternoster::Command| {
-        assert!(!command.flags.contains(Flags::PREFLUSH), "the device never sees PREFLUSH");
-        match command.op {
-            Op::Flush => String::from("flush"),
-            _ if command.flags.contains(Flags::FUA) => format!("data {} FUA", command.sectors),
-            _ => format!("data {}", command.sectors),
-        }
-    };
-    let commands = rig.serve().iter().map(words).collect();
-    assert!(rig.done.iter().all(|&done| done == (7, Status::Ok)));
-    (commands, rig.done.len())
-}
-
-/// Given each cell of the table of 11.1, does the device see exactly those commands in that order,
-/// and the submitter one completion? A device that claims FUA without a cache has none.
-#[test]
-fn flush_1_each_cell_of_the_table() {
-    let flush: fn(ClientId) -> Bio = Bio::flush;
-    let preflush: fn(ClientId) -> Bio = |c| Bio::new(c, Op::Write, 0, 8).flags(Flags::PREFLUSH);
-    let fua: fn(ClientId) -> Bio = |c| Bio::new(c, Op::Write, 0, 8).flags(Flags::FUA);
-    let both: fn(ClientId) -> Bio =
-        |c| Bio::new(c, Op::Write, 0, 8).flags(Flags::FUA | Flags::PREFLUSH);
-    /// A row of the table: what, the bio, and the commands by the device's capabilities.
-    type Row = (&'static str, fn(ClientId) -> Bio, [&'static [&'static str]; 3]);
-    let table: &[Row] = &[
-        ("flush", flush, [&[], &["flush"], &["flush"]]),
-        ("preflush", preflush, [&["data 8"], &["flush", "data 8"], &["flush", "data 8"]]),
-        ("fua", fua, [&["data 8"], &["data 8", "flush"], &["data 8 FUA"]]),
-        ("both", both, [&["data 8"], &["flush", "data 8", "flush"], &["flush", "data 8 FUA"]]),
-    ];
-    for (what, bio, [none, cache, cache_and_fua]) in table {
-        for (write_cache, fua, expected) in [
-            (false, false, none),
-            (false, true, none),
-            (true, false, cache),
-            (true, true, cache_and_fua),
-        ] {
-            let (commands, ends) = flushed(write_cache, fua, *bio);
-            assert_eq!(commands, **expected, "{what}, cache {write_cache}, FUA {fua}");
-            assert_eq!(ends, 1, "{what}, cache {write_cache}, FUA {fua}");
-        }
-    }
-}
-
-/// Do the steps follow each other, each alone in the device, and does a write that loses its flags
-/// stay sync?
-#[test]
-fn flush_1_steps_follow_each_other() {
-    let mut rig = Rig::new(DeviceFacts { write_cache: true, ..disk(4) }, "deadline");
-    let client = rig.client();
-    let bio = Bio::new(client, Op::Write, 0, 8).flags(Flags::PREFLUSH | Flags::FUA);
-    rig.submit(bio.cookie(7));
-    for op in [Op::Flush, Op::Write, Op::Flush] {
-        assert!(rig.done.is_empty());
-        let commands = rig.pull();
-        assert_eq!(commands.len(), 1);
-        assert_eq!(commands[0].op, op);
-        if op == Op::Write {
-            assert!(commands[0].flags.contains(Flags::SYNC));
-        }
-        assert!(rig.pull().is_empty());
-        rig.complete_oldest();
-    }
-    rig.pull();
-    assert_eq!(rig.done, [(7, Status::Ok)]);
-}
-
-/// Does an empty flush of a device without a cache end with no command, at the next call?
-#[test]
-fn flush_2_nothing_to_flush() {
-    let mut rig = Rig::new(disk(4), "noop");
-    let client = rig.client();
-    rig.submit(Bio::flush(client).cookie(7));
-    assert_eq!(rig.queue.next(rig.now), Output::Done(7, Outcome::OK));
-    assert_eq!(rig.queue.next(rig.now), Output::Wait { until: None, why: Waiting::Empty });
-    assert_eq!(rig.letters(), "Q");
-}
-
-/// Does a flush that the device refuses come again, and a failed step end the bio with its error?
-#[test]
-fn flush_1_refused_and_failed_steps() {
-    let mut rig = Rig::new(DeviceFacts { write_cache: true, ..disk(4) }, "noop");
-    let client = rig.client();
-    rig.submit(Bio::new(client, Op::Write, 0, 8).flags(Flags::PREFLUSH).cookie(7));
-    assert_eq!(shape(&rig.pull()), [(Op::Flush, 0, 0)]);
-    rig.refuse(0);
-    assert!(rig.pull().is_empty());
-    rig.at(3);
-    assert_eq!(shape(&rig.pull()), [(Op::Flush, 0, 0)]);
-    let flush = rig.inside.pop_front().unwrap();
-    rig.queue.complete(rig.now, flush.tag, Outcome::failed(5)).unwrap();
-    assert!(rig.pull().is_empty(), "no data step");
-    assert_eq!(rig.done, [(7, Status::Failed(5))]);
-}
 
 // ------------------------------------------------------------------------------ change of elevator
 

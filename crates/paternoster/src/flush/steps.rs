@@ -126,6 +126,21 @@ mod tests {
         [first.next(), second.next(), second.advanced().next()]
     }
 
+    /// Do steps only become more, from wherever they begin, until all are behind (I1)?
+    #[test]
+    fn steps_only_become_more() {
+        for due in 0..=ALL {
+            let mut steps = Steps(SEQUENCED | (ALL & !due));
+            for _ in 0..due.count_ones() {
+                let before = steps;
+                assert_ne!(before.next(), Step::Done);
+                steps = before.advanced();
+                assert_eq!((steps.0 & before.0, steps.0 != before.0), (before.0, true));
+            }
+            assert_eq!((steps.next(), steps.advanced()), (Step::Done, steps));
+        }
+    }
+
     /// Does every cell of the table hold?
     #[test]
     fn every_cell_of_the_table() {

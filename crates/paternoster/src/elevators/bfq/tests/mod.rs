@@ -22,6 +22,7 @@ use crate::time::Hz;
 mod budgets;
 mod bursts;
 mod charges;
+mod due;
 mod engine;
 mod exact;
 mod groups;

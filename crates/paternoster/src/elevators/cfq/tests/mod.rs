@@ -12,6 +12,7 @@ use crate::event::Note;
 use crate::request::{Request, Stage};
 use crate::scene::Limits;
 
+mod due;
 mod groups;
 mod lengths;
 mod order;

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The door at which those stand who have taken the device with a flush: who goes in, and when.
+//!
+//! The elevator is that of `owner`, under which everybody has half of the device; in the end bfq
+//! and cfq are asked what becomes of it.
+
+use super::drive::{COSTS, Show};
+use super::owner::{Halves, Till};
+use super::*;
+use paternoster::{Nanos, Outcome, Stage, Status, Waiting, elevators};
+
+/// A owes 3 ms: it has written, and its flush has taken 3 ms.
+fn debtor(till: &mut Till) -> ClientId {
+    let a = till.rig.client();
+    till.write(a, 0, 8);
+    till.flush(a, 3000, Outcome::OK);
+    a
+}
+
+/// Does who owes stand at the door, reads and writes alike, while another is served; with the
+/// reason?
+#[test]
+fn who_owes_stands_at_the_door() {
+    let mut till = Till::new();
+    let a = debtor(&mut till);
+    let reader = till.rig.client();
+    till.read(reader, 800);
+    let tickets = [till.rig.write(a, 8, 8), till.rig.read(a, 80, 8)];
+    assert_eq!(tickets.map(|ticket| till.stage(ticket)), [Some(Stage::Owing); 2]);
+    assert_eq!(till.rig.pulled_words(), "");
+    assert_eq!(till.rig.why, Waiting::Debt);
+    let why = "it waits until others have had the device for as long as its client has taken it \
+               with flushes";
+    assert_eq!(till.rig.explain(tickets[0]), why);
+    // What orders the cache passes by the door.
+    till.rig.flush(a, 7);
+    assert_eq!(till.rig.pulled_words(), "F");
+}
+
+/// Is the debt repaid by the device time of others? After three reads of 1 ms, not before.
+#[test]
+fn a_debt_is_repaid_by_others_device_time() {
+    let mut till = Till::new();
+    let a = debtor(&mut till);
+    let reader = till.rig.client();
+    let ticket = till.rig.write(a, 8, 8);
+    for left in [2, 1, 0] {
+        till.rig.read(reader, 800 + left, 8);
+        assert_eq!(till.stage(ticket), Some(Stage::Owing), "{left}");
+        assert_eq!(till.rig.pulled_words(), format!("R{}", 800 + left));
+        till.pass(1000);
+        till.rig.complete_at(800 + left);
+    }
+    assert_eq!(till.stage(ticket), Some(Stage::Waiting));
+    assert_eq!(till.rig.pulled_words(), "W8");
+}
+
+/// When nobody else is there, how long is A kept out? Not at all, if nobody has been served in the
+/// last 2 ms; until 2 ms behind the last of others else.
+#[test]
+fn patience_is_two_milliseconds() {
+    let mut till = Till::new();
+    let a = debtor(&mut till);
+    till.rig.write(a, 8, 8);
+    assert_eq!(till.rig.pulled_words(), "W8", "alone");
+
+    let mut till = Till::new();
+    let a = debtor(&mut till);
+    let reader = till.rig.client();
+    till.read(reader, 800);
+    let read_ended = till.rig.now;
+    till.pass(500);
+    till.rig.write(a, 8, 8);
+    assert_eq!(till.rig.pulled_words(), "");
+    let until = read_ended + Nanos::from_millis(2);
+    assert_eq!((till.rig.why, till.rig.until), (Waiting::Debt, Some(until)));
+    till.rig.now = Nanos(until.0 - 1);
+    assert_eq!(till.rig.pulled_words(), "");
+    till.rig.now = until;
+    assert_eq!(till.rig.pulled_words(), "W8");
+}
+
+/// Who goes first when the door opens because nobody else comes? Who owes least. A owes 3 ms, of
+/// which B's flush of 2 repays 2; B owes those 2. The reader is served in no time.
+#[test]
+fn who_owes_least_goes_first() {
+    let mut till = Till::new();
+    let [b, reader] = [0; 2].map(|_| till.rig.client());
+    let a = debtor(&mut till);
+    till.write(b, 160, 8);
+    till.flush(b, 2000, Outcome::OK);
+    till.rig.read(reader, 800, 8);
+    till.rig.pull();
+    till.rig.complete_at(800);
+    till.rig.write(b, 168, 8);
+    till.rig.write(a, 8, 8);
+    assert_eq!(till.rig.pulled_words(), "");
+    till.rig.now = till.rig.until.expect("patience");
+    assert_eq!(till.rig.pulled_words(), "W8");
+    till.rig.complete_at(8);
+    assert_eq!(till.rig.pulled_words(), "", "A owes nothing now, and has been served");
+    till.rig.now = till.rig.until.expect("patience");
+    assert_eq!(till.rig.pulled_words(), "W168");
+}
+
+/// Two who write and fsync, and nobody else: is the device never idle while one of them has
+/// something to do? As many fsyncs as with `flush_owners=0`.
+#[test]
+fn two_writers_alone_never_wait() {
+    for elevator in ["cfq", "cfq-4.19", "bfq", "bfq-4.19"] {
+        let fsyncs = |owners: &str| {
+            let mut show = Show::new(sata(), COSTS, elevator);
+            show.set("flush_owners", owners);
+            let clients = [0; 2].map(|_| show.client());
+            let write = |show: &mut Show, who: usize, round: u64| {
+                let sector = (who as u64 + 1) * 1_000_000 + round * 64;
+                let bio = Bio::new(clients[who], Op::Write, sector, 8).flags(Flags::SYNC);
+                show.submit(bio.cookie(2 * who as u64));
+            };
+            write(&mut show, 0, 0);
+            write(&mut show, 1, 0);
+            let mut fsyncs = 0;
+            show.run(Nanos::from_secs(2), |show, cookie| {
+                let who = usize::from(cookie >= 2);
+                if cookie % 2 == 0 {
+                    show.submit(Bio::flush(clients[who]).cookie(cookie + 1));
+                } else {
+                    fsyncs += 1;
+                    write(show, who, fsyncs);
+                }
+            });
+            fsyncs
+        };
+        let (with, without) = (fsyncs("1"), fsyncs("0"));
+        println!("{elevator}: {with} with owners, {without} without");
+        assert!(with * 100 >= without * 98, "{elevator}: {with} with owners, {without} without");
+    }
+}
+
+/// Can what stands at the door be withdrawn, so that nothing is left of it?
+#[test]
+fn a_bio_at_the_door_can_be_withdrawn() {
+    let mut till = Till::new();
+    let a = debtor(&mut till);
+    let reader = till.rig.client();
+    till.read(reader, 800);
+    let [first, second] = [8, 16].map(|sector| till.rig.write(a, sector, 8));
+    till.rig.queue.cancel(till.rig.now, first).expect("it waits");
+    till.rig.queue.audit().expect("one is left");
+    till.rig.queue.cancel(till.rig.now, second).expect("it waits");
+    till.rig.queue.audit().expect("nobody is at the door");
+    assert_eq!(till.rig.pulled_words(), "");
+    assert_eq!((till.rig.why, till.rig.until), (Waiting::Empty, None));
+    assert!(till.rig.done.contains(&(16, Status::Cancelled)));
+}
+
+/// Do the bios of a client that leaves end though they stand at the door?
+#[test]
+fn a_client_may_leave_from_the_door() {
+    let mut till = Till::new();
+    let a = debtor(&mut till);
+    let reader = till.rig.client();
+    till.read(reader, 800);
+    till.rig.write(a, 8, 8);
+    till.rig.queue.detach(till.rig.now, a).expect("it is here");
+    assert_eq!(till.rig.pulled_words(), "");
+    till.rig.now = till.rig.until.expect("patience");
+    assert_eq!(till.rig.served_words(), "W8");
+    assert!(till.rig.queue.client(a).is_none());
+    till.rig.queue.audit().expect("nobody is left");
+}
+
+/// What opens the door at once, with somebody else busy all the time: another elevator, the
+/// attribute, a device that is said to have no cache?
+#[test]
+fn the_door_opens_when_debts_end() {
+    type Change = fn(&mut Rig);
+    let changes: [(&str, Change); 3] = [
+        ("elevator", |rig| {
+            let next = elevators::by_name("deadline").expect("it is there");
+            assert_eq!(rig.queue.change_elevator(rig.now, next).waiting(), 0);
+        }),
+        ("flush_owners", |rig| rig.set("flush_owners", "0")),
+        ("write_cache", |rig| rig.set("write_cache", "write through")),
+    ];
+    for (what, change) in changes {
+        let mut till = Till::new();
+        let a = debtor(&mut till);
+        let reader = till.rig.client();
+        till.read(reader, 800);
+        let ticket = till.rig.write(a, 8, 8);
+        assert_eq!(till.stage(ticket), Some(Stage::Owing));
+        till.rig.read(reader, 8000, 8);
+        till.rig.pull();
+        change(&mut till.rig);
+        till.rig.queue.audit().expect(what);
+        assert_eq!(till.stage(ticket), Some(Stage::Waiting), "{what}");
+        assert_eq!(till.rig.pulled_words(), "W8", "{what}");
+        let next = till.rig.write(a, 16, 8);
+        assert_eq!(till.stage(next), Some(Stage::Waiting), "{what}: nor is there one any more");
+    }
+}
+
+/// Who is let in past the others, by an elevator that can do so, is charged by the door for it. Is
+/// it not, once another elevator has taken it over and charges it as any other?
+#[test]
+fn who_is_handed_over_is_charged_once() {
+    for (changes, charged) in [(false, 1000), (true, 0)] {
+        let mut till = Till::new();
+        let first = Halves::boxed(&till.charges, true);
+        till.rig.queue.change_elevator(till.rig.now, first);
+        let a = debtor(&mut till);
+        let reader = till.rig.client();
+        till.read(reader, 800);
+        till.rig.write(a, 8, 8);
+        till.charged([]);
+        if changes {
+            let next = Halves::boxed(&till.charges, true);
+            till.rig.queue.change_elevator(till.rig.now, next);
+        }
+        assert_eq!(till.rig.pulled_words(), if changes { "W8" } else { "" });
+        till.rig.now = till.rig.until.unwrap_or(till.rig.now);
+        till.rig.pull();
+        till.pass(1000);
+        till.rig.complete_at(8);
+        assert_eq!(till.charged([a]), [charged], "changes: {changes}");
+    }
+}
+
+/// Is a debt forgotten that the others do not want, by elevators that divide nothing?
+#[test]
+fn noop_and_deadline_have_no_door() {
+    for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
+        let mut rig = Rig::new(cached(), elevator);
+        let [a, reader] = [0; 2].map(|_| rig.client());
+        rig.write(a, 0, 8);
+        rig.serve();
+        rig.flush(a, 1);
+        rig.pull();
+        rig.at(500);
+        rig.complete_flush();
+        rig.read(reader, 800, 8);
+        rig.serve();
+        let ticket = rig.write(a, 8, 8);
+        let stage = rig.queue.request_with(ticket).map(|request| request.stage());
+        assert_eq!(stage, Some(Stage::Waiting), "{elevator}");
+    }
+}
+
+/// Has a reader half of the device beside somebody of its weight who fsyncs without end, and that
+/// one the other? A write of 1 ms and a flush of 10 in a loop, on a disk that does nothing beside a
+/// flush; reads of 1 ms. Without owners it is 306 reads under bfq, and 1824 under bfq-4.19.
+#[test]
+fn who_pays_has_its_half() {
+    for elevator in ["cfq", "cfq-3.6", "cfq-4.19", "bfq", "bfq-4.19"] {
+        let run = |owners: &str| {
+            let mut show = Show::new(sata(), COSTS, elevator);
+            show.set("flush_owners", owners);
+            if elevator.starts_with("bfq") {
+                show.set("low_latency", "0");
+            }
+            let [writer, reader] = [0; 2].map(|_| show.client());
+            let write = |number: u64| {
+                let sector = 1_000_000 + number % 10_000 * 64;
+                Bio::new(writer, Op::Write, sector, 8).flags(Flags::SYNC).cookie(1)
+            };
+            let read = |number: u64| Bio::new(reader, Op::Read, number * 8, 8).cookie(2);
+            let (mut reads, mut fsyncs) = (0, 0);
+            show.submit(write(0));
+            show.submit(read(0));
+            show.run(Nanos::from_secs(2), |show, cookie| match cookie {
+                1 => show.submit(Bio::flush(writer).cookie(3)),
+                2 => {
+                    reads += 1;
+                    show.submit(read(reads));
+                }
+                _ => {
+                    fsyncs += 1;
+                    show.submit(write(fsyncs));
+                }
+            });
+            (reads, fsyncs)
+        };
+        let (with, without) = (run("1"), run("0"));
+        println!("{elevator}: reads, fsyncs {with:?} with owners, {without:?} without");
+        if elevator.starts_with("bfq") {
+            assert!((950..=1050).contains(&with.0), "{elevator}: {with:?}, half is 1000 reads");
+            assert!((86..=95).contains(&with.1), "{elevator}: {with:?}, half is 1000 / 11 fsyncs");
+        } else {
+            // A write waits for a slice of 100 ms, so that nothing is due any more.
+            assert_eq!(with, without, "{elevator}");
+        }
+    }
+}
