@@ -19,7 +19,8 @@
 //! that came so are charged like the flush.
 //!
 //! Commands cannot be interrupted, so the others have a little more than their part before the
-//! owner is in the device again. So much less it owes the next time, up to [`MOST_CREDIT`].
+//! owner is in the device again. So much less it owes the next time, up to [`MOST_CREDIT`], if it
+//! has owed before.
 //!
 //! Nobody waits here for others that do not come. If nothing is to do but what stands at the
 //! door, it is opened to the one who owes least, at once, or, when somebody who owes nothing had
@@ -122,7 +123,8 @@ impl<O: Observer> RequestQueue<O> {
     fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
         self.door.is_used = true;
         let debt = &mut self.scene.clients.at_mut(client).debt;
-        debt.until = debt.until.max(before - MOST_CREDIT.min(before)) + more;
+        let credit = if debt.until == Nanos::ZERO { Nanos::ZERO } else { MOST_CREDIT.min(before) };
+        debt.until = debt.until.max(before - credit) + more;
         let key = debt.until.0;
         if self.door.nodes.contains(client) {
             self.door.waiting.rekey(&mut self.door.nodes, client, key);

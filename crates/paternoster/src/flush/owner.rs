@@ -17,8 +17,8 @@
 //!
 //! # Invariants
 //! I1  A client is on the list exactly while it has bytes pending or running.
-//! I2  What is charged adds up to the flush's device time, but for what clients that have gone
-//!     wrote and for rounding.
+//! I2  What is charged adds up to the flush's device time, but for rounding. (For what clients wrote
+//!     that have gone the others pay.)
 //!
 //! Source: plan of the house, section 5. No Linux does it.
 

@@ -55,6 +55,29 @@ fn a_debt_is_repaid_by_others_device_time() {
     assert_eq!(till.rig.pulled_words(), "W8");
 }
 
+/// Does who was let in late owe less the next time? A read of 3.6 ms repays 3; of the next 3 only
+/// 2.4 are left.
+#[test]
+fn lateness_is_credited() {
+    let mut till = Till::new();
+    let a = debtor(&mut till);
+    let reader = till.rig.client();
+    let read = |till: &mut Till, sector: u64, us: u64| {
+        till.rig.read(reader, sector, 8);
+        assert_eq!(till.rig.pulled_words(), format!("R{sector}"));
+        till.pass(us);
+        till.rig.complete_at(sector);
+    };
+    read(&mut till, 800, 3600);
+    till.write(a, 8, 8);
+    till.flush(a, 3000, Outcome::OK);
+    let ticket = till.rig.write(a, 80, 8);
+    read(&mut till, 808, 2300);
+    assert_eq!(till.stage(ticket), Some(Stage::Owing));
+    read(&mut till, 816, 100);
+    assert_eq!(till.stage(ticket), Some(Stage::Waiting));
+}
+
 /// When nobody else is there, how long is A kept out? Not at all, if nobody has been served in the
 /// last 2 ms; until 2 ms behind the last of others else.
 #[test]
@@ -231,7 +254,7 @@ fn who_is_handed_over_is_charged_once() {
 #[test]
 fn noop_and_deadline_have_no_door() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let [a, reader] = [0; 2].map(|_| rig.client());
         rig.write(a, 0, 8);
         rig.serve();

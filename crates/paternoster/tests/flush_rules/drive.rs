@@ -95,8 +95,10 @@ impl Show {
     /// The cache is dirty at first, as of what was written before.
     pub(crate) fn new(facts: DeviceFacts, costs: Costs, elevator: &str) -> Show {
         let elevator = elevators::by_name(elevator).expect("an elevator of this name");
+        let mut queue = RequestQueue::new(facts, Limits::default(), elevator, Log::default());
+        queue.set_attribute(Nanos::ZERO, "flush_elide", "0").expect("a switch");
         Show {
-            queue: RequestQueue::new(facts, Limits::default(), elevator, Log::default()),
+            queue,
             drive: Drive {
                 facts,
                 costs,

@@ -17,7 +17,7 @@ fn fail(rig: &mut Rig, place: usize) {
 #[test]
 fn flush_8_a_failed_flush_fails_its_sharers() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         // Its data end while the first flush is in flight: its postflush is the second's.
         rig.flush(client, 1);
@@ -52,7 +52,7 @@ fn flush_8_a_failed_flush_fails_its_sharers() {
 #[test]
 fn flush_9_failed_data_need_no_flush() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.ordered(client, 8, Flags::FUA);
         rig.pull();
@@ -66,7 +66,7 @@ fn flush_9_failed_data_need_no_flush() {
 #[test]
 fn flush_9_who_waited_for_the_data_goes_on() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.ordered(client, 8, Flags::FUA);
         rig.pull();
@@ -82,7 +82,7 @@ fn flush_9_who_waited_for_the_data_goes_on() {
 #[test]
 fn a_refused_flush_keeps_its_sharers() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.flush(client, 1);
         rig.pull();

@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 #[test]
 fn flush_10_the_queue_is_held() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(sata(), elevator);
+        let mut rig = commanded(sata(), elevator);
         let client = rig.client();
         rig.flush(client, 1);
         assert_eq!(rig.pulled_words(), "F");
@@ -39,7 +39,7 @@ fn flush_10_the_queue_is_held() {
 fn flush_11_the_end_of_the_flush_restarts_the_queue() {
     for elevator in BOTH_LAYERS {
         for outcome in [paternoster::Outcome::OK, paternoster::Outcome::failed(5)] {
-            let mut rig = Rig::new(sata(), elevator);
+            let mut rig = commanded(sata(), elevator);
             let client = rig.client();
             rig.flush(client, 1);
             rig.pull();
@@ -56,7 +56,7 @@ fn flush_11_the_end_of_the_flush_restarts_the_queue() {
 #[test]
 fn flush_12_nothing_is_held_if_flushes_queue() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.flush(client, 1);
         rig.write(client, 8, 8);
@@ -69,7 +69,7 @@ fn flush_12_nothing_is_held_if_flushes_queue() {
 #[test]
 fn flush_13_what_was_refused_goes_out() {
     for (elevator, during) in [("deadline", "W8"), ("mq-deadline", "")] {
-        let mut rig = Rig::new(sata(), elevator);
+        let mut rig = commanded(sata(), elevator);
         let client = rig.client();
         rig.write(client, 8, 8);
         rig.write(client, 800, 8);
@@ -92,7 +92,7 @@ fn flush_13_what_was_refused_goes_out() {
 #[test]
 fn flush_13_data_of_a_sequence_are_not_held() {
     for (elevator, during) in [("deadline", "W8"), ("mq-deadline", "")] {
-        let mut rig = Rig::new(sata(), elevator);
+        let mut rig = commanded(sata(), elevator);
         let client = rig.client();
         rig.flush(client, 1);
         rig.pull();

@@ -39,6 +39,16 @@ fn sata() -> DeviceFacts {
 /// One elevator for each of the two block layers.
 const BOTH_LAYERS: [&str; 2] = ["deadline", "mq-deadline"];
 
+/// A queue in which every flush is a command, also one of a clean cache, as in Linux.
+fn commanded(facts: DeviceFacts, elevator: &str) -> Rig {
+    every_flush_a_command(Rig::new(facts, elevator))
+}
+
+fn every_flush_a_command(mut rig: Rig) -> Rig {
+    rig.set("flush_elide", "0");
+    rig
+}
+
 /// The op's letter, and the sector of what has one: `F`, `W8`, `R16`; a FUA write is `W8!`.
 fn word(command: &Command) -> String {
     let forced = if command.flags.contains(Flags::FUA) { "!" } else { "" };

@@ -12,7 +12,7 @@ use paternoster::{CancelError, Nanos, Outcome, Stage, Status, Waiting};
 #[test]
 fn held_writes_let_reads_pass() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         rig.set("flush_hold", "writes");
         let client = rig.client();
         rig.flush(client, 1);
@@ -33,7 +33,7 @@ fn held_writes_let_reads_pass() {
 #[test]
 fn held_writes_are_at_most_depth() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
-        let mut rig = Rig::new(DeviceFacts { depth: 3, ..cached() }, elevator);
+        let mut rig = commanded(DeviceFacts { depth: 3, ..cached() }, elevator);
         rig.set("nr_requests", "64");
         rig.set("flush_hold", "writes");
         let client = rig.client();
@@ -55,7 +55,7 @@ fn held_writes_are_at_most_depth() {
 #[test]
 fn held_writes_let_the_next_flush_pass() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         rig.set("flush_hold", "writes");
         let client = rig.client();
         rig.flush(client, 1);
@@ -71,7 +71,7 @@ fn held_writes_let_the_next_flush_pass() {
 /// Does a change of the attribute release what is held?
 #[test]
 fn held_writes_go_when_the_hold_is_lifted() {
-    let mut rig = Rig::new(cached(), "deadline");
+    let mut rig = commanded(cached(), "deadline");
     rig.set("flush_hold", "writes");
     let client = rig.client();
     rig.flush(client, 1);
@@ -112,7 +112,7 @@ fn a_drained_flush_is_never_refused() {
 /// While a flush waits for the device to be empty, does nothing else go out before it?
 #[test]
 fn a_drained_flush_keeps_its_turn() {
-    let mut rig = Rig::new(sata(), "deadline");
+    let mut rig = commanded(sata(), "deadline");
     rig.set("flush_drain", "1");
     let client = rig.client();
     rig.read(client, 0, 8);
@@ -128,7 +128,7 @@ fn a_drained_flush_keeps_its_turn() {
 
 /// A queue whose cache is known to be clean, because a flush has just ended.
 fn flushed(elevator: &str, facts: DeviceFacts) -> (Rig, ClientId) {
-    let mut rig = Rig::new(facts, elevator);
+    let mut rig = commanded(facts, elevator);
     rig.set("flush_elide", "1");
     let client = rig.client();
     rig.flush(client, 1);
@@ -233,7 +233,7 @@ fn a_cache_that_was_denied_is_dirty() {
 #[test]
 fn a_delayed_flush_names_its_time() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         rig.set("flush_delay", "500");
         let client = rig.client();
         rig.read(client, 0, 8);
@@ -258,7 +258,7 @@ fn a_delayed_flush_names_its_time() {
 #[test]
 fn a_delay_is_for_a_queue_that_is_not_empty() {
     let rig = || {
-        let mut rig = Rig::new(cached(), "deadline");
+        let mut rig = commanded(cached(), "deadline");
         rig.set("flush_delay", "500");
         let client = rig.client();
         (rig, client)
@@ -290,7 +290,7 @@ fn a_delay_is_for_a_queue_that_is_not_empty() {
 #[test]
 fn write_through_needs_no_flush() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.set("write_cache", "write through");
         rig.flush(client, 1);
@@ -307,7 +307,7 @@ fn write_through_needs_no_flush() {
 /// And who waits for a flush when the cache is denied: does he get it?
 #[test]
 fn write_through_ends_no_sequence_early() {
-    let mut rig = Rig::new(cached(), "deadline");
+    let mut rig = commanded(cached(), "deadline");
     let client = rig.client();
     rig.flush(client, 1);
     rig.pull();
@@ -324,7 +324,7 @@ fn write_through_ends_no_sequence_early() {
 #[test]
 fn a_waiting_flush_can_be_withdrawn() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         let running = rig.ordered(client, 8, Flags::PREFLUSH | Flags::FUA);
         rig.pull();
@@ -350,7 +350,7 @@ fn a_waiting_flush_can_be_withdrawn() {
 /// Can one with its data behind it be withdrawn while it waits for its postflush? No: it has begun.
 #[test]
 fn a_waiting_postflush_cannot() {
-    let mut rig = Rig::new(cached(), "deadline");
+    let mut rig = commanded(cached(), "deadline");
     let client = rig.client();
     let ticket = rig.ordered(client, 8, Flags::FUA);
     rig.pull();

@@ -103,7 +103,7 @@ impl Till {
     pub(super) fn fresh() -> Till {
         let charges = Charges::default();
         let halves = Halves::boxed(&charges, false);
-        Till { rig: Rig::with(cached(), Limits::default(), halves), charges }
+        Till { rig: every_flush_a_command(Rig::with(cached(), Limits::default(), halves)), charges }
     }
 
     pub(super) fn new() -> Till {

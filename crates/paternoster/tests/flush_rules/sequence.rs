@@ -30,7 +30,7 @@ fn flush_1_each_cell_of_the_table() {
                 (true, false, cache),
                 (true, true, forced),
             ] {
-                let mut rig = Rig::new(DeviceFacts { write_cache, fua, ..disk(4) }, elevator);
+                let mut rig = commanded(DeviceFacts { write_cache, fua, ..disk(4) }, elevator);
                 let client = rig.client();
                 match flags {
                     Some(flags) => rig.ordered(client, 8, flags),
@@ -52,7 +52,7 @@ fn flush_1_each_cell_of_the_table() {
 #[test]
 fn flush_1_steps_follow_each_other() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.ordered(client, 8, Flags::PREFLUSH | Flags::FUA);
         for step in ["F", "W8", "F"] {
@@ -73,7 +73,7 @@ fn flush_1_steps_follow_each_other() {
 #[test]
 fn flush_1_nothing_merges_with_a_sequence() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.write(client, 0, 8);
         rig.ordered(client, 8, Flags::FUA);
@@ -89,7 +89,7 @@ fn flush_1_nothing_merges_with_a_sequence() {
 #[test]
 fn flush_1_passes_by_the_plug() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.plug(client);
         rig.write(client, 100, 8);
@@ -114,7 +114,7 @@ fn flush_1_place_of_the_data() {
         ("mq-deadline", Flags::FUA, "W900 W910 W8 F"),
     ];
     for (elevator, flags, order) in expected {
-        let mut rig = Rig::new(DeviceFacts { flush_queueable: false, ..cached() }, elevator);
+        let mut rig = commanded(DeviceFacts { flush_queueable: false, ..cached() }, elevator);
         let client = rig.client();
         // Deadline goes up from where it was: 900 and 910 come before 8, unless that is first.
         rig.write(client, 800, 8);
@@ -132,7 +132,7 @@ fn flush_1_place_of_the_data() {
 #[test]
 fn flush_1_forced_data_are_no_sequence() {
     for (elevator, order) in [("deadline", "W8! W900"), ("mq-deadline", "W900 W8!")] {
-        let mut rig = Rig::new(DeviceFacts { fua: true, ..cached() }, elevator);
+        let mut rig = commanded(DeviceFacts { fua: true, ..cached() }, elevator);
         let client = rig.client();
         rig.write(client, 800, 8);
         rig.pull();
@@ -147,7 +147,7 @@ fn flush_1_forced_data_are_no_sequence() {
 #[test]
 fn flush_2_nothing_to_flush() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(disk(4), elevator);
+        let mut rig = commanded(disk(4), elevator);
         let client = rig.client();
         rig.flush(client, 7);
         assert_eq!(rig.queue.next(rig.now), Output::Done(7, Outcome::OK));
@@ -161,7 +161,7 @@ fn flush_2_nothing_to_flush() {
 #[test]
 fn flush_3_fua_becomes_a_flush() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.ordered(client, 8, Flags::FUA);
         assert_eq!(rig.pulled_words(), "W8", "{elevator}: without `!`");

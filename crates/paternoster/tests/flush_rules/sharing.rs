@@ -10,7 +10,7 @@ use paternoster::{Nanos, Waiting};
 #[test]
 fn flush_4_ten_flushes_share_one() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.flush(client, 100);
         assert_eq!(rig.pulled_words(), "F");
@@ -32,7 +32,7 @@ fn flush_4_ten_flushes_share_one() {
 /// the next? It is in flight from there on.
 #[test]
 fn flush_4_in_flight_from_the_dispatch_list_on() {
-    let mut rig = Rig::new(DeviceFacts { depth: 1, ..cached() }, "deadline");
+    let mut rig = commanded(DeviceFacts { depth: 1, ..cached() }, "deadline");
     let client = rig.client();
     rig.read(client, 0, 8);
     rig.pull();
@@ -48,7 +48,7 @@ fn flush_4_in_flight_from_the_dispatch_list_on() {
 #[test]
 fn flush_5_two_writes_share_both_flushes() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.flush(client, 1);
         rig.pull();
@@ -65,7 +65,7 @@ fn flush_5_two_writes_share_both_flushes() {
 #[test]
 fn flush_6_waits_for_data_under_way() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(cached(), elevator);
+        let mut rig = commanded(cached(), elevator);
         let client = rig.client();
         rig.ordered(client, 8, Flags::FUA);
         assert_eq!(rig.pulled_words(), "W8");
@@ -86,7 +86,7 @@ fn flush_6_but_not_for_more_than_five_seconds() {
     let start = Nanos::from_millis(3);
     for (waited, issued) in [(Nanos(4_999_999_999), ""), (Nanos(5_000_000_000), "F")] {
         for elevator in BOTH_LAYERS {
-            let mut rig = Rig::new(cached(), elevator);
+            let mut rig = commanded(cached(), elevator);
             let client = rig.client();
             rig.ordered(client, 8, Flags::FUA);
             rig.pull();
@@ -111,7 +111,7 @@ fn flush_6_but_not_for_more_than_five_seconds() {
 /// behind it at 6 s waits for data under way until 11 s.
 #[test]
 fn flush_6_the_time_is_that_of_the_first_in_the_list() {
-    let mut rig = Rig::new(cached(), "deadline");
+    let mut rig = commanded(cached(), "deadline");
     let client = rig.client();
     rig.ordered(client, 8, Flags::FUA);
     rig.pull();
@@ -133,7 +133,7 @@ fn flush_6_the_time_is_that_of_the_first_in_the_list() {
 #[test]
 fn flush_7_at_most_one_is_outstanding() {
     for elevator in BOTH_LAYERS {
-        let mut rig = Rig::new(DeviceFacts { depth: 4, ..cached() }, elevator);
+        let mut rig = commanded(DeviceFacts { depth: 4, ..cached() }, elevator);
         rig.set("nr_requests", "85");
         let client = rig.client();
         let (mut sent, mut issued, mut flushes) = (0, 0, 0);
@@ -172,7 +172,7 @@ fn flush_7_at_most_one_is_outstanding() {
 /// until 1 ms; a read keeps the queue from being empty throughout. Fsyncs come at 0.2, 0.4, 0.6,
 /// 0.8, then 1.2 and 1.4, then 1.7, 1.8, 1.9, 1.95; the write at 1.6. Each flush takes 1 ms.
 fn ten_fsyncs_and_a_write(delay_us: &str) -> (String, Vec<usize>) {
-    let mut rig = Rig::new(cached(), "deadline");
+    let mut rig = commanded(cached(), "deadline");
     let [reader, writer, syncer] = [0; 3].map(|_| rig.client());
     rig.set("flush_delay", delay_us);
     let mut order = Vec::new();

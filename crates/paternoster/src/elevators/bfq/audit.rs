@@ -277,6 +277,9 @@ impl crate::elevators::bfq::schedule::Schedule {
                 tree.idle.check(&self.idle_nodes).map_err(|text| fault(text, group))?;
                 active += tree.active.len();
                 let sum = counted(group, class);
+                if tree.plain_sum > tree.weight_sum || (tree.plain_sum == 0) != (sum == 0) {
+                    return Err(format!("BFQ-18: group {group} weighs {tree:?} without raising"));
+                }
                 if sum != tree.weight_sum {
                     let known = tree.weight_sum;
                     return Err(format!("BFQ-18: group {group} weighs {sum}, counted {known}"));

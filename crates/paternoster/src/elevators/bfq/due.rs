@@ -13,10 +13,10 @@
 //! q1's flush takes 3.4 ms: the others are to have 3.4 * (9/2 - 1) = 11.9 ms
 //! ```
 //!
-//! Weights are those in force, raised ones included: who is raised is to be served so much more
-//! often. c counts as one slot (`timeout_sync`, 125 ms) at most, or a long flush would silence a
-//! light queue for minutes. The queue's virtual times are left alone: it comes back later, as one
-//! that has thought for longer, and every rule about those holds.
+//! Weights are the configured ones: a raised one, thirty times as much or three thousand, would
+//! keep the owner out for seconds. c counts as one slot (`timeout_sync`, 125 ms) at most, or a long
+//! flush would silence a light queue for minutes. The queue's virtual times are left alone: it
+//! comes back later, as one that has thought for longer, and every rule about those holds.
 //!
 //! Clients whose queues were merged are one to the schedule. The members of a shared queue divide
 //! its share by their own weights, all others being taken for what the one weighs who was served
@@ -46,10 +46,10 @@ impl Bfq {
         let mut entity = queue;
         loop {
             let own = &self.schedule.entities[entity as usize];
-            let weight = u64::from(own.weight.max(1));
+            let weight = u64::from(own.orig_weight.max(1));
             let tree = &self.schedule.groups[own.group as usize].trees[usize::from(own.class)];
             let counted = if own.standing == Standing::Off { 0 } else { weight };
-            let others = tree.weight_sum.saturating_sub(counted);
+            let others = tree.plain_sum.saturating_sub(counted);
             whole = whole.times(weight + others, weight);
             let Some(above) = self.schedule.parent_of(entity) else { break };
             entity = above;
@@ -73,7 +73,8 @@ impl Bfq {
     /// One over the share of `queue` if only `other` is there beside it.
     fn beside(&self, queue: u32, other: u32) -> Ratio {
         let (own, other) = self.schedule.siblings(queue, other);
-        let weight = |entity: u32| u64::from(self.schedule.entities[entity as usize].weight.max(1));
+        let weight =
+            |entity: u32| u64::from(self.schedule.entities[entity as usize].orig_weight.max(1));
         ONE.times(weight(own) + weight(other), weight(own))
     }
 

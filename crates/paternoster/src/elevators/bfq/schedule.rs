@@ -355,7 +355,7 @@ impl Schedule {
             return;
         }
         let before = self.entities[entity as usize].weight;
-        self.tree_of(entity).weight_sum -= u64::from(before);
+        self.uncount(entity);
         let own = &mut self.entities[entity as usize];
         own.orig_weight = own.new_weight;
         own.weight = own.orig_weight.saturating_mul(own.raise.max(1));
@@ -368,7 +368,7 @@ impl Schedule {
         if with_class && other_class {
             self.entities[entity as usize].start = self.vtime_of(entity);
         }
-        self.tree_of(entity).weight_sum += u64::from(own.weight);
+        self.count(entity);
         if own.is_queue && own.weight != before {
             self.weights.remove(entity);
             if own.raise == 1 {

@@ -45,6 +45,8 @@ pub(super) struct ServiceTree {
     pub(super) vtime: u64,
     /// Of all that count (I1).
     pub(super) weight_sum: u64,
+    /// The same without raising. Only `due` asks.
+    pub(super) plain_sum: u64,
 }
 
 impl ServiceTree {
@@ -159,10 +161,25 @@ impl Schedule {
         }
     }
 
+    /// An entity begins to count in its tree.
+    pub(super) fn count(&mut self, entity: u32) {
+        let own = self.entities[entity as usize];
+        let tree = self.tree_of(entity);
+        tree.weight_sum += u64::from(own.weight);
+        tree.plain_sum += u64::from(own.orig_weight);
+    }
+
+    /// It does so no more.
+    pub(super) fn uncount(&mut self, entity: u32) {
+        let own = self.entities[entity as usize];
+        let tree = self.tree_of(entity);
+        tree.weight_sum -= u64::from(own.weight);
+        tree.plain_sum -= u64::from(own.orig_weight);
+    }
+
     /// An entity that is on no tree counts no longer.
     pub(super) fn forget(&mut self, entity: u32) {
-        let weight = u64::from(self.entities[entity as usize].weight);
-        self.tree_of(entity).weight_sum -= weight;
+        self.uncount(entity);
         self.entities[entity as usize].standing = Standing::Off;
         if self.entities[entity as usize].is_queue {
             self.abandoned.forget(entity);
@@ -181,7 +198,7 @@ impl Schedule {
             self.entities[entity as usize].start = later(earliest, own.finish);
         } else {
             self.entities[entity as usize].start = earliest;
-            self.tree_of(entity).weight_sum += u64::from(own.weight);
+            self.count(entity);
         }
         self.enqueue(entity, shifted);
     }
