@@ -307,6 +307,7 @@ impl<O: Observer> RequestQueue<O> {
         self.next_wake().map(Output::Wake)
     }
 
+    #[inline]
     fn run_timers(&mut self) {
         if self.scene.timer_rings() <= self.scene.exact {
             self.scene.cancel_timer();
@@ -329,13 +330,15 @@ impl<O: Observer> RequestQueue<O> {
             return self.wait(Waiting::Refused);
         }
         loop {
-            match self.next_dispatched() {
-                Err(wait) => return wait,
-                Ok(Some(id)) => return self.issue(id),
-                Ok(None) => {}
-            }
-            if self.holds_queue() {
-                return self.wait(Waiting::Flush);
+            let beside_flush = self.flush.in_flight();
+            #[cfg(feature = "planted-bugs")]
+            let beside_flush = beside_flush || self.planted.holds_for_ever();
+            if beside_flush {
+                if let Some(output) = self.choose_beside_flush() {
+                    return output;
+                }
+            } else if let Some(index) = self.dispatch.pop_front(&mut self.links) {
+                return self.issue(RequestId(index));
             }
             if self.plug.is_plugged() {
                 return self.wait(Waiting::Plugged);
@@ -343,6 +346,16 @@ impl<O: Observer> RequestQueue<O> {
             if let Some(output) = self.ask_elevator() {
                 return output;
             }
+        }
+    }
+
+    /// What goes while a flush is in flight, or may not; `None` to ask the elevator.
+    fn choose_beside_flush(&mut self) -> Option<Output> {
+        match self.next_dispatched() {
+            Err(wait) => Some(wait),
+            Ok(Some(id)) => Some(self.issue(id)),
+            Ok(None) if self.holds_queue() => Some(self.wait(Waiting::Flush)),
+            Ok(None) => None,
         }
     }
 
@@ -373,7 +386,9 @@ impl<O: Observer> RequestQueue<O> {
 
     pub(crate) fn wait(&self, why: Waiting) -> Output {
         let mut until = self.scene.timer_rings().min(self.plug.deadline());
-        until = until.min(self.flush_due()).min(self.door_deadline());
+        if self.flush.policy.delay != Nanos::ZERO || !self.door.is_empty() {
+            until = until.min(self.flush_due()).min(self.door_deadline());
+        }
         if let (true, Some(at)) = (self.tags.is_empty(), self.refused_until) {
             until = until.min(at);
         }
@@ -442,7 +457,9 @@ impl<O: Observer> RequestQueue<O> {
             self.command_ended(id, outcome, served);
         }
         self.kick_put_off();
-        self.open_door();
+        if !self.door.is_empty() {
+            self.open_door();
+        }
         self.end_call();
         Ok(())
     }

@@ -86,15 +86,11 @@ impl Hold {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// What of the dispatch list goes to the device next; or why nothing does though something
-    /// stands there.
+    /// A flush is in flight. What of the dispatch list goes to the device next; or why nothing does
+    /// though something stands there.
     pub(crate) fn next_dispatched(&mut self) -> Result<Option<RequestId>, Output> {
         let Some(first) = self.dispatch.first() else { return Ok(None) };
         let mut id = RequestId(first);
-        if !self.flush.in_flight() {
-            self.dispatch.remove(&mut self.links, first);
-            return Ok(Some(id));
-        }
         if self.is_held(first) {
             let other = self.dispatch.iter(&self.links).find(|&index| !self.is_write(index));
             match other {
@@ -120,15 +116,13 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.policy.drains && !self.scene.facts.flush_queueable && !self.tags.is_empty()
     }
 
-    /// Whether the elevator is not asked. It remembers to go on.
+    /// A flush is in flight. Whether the elevator is not asked; it remembers to go on.
     pub(crate) fn holds_queue(&mut self) -> bool {
         #[cfg(feature = "planted-bugs")]
         if self.planted.holds_for_ever() {
             return true;
         }
-        let held = self.flush.in_flight()
-            && self.flush.policy.hold != Hold::Off
-            && !self.scene.facts.flush_queueable;
+        let held = self.flush.policy.hold != Hold::Off && !self.scene.facts.flush_queueable;
         self.flush.held_back |= held;
         held
     }
@@ -176,13 +170,17 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Something that is no step of a sequence has been done; a flush may have waited for it.
     pub(crate) fn end_train(&mut self) {
-        if core::mem::take(&mut self.flush.train) >= TRAIN_MOST {
+        if self.flush.train != 0 && core::mem::take(&mut self.flush.train) >= TRAIN_MOST {
             self.kick();
         }
     }
 
     /// Asks again whether a flush may be issued that was put off.
+    #[inline]
     pub(crate) fn kick_put_off(&mut self) {
+        if self.flush.lists[self.flush.pending].is_empty() {
+            return;
+        }
         if self.flush.policy.delay != Nanos::ZERO || self.flush.train >= TRAIN_MOST {
             self.kick();
         }
@@ -209,9 +207,6 @@ impl<O: Observer> RequestQueue<O> {
 
     /// When a delayed flush is due, if one is waited for.
     pub(crate) fn flush_due(&self) -> Nanos {
-        if self.flush.policy.delay == Nanos::ZERO {
-            return Nanos::MAX;
-        }
         let waits = !self.flush.in_flight() && !self.flush.lists[self.flush.pending].is_empty();
         let due = self.flush.pending_since + self.flush.policy.delay;
         // Behind its time it waits for data under way, whose end is an event of its own.
