@@ -2,7 +2,7 @@
 //! Bio slots: where the bios of a queue are kept, and the runs that they form.
 //!
 //! A bio is in exactly one run from its submission to its end: that of the request which carries
-//! it, the flush line, or the list of those that have ended. Going over is relinking.
+//! it, or the list of those that have ended. Going over is relinking.
 //!
 //! ```text
 //! request [8..32)    first ─▶ bio 3 ─▶ bio 7 ─▶ bio 4 ◀─ last
@@ -26,7 +26,7 @@ pub(crate) struct BioSlot {
     pub(crate) flags: Flags,
     pub(crate) op: Op,
     pub(crate) priority: Option<Priority>,
-    /// Next of the same request, of the flush line or of the done list.
+    /// Next of the same request, or of the done list.
     pub(crate) next: u32,
     /// The request that carries it.
     pub(crate) request: u32,
@@ -63,7 +63,7 @@ impl BioSlot {
     }
 }
 
-/// A singly linked run of bios: those of a request, the flush line, the done list.
+/// A singly linked run of bios: those of a request, or the done list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BioRun {
     pub(crate) first: u32,

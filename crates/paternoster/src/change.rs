@@ -365,7 +365,8 @@ impl<O: Observer> RequestQueue<O> {
                 self.free(id);
                 return Ok(());
             }
-            Stage::Waiting | Stage::Plugged | Stage::Owing if !sequenced => {}
+            Stage::Owing => {}
+            Stage::Waiting | Stage::Plugged if !sequenced => {}
             _ => return Err(CancelError::TooLate),
         }
         if index != first && index != last {

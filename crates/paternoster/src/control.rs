@@ -18,7 +18,7 @@
 //! | write_cache, fua | what the device's cache can do; `write through` makes flushes no-ops |
 //! | flush_hold, flush_insert, flush_drain, flush_delay | see `flush/hold.rs` |
 //! | flush_elide | see `flush/clean.rs` |
-//! | flush_owners | see `flush/owner.rs`, `debt.rs` |
+//! | flush_owners, flush_ahead | see `flush/owner.rs`, `debt.rs` |
 //! | ncq | whether elevators believe the device's depth or find out |
 
 use core::fmt;
@@ -153,6 +153,12 @@ pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
         help: "1: who wrote what a flush drains leaves the device to others for as long (cfq, bfq)",
     },
     Attribute {
+        name: "flush_ahead",
+        unit: "flushes",
+        values: Values::Number { min: 0, max: 1000 },
+        help: "with flush_owners: how many flushes like the last one may owe before one waits",
+    },
+    Attribute {
         name: "ncq",
         unit: "",
         values: Values::Choice(&["declared", "probe"]),
@@ -274,6 +280,7 @@ impl<O: Observer> RequestQueue<O> {
             "flush_elide" => self.flush.policy.elides.into(),
             "flush_delay" => self.flush.policy.delay.0 / 1000,
             "flush_owners" => self.flush.policy.owned.into(),
+            "flush_ahead" => self.flush.policy.ahead,
             _ => (self.scene.ncq == Ncq::Probe).into(),
         }
     }
@@ -321,6 +328,7 @@ impl<O: Observer> RequestQueue<O> {
                 self.flush.policy.delay = Nanos::from_micros(value);
                 self.kick();
             }
+            "flush_ahead" => self.flush.policy.ahead = value,
             "flush_owners" => {
                 self.flush.policy.owned = value == 1;
                 self.forgive_debts();

@@ -5,7 +5,7 @@
 //! device as hundreds of requests. An elevator says how much device time the others are to have
 //! for it ([`Elevator::charge`](crate::Elevator::charge)): with shares f and 1 - f it is
 //! `cost * (1 - f) / f`. Until then the owner's requests stand at the *door*, in front of the
-//! elevator:
+//! elevator and of the flush sequencer (but for flushes without data):
 //!
 //! ```text
 //! a writer with fsync and a reader, weights 100 and 100; a flush costs 3.4 ms
@@ -18,20 +18,24 @@
 //! let in goes to the head of its elevator, since it has waited its turn here, and its requests
 //! that came so are charged like the flush.
 //!
+//! Nobody is kept out who owes no more than some flushes like the last (`flush_ahead`, 4): those
+//! who call fsync beside each other would else be let in one by one, and share no flush. When
+//! nobody is there but those who owe, the least debt is forgiven to all of them.
+//!
 //! Commands cannot be interrupted, so the others have a little more than their part before the
 //! owner is in the device again. So much less it owes the next time, up to [`MOST_CREDIT`], if it
 //! has owed before.
 //!
 //! Nobody waits here for others that do not come. If nothing is to do but what stands at the
 //! door, it is opened to the one who owes least, at once, or, when somebody who owes nothing had
-//! an I/O a moment ago, after [`PATIENCE`].
+//! an I/O a moment ago and has none now, after [`PATIENCE`].
 //!
 //! # Invariants
 //! I1  A client stands in the tree exactly while it has requests at the door.
 //! I2  The device is idle while somebody stands at the door only for [`PATIENCE`] at a time
 //!     (`Waiting::Debt`).
-//! I3  One charge is at most what the elevator calls a slot, and lets the others have at most
-//!     [`MOST_DUE`]; nobody is kept out for longer than the others use the device.
+//! I3  One charge is at most what the elevator calls a slot, and nobody waits until the others have
+//!     had more than [`MOST_DUE`], however much was charged; nor longer than they use the device.
 //!
 //! Source: plan of the house, section 5.
 
@@ -68,6 +72,8 @@ pub(crate) struct Door {
     is_used: bool,
     /// Device time that has passed.
     clock: Nanos,
+    /// So much may be owed.
+    ahead: Nanos,
     /// Clients with requests at the door, who owes least first.
     waiting: Root,
     nodes: Nodes<u64>,
@@ -80,6 +86,7 @@ impl Door {
         Door {
             is_used: false,
             clock: Nanos::ZERO,
+            ahead: Nanos::ZERO,
             waiting: Root::new(),
             nodes: Nodes::with_capacity(clients),
             last_other: None,
@@ -93,7 +100,12 @@ impl Door {
 
 impl<O: Observer> RequestQueue<O> {
     fn owes(&self, client: u32) -> bool {
-        self.scene.clients.at(client).debt.until > self.door.clock
+        self.scene.clients.at(client).debt.until > self.door.clock + self.door.ahead
+    }
+
+    /// A flush has ended that took so long: so many of them may be owed.
+    pub(crate) fn allow_ahead(&mut self, flush: Nanos) {
+        self.door.ahead = Nanos(flush.0.saturating_mul(self.flush.policy.ahead));
     }
 
     /// Device time passes; returns the reading before, for [`RequestQueue::account`].
@@ -124,7 +136,9 @@ impl<O: Observer> RequestQueue<O> {
         self.door.is_used = true;
         let debt = &mut self.scene.clients.at_mut(client).debt;
         let credit = if debt.until == Nanos::ZERO { Nanos::ZERO } else { MOST_CREDIT.min(before) };
-        debt.until = debt.until.max(before - credit) + more;
+        // Who goes past the door (flushes without data do) may owe more and more: not for ever.
+        let most = self.door.clock + self.door.ahead + MOST_DUE;
+        debt.until = (debt.until.max(before - credit) + more).min(most);
         let key = debt.until.0;
         if self.door.nodes.contains(client) {
             self.door.waiting.rekey(&mut self.door.nodes, client, key);
@@ -153,9 +167,8 @@ impl<O: Observer> RequestQueue<O> {
         if !self.door.is_used {
             return false;
         }
-        let request = &self.scene.requests[id];
-        let index = request.client().index();
-        if request.steps.is_sequenced() || !self.owes(index) {
+        let index = self.scene.requests[id].client().index();
+        if !self.owes(index) {
             return false;
         }
         self.scene.requests[id].stage = Stage::Owing;
@@ -167,8 +180,13 @@ impl<O: Observer> RequestQueue<O> {
         true
     }
 
-    /// Lets in who owes nothing any more.
+    /// Lets in who owes nothing any more; if there is nobody but those who owe, who owes hardly more
+    /// than the one who owes least.
     pub(crate) fn open_door(&mut self) {
+        let alone = self.tags.is_empty() && self.elevator.waiting() == 0;
+        if alone && self.dispatch.is_empty() && self.door_opens() <= self.scene.exact {
+            self.forgive_least();
+        }
         while let Some(client) = self.door.waiting.first() {
             if self.owes(client) {
                 return;
@@ -190,6 +208,10 @@ impl<O: Observer> RequestQueue<O> {
             };
             at_door.remove(&mut self.links, index);
             let id = RequestId(index);
+            if self.scene.requests[id].steps.is_sequenced() {
+                self.begin_sequence(id);
+                continue;
+            }
             self.scene.requests[id].let_in = first;
             self.insert_at(id, position);
         }
@@ -201,17 +223,23 @@ impl<O: Observer> RequestQueue<O> {
         if !self.tags.is_empty() || self.door_opens() > self.scene.exact {
             return Some(self.wait(Waiting::Debt));
         }
-        let first = self.door.waiting.first()?;
-        let until = self.scene.clients.at(first).debt.until;
-        self.door.clock = self.door.clock.max(until);
-        self.let_in(first);
+        self.open_door();
         None
     }
 
-    /// When the door opens to those who owe, if nobody else comes; zero if nobody was served
-    /// lately.
+    /// The debt of the one at the door who owes least is forgiven, and as much of everybody's.
+    fn forgive_least(&mut self) {
+        if let Some(first) = self.door.waiting.first() {
+            self.door.clock = self.door.clock.max(self.scene.clients.at(first).debt.until);
+        }
+    }
+
+    /// When the door opens to those who owe, if nobody else comes; zero if nobody was served lately
+    /// who may come. Who has bios here does not: he waits for them.
     fn door_opens(&self) -> Nanos {
-        self.door.last_other.map_or(Nanos::ZERO, |(_, at)| at + PATIENCE)
+        let thinks = |id: ClientId| self.scene.clients.get(id.0).is_some_and(|c| c.bios == 0);
+        let other = self.door.last_other.filter(|(other, _)| thinks(*other));
+        other.map_or(Nanos::ZERO, |(_, at)| at + PATIENCE)
     }
 
     /// When the queue has to look at the door again.
@@ -243,6 +271,7 @@ impl<O: Observer> RequestQueue<O> {
                 self.scene.clients.at_mut(index).debt.until = Nanos::ZERO;
             }
         }
+        (self.door.is_used, self.door.last_other) = (false, None);
     }
 
     /// Verifies I1.

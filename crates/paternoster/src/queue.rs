@@ -330,6 +330,9 @@ impl<O: Observer> RequestQueue<O> {
             return self.wait(Waiting::Refused);
         }
         loop {
+            if !self.door.is_empty() {
+                self.open_door();
+            }
             let beside_flush = self.flush.in_flight();
             #[cfg(feature = "planted-bugs")]
             let beside_flush = beside_flush || self.planted.holds_for_ever();
@@ -457,9 +460,6 @@ impl<O: Observer> RequestQueue<O> {
             self.command_ended(id, outcome, served);
         }
         self.kick_put_off();
-        if !self.door.is_empty() {
-            self.open_door();
-        }
         self.end_call();
         Ok(())
     }

@@ -11,7 +11,7 @@
 //! * BLK-9, `dispatch_busy`: a caller pulls one command at a time, there is no round whose size it
 //!   would choose.
 //! * BLK-6, several queues in one plug, and FLUSH/FUA on it: a plug has one queue here, and what
-//!   orders the cache goes to the flush line at once.
+//!   orders the cache goes to the flush sequencer at once.
 //! * BLK-10, positions FRONT and BACK: no caller inserts there; a forced dispatch is what is left
 //!   of them.
 

@@ -528,6 +528,7 @@ fn attributes_of_the_queue() {
             "flush_elide:1",
             "flush_delay:0",
             "flush_owners:1",
+            "flush_ahead:4",
             "ncq:declared",
         ]
     );

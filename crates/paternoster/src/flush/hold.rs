@@ -116,15 +116,21 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.policy.drains && !self.scene.facts.flush_queueable && !self.tags.is_empty()
     }
 
-    /// A flush is in flight. Whether the elevator is not asked; it remembers to go on.
+    /// A flush is in flight. Whether the elevator is not asked; that it was not is remembered.
     pub(crate) fn holds_queue(&mut self) -> bool {
         #[cfg(feature = "planted-bugs")]
         if self.planted.holds_for_ever() {
             return true;
         }
-        let held = self.flush.policy.hold != Hold::Off && !self.scene.facts.flush_queueable;
+        let held = self.is_held_back();
         self.flush.held_back |= held;
         held
+    }
+
+    /// Whether nothing leaves the elevator for a flush that is in flight.
+    pub(crate) fn is_held_back(&self) -> bool {
+        let holds = self.flush.policy.hold != Hold::Off && !self.scene.facts.flush_queueable;
+        holds && self.flush.in_flight()
     }
 
     fn holds_writes(&self) -> bool {

@@ -33,6 +33,8 @@
 //!     (FLUSH-1, FLUSH-8, FLUSH-9).
 //!
 //! # Not here
+//! The abort of a whole queue (11.5): a device that is gone fails what it is given, and every
+//! sequence ends with the error of the step that it is at.
 //! FLUSH-18: several hardware queues with a flush each; a queue is one. Linux up to 3.x lets
 //! flush bios ride on a task's plug; here they pass by it, as in blk-mq.
 //!
@@ -79,6 +81,8 @@ pub(crate) struct FlushPolicy {
     pub(crate) delay: Nanos,
     /// Clients pay for the flushes that drain what they have written.
     pub(crate) owned: bool,
+    /// Nobody waits who owes no more than so many flushes like the last.
+    pub(crate) ahead: u64,
 }
 
 impl Default for FlushPolicy {
@@ -90,6 +94,7 @@ impl Default for FlushPolicy {
             elides: true,
             delay: Nanos::ZERO,
             owned: true,
+            ahead: 4,
         }
     }
 }
@@ -165,14 +170,22 @@ impl<O: Observer> RequestQueue<O> {
         // No elevator is told of it, unless its data go through one.
         self.scene.requests[id].epoch = u32::MAX;
         self.scene.requests[id].steps = steps;
+        if bio.sectors == 0 || !self.keep_at_door(id) {
+            self.begin_sequence(id);
+        }
+        Ok(Ticket(key))
+    }
+
+    /// A sequenced request takes its first step.
+    pub(crate) fn begin_sequence(&mut self, id: RequestId) {
         self.emit_request(Action::Insert, id);
+        let steps = self.scene.requests[id].steps;
         if self.policy.rules == Rules::Mq && steps.begins_with_data() {
             self.start_data(id, Position::Sorted);
         } else {
             self.go_to_next_step(id, Outcome::OK);
             self.kick();
         }
-        Ok(Ticket(key))
     }
 
     /// A bio whose flags ask for nothing but its data: the device has no cache, or can write past
@@ -368,11 +381,13 @@ impl<O: Observer> RequestQueue<O> {
             let sequenced = request.steps.is_sequenced();
             let at = request.steps.next();
             flushing += u32::from(request.stage == Stage::Flushing);
-            data += u32::from(sequenced && request.stage != Stage::Flushing);
+            let begun = request.stage != Stage::Owing;
+            data += u32::from(sequenced && begun && request.stage != Stage::Flushing);
             let is_command = request.pool == POOL_NONE && request.op == Op::Flush;
             commands += u32::from(is_command);
             let right = match request.stage {
                 Stage::Flushing => matches!(at, Step::Preflush | Step::Postflush),
+                Stage::Owing => true,
                 _ => !sequenced || at == Step::Data,
             };
             if !right {

@@ -12,11 +12,14 @@
 //! A 3.2 * 12/16 = 2.4 ms     B 3.2 * 4/16 = 0.8 ms     C 0.2 ms
 //! ```
 //!
+//! The cost of a clean cache is the least that was seen of flushes that are known to have found
+//! nothing. Where those are no commands (`flush_elide`) none is seen, and it counts as nothing.
+//!
 //! What it costs to have taken so much is in `debt`. What a device drains by itself costs nobody
 //! anything: the pending bytes halve for every second in which their client has written nothing.
 //!
 //! # Invariants
-//! I1  A client is on the list exactly while it has bytes pending or running.
+//! I1  A client is on the list at least while it has bytes pending or running.
 //! I2  What is charged adds up to the flush's device time, but for rounding. (For what clients wrote
 //!     that have gone the others pay.)
 //!
@@ -140,6 +143,7 @@ impl<O: Observer> RequestQueue<O> {
         let total = self.running_sectors();
         let clean = self.flush.owners.clean_cost.unwrap_or(Nanos::ZERO).min(served);
         let above = if total == 0 { Nanos::ZERO } else { served - clean };
+        self.allow_ahead(served);
         let before = self.begin_account(served);
         let mut charged = Nanos::ZERO;
         let mut at = self.flush.owners.list.first();

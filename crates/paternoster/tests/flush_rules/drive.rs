@@ -96,7 +96,9 @@ impl Show {
     pub(crate) fn new(facts: DeviceFacts, costs: Costs, elevator: &str) -> Show {
         let elevator = elevators::by_name(elevator).expect("an elevator of this name");
         let mut queue = RequestQueue::new(facts, Limits::default(), elevator, Log::default());
-        queue.set_attribute(Nanos::ZERO, "flush_elide", "0").expect("a switch");
+        for name in ["flush_elide", "flush_ahead"] {
+            queue.set_attribute(Nanos::ZERO, name, "0").expect("it is there");
+        }
         Show {
             queue,
             drive: Drive {

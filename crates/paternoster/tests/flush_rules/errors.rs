@@ -47,6 +47,32 @@ fn flush_8_a_failed_flush_fails_its_sharers() {
     }
 }
 
+/// Does everything end if the device is gone and fails whatever it is given: what is in the device,
+/// what shares the flush there, what waits for the next, and data behind them? Each with the error
+/// of the step that it was at, and once.
+#[test]
+fn a_device_that_is_gone_ends_all_sequences() {
+    for elevator in BOTH_LAYERS {
+        let mut rig = commanded(sata(), elevator);
+        let client = rig.client();
+        rig.flush(client, 1);
+        rig.pull();
+        rig.flush(client, 2);
+        rig.ordered(client, 8, Flags::PREFLUSH | Flags::FUA);
+        rig.ordered(client, 16, Flags::FUA);
+        rig.write(client, 24, 8);
+        rig.pull();
+        while !rig.inside.is_empty() {
+            fail(&mut rig, 0);
+            rig.pull();
+        }
+        let mut ends = rig.done.clone();
+        ends.sort_by_key(|&(cookie, _)| cookie);
+        assert_eq!(ends, [1, 2, 8, 16, 24].map(|cookie| (cookie, EIO)), "{elevator}");
+        assert_eq!(rig.why, paternoster::Waiting::Empty, "{elevator}");
+    }
+}
+
 /// Given data that fail and would be followed by a flush, does the write end with their error, and
 /// is no flush issued for it alone?
 #[test]

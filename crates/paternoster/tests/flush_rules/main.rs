@@ -46,6 +46,8 @@ fn commanded(facts: DeviceFacts, elevator: &str) -> Rig {
 
 fn every_flush_a_command(mut rig: Rig) -> Rig {
     rig.set("flush_elide", "0");
+    // Nor may anybody owe anything.
+    rig.set("flush_ahead", "0");
     rig
 }
 

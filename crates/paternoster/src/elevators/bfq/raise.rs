@@ -143,6 +143,19 @@ impl Bfq {
         if let (true, Some(client)) = (changes, home.made_for) {
             scene.note(Note::WeightRaised { client, coefficient: kind.coefficient() });
         }
+        self.count_if_never_raised(queue);
+    }
+
+    /// A queue that left rest when it was to be raised, and is not to be any more before that has
+    /// come into force: nobody has counted its weight, nor would. (Linux does not.)
+    fn count_if_never_raised(&mut self, queue: u32) {
+        let entity = &self.schedule.entities[queue as usize];
+        let never = entity.raise == 1 && entity.weight == entity.orig_weight;
+        let weight = entity.new_weight;
+        if never && !self.queues.at(queue).is_at_rest() && self.schedule.weights.of(queue).is_none()
+        {
+            self.schedule.weights.add(queue, weight);
+        }
     }
 
     /// Whether nothing has happened in a queue for long (BFQ-94).

@@ -354,7 +354,8 @@ impl Schedule {
         if !self.entities[entity as usize].changed {
             return;
         }
-        let before = self.entities[entity as usize].weight;
+        let Entity { weight: before, orig_weight, .. } = self.entities[entity as usize];
+        let was_raised = before != orig_weight;
         self.uncount(entity);
         let own = &mut self.entities[entity as usize];
         own.orig_weight = own.new_weight;
@@ -369,7 +370,8 @@ impl Schedule {
             self.entities[entity as usize].start = self.vtime_of(entity);
         }
         self.count(entity);
-        if own.is_queue && own.weight != before {
+        // A raised weight can be the next one's plain weight (Linux overlooks that).
+        if own.is_queue && (own.weight != before || was_raised != (own.raise != 1)) {
             self.weights.remove(entity);
             if own.raise == 1 {
                 self.weights.add(entity, own.weight);

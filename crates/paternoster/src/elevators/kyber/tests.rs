@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of kyber cannot be reached through a queue: the domain of the rest. Flushes go by the
-//! flush line and there is no other operation yet, so here the elevator is asked directly.
+//! flush sequencer and there is no other operation yet, so here the elevator is asked directly.
 
 use super::*;
 use crate::device::DeviceFacts;
