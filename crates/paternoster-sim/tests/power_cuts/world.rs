@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use paternoster::{
     Attribute, Bio, ClientId, ClientSpec, Command, Cookie, Limits, Nanos, Op, Outcome, Output,
-    QUEUE_ATTRIBUTES, RequestQueue, Status, SubmitError, Ticket, Values, elevators,
+    QUEUE_ATTRIBUTES, RequestQueue, Status, SubmitError, Ticket, Values, Waiting, elevators,
 };
 use paternoster_sim::Model;
 use paternoster_sim::chance::Chance;
@@ -67,6 +67,9 @@ pub(crate) struct Census {
     pub(crate) settings: u64,
     /// Sectors that were promised.
     pub(crate) promised: u64,
+    /// Times at which requests were held for a flush, and stood at the door for a debt.
+    pub(crate) held: u64,
+    pub(crate) indebted: u64,
 }
 
 impl Census {
@@ -77,7 +80,7 @@ impl Census {
     }
 
     /// Every count with its name.
-    pub(crate) fn all(&mut self) -> [(&'static str, &mut u64); 16] {
+    pub(crate) fn all(&mut self) -> [(&'static str, &mut u64); 18] {
         [
             ("cuts", &mut self.cuts),
             ("at risk", &mut self.at_risk),
@@ -95,6 +98,8 @@ impl Census {
             ("changes", &mut self.changes),
             ("settings", &mut self.settings),
             ("promised", &mut self.promised),
+            ("held", &mut self.held),
+            ("indebted", &mut self.indebted),
         ]
     }
 }
@@ -284,6 +289,8 @@ impl World {
         // Times of elevators stay short: nobody here waits for years.
         const NUMBERS: [u64; 8] = [0, 1, 2, 3, 8, 16, 40, 100];
         let text = match attribute.values {
+            // Seldom may anybody owe something: else nobody would ever stand at the door.
+            _ if name == "flush_ahead" => (value % 4 / 3).to_string(),
             Values::Number { min, max } => {
                 NUMBERS[usize::from(value) % NUMBERS.len()].clamp(min, max).to_string()
             }
@@ -392,6 +399,8 @@ impl World {
                     self.submit_wishes(woken)?;
                 }
                 Output::Wait { until, why } => {
+                    self.census.held += u64::from(why == Waiting::Flush);
+                    self.census.indebted += u64::from(why == Waiting::Debt);
                     self.until = until.filter(|&until| until > self.now);
                     let stands = self.until.is_none() && self.disk.next_event().is_none();
                     let waits = !self.live.is_empty() || self.people.iter().any(|p| p.asleep);
