@@ -245,7 +245,8 @@ fn explain_names_the_device_plug() {
 /// Is a flush named, by itself and as the reason of others?
 #[test]
 fn explain_names_a_flush() {
-    let mut rig = Rig::new(DeviceFacts { write_cache: true, ..disk(4) }, "noop");
+    let mut rig =
+        Rig::new(DeviceFacts { write_cache: true, flush_queueable: false, ..disk(4) }, "noop");
     let client = rig.client();
     let [first, second] = [1, 2].map(|cookie| rig.submit(Bio::flush(client).cookie(cookie)));
     rig.pull();
