@@ -212,8 +212,8 @@ fn what_comes_meanwhile_shares_the_next_commit() {
 
 /// Does who comes too late for a commit's flush send his own? The one transaction holds the times
 /// of both files. a asks at 1 ms, its log is written at 2 ms and the commit block sent, behind a
-/// flush. b's data are written from 1.5 to 2.5 ms: too late to rely on that flush, which began at 2.
-/// It waits for the commit, until 4 ms, and flushes.
+/// flush. b's data are written from 1.5 to 2.5 ms: too late to rely on that flush, which began at
+/// 2. It waits for the commit, until 4 ms, and flushes.
 #[test]
 fn who_comes_late_flushes_himself() {
     let jobs = format!(

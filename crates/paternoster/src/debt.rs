@@ -180,8 +180,8 @@ impl<O: Observer> RequestQueue<O> {
         true
     }
 
-    /// Lets in who owes nothing any more; if there is nobody but those who owe, who owes hardly more
-    /// than the one who owes least.
+    /// Lets in who owes nothing any more; if there is nobody but those who owe, also who owes
+    /// hardly more than the one who owes least.
     pub(crate) fn open_door(&mut self) {
         let alone = self.tags.is_empty() && self.elevator.waiting() == 0;
         if alone && self.dispatch.is_empty() && self.door_opens() <= self.scene.exact {

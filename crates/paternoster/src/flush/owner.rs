@@ -20,8 +20,8 @@
 //!
 //! # Invariants
 //! I1  A client is on the list at least while it has bytes pending or running.
-//! I2  What is charged adds up to the flush's device time, but for rounding. (For what clients wrote
-//!     that have gone the others pay.)
+//! I2  What is charged adds up to the flush's device time, but for rounding. (For what clients
+//!     wrote that have gone the others pay.)
 //!
 //! Source: plan of the house, section 5. No Linux does it.
 

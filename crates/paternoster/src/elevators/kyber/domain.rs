@@ -70,7 +70,7 @@ pub(super) fn domain_of(scene: &Scene, request: RequestId) -> usize {
         Op::Read => 0,
         Op::Write => 1,
         Op::Discard => 2,
-        // What orders the cache and has no data never comes here; this is for whatever is yet to come.
+        // A flush without data never comes here; this is for whatever is yet to come.
         Op::Flush => 3,
     }
 }
