@@ -39,7 +39,6 @@
 //!
 //! Source: plan of the house, section 5.
 
-use crate::answer::{Output, Waiting};
 use crate::client::ClientId;
 use crate::elevator::Position;
 use crate::event::Observer;
@@ -215,16 +214,6 @@ impl<O: Observer> RequestQueue<O> {
             self.scene.requests[id].let_in = first;
             self.insert_at(id, position);
         }
-    }
-
-    /// Nothing is to do but what stands at the door: the one who owes least goes in, or those
-    /// who owe nothing get a moment to come. `None` when somebody was let in.
-    pub(crate) fn wait_at_door(&mut self) -> Option<Output> {
-        if !self.tags.is_empty() || self.door_opens() > self.scene.exact {
-            return Some(self.wait(Waiting::Debt));
-        }
-        self.open_door();
-        None
     }
 
     /// The debt of the one at the door who owes least is forgiven, and as much of everybody's.

@@ -82,7 +82,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             }
             Stage::Waiting => {
                 write!(f, "it waits for {waited} in {} because ", queue.elevator.name())?;
-                if queue.is_held_back() {
+                if queue.holds_queue() {
                     f.write_str("a flush is under way; then ")?;
                 } else if queue.plug.is_plugged() {
                     write!(f, "the device is plugged until {}; then ", queue.plug.deadline())?;

@@ -380,7 +380,8 @@ impl<O: Observer> RequestQueue<O> {
             Pick::Idle => self.wait(Waiting::Idling),
             Pick::Await => self.wait(Waiting::Completion),
             Pick::Nothing if self.somebody_awaits_flush() => self.wait(Waiting::Flush),
-            Pick::Nothing if !self.door.is_empty() => return self.wait_at_door(),
+            // The door was open a moment ago to whoever may come in now.
+            Pick::Nothing if !self.door.is_empty() => self.wait(Waiting::Debt),
             Pick::Nothing if self.plugged != 0 => self.wait(Waiting::Plugged),
             Pick::Nothing if !self.tags.is_empty() => self.wait(Waiting::InDevice),
             Pick::Nothing => self.wait(Waiting::Empty),

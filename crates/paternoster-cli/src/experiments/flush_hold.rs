@@ -98,9 +98,7 @@ fn run(name: &str, threads: u32, (_, attributes): &Variant, device: Device) -> R
 /// The disk, able to queue a flush.
 fn queueing_disk() -> Device {
     let text = include_str!("../../../../devices/hdd-7200.toml");
-    let text =
-        text.replace("flush_queueable = { value = false", "flush_queueable = { value = true");
-    Device::File { name: "hdd-7200-queueing".to_owned(), text }
+    Device::queueing_flushes("hdd-7200-queueing", text)
 }
 
 fn figures() -> Vec<Figure> {

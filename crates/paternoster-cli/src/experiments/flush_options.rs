@@ -94,9 +94,7 @@ fn model(name: &'static str) -> Device {
         "ssd-870evo-queueing" => include_str!("../../../../devices/ssd-870evo.toml"),
         _ => return Device::Named(name),
     };
-    let text =
-        text.replace("flush_queueable = { value = false", "flush_queueable = { value = true");
-    Device::File { name: name.to_owned(), text }
+    Device::queueing_flushes(name, text)
 }
 
 fn by_best(device: &str, threads: u32, setting: &Setting) -> Quantity {

@@ -68,6 +68,15 @@ pub(crate) enum Device {
     },
 }
 
+impl Device {
+    /// The device of this file, told that it can queue a flush beside other commands.
+    pub(crate) fn queueing_flushes(name: &str, text: &str) -> Device {
+        let [cannot, can] =
+            ["false", "true"].map(|can| format!("flush_queueable = {{ value = {can}"));
+        Device::File { name: name.to_owned(), text: text.replace(&cannot, &can) }
+    }
+}
+
 /// What is run.
 #[derive(Debug, Clone)]
 pub(crate) enum Workload {

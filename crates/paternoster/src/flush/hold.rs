@@ -43,8 +43,8 @@
 //! # Invariants
 //! I1  With a hold, no request leaves the elevator while a flush is in flight on a device that
 //!     cannot queue it (FLUSH-10).
-//! I2  Whatever is held goes on at the end of the flush, however it ended (FLUSH-11), or of a train
-//!     of at most [`TRAIN_MOST`].
+//! I2  Whatever is held goes on with the next call of `next` at the end of the flush, however it
+//!     ended (FLUSH-11), or of a train of at most [`TRAIN_MOST`].
 //!
 //! Source: seed 003; spec `cfq-flush-block.md` 11.6, 11.7 (FLUSH-10 to FLUSH-15).
 
@@ -116,19 +116,12 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.policy.drains && !self.scene.facts.flush_queueable && !self.tags.is_empty()
     }
 
-    /// A flush is in flight. Whether the elevator is not asked; that it was not is remembered.
-    pub(crate) fn holds_queue(&mut self) -> bool {
+    /// Whether nothing leaves the elevator for a flush that is in flight.
+    pub(crate) fn holds_queue(&self) -> bool {
         #[cfg(feature = "planted-bugs")]
         if self.planted.holds_for_ever() {
             return true;
         }
-        let held = self.is_held_back();
-        self.flush.held_back |= held;
-        held
-    }
-
-    /// Whether nothing leaves the elevator for a flush that is in flight.
-    pub(crate) fn is_held_back(&self) -> bool {
         let holds = self.flush.policy.hold != Hold::Off && !self.scene.facts.flush_queueable;
         holds && self.flush.in_flight()
     }
@@ -145,7 +138,6 @@ impl<O: Observer> RequestQueue<O> {
         if !self.is_held(id.0) {
             return false;
         }
-        self.flush.held_back = true;
         self.scene.requests[id].stage = Stage::Dispatched;
         self.dispatch.push_back(&mut self.links, id.0);
         true
@@ -159,14 +151,6 @@ impl<O: Observer> RequestQueue<O> {
     /// Whether a flush is in flight, or will be.
     pub(crate) fn somebody_awaits_flush(&self) -> bool {
         self.flush.in_flight() || !self.flush.lists[self.flush.pending].is_empty()
-    }
-
-    /// A flush has ended: what was held goes on with the next call of `next`, which every caller
-    /// makes after a completion.
-    pub(super) fn release_held(&mut self) {
-        #[cfg(feature = "planted-bugs")]
-        self.planted.forgets_restart(self.flush.held_back);
-        self.flush.held_back = false;
     }
 
     /// A flush has ended: did others wait meanwhile?

@@ -114,8 +114,6 @@ pub(crate) struct Sequencer {
     data_in_flight: u32,
     /// Flushes that have ended since anything else was done, with others waiting.
     train: u32,
-    /// Something was held back for the flush in flight.
-    held_back: bool,
     clean: Cleanness,
     owners: Owners,
 }
@@ -130,7 +128,6 @@ impl Sequencer {
             pending_since: Nanos::ZERO,
             data_in_flight: 0,
             train: 0,
-            held_back: false,
             clean: Cleanness::default(),
             owners: Owners::with_capacity(limits.clients),
         }
@@ -342,7 +339,8 @@ impl<O: Observer> RequestQueue<O> {
         self.flush.command = None;
         self.lengthen_train();
         self.end_waiters(running, outcome);
-        self.release_held();
+        #[cfg(feature = "planted-bugs")]
+        self.planted.forgets_restart(self.flush.train != 0);
     }
 
     /// The steps of all in a list have ended.

@@ -124,8 +124,8 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn note_written(&mut self, id: RequestId) {
         let request = &self.scene.requests[id];
         self.flush.clean.write_ended(request);
-        let cached = self.scene.facts.write_cache && !request.flags.contains(Flags::FUA);
-        if request.op != Op::Write || !cached || !self.flush.policy.owned {
+        let cached = request.op == Op::Write && !request.flags.contains(Flags::FUA);
+        if !cached || !self.owners_pay() {
             return;
         }
         let mut index = request.bios_first;
@@ -170,9 +170,6 @@ impl<O: Observer> RequestQueue<O> {
     /// Those who asked for the flush share what is left of its cost.
     fn charge_askers(&mut self, list: usize, before: Nanos, rest: Nanos) {
         let askers = u64::from(self.flush.lists[list].len());
-        if askers == 0 || !self.flush.policy.owned {
-            return;
-        }
         let mut at = self.flush.lists[list].first();
         while let Some(index) = at {
             at = self.links.next(index);

@@ -28,6 +28,11 @@ pub fn place_of(priority: Priority) -> usize {
     }
 }
 
+/// Of a client's queues, for async requests and for sync ones, rather the one that is waited for.
+pub(crate) fn rather_sync([of_async, of_sync]: [Option<u32>; 2]) -> Option<u32> {
+    of_sync.or(of_async)
+}
+
 /// The class and level that a scheduler sees of a client: the idle class has one level only.
 #[must_use]
 pub fn effective_priority(scene: &Scene, client: ClientId) -> Priority {

@@ -28,6 +28,7 @@ use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::context::weight_of;
 use crate::elevators::bfq::entity::Standing;
+use crate::pick::shared::rather_sync;
 use crate::ratio::{ONE, Ratio};
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -78,9 +79,7 @@ impl Bfq {
         ONE.times(weight(own) + weight(other), weight(own))
     }
 
-    /// The client's queue, rather the one that somebody waits for.
     fn any_queue_of(&self, client: ClientId) -> Option<u32> {
-        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
-        of_sync.or(of_async)
+        rather_sync(self.contexts[client.index() as usize].slots)
     }
 }

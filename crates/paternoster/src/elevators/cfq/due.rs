@@ -20,12 +20,11 @@
 
 use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;
+use crate::elevators::cfq::slice::MIDDLE_LEVEL;
+use crate::pick::shared::rather_sync;
 use crate::ratio::{ONE, Ratio};
 use crate::scene::Scene;
 use crate::time::Nanos;
-
-/// The level that others are taken to have.
-const MIDDLE_LEVEL: u8 = 4;
 
 impl Cfq {
     /// The device time that others are to have for `cost` of `client`'s.
@@ -67,9 +66,7 @@ impl Cfq {
         ONE.times(own + other, own)
     }
 
-    /// The client's queue, rather the one that somebody waits for.
     fn any_queue_of(&self, client: ClientId) -> Option<u32> {
-        let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
-        of_sync.or(of_async)
+        rather_sync(self.contexts[client.index() as usize].slots)
     }
 }

@@ -30,7 +30,7 @@ use crate::time::{Nanos, scale};
 /// A level is worth a fifth of the base more or less.
 const SLICE_SCALE: u64 = 5;
 /// The level whose slice is the base.
-const MIDDLE_LEVEL: u8 = 4;
+pub(super) const MIDDLE_LEVEL: u8 = 4;
 
 /// Where a queue stands in its time slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
