@@ -6,6 +6,7 @@
 //! RequestQueue ──events──▶ record::Recorder ──▶ plot::draw ──▶ SVG
 //! ```
 //!
+//! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself.
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
 //! * [`ftrace`]: the text of a kernel's own tracer, with the decisions of its scheduler.
@@ -13,9 +14,12 @@
 //! No figure here is measured twice: everything is read off the events.
 #![forbid(unsafe_code)]
 
+pub mod blktrace;
 pub mod ftrace;
 pub mod plot;
 pub mod record;
+pub mod source;
 
 pub use plot::{Kind, Run, draw};
 pub use record::Recorder;
+pub use source::{Entry, Problems, Source};

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! blktrace: the binary records that the kernel's block tracer writes, read and written.
+//!
+//! ```text
+//! sda.blktrace.0 ─┐
+//! sda.blktrace.1 ─┴▶ Merged ─┐
+//! merged file ───┐           ├─▶ Source (records in order of time)
+//! pipe ──────────┴▶ Ordered ─┘
+//! ```
+//!
+//! * [`Record`], [`Code`], [`Categories`]: one event.
+//! * [`Reader`]: one stream as it stands; [`Ordered`]: in order of time; [`Merged`]: several files.
+//!
+//! Source: spec `trace.md` 1.
+
+mod merge;
+mod order;
+mod reader;
+mod record;
+
+pub use merge::Merged;
+pub use order::{Ordered, PAYLOAD_MAX, WINDOW};
+pub use reader::Reader;
+pub use record::{Categories, Code, DeviceNumber, Head, Layout, RECORD_V7, RECORD_V8, Record};
