@@ -37,7 +37,7 @@ impl<R: Read> Stream<R> {
     /// Reads the next record of this processor.
     fn advance(&mut self, problems: &mut Problems) {
         self.head = None;
-        while let Some(entry) = self.reader.next() {
+        while let Some(entry) = self.reader.read() {
             let own = self.cpu.unwrap_or(entry.record.cpu);
             if entry.record.cpu != own {
                 let (cpu, sequence) = (entry.record.cpu, entry.record.sequence);

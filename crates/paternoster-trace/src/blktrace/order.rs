@@ -114,7 +114,7 @@ impl<R: Read> Ordered<R> {
         let mut key = self.waiting.last().map_or(self.last, |waiting| waiting.key);
         let room = self.payloads.len() + PAYLOAD_MAX;
         for _ in 0..WINDOW {
-            let Some(entry) = self.reader.next() else {
+            let Some(entry) = self.reader.read() else {
                 self.ended = true;
                 break;
             };

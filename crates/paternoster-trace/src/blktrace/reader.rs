@@ -58,7 +58,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next record; `None` at the end of the stream.
-    pub fn next(&mut self) -> Option<Entry<'_>> {
+    pub fn read(&mut self) -> Option<Entry<'_>> {
         let (record, payload) = self.advance()?;
         Some(Entry { record, payload: &self.buffer[payload.0..payload.1] })
     }
@@ -227,7 +227,7 @@ mod tests {
     fn sectors(bytes: &[u8]) -> (Vec<u64>, Problems) {
         let mut reader = Reader::new("t", bytes);
         let mut found = Vec::new();
-        while let Some(entry) = reader.next() {
+        while let Some(entry) = reader.read() {
             found.push(entry.record.sector);
         }
         (found, reader.problems().clone())
@@ -271,7 +271,7 @@ mod tests {
         head[29] |= 1;
         let bytes = [&head[..], b"12345678ab"].concat();
         let mut reader = Reader::new("t", &bytes[..]);
-        let entry = reader.next().unwrap();
+        let entry = reader.read().unwrap();
         assert_eq!((entry.record, entry.payload), (record(1), &b"ab"[..]));
     }
 }
