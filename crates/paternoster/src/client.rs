@@ -39,6 +39,12 @@ impl ClientId {
     pub const fn index(self) -> u32 {
         self.0.index()
     }
+
+    /// Whether it stands for nobody, as in events of what the queue does by itself.
+    #[must_use]
+    pub const fn is_nobody(self) -> bool {
+        self.0.index() == NIL
+    }
 }
 
 impl fmt::Display for ClientId {

@@ -10,6 +10,7 @@
 //!
 //! * [`Record`], [`Code`], [`Categories`]: one event.
 //! * [`Reader`]: one stream as it stands; [`Ordered`]: in order of time; [`Merged`]: several files.
+//! * [`Tracer`]: a run's events as such records.
 //!
 //! Source: spec `trace.md` 1.
 
@@ -17,8 +18,12 @@ mod merge;
 mod order;
 mod reader;
 mod record;
+mod tracer;
+mod words;
 
 pub use merge::Merged;
 pub use order::{Ordered, PAYLOAD_MAX, WINDOW};
 pub use reader::Reader;
 pub use record::{Categories, Code, DeviceNumber, Head, Layout, RECORD_V7, RECORD_V8, Record};
+pub use tracer::{PID_FIRST, Sink, Traced, Tracer};
+pub use words::MESSAGE_MAX;
