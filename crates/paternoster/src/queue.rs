@@ -288,7 +288,11 @@ impl<O: Observer> RequestQueue<O> {
             Some(output) => output,
             None => {
                 self.run_timers();
-                self.choose()
+                // A flush that was put off may have ended without a command.
+                match self.hand_back() {
+                    Some(output) => output,
+                    None => self.choose(),
+                }
             }
         };
         self.end_call();

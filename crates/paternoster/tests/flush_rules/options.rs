@@ -254,6 +254,29 @@ fn a_delayed_flush_names_its_time() {
     }
 }
 
+/// Is a delayed flush of a clean cache told as done by the very call of `next` that finds it due?
+/// (It was not: the caller was told to wait, and had no reason to ask again.)
+#[test]
+fn a_delayed_flush_of_a_clean_cache_ends_in_time() {
+    for elevator in BOTH_LAYERS {
+        let mut rig = commanded(cached(), elevator);
+        rig.set("flush_elide", "1");
+        let client = rig.client();
+        rig.flush(client, 1);
+        rig.pull();
+        rig.complete_flush();
+        rig.pull();
+        rig.set("flush_delay", "500");
+        rig.read(client, 0, 8);
+        rig.pull();
+        rig.at_us(100);
+        rig.flush(client, 2);
+        assert_eq!((rig.pulled_words().as_str(), rig.ended()), ("", vec![1]), "{elevator}");
+        rig.at_us(600);
+        assert_eq!((rig.pulled_words().as_str(), rig.ended()), ("", vec![1, 2]), "{elevator}");
+    }
+}
+
 /// Is it issued at once if the queue is empty, becomes empty, or the delay is taken away?
 #[test]
 fn a_delay_is_for_a_queue_that_is_not_empty() {
