@@ -8,7 +8,6 @@ use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
 use paternoster_sim::Description;
-use paternoster_trace::Recorder;
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::{Disktest, Heartbeats};
 use paternoster_workload::builtin::iostest::{Iostest, Row, Workload};
@@ -21,7 +20,7 @@ use paternoster_workload::meter::Meter;
 use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
-use crate::plot::Plots;
+use crate::evidence::{Evidence, Which, Witness};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::{Failure, print};
 
@@ -357,11 +356,11 @@ struct Runner<'a> {
     setting: &'a Setting,
     device: &'a Description,
     scheduler: &'a SchedulerChoice,
-    plots: &'a mut Plots,
+    evidence: &'a mut Evidence,
 }
 
 /// A run's queue, with what the workload and the pictures observe it by.
-type Observed<O> = RequestQueue<(Meter, (O, Recorder))>;
+type Observed<O> = RequestQueue<(Meter, (O, Witness))>;
 
 impl Runner<'_> {
     /// One run; `which` tells it from other runs on the same device under the same scheduler.
@@ -374,11 +373,12 @@ impl Runner<'_> {
         let Settings { placement, seed, .. } = self.setting.on(self.device);
         layout::plan(jobs, self.device.facts.capacity * 512, placement, seed)
             .map_err(|problem| Failure::Request(problem.message))?;
-        let observer = (observer, self.plots.recorder());
+        let Runner { setting, device, scheduler, .. } = *self;
+        let which = Which { setting, device, scheduler, more: which };
+        let observer = (observer, self.evidence.witness(which, jobs)?);
         let mut done =
             self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
-        let label = self.setting.label(self.device, self.scheduler) + which;
-        self.plots.keep(label, jobs, &mut done.1.observer_mut().1.1);
+        self.evidence.keep(which, jobs, &mut done.1.observer_mut().1.1)?;
         match done.0.processes.iter().find(|process| process.error != 0) {
             None => Ok(done),
             Some(process) => {
@@ -396,7 +396,7 @@ fn each(
     run: impl Fn(&mut Runner<'_>) -> Result<String, Failure>,
 ) -> Result<(), Failure> {
     let setting = Setting::new(options, None)?;
-    let mut plots = Plots::new(&options.plot)?;
+    let mut evidence = Evidence::new(options)?;
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
             setting.check(&[], device, scheduler)?;
@@ -409,15 +409,15 @@ fn each(
             if several {
                 text.push_str(&format!("{} on {}\n", scheduler.text, device.name));
             }
-            let plots = &mut plots;
-            text.push_str(&run(&mut Runner { setting: &setting, device, scheduler, plots })?);
+            let (setting, evidence) = (&setting, &mut evidence);
+            text.push_str(&run(&mut Runner { setting, device, scheduler, evidence })?);
             if several {
                 text.push('\n');
             }
         }
     }
     print(&text)?;
-    plots.write(&setting.subject(workload))
+    evidence.write(&setting.subject(workload))
 }
 
 /// A size in bytes, at least one sector.

@@ -13,7 +13,7 @@ use crate::Failure;
 pub(crate) struct SchedulerChoice {
     /// As written, for tables.
     pub(crate) text: String,
-    name: String,
+    pub(crate) name: String,
     attributes: Vec<(String, String)>,
 }
 

@@ -15,6 +15,7 @@ mod builtin;
 mod choice;
 mod compare;
 mod devices;
+mod evidence;
 mod experiments;
 mod guarantees;
 mod host;

@@ -89,7 +89,7 @@ fn parse(text: &str) -> Result<(Kind, PathBuf), String> {
 
 /// The names of a run's clients in the order of their indices: every clone of every job, numbered
 /// where several share a name, then the flusher of the page cache and the journal's thread.
-fn clients(jobs: &[Job]) -> Vec<String> {
+pub(crate) fn clients(jobs: &[Job]) -> Vec<String> {
     let mut left: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
     for job in jobs {
         left.entry(&job.name).or_default().0 += job.numjobs;

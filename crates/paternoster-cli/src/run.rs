@@ -26,7 +26,7 @@ use crate::Failure;
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
 use crate::compare;
-use crate::plot::Plots;
+use crate::evidence::{Evidence, Which};
 use crate::setting::{Setting, time};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     };
     let plan = Plan { options, jobs: &jobs, setting: Setting::new(&options.setting, runtime)? };
     plan.check()?;
-    let mut plots = Plots::new(&options.setting.plot)?;
+    let mut evidence = Evidence::new(&options.setting)?;
     if !options.setting.quiet {
         tell_notes(&jobs);
     }
@@ -53,11 +53,11 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let mut outcomes = Vec::new();
     for device in &plan.setting.devices {
         for scheduler in &plan.setting.schedulers {
-            outcomes.push(plan.run(device, scheduler, &mut plots)?);
+            outcomes.push(plan.run(device, scheduler, &mut evidence)?);
         }
     }
     tell(options, &outcomes)?;
-    plots.write(&plan.setting.subject(&workload(options, &jobs)))?;
+    evidence.write(&plan.setting.subject(&workload(options, &jobs)))?;
     match outcomes.iter().flat_map(|outcome| &outcome.report.jobs).find(|job| job.error != 0) {
         None => Ok(()),
         Some(job) => Err(Failure::Job(format!("job {} failed with errno {}", job.name, job.error))),
@@ -186,7 +186,7 @@ impl Plan<'_> {
         &self,
         device: &Description,
         scheduler: &SchedulerChoice,
-        plots: &mut Plots,
+        evidence: &mut Evidence,
     ) -> Result<Outcome, Failure> {
         let jobs = &self.jobs.jobs;
         let subject = Subject {
@@ -200,19 +200,19 @@ impl Plan<'_> {
             let text = report::normal(&Outcome::new(&subject, result, None).report);
             let _closed = crate::print(&(text + "\n"));
         };
-        let label = self.setting.label(device, scheduler);
-        let recorder = plots.recorder();
+        let which = Which { setting: &self.setting, device, scheduler, more: "" };
+        let witness = evidence.witness(which, jobs)?;
         let (result, hash) = if self.options.event_hash {
-            let observer = (EventHash::default(), recorder);
+            let observer = (EventHash::default(), witness);
             let (result, mut queue) =
                 self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            let (hash, recorder) = &mut queue.observer_mut().1;
-            plots.keep(label, jobs, recorder);
+            let (hash, witness) = &mut queue.observer_mut().1;
+            evidence.keep(which, jobs, witness)?;
             (result, Some(hash.digest()))
         } else {
             let (result, mut queue) =
-                self.setting.run(jobs, device, scheduler, recorder, &mut status)?;
-            plots.keep(label, jobs, &mut queue.observer_mut().1);
+                self.setting.run(jobs, device, scheduler, witness, &mut status)?;
+            evidence.keep(which, jobs, &mut queue.observer_mut().1)?;
             (result, None)
         };
         Ok(Outcome::new(&subject, &result, hash))

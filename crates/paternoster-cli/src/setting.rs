@@ -64,6 +64,11 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "KIND=FILE.svg")]
     pub(crate) plot: Vec<String>,
 
+    /// Writes a block trace of every run, as blktrace leaves it: PREFIX.blktrace.0 and so on, for
+    /// blkparse, btt and `paternoster analyze`; several runs put their names behind the prefix
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) trace: Option<String>,
+
     /// No notes, no progress on the terminal
     #[arg(long, short)]
     pub(crate) quiet: bool,

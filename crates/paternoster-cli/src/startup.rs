@@ -9,6 +9,8 @@
 //! Each start is a run of its own on a fresh device, beside the others and alone, with the same
 //! requests. [`starts`] is what experiments call, with an observer of their own if they like.
 
+use std::cell::RefCell;
+
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser};
 use clap::{Args, ValueEnum};
 use paternoster::{Nanos, Observer, RequestQueue};
@@ -23,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::{FILE_MAX, size, some_time};
 use crate::choice::SchedulerChoice;
-use crate::plot::Plots;
+use crate::evidence::{Evidence, Which};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::table::{align_right, plain_table, trimmed, wrap_last};
 use crate::{Failure, print};
@@ -124,8 +126,8 @@ pub(crate) fn starts<O: Observer>(
     (setting, device, scheduler): (&Setting, &Description, &SchedulerChoice),
     startup: &Startup,
     repeat: u32,
-    mut observe: impl FnMut(u64) -> O,
-    mut keep: impl FnMut(u64, &[Job], &mut Observed<O>),
+    mut observe: impl FnMut(u64, &[Job]) -> Result<O, Failure>,
+    mut keep: impl FnMut(u64, &[Job], &mut Observed<O>) -> Result<(), Failure>,
 ) -> Result<Vec<Pair>, Failure> {
     let first = setting.on(device).seed;
     let mut pairs = Vec::new();
@@ -133,8 +135,8 @@ pub(crate) fn starts<O: Observer>(
         let setting = setting.with_seed(seed);
         let on = (&setting, device, scheduler);
         let scene = startup.beside_others(&device.facts, seed);
-        let (beside, mut queue) = one(on, startup, &scene, observe(seed))?;
-        keep(seed, &scene.0, &mut queue);
+        let (beside, mut queue) = one(on, startup, &scene, observe(seed, &scene.0)?)?;
+        keep(seed, &scene.0, &mut queue)?;
         let (alone, _) =
             one(on, startup, &startup.alone(&device.facts, seed), paternoster::NoObserver)?;
         pairs.push(Pair { seed, beside, alone });
@@ -176,13 +178,16 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
     }
     let startup = asked(options)?;
     let setting = Setting::new(&options.setting, None)?;
-    let mut plots = Plots::new(&options.setting.plot)?;
+    let evidence = RefCell::new(Evidence::new(&options.setting)?);
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
             setting.check(&[], device, scheduler)?;
         }
     }
-    let (nothing_recorded, several) = (plots.recorder(), options.repeat > 1);
+    let more = |seed: u64| match options.repeat {
+        1 => String::new(),
+        _ => format!(", seed {seed}"),
+    };
     let mut all = Vec::new();
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
@@ -190,11 +195,13 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
                 (&setting, device, scheduler),
                 &startup,
                 options.repeat,
-                |_| nothing_recorded.clone(),
+                |seed, jobs| {
+                    let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
+                    evidence.borrow().witness(which, jobs)
+                },
                 |seed, jobs, queue| {
-                    let which = if several { format!(", seed {seed}") } else { String::new() };
-                    let label = setting.label(device, scheduler) + &which;
-                    plots.keep(label, jobs, &mut queue.observer_mut().1.1);
+                    let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
+                    evidence.borrow_mut().keep(which, jobs, &mut queue.observer_mut().1.1)
                 },
             )?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);
@@ -209,7 +216,7 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
             format!("{:#}\n", json!({ "version": version, "results": results }))
         }
     })?;
-    plots.write(&setting.subject(&format!("start of {}", startup.profile.name)))
+    evidence.into_inner().write(&setting.subject(&format!("start of {}", startup.profile.name)))
 }
 
 /// What was asked for, read.

@@ -104,6 +104,7 @@ fn options(run: &Run) -> SettingOptions {
         submit_cost: run.submit_cost.clone(),
         host: Vec::new(),
         placement: run.placement.to_owned(),
+        trace: None,
         plot: Vec::new(),
         quiet: true,
     }
@@ -290,9 +291,10 @@ fn startup(
         on,
         startup,
         repeat,
-        |_| NoObserver,
+        |_, _| Ok(NoObserver),
         |_, _, queue| {
             measured = attributes(queue);
+            Ok(())
         },
     )?;
     let seconds = |time: Nanos| as_f64(time.0) / 1e9;

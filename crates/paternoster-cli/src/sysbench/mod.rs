@@ -22,7 +22,7 @@ use paternoster_workload::meter::Meter;
 use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
-use crate::plot::Plots;
+use crate::evidence::{Evidence, Which};
 use crate::setting::Setting;
 use crate::{Failure, print};
 
@@ -45,7 +45,7 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
     }
     let sysbench = asked(options)?;
     let setting = Setting::new(&options.setting, None)?;
-    let mut plots = Plots::new(&options.setting.plot)?;
+    let mut evidence = Evidence::new(&options.setting)?;
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
             setting.check(&[], device, scheduler)?;
@@ -68,15 +68,17 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
                 before = Some(totals);
             };
             let on = (&setting, device, scheduler);
-            let (totals, _, mut queue) = one(on, &sysbench, plots.recorder(), &mut status)?;
-            let label = setting.label(device, scheduler);
-            plots.keep(label, &sysbench.jobs(), &mut queue.observer_mut().1);
+            let (jobs, setting) = (sysbench.jobs(), &setting);
+            let which = Which { setting, device, scheduler, more: "" };
+            let witness = evidence.witness(which, &jobs)?;
+            let (totals, _, mut queue) = one(on, &sysbench, witness, &mut status)?;
+            evidence.keep(which, &jobs, &mut queue.observer_mut().1)?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);
             all.push(Done { sysbench: &sysbench, device, scheduler, lines, totals });
         }
     }
     print(&tell::text(options.output_format, setting.seed(), &all))?;
-    plots.write(&setting.subject(&format!("sysbench {}", sysbench.mode.name())))
+    evidence.write(&setting.subject(&format!("sysbench {}", sysbench.mode.name())))
 }
 
 /// A run's queue, with what observes it.

@@ -10,12 +10,13 @@
 //!
 //! * [`Record`], [`Code`], [`Categories`]: one event.
 //! * [`Reader`]: one stream as it stands; [`Ordered`]: in order of time; [`Merged`]: several files.
-//! * [`Tracer`]: a run's events as such records.
+//! * [`Tracer`]: a run's events as such records; [`PerCpu`]: them as blktrace's files.
 //!
 //! Source: spec `trace.md` 1.
 
 mod merge;
 mod order;
+mod per_cpu;
 mod reader;
 mod record;
 mod tracer;
@@ -23,6 +24,7 @@ mod words;
 
 pub use merge::Merged;
 pub use order::{Ordered, PAYLOAD_MAX, WINDOW};
+pub use per_cpu::PerCpu;
 pub use reader::Reader;
 pub use record::{Categories, Code, DeviceNumber, Head, Layout, RECORD_V7, RECORD_V8, Record};
 pub use tracer::{PID_FIRST, Sink, Traced, Tracer};

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Evidence: what a command keeps of its runs beside its tables: pictures (`--plot`) and block
+//! traces (`--trace`).
+//!
+//! ```text
+//! --trace t            one run        t.blktrace.0 … t.blktrace.3
+//! --trace t, several   cfq, noop      t.cfq.blktrace.0 …  t.noop.blktrace.0 …
+//! ```
+//!
+//! A trace is written while its run lasts, one file for each of [`CPUS`] processors, as blktrace
+//! leaves them; existing files are written over. The device is 8,0. Without `--plot` and `--trace`
+//! nothing is recorded.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+
+use paternoster::{Event, Nanos, Note, Observer};
+use paternoster_sim::Description;
+use paternoster_trace::Recorder;
+use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
+use paternoster_workload::fio::job::Job;
+
+use crate::Failure;
+use crate::choice::SchedulerChoice;
+use crate::plot::{Plots, clients};
+use crate::setting::{Setting, SettingOptions};
+
+/// Processors that the processes of a run are spread over.
+const CPUS: u32 = 4;
+/// The device that is traced.
+const DEVICE: DeviceNumber = DeviceNumber::new(8, 0);
+
+/// A run and what tells it from the others of a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Which<'a> {
+    pub(crate) setting: &'a Setting,
+    pub(crate) device: &'a Description,
+    pub(crate) scheduler: &'a SchedulerChoice,
+    /// What else tells it from others, as `, seed 3`; empty if nothing.
+    pub(crate) more: &'a str,
+}
+
+impl Which<'_> {
+    /// What it is called in pictures.
+    fn label(&self) -> String {
+        self.setting.label(self.device, self.scheduler) + self.more
+    }
+
+    /// What is put behind the prefix of its files: what its label says if there are several runs,
+    /// in letters that are good in names of files.
+    fn suffix(&self) -> String {
+        let setting = self.setting;
+        let several = setting.devices.len() * setting.schedulers.len() > 1;
+        let said = if several { self.label() } else { self.more.to_owned() };
+        let good = |c: char| c.is_ascii_alphanumeric() || "=._+".contains(c);
+        let words: Vec<&str> = said.split(|c| !good(c)).filter(|word| !word.is_empty()).collect();
+        words.join("-")
+    }
+}
+
+/// What was asked for, and the runs so far.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    plots: Plots,
+    trace: Option<String>,
+}
+
+impl Evidence {
+    /// Reads what was given to `--plot` and `--trace`.
+    pub(crate) fn new(options: &SettingOptions) -> Result<Evidence, Failure> {
+        let plots = Plots::new(&options.plot)?;
+        if let Some(prefix) = &options.trace {
+            let folder = PathBuf::from(prefix);
+            let folder = folder.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                let message = format!("--trace {prefix}: there is no folder {}", folder.display());
+                return Err(Failure::Request(message));
+            }
+            if prefix.is_empty() || prefix.ends_with('/') {
+                let message = "it is a prefix: `--trace a/b` writes a/b.blktrace.0 and so on";
+                return Err(Failure::Request(format!("--trace {prefix}: {message}")));
+            }
+        }
+        Ok(Evidence { plots, trace: options.trace.clone() })
+    }
+
+    /// What a run of `jobs` is to be observed by.
+    pub(crate) fn witness(&self, which: Which<'_>, jobs: &[Job]) -> Result<Witness, Failure> {
+        let tracer = match &self.trace {
+            None => None,
+            Some(prefix) => {
+                let suffix = which.suffix();
+                let dot = if suffix.is_empty() { "" } else { "." };
+                let traced = Traced {
+                    device: DEVICE,
+                    cpus: CPUS,
+                    elevator: which.scheduler.name.clone(),
+                    clients: clients(jobs),
+                };
+                Some(Tracer::new(traced, TraceFiles::create(format!("{prefix}{dot}{suffix}"))?))
+            }
+        };
+        Ok(Witness { recorder: self.plots.recorder(), tracer })
+    }
+
+    /// Takes what the witness of a run of `jobs` has.
+    pub(crate) fn keep(
+        &mut self,
+        which: Which<'_>,
+        jobs: &[Job],
+        witness: &mut Witness,
+    ) -> Result<(), Failure> {
+        self.plots.keep(which.label(), jobs, &mut witness.recorder);
+        witness.tracer.take().map_or(Ok(()), |tracer| tracer.into_sink().finish())
+    }
+
+    /// Draws and writes every picture; `subject` says what ran.
+    pub(crate) fn write(&self, subject: &str) -> Result<(), Failure> {
+        self.plots.write(subject)
+    }
+}
+
+/// Observes one run.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    recorder: Recorder,
+    tracer: Option<Tracer<TraceFiles>>,
+}
+
+impl Observer for Witness {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.recorder.event(event);
+        if let Some(tracer) = &mut self.tracer {
+            tracer.event(event);
+        }
+    }
+
+    fn note(&mut self, at: Nanos, sequence: u64, note: &Note) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.note(at, sequence, note);
+        }
+    }
+}
+
+/// The files of one run's trace; the first thing that goes wrong is kept until the end.
+#[derive(Debug)]
+struct TraceFiles {
+    prefix: String,
+    files: PerCpu<BufWriter<File>>,
+    wrong: Option<io::Error>,
+}
+
+impl TraceFiles {
+    fn create(prefix: String) -> Result<TraceFiles, Failure> {
+        let open = |cpu: u32| File::create(format!("{prefix}.blktrace.{cpu}")).map(BufWriter::new);
+        let files: io::Result<Vec<_>> = (0..CPUS).map(open).collect();
+        match files {
+            Ok(files) => Ok(TraceFiles { prefix, files: PerCpu::new(files), wrong: None }),
+            Err(error) => Err(TraceFiles::failed(&prefix, &error)),
+        }
+    }
+
+    fn failed(prefix: &str, error: &io::Error) -> Failure {
+        Failure::Request(format!("--trace {prefix}: {error}"))
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let result = self.wrong.map_or_else(|| self.files.finish(), Err);
+        result.map_err(|error| TraceFiles::failed(&self.prefix, &error))
+    }
+}
+
+impl Sink for TraceFiles {
+    fn record(&mut self, record: &Record, payload: &[u8]) {
+        if self.wrong.is_none() {
+            self.wrong = self.files.record(record, payload).err();
+        }
+    }
+}
