@@ -14,8 +14,10 @@
 //! No figure here is measured twice: everything is read off the events.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod blktrace;
 pub mod ftrace;
+pub mod outstanding;
 pub mod plot;
 pub mod record;
 pub mod source;

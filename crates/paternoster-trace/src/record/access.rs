@@ -25,7 +25,9 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::{Action, Event, Nanos, Op};
+use paternoster::Nanos;
+
+use super::step::{Step, StepKind};
 
 /// The most cells that are kept.
 pub const CELLS_MAX: usize = 16_384;
@@ -70,6 +72,25 @@ pub struct Access {
     pub count: u64,
 }
 
+impl Held {
+    const fn one(at: Nanos, sector: u64) -> Held {
+        Held { first: (at, sector), count: 1 }
+    }
+}
+
+/// Where a device stands in a record of several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shelf {
+    /// What the device is called.
+    pub name: String,
+    /// Where its used range begins here, in sectors.
+    pub base: u64,
+    /// Where that begins on the device.
+    pub first: u64,
+    /// How many sectors the range has.
+    pub height: u64,
+}
+
 /// The accesses of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessRecord {
@@ -79,6 +100,8 @@ pub struct AccessRecord {
     end: Nanos,
     /// The first sector and the one behind the last.
     sectors: Option<(u64, u64)>,
+    shelves: Vec<Shelf>,
+    of_machine: bool,
 }
 
 impl Default for AccessRecord {
@@ -89,6 +112,8 @@ impl Default for AccessRecord {
             cells: BTreeMap::new(),
             end: Nanos::ZERO,
             sectors: None,
+            shelves: Vec::new(),
+            of_machine: false,
         }
     }
 }
@@ -129,27 +154,73 @@ impl AccessRecord {
         (Nanos(1 << self.time_shift), 1 << self.sector_shift)
     }
 
-    /// Reads one event.
-    pub fn event(&mut self, event: &Event) {
-        if matches!(event.action, Action::Issue | Action::Complete) {
-            self.end = event.at;
+    /// The devices that stand one above the other in this record; none if there is but one.
+    #[must_use]
+    pub fn shelves(&self) -> &[Shelf] {
+        &self.shelves
+    }
+
+    /// Whether clients are the processes of a machine: many, of which a few do most.
+    #[must_use]
+    pub const fn of_machine(&self) -> bool {
+        self.of_machine
+    }
+
+    /// Says that clients are the processes of a machine.
+    pub(super) const fn set_of_machine(&mut self) {
+        self.of_machine = true;
+    }
+
+    /// Reads one step.
+    pub fn step(&mut self, step: &Step) {
+        if matches!(step.kind, StepKind::Issue | StepKind::Complete | StepKind::Stray) {
+            self.end = step.at;
         }
-        if event.action != Action::Issue || event.sectors == 0 {
+        if step.kind != StepKind::Issue || step.sectors == 0 {
             return;
         }
-        let end = event.sector.saturating_add(event.sectors.into());
-        let (first, last) = self.sectors.unwrap_or((event.sector, end));
-        self.sectors = Some((first.min(event.sector), last.max(end)));
+        let end = step.sector.saturating_add(step.sectors.into());
+        let client = step.client.min(CLIENTS_KEPT);
+        self.put((client, step.write), (step.sector, end), Held::one(step.at, step.sector));
+    }
+
+    /// Adds what is held to the cell of its first access.
+    fn put(&mut self, (client, write): (u32, bool), (sector, end): (u64, u64), held: Held) {
+        let (first, last) = self.sectors.unwrap_or((sector, end));
+        self.sectors = Some((first.min(sector), last.max(end)));
+        let (at, sector) = held.first;
         let cell = Cell {
-            client: event.client.index().min(CLIENTS_KEPT),
-            write: event.op != Op::Read,
-            time: event.at.0 >> self.time_shift,
-            place: event.sector >> self.sector_shift,
+            client,
+            write,
+            time: at.0 >> self.time_shift,
+            place: sector >> self.sector_shift,
         };
-        add(&mut self.cells, cell, Held { first: (event.at, event.sector), count: 1 });
+        add(&mut self.cells, cell, held);
         if self.cells.len() > CELLS_MAX {
             self.coarsen();
         }
+    }
+
+    /// The records of several devices as one, each with its used range above that of the one
+    /// before.
+    pub(super) fn stack(devices: Vec<(String, AccessRecord)>) -> AccessRecord {
+        let mut all = AccessRecord::default();
+        let mut base = 0_u64;
+        for (name, record) in devices {
+            all.end = all.end.max(record.end);
+            let Some((first, last)) = record.sectors else { continue };
+            for (cell, held) in &record.cells {
+                let sector = base.saturating_add(held.first.1 - first);
+                let range = (sector, sector.saturating_add(1));
+                let first = (held.first.0, sector);
+                all.put((cell.client, cell.write), range, Held { first, ..*held });
+            }
+            let height = last - first;
+            all.sectors = all.sectors.map(|(low, _)| (low.min(base), base.saturating_add(height)));
+            all.shelves.push(Shelf { name, base, first, height });
+            base = base.saturating_add(height);
+        }
+        all
     }
 
     /// Puts cells together until at most half of the limit are left; fewer would soon be full
@@ -191,44 +262,33 @@ fn add(cells: &mut BTreeMap<Cell, Held>, cell: Cell, more: Held) {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::elevators::Noop;
-    use paternoster::{ClientId, ClientSpec, DeviceFacts, Flags, Limits, RequestQueue};
-
     use super::*;
 
-    /// A queue's first clients.
-    fn clients<const N: usize>() -> [ClientId; N] {
-        let (facts, limits) = (DeviceFacts::default(), Limits::default());
-        let mut queue = RequestQueue::unobserved(facts, limits, Box::new(Noop::new()));
-        [(); N].map(|()| queue.attach(ClientSpec::new()).expect("room for a client"))
-    }
-
-    fn issue(client: ClientId, at: u64, op: Op, sector: u64) -> Event {
-        let (action, flags) = (Action::Issue, Flags::default());
-        let (at, served) = (Nanos(at), Nanos::ZERO);
-        Event { at, sequence: 0, action, client, op, flags, sector, sectors: 8, error: 0, served }
+    fn issue(client: u32, at: u64, write: bool, sector: u64) -> Step {
+        let (at, kind, latency) = (Nanos(at), StepKind::Issue, None);
+        Step { at, kind, client, write, sector, sectors: 8, latency }
     }
 
     /// Are accesses of one client, direction and cell counted together, with the place of the
     /// first? Cells are 1024 ns and 8 sectors: 100 and 900 ns share one, sectors 16 and 20 do.
     #[test]
     fn cells_by_hand() {
-        let [one, other] = clients();
+        let (one, other) = (3, 4);
         let mut record = AccessRecord::default();
         for event in [
-            issue(one, 100, Op::Read, 20),
-            issue(one, 900, Op::Read, 16),
-            issue(one, 900, Op::Write, 16),
-            issue(other, 900, Op::Read, 16),
-            issue(one, 1_100, Op::Read, 16),
+            issue(one, 100, false, 20),
+            issue(one, 900, false, 16),
+            issue(one, 900, true, 16),
+            issue(other, 900, false, 16),
+            issue(one, 1_100, false, 16),
         ] {
-            record.event(&event);
+            record.step(&event);
         }
         let found: Vec<(u32, bool, u64, u64, u64)> = record
             .accesses()
             .map(|cell| (cell.client, cell.write, cell.at.0, cell.sector, cell.count))
             .collect();
-        let (a, b) = (one.index(), other.index());
+        let (a, b) = (one, other);
         let expected = [
             (a, false, 100, 20, 2),
             (a, false, 1_100, 16, 1),
@@ -245,10 +305,10 @@ mod tests {
     /// Is what has no place left out: a flush, and steps that are no issue?
     #[test]
     fn flushes_have_no_place() {
-        let [client] = clients();
+        let client = 0;
         let mut record = AccessRecord::default();
-        record.event(&Event { sectors: 0, ..issue(client, 5, Op::Flush, 0) });
-        record.event(&Event { action: Action::Queue, ..issue(client, 5, Op::Read, 0) });
+        record.step(&Step { sectors: 0, ..issue(client, 5, true, 0) });
+        record.step(&Step { kind: StepKind::Queue, ..issue(client, 5, false, 0) });
         assert_eq!((record.count(), record.sectors()), (0, None));
     }
 
@@ -258,13 +318,31 @@ mod tests {
     /// within half of the limit, 4097 for n = 3.
     #[test]
     fn long_runs_are_kept_coarser() {
-        let [client] = clients();
+        let client = 0;
         let mut record = AccessRecord::default();
         for nth in 0..=16_384 {
-            record.event(&issue(client, nth * 1024, Op::Read, nth % 2 * 8));
+            record.step(&issue(client, nth * 1024, false, nth % 2 * 8));
         }
         assert_eq!(record.cell(), (Nanos(8192), 8));
         assert_eq!(record.accesses().count(), 4_097);
         assert_eq!(record.count(), 16_385);
+    }
+    /// Do devices stand one above the other by their used ranges? One uses 100 to 112 (12
+    /// sectors), so that the other's 500 to 508 begins at 12; 20 in all.
+    #[test]
+    fn devices_are_stacked() {
+        let device = |sectors: &[u64]| {
+            let mut record = AccessRecord::default();
+            sectors.iter().for_each(|&sector| record.step(&issue(1, 9_999, true, sector)));
+            record
+        };
+        let devices = [("8,0", device(&[100, 104])), ("8,16", device(&[500]))];
+        let all = AccessRecord::stack(devices.map(|(name, of)| (name.to_owned(), of)).into());
+        let places: Vec<(u64, u64)> =
+            all.accesses().map(|cell| (cell.sector, cell.count)).collect();
+        assert_eq!(places, [(0, 2), (12, 1)]);
+        assert_eq!((all.sectors(), all.end()), (Some((0, 20)), Nanos(9_999)));
+        let name = "8,16".to_owned();
+        assert_eq!(all.shelves()[1], Shelf { name, base: 12, first: 500, height: 8 });
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Depth: how many commands the device had at a time, as mean and maximum over buckets of time.
 //!
-//! `D` adds a command, `C` and `R` take one away. Each bucket keeps the area under the curve, so
-//! that its mean is one over time and not over events, and the highest point.
+//! `D` adds a command, `C` and `R` take one away; a `C` whose `D` is not known does not. Each bucket
+//! keeps the area under the curve, so that its mean is one over time and not over events, and the
+//! highest point.
 //!
 //! ```text
 //! depth 2 |     ┌───┐           buckets of 4 us from here:  area  6 us   mean 1.5   max 2
@@ -20,14 +21,16 @@
 //!     of them.
 //!
 //! Differs from iowatcher, which takes the mean of the depths found after each `D`: a device that
-//! is idle most of the time looks busy there. Source: spec `trace.md` 4.
+//! is idle most of the time looks busy there. [`DepthRecord::at_issues`] has that one, too. Source:
+//! spec `trace.md` 4.
 
-use paternoster::{Action, Event, Nanos};
+use paternoster::Nanos;
+
+use super::buckets::{Buckets, Join};
+use super::step::{Step, StepKind};
 
 /// The most buckets that are kept.
 pub const BUCKETS_MAX: u64 = 1024;
-/// The width of a bucket as long as a run is short.
-const WIDTH_MIN: Nanos = Nanos(1_000);
 
 /// What happened within one bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,18 +41,31 @@ pub struct Bucket {
     pub max: u32,
 }
 
+impl Join for Bucket {
+    fn join(&mut self, later: Bucket) {
+        self.area += later.area;
+        self.max = self.max.max(later.max);
+    }
+}
+
 /// The depth of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DepthRecord {
-    width: Nanos,
-    buckets: Vec<Bucket>,
+    buckets: Buckets<Bucket>,
     depth: u32,
     at: Nanos,
+    /// The depths found after each issue, added, and how many there were.
+    at_issues: (u128, u64),
 }
 
 impl Default for DepthRecord {
     fn default() -> DepthRecord {
-        DepthRecord { width: WIDTH_MIN, buckets: Vec::new(), depth: 0, at: Nanos::ZERO }
+        DepthRecord {
+            buckets: Buckets::new(BUCKETS_MAX),
+            depth: 0,
+            at: Nanos::ZERO,
+            at_issues: (0, 0),
+        }
     }
 }
 
@@ -57,13 +73,13 @@ impl DepthRecord {
     /// The width of each bucket.
     #[must_use]
     pub const fn width(&self) -> Nanos {
-        self.width
+        self.buckets.width()
     }
 
     /// The buckets from time 0 on; the last one ends early, at [`DepthRecord::end`].
     #[must_use]
     pub fn buckets(&self) -> &[Bucket] {
-        &self.buckets
+        self.buckets.row()
     }
 
     /// The time of the last event that was counted.
@@ -75,66 +91,61 @@ impl DepthRecord {
     /// The area under the whole curve, in commands times nanoseconds.
     #[must_use]
     pub fn area(&self) -> u128 {
-        self.buckets.iter().map(|bucket| bucket.area).sum()
+        self.buckets().iter().map(|bucket| bucket.area).sum()
     }
 
     /// The most commands at any instant.
     #[must_use]
     pub fn max(&self) -> u32 {
-        self.buckets.iter().map(|bucket| bucket.max).max().unwrap_or(0)
+        self.buckets().iter().map(|bucket| bucket.max).max().unwrap_or(0)
     }
 
-    /// Reads one event.
-    pub fn event(&mut self, event: &Event) {
-        match event.action {
-            Action::Issue => self.step(event.at, 1),
-            Action::Complete | Action::Requeue => self.step(event.at, -1),
-            _ => {}
+    /// The depths that each issue made, added, and how many issues there were: iowatcher's mean is
+    /// one by the other.
+    #[must_use]
+    pub const fn at_issues(&self) -> (u128, u64) {
+        self.at_issues
+    }
+
+    /// Reads one step.
+    pub fn step(&mut self, step: &Step) {
+        match step.kind {
+            StepKind::Issue => {
+                self.change(step.at, 1);
+                self.at_issues.0 += u128::from(self.depth);
+                self.at_issues.1 += 1;
+            }
+            StepKind::Complete | StepKind::Requeue => self.change(step.at, -1),
+            StepKind::Queue | StepKind::Stray | StepKind::Done => {}
         }
     }
 
     /// The same in buckets of twice the width.
     pub fn halve(&mut self) {
-        let join = |pair: &[Bucket]| Bucket {
-            area: pair.iter().map(|bucket| bucket.area).sum(),
-            max: pair.iter().map(|bucket| bucket.max).max().unwrap_or(0),
-        };
-        self.buckets = self.buckets.chunks(2).map(join).collect();
-        self.width = self.width + self.width;
+        self.buckets.halve();
     }
 
-    fn step(&mut self, at: Nanos, change: i32) {
-        while at.0 / self.width.0 >= BUCKETS_MAX {
-            self.halve();
-        }
+    fn change(&mut self, at: Nanos, change: i32) {
+        self.buckets.reach(at);
         self.pass(at);
         self.depth = self.depth.saturating_add_signed(change);
         let depth = self.depth;
-        let bucket = self.bucket(at);
+        let bucket = self.buckets.at(at);
         bucket.max = bucket.max.max(depth);
     }
 
     /// Goes on to `at` with the depth as it is.
     fn pass(&mut self, at: Nanos) {
-        let (width, depth) = (self.width.0, self.depth);
+        let (width, depth) = (self.width().0, self.depth);
         while self.at < at {
             let bucket_end = Nanos((self.at.0 / width + 1).saturating_mul(width));
             let until = bucket_end.min(at);
             let area = u128::from((until - self.at).0) * u128::from(depth);
-            let bucket = self.bucket(self.at);
+            let bucket = self.buckets.at(self.at);
             bucket.area += area;
             bucket.max = bucket.max.max(depth);
             self.at = until;
         }
-    }
-
-    fn bucket(&mut self, at: Nanos) -> &mut Bucket {
-        // Below BUCKETS_MAX: whoever calls has made room for it.
-        let place = usize::try_from(at.0 / self.width.0).unwrap_or(usize::MAX);
-        if place >= self.buckets.len() {
-            self.buckets.resize(place + 1, Bucket::default());
-        }
-        &mut self.buckets[place]
     }
 }
 
@@ -145,7 +156,7 @@ mod tests {
     fn steps(steps: &[(u64, i32)]) -> DepthRecord {
         let mut record = DepthRecord::default();
         for &(at, change) in steps {
-            record.step(Nanos(at), change);
+            record.change(Nanos(at), change);
         }
         record
     }

@@ -1,33 +1,104 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records: what is kept of a run's events, in memory that a stated limit bounds.
+//! Records: what is kept of a run's events or of a trace, in memory that a stated limit bounds.
+//!
+//! ```text
+//! events of a run ──▶ Recorder ────────────┐         ┌─▶ depth
+//!                                          ├─ steps ─┼─▶ access
+//! records of a trace ─▶ FromTrace ─────────┘         ├─▶ flow
+//!                        (Journeys: which D a C ends)└─▶ latency
+//! ```
 //!
 //! Long runs are kept coarser, not cut: when a record is full, neighbours are put together and
 //! sums stay what they were. What was kept depends on the events alone.
 
 mod access;
+mod buckets;
 mod depth;
+mod flow;
+mod histogram;
+mod journeys;
+mod latency;
+mod step;
+mod trace;
 
-pub use access::{Access, AccessRecord, CELLS_MAX, CLIENTS_KEPT};
+pub use access::{Access, AccessRecord, CELLS_MAX, CLIENTS_KEPT, Shelf};
+pub use buckets::{Buckets, Join};
 pub use depth::{BUCKETS_MAX, Bucket, DepthRecord};
+pub use flow::{Amount, Flow, FlowRecord, Stage};
+pub use histogram::{CELLS, Histogram, HistogramCell, PARTS};
+pub use journeys::{JOURNEYS_MAX, Journeys};
+pub use latency::{LATENCY_BUCKETS_MAX, Latencies, LatencyRecord, Way};
 use paternoster::{Event, Nanos, Note, Observer};
+pub use step::{Step, StepKind};
+pub use trace::{DEVICES_MAX, Devices, FromTrace};
 
-/// The records that somebody asked for; without any it is two branches for each event.
+/// The records that somebody asked for; without any it is one branch for each event.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
     /// How many commands the device had.
     pub depth: Option<DepthRecord>,
     /// Which sectors went to the device.
     pub access: Option<AccessRecord>,
+    /// How much was read and written.
+    pub flow: Option<FlowRecord>,
+    /// How long it took.
+    pub latency: Option<LatencyRecord>,
+    /// What latencies are measured by.
+    journeys: Journeys,
+}
+
+impl Recorder {
+    /// Whether anything was asked for.
+    #[inline]
+    #[must_use]
+    pub const fn listens(&self) -> bool {
+        self.depth.is_some()
+            || self.access.is_some()
+            || self.flow.is_some()
+            || self.latency.is_some()
+    }
+
+    /// Takes a step that is what it is: whose it is and how long it took are known as far as they
+    /// ever will be.
+    pub fn step(&mut self, step: &Step) {
+        if let Some(depth) = &mut self.depth {
+            depth.step(step);
+        }
+        if let Some(access) = &mut self.access {
+            access.step(step);
+        }
+        if let Some(flow) = &mut self.flow {
+            flow.step(step);
+        }
+        if let Some(latency) = &mut self.latency {
+            latency.step(step);
+        }
+    }
+
+    /// Takes a step of a run. Only latencies need to know what belongs together: in a run every
+    /// request that comes back was issued.
+    fn run_step(&mut self, step: Step) {
+        if self.latency.is_none() {
+            return self.step(&step);
+        }
+        let mut journeys = core::mem::take(&mut self.journeys);
+        // The client of an event is the request's own.
+        let client = step.client;
+        journeys.follow(0, step, |step| match step.kind {
+            StepKind::Done => self.step(step),
+            _ => self.step(&Step { client, ..*step }),
+        });
+        self.journeys = journeys;
+    }
 }
 
 impl Observer for Recorder {
     #[inline]
     fn event(&mut self, event: &Event) {
-        if let Some(depth) = &mut self.depth {
-            depth.event(event);
-        }
-        if let Some(access) = &mut self.access {
-            access.event(event);
+        if self.listens() {
+            if let Some(step) = Step::of(event) {
+                self.run_step(step);
+            }
         }
     }
 

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Histogram: how many latencies there were of which size, in cells of about equal ratio.
+//!
+//! Each power of two is cut into [`PARTS`] cells of equal width, so that a cell's end is at most
+//! 1/16 above its beginning:
+//!
+//! ```text
+//! 1024 ns … 2048 ns in 16 cells of 64 ns:    1500 ns is in the cell from 1472 to 1536
+//! ```
+//!
+//! What is shorter than 1024 ns has one cell, so has what is longer than 2^41 ns, 37 minutes.
+//! Number, sum, least and most are exact.
+//!
+//! Invariants: I1 the cells add up to the number; I2 there are at most [`CELLS`] cells, 4 KiB, of
+//! which only those between the least and the most are kept.
+
+use paternoster::Nanos;
+
+use super::buckets::Join;
+
+/// Cells in a power of two.
+pub const PARTS: u64 = 16;
+const PARTS_SHIFT: u32 = PARTS.ilog2();
+/// Below this power of two there is one cell.
+const SHIFT_MIN: u32 = 10;
+/// From this one on, too.
+const SHIFT_MAX: u32 = 41;
+/// The most cells.
+pub const CELLS: usize = ((SHIFT_MAX - SHIFT_MIN) as usize) * (PARTS as usize) + 2;
+
+/// Latencies by size.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Histogram {
+    count: u64,
+    sum: u128,
+    least: Nanos,
+    most: Nanos,
+    /// Which cell the first of `cells` is.
+    first: usize,
+    cells: Vec<u64>,
+}
+
+/// Latencies of one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistogramCell {
+    /// Which cell it is, from 0 to [`CELLS`].
+    pub place: usize,
+    /// From here.
+    pub from: Nanos,
+    /// Up to here, this not included, except in the last one.
+    pub to: Nanos,
+    /// How many.
+    pub count: u64,
+}
+
+impl Histogram {
+    /// Counts one.
+    pub fn add(&mut self, latency: Nanos) {
+        self.least = if self.count == 0 { latency } else { self.least.min(latency) };
+        self.most = self.most.max(latency);
+        self.count += 1;
+        self.sum += u128::from(latency.0);
+        *self.cell(place(latency)) += 1;
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All together, in nanoseconds.
+    #[must_use]
+    pub const fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The shortest.
+    #[must_use]
+    pub const fn least(&self) -> Nanos {
+        self.least
+    }
+
+    /// The longest.
+    #[must_use]
+    pub const fn most(&self) -> Nanos {
+        self.most
+    }
+
+    /// Their mean, rounded down; 0 if there were none.
+    #[must_use]
+    pub fn mean(&self) -> Nanos {
+        Nanos(u64::try_from(self.sum / u128::from(self.count.max(1))).unwrap_or(u64::MAX))
+    }
+
+    /// What so many of a thousand were not longer than: at most 1/16 too much, and never more than
+    /// the longest.
+    #[must_use]
+    pub fn permille(&self, permille: u64) -> Nanos {
+        let rank = (u128::from(self.count) * u128::from(permille)).div_ceil(1_000).max(1);
+        let mut below = 0;
+        for cell in self.cells() {
+            below += u128::from(cell.count);
+            if below >= rank {
+                let last = if cell.to == Nanos::MAX { cell.to } else { Nanos(cell.to.0 - 1) };
+                return last.min(self.most);
+            }
+        }
+        self.most
+    }
+
+    /// Every cell between the least and the most, by size.
+    pub fn cells(&self) -> impl Iterator<Item = HistogramCell> + '_ {
+        self.cells.iter().zip(self.first..).map(|(count, place)| HistogramCell {
+            place,
+            from: begin(place),
+            to: begin(place + 1),
+            count: *count,
+        })
+    }
+
+    fn cell(&mut self, place: usize) -> &mut u64 {
+        if self.cells.is_empty() {
+            self.first = place;
+        } else if place < self.first {
+            self.cells.splice(0..0, core::iter::repeat_n(0, self.first - place));
+            self.first = place;
+        }
+        let nth = place - self.first;
+        if nth >= self.cells.len() {
+            self.cells.resize(nth + 1, 0);
+        }
+        &mut self.cells[nth]
+    }
+}
+
+impl Join for Histogram {
+    fn join(&mut self, later: Histogram) {
+        if later.count == 0 {
+            return;
+        }
+        self.least = if self.count == 0 { later.least } else { self.least.min(later.least) };
+        self.most = self.most.max(later.most);
+        self.count += later.count;
+        self.sum += later.sum;
+        for (count, place) in later.cells.into_iter().zip(later.first..) {
+            if count > 0 {
+                *self.cell(place) += count;
+            }
+        }
+    }
+}
+
+/// Which cell a latency belongs to.
+fn place(latency: Nanos) -> usize {
+    let power = latency.0.max(1).ilog2();
+    if power < SHIFT_MIN {
+        return 0;
+    }
+    if power >= SHIFT_MAX {
+        return CELLS - 1;
+    }
+    let part = (latency.0 >> (power - PARTS_SHIFT)) - PARTS;
+    let place = u64::from(power - SHIFT_MIN) * PARTS + part + 1;
+    usize::try_from(place).unwrap_or(CELLS - 1)
+}
+
+/// Where a cell begins.
+fn begin(place: usize) -> Nanos {
+    let Some(above) = place.checked_sub(1) else { return Nanos::ZERO };
+    if place >= CELLS {
+        return Nanos::MAX;
+    }
+    let above = above as u64;
+    let power = SHIFT_MIN + u32::try_from(above / PARTS).unwrap_or(0);
+    Nanos((PARTS + above % PARTS) << (power - PARTS_SHIFT))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Is 1500 ns in the cell of the essay, 7 above the first of its power: (1500 - 1024) / 64?
+    #[test]
+    fn a_cell_by_hand() {
+        assert_eq!(place(Nanos(1_500)), 1 + 7);
+        assert_eq!((begin(8), begin(9)), (Nanos(1_472), Nanos(1_536)));
+        assert_eq!([place(Nanos(0)), place(Nanos(1_023)), place(Nanos(1_024))], [0, 0, 1]);
+        assert_eq!([place(Nanos(1 << 41)), place(Nanos::MAX)], [CELLS - 1; 2]);
+        assert_eq!(begin(CELLS - 1), Nanos(1 << 41));
+    }
+
+    /// Are percentiles what people expect? Of 1 to 100 ms, 99 of 100 take at most 99 ms, and half
+    /// of them 50; cells there are 2^26 / 16 = 4.2 ms and 2^25 / 16 = 2.1 ms wide.
+    #[test]
+    fn percentiles_by_hand() {
+        let mut histogram = Histogram::default();
+        (1..=100).for_each(|ms| histogram.add(Nanos::from_millis(ms)));
+        let [half, most] = [500, 990].map(|permille| histogram.permille(permille).0 / 100_000);
+        assert!((500..522).contains(&half), "{half}");
+        assert!((990..=1_000).contains(&most), "{most}");
+        assert_eq!(histogram.mean(), Nanos::from_micros(50_500));
+        assert_eq!(Histogram::default().permille(990), Nanos::ZERO);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None, ..ProptestConfig::default()
+        })]
+
+        /// Do two that are joined equal one that saw everything, and are percentiles those of the
+        /// sorted list, at most 1/16 above (1/16 of what is above 1024 ns)?
+        #[test]
+        fn equals_naive(
+            all in prop::collection::vec(
+                prop_oneof![0..5_000u64, 0..1u64 << 42, Just(u64::MAX)], 1..200),
+            cut in 0..200usize, permille in 1..=1_000u64,
+        ) {
+            let of = |part: &[u64]| {
+                let mut histogram = Histogram::default();
+                part.iter().for_each(|&latency| histogram.add(Nanos(latency)));
+                histogram
+            };
+            let cut = cut.min(all.len());
+            let mut joined = of(&all[..cut]);
+            joined.join(of(&all[cut..]));
+            let whole = of(&all);
+            prop_assert_eq!(&joined, &whole);
+            prop_assert_eq!(whole.sum(), all.iter().copied().map(u128::from).sum::<u128>());
+            prop_assert_eq!(whole.cells().map(|cell| cell.count).sum::<u64>(), all.len() as u64);
+            let mut sorted = all;
+            sorted.sort_unstable();
+            let rank = (sorted.len() as u64 * permille).div_ceil(1_000) as usize;
+            let exact = sorted[rank - 1];
+            let told = whole.permille(permille).0;
+            let room = if exact >= 1 << 41 { u64::MAX } else { (exact / 16).max(1_023) };
+            prop_assert!(told >= exact && told - exact <= room, "{} {}", told, exact);
+        }
+    }
+}
