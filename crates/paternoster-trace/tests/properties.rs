@@ -10,7 +10,7 @@ use paternoster::{
     Action, ClientId, ClientSpec, DeviceFacts, Event, Flags, Limits, Nanos, Observer, Op,
     RequestQueue,
 };
-use paternoster_trace::record::{AccessRecord, BUCKETS_MAX, CELLS_MAX, DepthRecord};
+use paternoster_trace::record::{self, AccessRecord, BUCKETS_MAX, CELLS_MAX, DepthRecord};
 use paternoster_trace::{Kind, Recorder, Run, draw};
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ proptest! {
     fn depth_equals_naive(steps in steps(0..400)) {
         let events = events(&steps);
         let mut record = DepthRecord::default();
-        events.iter().for_each(|event| record.event(event));
+        events.iter().filter_map(record::Step::of).for_each(|step| record.step(&step));
         let curve = curve(&events);
         prop_assert!(record.buckets().len() as u64 <= BUCKETS_MAX);
         prop_assert_eq!(record.end(), curve[curve.len() - 1].0);
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn halving_keeps_sums(steps in steps(0..100)) {
         let mut record = DepthRecord::default();
-        events(&steps).iter().for_each(|event| record.event(event));
+        events(&steps).iter().filter_map(record::Step::of).for_each(|step| record.step(&step));
         let before = (record.area(), record.max(), record.width());
         record.halve();
         let width = before.2 + before.2;
@@ -161,7 +161,7 @@ proptest! {
     fn access_equals_naive(steps in steps(20_000..60_000)) {
         let events = events(&steps);
         let mut record = AccessRecord::default();
-        events.iter().for_each(|event| record.event(event));
+        events.iter().filter_map(record::Step::of).for_each(|step| record.step(&step));
         let issues: Vec<&Event> =
             events.iter().filter(|event| event.action == Action::Issue).collect();
         prop_assert!(record.accesses().count() <= CELLS_MAX);

@@ -117,7 +117,7 @@ mod tests {
         writer.finish().unwrap();
         let files = [first, second].into_iter().enumerate();
         let named = |(cpu, bytes): (usize, Vec<u8>)| {
-            (format!("t.blktrace.{cpu}"), u32::try_from(cpu).ok(), std::io::Cursor::new(bytes))
+            (format!("t.blktrace.{cpu}"), u32::try_from(cpu).ok(), io::Cursor::new(bytes))
         };
         let mut merged = Merged::new(files.map(named));
         let (mut events, mut names, mut clocks) = (Vec::new(), 0, 0);

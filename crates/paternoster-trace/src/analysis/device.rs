@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Device: the events of one device put together as journeys, and counted.
+//!
+//! A bio is known by its sectors from `Q` to `C`, a request by its first sector from `D` to `C`;
+//! flushes without data have no sectors and are counted from `D` to `C` only, the oldest first.
+//!
+//! A seek is from where the last command ended to where the next begins. One that begins at most
+//! [`NEAR`] sectors away is near, one that begins right there sequential.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use paternoster::Nanos;
+
+use super::depth::Depth;
+use super::names::Names;
+use super::process::{Process, ProcessFigures, jain};
+use crate::blktrace::{Categories, Code, DeviceNumber, Record};
+use crate::outstanding::Outstanding;
+use crate::record::Histogram;
+
+/// Sectors up to which a seek is near: 64 KiB.
+pub const NEAR: u64 = 128;
+/// Flushes that are waited for.
+const FLUSHES_MAX: usize = 1024;
+
+/// A part of an I/O's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// From asking for a request to sleeping for it to getting it: S to G.
+    Sleep,
+    /// From submission to having a request, sleep included: Q to G.
+    Get,
+    /// From there to the scheduler, in a plug: G to I.
+    Plug,
+    /// With the scheduler: I to D.
+    Schedule,
+    /// From submission to being merged: Q to M or F.
+    Merge,
+    /// From there to the device: M to D.
+    MergedWait,
+    /// In the device: D to C.
+    Device,
+    /// Everything: Q to C.
+    Whole,
+}
+
+impl Phase {
+    /// All of them, in their order.
+    pub const ALL: [Phase; 8] = [
+        Phase::Sleep,
+        Phase::Get,
+        Phase::Plug,
+        Phase::Schedule,
+        Phase::Merge,
+        Phase::MergedWait,
+        Phase::Device,
+        Phase::Whole,
+    ];
+
+    /// What btt calls it, and what it is.
+    #[must_use]
+    pub const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Phase::Sleep => ("S2G", "sleep for a request"),
+            Phase::Get => ("Q2G", "get a request"),
+            Phase::Plug => ("G2I", "plug"),
+            Phase::Schedule => ("I2D", "schedule"),
+            Phase::Merge => ("Q2M", "merge"),
+            Phase::MergedWait => ("M2D", "wait, merged"),
+            Phase::Device => ("D2C", "device"),
+            Phase::Whole => ("Q2C", "whole"),
+        }
+    }
+}
+
+/// How often what happened, reads first, then everything else.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bios that were submitted.
+    pub queued: [u64; 2],
+    /// Bios that were merged into a request of others.
+    pub merged: [u64; 2],
+    /// Commands that went to the device.
+    pub issued: [u64; 2],
+    /// Their bytes.
+    pub issued_bytes: [u64; 2],
+    /// Commands that came back.
+    pub completed: [u64; 2],
+    /// Their bytes.
+    pub completed_bytes: [u64; 2],
+    /// Commands that the device refused.
+    pub requeued: u64,
+    /// Commands that came back with an error.
+    pub failed: u64,
+    /// Flushes without data that went to the device.
+    pub flushes: u64,
+    /// Discards that were submitted; also among the writes.
+    pub discards: u64,
+    /// Unplugs, and those by the timer.
+    pub unplugs: [u64; 2],
+    /// Requests that they released.
+    pub unplugged: u64,
+}
+
+/// How far commands are from each other.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seeks {
+    /// How many commands followed another.
+    pub count: u64,
+    /// Of those, the ones that began where it ended.
+    pub sequential: u64,
+    /// At most [`NEAR`] sectors away, the sequential ones included.
+    pub near: u64,
+    /// Sectors between, all together.
+    pub distance: u128,
+    /// The distances in sectors by size (a cell is at most 1/16 wide, but below 1024 sectors).
+    pub distances: Histogram,
+}
+
+/// What was found of one device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceFigures {
+    /// Its number.
+    pub number: DeviceNumber,
+    /// How often what happened.
+    pub counts: Counts,
+    /// By [`Phase::ALL`].
+    pub phases: [Histogram; 8],
+    /// From submission to the end, of reads and of everything else.
+    pub whole: [Histogram; 2],
+    /// In the device, likewise.
+    pub device: [Histogram; 2],
+    /// Flushes without data, in the device.
+    pub flush: Histogram,
+    /// Between commands.
+    pub seeks: Seeks,
+    /// Bios that the device does not have yet.
+    pub waiting: Depth,
+    /// Commands that it has.
+    pub in_device: Depth,
+    /// From its first event to its last.
+    pub active: (Nanos, Nanos),
+    /// Of the whole trace, how long.
+    pub span: Nanos,
+    /// What each process got, those with the most device time first.
+    pub processes: Vec<ProcessFigures>,
+    /// How even device time was spread over processes that had I/O done.
+    pub fairness: Option<f64>,
+    /// How many I/Os took the place of others at the same sector; those are not in the phases.
+    pub lost: u64,
+}
+
+/// A bio on its way.
+#[derive(Debug, Clone, Copy)]
+struct Journey {
+    process: u32,
+    write: bool,
+    bytes: u32,
+    queued: Nanos,
+    slept: Option<Nanos>,
+    got: Option<Nanos>,
+    inserted: Option<Nanos>,
+    merged: Option<Nanos>,
+    issued: Option<Nanos>,
+}
+
+/// A command in the device.
+#[derive(Debug, Clone, Copy)]
+struct InService {
+    process: u32,
+    at: Nanos,
+    /// The device's clock when it began.
+    clock: f64,
+}
+
+/// One device, while the trace is read.
+#[derive(Debug)]
+pub(super) struct Device {
+    number: DeviceNumber,
+    counts: Counts,
+    phases: [Histogram; 8],
+    whole: [Histogram; 2],
+    device: [Histogram; 2],
+    flush: Histogram,
+    seeks: Seeks,
+    head: Option<u64>,
+    waiting: Depth,
+    in_device: Depth,
+    /// Goes on by 1/k of the passing time while k commands are in the device.
+    clock: f64,
+    bios: Outstanding<Journey>,
+    commands: BTreeMap<u64, InService>,
+    flushes: VecDeque<InService>,
+    active: Option<(Nanos, Nanos)>,
+    processes: BTreeMap<u32, Process>,
+    lost: u64,
+}
+
+impl Device {
+    pub(super) fn new(number: DeviceNumber) -> Device {
+        Device {
+            number,
+            counts: Counts::default(),
+            phases: Default::default(),
+            whole: Default::default(),
+            device: Default::default(),
+            flush: Histogram::default(),
+            seeks: Seeks::default(),
+            head: None,
+            waiting: Depth::default(),
+            in_device: Depth::default(),
+            clock: 0.0,
+            bios: Outstanding::default(),
+            commands: BTreeMap::new(),
+            flushes: VecDeque::new(),
+            active: None,
+            processes: BTreeMap::new(),
+            lost: 0,
+        }
+    }
+
+    /// Reads one event of a process.
+    pub(super) fn record(&mut self, record: &Record, process: u32) {
+        let (begins, _) = self.active.unwrap_or((record.at, record.at));
+        self.active = Some((begins, record.at));
+        match record.code {
+            Code::QUEUE => self.queue(record, process),
+            Code::GET => self.get(record),
+            Code::SLEEP => self.sleep(record, process),
+            Code::INSERT => self.insert(record),
+            Code::BACK_MERGE | Code::FRONT_MERGE => self.merge(record),
+            Code::ISSUE => self.issue(record, process),
+            Code::REQUEUE => self.requeue(record),
+            Code::COMPLETE => self.complete(record),
+            _ => {}
+        }
+    }
+
+    fn phase(&mut self, phase: Phase, from: Nanos, to: Nanos) {
+        self.phases[phase as usize].add(since(from, to));
+    }
+
+    fn queue(&mut self, record: &Record, process: u32) {
+        let write = usize::from(record.is_write());
+        self.counts.queued[write] += 1;
+        self.counts.discards += u64::from(record.categories.contains(Categories::DISCARD));
+        self.processes.entry(process).or_default().queued += 1;
+        if record.bytes == 0 {
+            return;
+        }
+        let journey = Journey {
+            process,
+            write: record.is_write(),
+            bytes: record.bytes,
+            queued: record.at,
+            slept: None,
+            got: None,
+            inserted: None,
+            merged: None,
+            issued: None,
+        };
+        match self.bios.insert(record.sector, record.end(), journey) {
+            // It is no longer waited for.
+            Some(lost) if lost.issued.is_none() => self.lost += 1,
+            Some(_) => {
+                self.lost += 1;
+                self.waiting.enter(record.at);
+            }
+            None => self.waiting.enter(record.at),
+        }
+    }
+
+    fn get(&mut self, record: &Record) {
+        let Some(journey) = self.bios.find(record.sector) else { return };
+        journey.got = Some(record.at);
+        let (queued, slept) = (journey.queued, journey.slept.take());
+        self.phase(Phase::Get, queued, record.at);
+        if let Some(slept) = slept {
+            self.phase(Phase::Sleep, slept, record.at);
+        }
+    }
+
+    fn sleep(&mut self, record: &Record, process: u32) {
+        self.processes.entry(process).or_default().sleeps += 1;
+        if let Some(journey) = self.bios.find(record.sector) {
+            journey.slept = Some(record.at);
+        }
+    }
+
+    fn insert(&mut self, record: &Record) {
+        let Some(journey) = self.bios.find(record.sector) else { return };
+        let Some(got) = journey.got else { return };
+        journey.inserted = Some(record.at);
+        self.phase(Phase::Plug, got, record.at);
+    }
+
+    fn merge(&mut self, record: &Record) {
+        self.counts.merged[usize::from(record.is_write())] += 1;
+        let Some(journey) = self.bios.find(record.sector) else { return };
+        journey.merged = Some(record.at);
+        let queued = journey.queued;
+        self.phase(Phase::Merge, queued, record.at);
+    }
+
+    fn issue(&mut self, record: &Record, process: u32) {
+        let write = usize::from(record.is_write());
+        self.counts.issued[write] += 1;
+        self.counts.issued_bytes[write] += u64::from(record.bytes);
+        self.pass(record.at);
+        let mut command = InService { process, at: record.at, clock: self.clock };
+        if record.bytes == 0 {
+            self.counts.flushes += 1;
+            if self.flushes.len() < FLUSHES_MAX {
+                self.flushes.push_back(command);
+                self.in_device.enter(record.at);
+            }
+            return;
+        }
+        self.seek(record);
+        let mut first = true;
+        for journey in self.bios.within(record.sector, record.end()) {
+            if core::mem::take(&mut first) {
+                command.process = journey.process;
+            }
+            let from = match (journey.inserted, journey.merged) {
+                (Some(inserted), _) => Some((Phase::Schedule, inserted)),
+                (None, Some(merged)) => Some((Phase::MergedWait, merged)),
+                (None, None) => None,
+            };
+            if let Some((phase, from)) = from {
+                self.phases[phase as usize].add(since(from, record.at));
+            }
+            if journey.issued.replace(record.at).is_none() {
+                self.waiting.leave(record.at);
+            }
+        }
+        if self.commands.insert(record.sector, command).is_none() {
+            self.in_device.enter(record.at);
+        }
+    }
+
+    /// From where the last command ended to where this one begins.
+    fn seek(&mut self, record: &Record) {
+        if let Some(head) = self.head {
+            let distance = record.sector.abs_diff(head);
+            self.seeks.count += 1;
+            self.seeks.sequential += u64::from(distance == 0);
+            self.seeks.near += u64::from(distance <= NEAR);
+            self.seeks.distance += u128::from(distance);
+            self.seeks.distances.add(Nanos(distance));
+        }
+        self.head = Some(record.end());
+    }
+
+    fn requeue(&mut self, record: &Record) {
+        self.counts.requeued += 1;
+        self.pass(record.at);
+        let command = if record.bytes == 0 {
+            self.flushes.pop_back()
+        } else {
+            self.commands.remove(&record.sector)
+        };
+        if command.is_some() {
+            self.in_device.leave(record.at);
+        }
+        for journey in self.bios.within(record.sector, record.end()) {
+            if journey.issued.take().is_some() {
+                self.waiting.enter(record.at);
+            }
+        }
+    }
+
+    fn complete(&mut self, record: &Record) {
+        let write = usize::from(record.is_write());
+        self.counts.completed[write] += 1;
+        self.counts.completed_bytes[write] += u64::from(record.bytes);
+        self.counts.failed += u64::from(record.error != 0);
+        self.pass(record.at);
+        let command = if record.bytes == 0 {
+            self.flushes.pop_front()
+        } else {
+            self.commands.remove(&record.sector)
+        };
+        if let Some(command) = command {
+            let served = self.clock - command.clock;
+            self.in_device.leave(record.at);
+            self.processes.entry(command.process).or_default().device_time += served;
+            if record.bytes == 0 {
+                self.flush.add(since(command.at, record.at));
+            }
+        }
+        while let Some(journey) = self.bios.take_within(record.sector, record.end()) {
+            self.done(&journey, record.at);
+        }
+    }
+
+    /// A bio has ended.
+    fn done(&mut self, journey: &Journey, at: Nanos) {
+        let write = usize::from(journey.write);
+        let whole = since(journey.queued, at);
+        self.phases[Phase::Whole as usize].add(whole);
+        self.whole[write].add(whole);
+        match journey.issued {
+            Some(issued) => {
+                self.phases[Phase::Device as usize].add(since(issued, at));
+                self.device[write].add(since(issued, at));
+            }
+            None => self.waiting.leave(at),
+        }
+        let process = self.processes.entry(journey.process).or_default();
+        process.done += 1;
+        process.bytes[write] += u64::from(journey.bytes);
+        process.whole.add(whole);
+        if let Some(issued) = journey.issued {
+            process.waited.add(since(journey.queued, issued));
+        }
+    }
+
+    /// The device's clock goes on.
+    fn pass(&mut self, at: Nanos) {
+        let last = self.in_device.busy();
+        self.in_device.pass(at);
+        let passed = self.in_device.busy().0 - last.0;
+        if passed > 0 {
+            self.clock += passed as f64 / self.in_device.now() as f64;
+        }
+    }
+
+    /// The figures of a trace that ends then and lasts so long.
+    pub(super) fn finish(mut self, ends: Nanos, span: Nanos, names: &Names) -> DeviceFigures {
+        self.waiting.pass(ends);
+        self.in_device.pass(ends);
+        let all: f64 = self.processes.values().map(|process| process.device_time).sum();
+        let worked = self.processes.values().filter(|process| process.done > 0);
+        let fairness = jain(worked.map(|process| process.device_time));
+        let mut processes: Vec<ProcessFigures> = self
+            .processes
+            .into_iter()
+            .map(|(index, process)| process.finish(names.of(index), all))
+            .collect();
+        processes.sort_by_key(|process| {
+            (core::cmp::Reverse(process.device_time), core::cmp::Reverse(process.done))
+        });
+        DeviceFigures {
+            number: self.number,
+            counts: self.counts,
+            phases: self.phases,
+            whole: self.whole,
+            device: self.device,
+            flush: self.flush,
+            seeks: self.seeks,
+            waiting: self.waiting,
+            in_device: self.in_device,
+            active: self.active.unwrap_or_default(),
+            span,
+            processes,
+            fairness,
+            lost: self.lost,
+        }
+    }
+}
+
+fn since(from: Nanos, to: Nanos) -> Nanos {
+    Nanos(to.0.saturating_sub(from.0))
+}

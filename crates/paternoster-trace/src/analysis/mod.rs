@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Analysis: what a block trace says, in figures that a person asks for.
+//!
+//! ```text
+//! Q ───── G ── I ─────────── D ────────────── C
+//! │ queue  plug   schedule      device        │
+//! Q ── M ─────────────────── D ────────────── C      merged: no request of its own
+//! │ merge     wait                            │
+//! └───────────────── whole (Q2C) ─────────────┘
+//! ```
+//!
+//! * How long: each phase with its percentiles, reads and writes ([`Phase`], [`DeviceFigures`]).
+//! * How well: merges, seeks, queue depths, how busy the device was.
+//! * Who: what each process got, waited for and cost ([`ProcessFigures`]), and how even it was.
+//!
+//! **Device time** is the measure of who got how much: while k commands are in the device, each is
+//! charged 1/k of the passing time. The Jain index of n shares is (Σx)² / (n Σx²): 1 if all are
+//! equal, 1/n if one has everything.
+//!
+//! The same phases are btt's; its own figures, to the digit, are in [`crate::btt`]. Percentiles
+//! are at most 1/16 too high (see [`crate::record::Histogram`]), means and extremes exact.
+//!
+//! Limits: [`DEVICES_MAX`] devices and [`PROCESSES_MAX`] rows of processes; what is beyond them is
+//! counted as one.
+//!
+//! Invariants: I1 phases count what btt counts; I2 the device times of all rows of a device add up
+//! to the time during which it was busy with commands that ended.
+//!
+//! Source: spec `trace.md` 3; the plan of the house, "Device time".
+
+mod depth;
+mod device;
+mod names;
+mod process;
+
+use std::collections::BTreeMap;
+
+use paternoster::Nanos;
+
+pub use depth::Depth;
+pub use device::{Counts, DeviceFigures, NEAR, Phase, Seeks};
+pub use process::{ProcessFigures, jain};
+
+use crate::blktrace::{Code, DeviceNumber};
+use crate::source::Entry;
+use device::Device;
+use names::Names;
+
+/// The most devices.
+pub const DEVICES_MAX: usize = 4096;
+/// The most processes, over all devices.
+pub const PROCESSES_MAX: usize = 1 << 16;
+
+/// Reads a trace, event by event.
+#[derive(Debug, Default)]
+pub struct Analysis {
+    devices: Vec<Device>,
+    by_number: BTreeMap<DeviceNumber, usize>,
+    last_device: Option<(DeviceNumber, usize)>,
+    names: Names,
+    events: u64,
+    messages: u64,
+    span: Option<(Nanos, Nanos)>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Findings {
+    /// Events, without notes.
+    pub events: u64,
+    /// Messages of schedulers and others.
+    pub messages: u64,
+    /// The first event.
+    pub begins: Nanos,
+    /// The last event.
+    pub ends: Nanos,
+    /// Each device in the order of their first events.
+    pub devices: Vec<DeviceFigures>,
+}
+
+impl Findings {
+    /// From the first event to the last.
+    #[must_use]
+    pub fn span(&self) -> Nanos {
+        Nanos(self.ends.0.saturating_sub(self.begins.0))
+    }
+}
+
+impl Analysis {
+    /// Reads one event.
+    pub fn record(&mut self, entry: &Entry<'_>) {
+        let record = &entry.record;
+        if record.is_note() {
+            match record.code {
+                Code::NOTE_PROCESS => self.names.learn(record.pid, entry.payload),
+                Code::NOTE_MESSAGE => self.messages += 1,
+                _ => {}
+            }
+            return;
+        }
+        self.events += 1;
+        let (begins, _) = self.span.unwrap_or((record.at, record.at));
+        self.span = Some((begins, record.at));
+        if record.is_passthrough() {
+            return;
+        }
+        let process = self.names.index(record.pid);
+        let place = self.place(record.device);
+        self.devices[place].record(record, process);
+    }
+
+    /// Where a device is kept.
+    #[inline]
+    fn place(&mut self, number: DeviceNumber) -> usize {
+        match self.last_device {
+            Some((last, place)) if last == number => place,
+            _ => self.look_up(number),
+        }
+    }
+
+    fn look_up(&mut self, number: DeviceNumber) -> usize {
+        let next = self.devices.len();
+        let place = match self.by_number.get(&number) {
+            Some(place) => *place,
+            None if next < DEVICES_MAX => {
+                self.by_number.insert(number, next);
+                self.devices.push(Device::new(number));
+                next
+            }
+            None => next - 1,
+        };
+        self.last_device = Some((number, place));
+        place
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn finish(self) -> Findings {
+        let (begins, ends) = self.span.unwrap_or_default();
+        let span = Nanos(ends.0.saturating_sub(begins.0));
+        let names = &self.names;
+        let figures = |device: Device| device.finish(ends, span, names);
+        Findings {
+            events: self.events,
+            messages: self.messages,
+            begins,
+            ends,
+            devices: self.devices.into_iter().map(figures).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Process: what one process got of one device, how long it waited, what it cost.
+
+use paternoster::Nanos;
+
+use crate::record::Histogram;
+
+/// One process on one device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessFigures {
+    /// Its number.
+    pub pid: u32,
+    /// What it is called; empty if nobody said.
+    pub name: String,
+    /// I/Os that it asked for.
+    pub queued: u64,
+    /// Of those, I/Os that ended.
+    pub done: u64,
+    /// Bytes that were read for it.
+    pub read_bytes: u64,
+    /// Bytes that were written, or discarded, for it.
+    pub write_bytes: u64,
+    /// From asking to the end.
+    pub whole: Histogram,
+    /// Of that, before the device had it: for a request, in plugs and with the scheduler.
+    pub waited: Histogram,
+    /// How often it slept for want of a request.
+    pub sleeps: u64,
+    /// Device time.
+    pub device_time: Nanos,
+    /// Its part of the device time of all, from 0 to 1.
+    pub share: f64,
+}
+
+/// One process on one device, while the trace is read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Process {
+    pub(super) queued: u64,
+    pub(super) done: u64,
+    pub(super) bytes: [u64; 2],
+    pub(super) whole: Histogram,
+    pub(super) waited: Histogram,
+    pub(super) sleeps: u64,
+    pub(super) device_time: f64,
+}
+
+impl Process {
+    /// The figures of a process of this number and name, of `all` device time.
+    pub(super) fn finish(self, (pid, name): (u32, String), all: f64) -> ProcessFigures {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+        let device_time = Nanos(self.device_time.round() as u64);
+        ProcessFigures {
+            pid,
+            name,
+            queued: self.queued,
+            done: self.done,
+            read_bytes: self.bytes[0],
+            write_bytes: self.bytes[1],
+            whole: self.whole,
+            waited: self.waited,
+            sleeps: self.sleeps,
+            device_time,
+            share: if all > 0.0 { self.device_time / all } else { 0.0 },
+        }
+    }
+}
+
+/// How even shares are: 1 if all are equal, 1/n if one of n has everything; `None` without any.
+#[must_use]
+pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for share in shares {
+        count += 1.0;
+        sum += share;
+        squares += share * share;
+    }
+    (squares > 0.0).then(|| sum * sum / (count * squares))
+}
