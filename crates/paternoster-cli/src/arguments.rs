@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use paternoster_workload::report::TerseVersion;
 
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
+use crate::capture::RecordOptions;
 use crate::guarantees::GuaranteesOptions;
 use crate::reproduce::ReproduceOptions;
 use crate::setting::SettingOptions;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Sysbench(Box<SysbenchOptions>),
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
+    Record(RecordOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell

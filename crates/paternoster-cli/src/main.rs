@@ -12,6 +12,7 @@
 
 mod arguments;
 mod builtin;
+mod capture;
 mod choice;
 mod compare;
 mod devices;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         Command::Sysbench(options) => sysbench::sysbench(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
+        Command::Record(options) => capture::record(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),

@@ -24,6 +24,8 @@ use crate::source::{Entry, Place, Problems};
 
 /// Bytes that are held: several of the longest records (64 KiB and a head).
 const BUFFER: usize = 1 << 18;
+/// Bytes of a kernel's line about lost events.
+const LOST_MAX: usize = 64;
 
 /// Reads records one after the other.
 #[derive(Debug)]
@@ -132,7 +134,7 @@ impl<R: Read> Reader<R> {
     /// Goes on to where the next record begins, and tells what was left out.
     fn skip_to_record(&mut self) -> Option<()> {
         let from = self.place();
-        let version = self.version_here();
+        let (version, lost) = (self.version_here(), self.lost_here());
         let mut skipped = 0_u64;
         let found = loop {
             self.start += 1;
@@ -146,9 +148,12 @@ impl<R: Read> Reader<R> {
                 break true;
             }
         };
-        self.problems.add(&self.name, from, || match version {
-            Some(version) => format!("unsupported trace version {version}; 7 and 8 can be read"),
-            None => format!("{skipped} bytes are no record of blktrace, and were left out"),
+        self.problems.add(&self.name, from, || match (version, lost) {
+            (Some(version), _) => {
+                format!("unsupported trace version {version}; 7 and 8 can be read")
+            }
+            (None, Some(lost)) => format!("the kernel had no room for all events: {lost}"),
+            (None, None) => format!("{skipped} bytes are no record of blktrace, and were left out"),
         });
         found.then_some(())
     }
@@ -157,6 +162,14 @@ impl<R: Read> Reader<R> {
     fn version_here(&self) -> Option<u8> {
         let bytes = self.buffer[self.start..self.end].first_chunk::<4>()?;
         Layout::of_magic(*bytes).filter(|layout| !layout.is_known()).map(|layout| layout.version)
+    }
+
+    /// What a kernel's pipe says where events are missing, as `CPU:1 [LOST 5 EVENTS]`.
+    fn lost_here(&self) -> Option<String> {
+        let here = &self.buffer[self.start..self.end];
+        let line = here[..here.len().min(LOST_MAX)].split(|byte| *byte == b'\n').next()?;
+        let text = core::str::from_utf8(line).ok()?;
+        (text.starts_with("CPU:") && text.ends_with("EVENTS]")).then(|| text.to_owned())
     }
 
     fn place(&self) -> Place {
@@ -252,6 +265,18 @@ mod tests {
         let told = problems.shown()[0].to_string();
         // Of 48 bytes of head and 3 of payload, 50 are there.
         assert_eq!(told, "t:byte 48: the trace ends within a record, of which there are 50 bytes");
+    }
+
+    /// Is what the kernel says of lost events passed on?
+    #[test]
+    fn lost_events_are_told() {
+        let line = b"CPU:1 [LOST 31171 EVENTS]\n";
+        let bytes = [&line[..], &record(1).encode(0)[..]].concat();
+        let (found, problems) = sectors(&bytes);
+        assert_eq!(found, [1]);
+        let told = problems.shown()[0].to_string();
+        let words = "the kernel had no room for all events: CPU:1 [LOST 31171 EVENTS]";
+        assert_eq!(told, format!("t:byte 0: {words}"));
     }
 
     /// Is another version named?
