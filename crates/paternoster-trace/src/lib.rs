@@ -6,7 +6,9 @@
 //! RequestQueue ──events──▶ record::Recorder ──▶ plot::draw ──▶ SVG
 //! ```
 //!
-//! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself.
+//! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself;
+//!   [`filter`]: which of them are looked at.
+//! * [`blkparse`]: what the program of this name prints of them.
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
 //! * [`ftrace`]: the text of a kernel's own tracer, with the decisions of its scheduler.
@@ -15,7 +17,9 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod blkparse;
 pub mod blktrace;
+pub mod filter;
 pub mod ftrace;
 pub mod outstanding;
 pub mod plot;

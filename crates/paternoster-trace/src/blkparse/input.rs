@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Input: what the summary says about one input, or one device of a stream.
+//!
+//! ```text
+//! CPU0 (sda): …          a part for each processor of which there was an event
+//! CPU1 (sda): …
+//!
+//! Total (sda): …         if they are several
+//!
+//! Throughput (R/W): 2000KiB/s / 0KiB/s
+//! Events (sda): 42 entries
+//! Skips: 0 forward (0 -   0.0%)
+//! ```
+//!
+//! Depths are those of the whole input: requests issued and not yet completed or put back. The
+//! throughput's time ends with the last event that was there, whether or not it was looked at.
+//!
+//! Invariant: I1 at most [`PARTS_MAX`] processors have a part of their own, the others share the last.
+//!
+//! Source: spec `trace.md` 2.3; the installed tool.
+
+use std::io::Write as _;
+
+use paternoster::Nanos;
+
+use super::elapsed::Tracker;
+use super::summary::{Counts, Side};
+use crate::blktrace::{Code, DeviceNumber, Record};
+
+/// How many processors, and devices of a stream, have a part of their own.
+pub const PARTS_MAX: usize = 8192;
+
+/// One input.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    name: String,
+    device: Option<DeviceNumber>,
+    /// By processor, in order.
+    processors: Vec<(u32, Counts)>,
+    /// The place of the processor that was met last.
+    current: usize,
+    depth: [u64; 2],
+    deepest: [u64; 2],
+    events: u64,
+    first: Option<Nanos>,
+    last: Nanos,
+    pub(super) tracker: Tracker,
+}
+
+impl Input {
+    pub(super) fn named(name: &str) -> Input {
+        Input { name: name.to_owned(), ..Input::default() }
+    }
+
+    pub(super) fn of_device(device: DeviceNumber) -> Input {
+        Input { name: device.to_string(), device: Some(device), ..Input::default() }
+    }
+
+    pub(super) fn is_of(&self, device: DeviceNumber) -> bool {
+        self.device == Some(device)
+    }
+
+    /// An event of this processor is there.
+    #[inline]
+    pub(super) fn meet(&mut self, cpu: u32) {
+        if self.processors.get(self.current).is_some_and(|(current, _)| *current == cpu) {
+            return;
+        }
+        let found = self.processors.binary_search_by_key(&cpu, |(cpu, _)| *cpu);
+        self.current = found.unwrap_or_else(|place| {
+            if self.processors.len() >= PARTS_MAX {
+                return PARTS_MAX - 1;
+            }
+            self.processors.insert(place, (cpu, Counts::default()));
+            place
+        });
+    }
+
+    /// It is in the window.
+    pub(super) fn pass(&mut self, at: Nanos) {
+        self.last = at;
+    }
+
+    /// It is looked at.
+    pub(super) fn accept(&mut self, at: Nanos) {
+        self.first.get_or_insert(at);
+        self.events += 1;
+    }
+
+    /// Counts it for the processor that was met last.
+    pub(super) fn count(&mut self, record: &Record) {
+        let side = Side::of(record) as usize;
+        match record.code {
+            Code::ISSUE => {
+                self.depth[side] += 1;
+                self.deepest[side] = self.deepest[side].max(self.depth[side]);
+            }
+            Code::COMPLETE | Code::REQUEUE => {
+                self.depth[side] = self.depth[side].saturating_sub(1);
+            }
+            _ => {}
+        }
+        if let Some((_, counts)) = self.processors.get_mut(self.current) {
+            counts.count(record);
+        }
+    }
+
+    /// Prints the part of the summary.
+    pub(super) fn print(&self, text: &mut Vec<u8>) {
+        let mut total = Counts::default();
+        for (cpu, counts) in &self.processors {
+            append(text, format_args!("CPU{cpu} ({}):\n", self.name));
+            counts.print(text, Some(self.deepest));
+            total.add(counts);
+        }
+        if self.processors.len() > 1 {
+            append(text, format_args!("\nTotal ({}):\n", self.name));
+            total.print(text, None);
+        }
+        let time = self.last.0.saturating_sub(self.first.unwrap_or(self.last).0);
+        let [read, written] = total.throughput(time / 1_000_000);
+        append(text, format_args!("\nThroughput (R/W): {read}KiB/s / {written}KiB/s\n"));
+        append(text, format_args!("Events ({}): {} entries\n", self.name, self.events));
+        append(text, format_args!("Skips: 0 forward (0 -   0.0%)\n"));
+    }
+}
+
+fn append(text: &mut Vec<u8>, arguments: core::fmt::Arguments<'_>) {
+    text.write_fmt(arguments).expect("a vector takes any text");
+}

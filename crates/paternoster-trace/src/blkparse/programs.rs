@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs: what processes are called, and what each of them did.
+//!
+//! ```text
+//! note 77 "dd" ─▶ names      77 ─▶ dd
+//! event of 77  ─▶ programs   dd (77)        by process
+//! event of 78  ─▶            dd (77, ...)   by name: 77 came first, and was not alone
+//! ```
+//!
+//! A process without a name is `(null)`, until it is counted or followed; from then on it is called
+//! `unknown`. The first name that a process has it keeps. By name, the processes that are called
+//! `unknown` each have their own program when they first come, and the one that came last takes
+//! what any of them does thereafter: so it is in blkparse.
+//!
+//! Programs are printed in the order of versions, in which runs of digits are numbers: `abc9` before
+//! `abc10`.
+//!
+//! Invariant: I1 at most [`PROCESSES_MAX`] processes are known; others are `(null)` and not counted
+//! by program.
+//!
+//! Source: spec `trace.md` 2.1, 2.3; the installed tool.
+
+use core::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::summary::{Counts, Side};
+
+/// How many processes are known.
+pub const PROCESSES_MAX: usize = 1 << 17;
+/// Bytes of a name; a kernel keeps no more.
+const NAME_MAX: usize = 15;
+/// How a process is called that has no name and is counted.
+const UNKNOWN: &[u8] = b"unknown";
+
+#[derive(Debug)]
+struct Process {
+    name: Box<[u8]>,
+    program: Option<usize>,
+}
+
+/// What the processes of one number, or one name, did.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) pid: u32,
+    pub(super) name: Box<[u8]>,
+    /// Others of this name came, too.
+    pub(super) several: bool,
+    pub(super) counts: Counts,
+    /// The longest times to be inserted, issued, completed, in microseconds.
+    pub(super) waits: [[u64; 2]; 3],
+}
+
+/// Which wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    Allocation,
+    Dispatch,
+    Completion,
+}
+
+/// All processes.
+#[derive(Debug)]
+pub(super) struct Programs {
+    by_name: bool,
+    places: BTreeMap<u32, usize>,
+    processes: Vec<Process>,
+    /// The process that was asked for last, and its place.
+    last: Option<(u32, usize)>,
+    programs: Vec<Program>,
+    /// The program of each name that was added last.
+    named: BTreeMap<Box<[u8]>, usize>,
+}
+
+impl Programs {
+    pub(super) fn new(by_name: bool) -> Programs {
+        Programs {
+            by_name,
+            places: BTreeMap::new(),
+            processes: Vec::new(),
+            last: None,
+            programs: Vec::new(),
+            named: BTreeMap::new(),
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, pid: u32) -> Option<usize> {
+        match self.last {
+            Some((last, place)) if last == pid => Some(place),
+            _ => {
+                let place = *self.places.get(&pid)?;
+                self.last = Some((pid, place));
+                Some(place)
+            }
+        }
+    }
+
+    /// Gives a process its name, unless it has one; it ends with a NUL, or where it is too long.
+    pub(super) fn name(&mut self, pid: u32, name: &[u8]) {
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        self.known(pid, &name[..name.len().min(NAME_MAX)]);
+    }
+
+    /// The place of a process, which gets this name if it is new.
+    fn known(&mut self, pid: u32, name: &[u8]) -> Option<usize> {
+        if let Some(place) = self.place(pid) {
+            return Some(place);
+        }
+        if self.processes.len() >= PROCESSES_MAX {
+            return None;
+        }
+        let place = self.processes.len();
+        self.places.insert(pid, place);
+        self.processes.push(Process { name: name.into(), program: None });
+        Some(place)
+    }
+
+    /// What a process is called in a line.
+    #[inline]
+    pub(super) fn name_of(&mut self, pid: u32) -> &[u8] {
+        match self.place(pid) {
+            Some(place) => &self.processes[place].name,
+            None => b"(null)",
+        }
+    }
+
+    /// Sees to it that a process has a name and a program.
+    pub(super) fn meet(&mut self, pid: u32) {
+        self.of(pid);
+    }
+
+    /// The program of a process, made if there is none.
+    pub(super) fn of(&mut self, pid: u32) -> Option<&mut Program> {
+        let new = self.place(pid).is_none();
+        let place = self.known(pid, UNKNOWN)?;
+        let process = &self.processes[place];
+        let found = match (self.by_name, new) {
+            (true, false) => self.named.get(&process.name).copied(),
+            (true, true) => None,
+            (false, _) => process.program,
+        };
+        let program = found.unwrap_or_else(|| self.add(pid, place));
+        let program = &mut self.programs[program];
+        program.several |= program.pid != pid;
+        Some(program)
+    }
+
+    fn add(&mut self, pid: u32, place: usize) -> usize {
+        let index = self.programs.len();
+        let process = &mut self.processes[place];
+        process.program = Some(index);
+        let name = process.name.clone();
+        self.named.insert(name.clone(), index);
+        let (counts, waits) = (Counts::default(), [[0; 2]; 3]);
+        self.programs.push(Program { pid, name, several: false, counts, waits });
+        index
+    }
+
+    /// A request of this process took this long for a step.
+    pub(super) fn waited(&mut self, owner: u32, wait: Wait, side: Side, ns: u64) {
+        if let Some(program) = self.of(owner) {
+            let longest = &mut program.waits[wait as usize][side as usize];
+            *longest = (*longest).max(ns / 1000);
+        }
+    }
+
+    /// All programs, by name and number.
+    pub(super) fn sorted(&self) -> Vec<&Program> {
+        let mut sorted: Vec<&Program> = self.programs.iter().collect();
+        sorted.sort_by(|a, b| {
+            let numbers = || a.pid.cast_signed().cmp(&b.pid.cast_signed());
+            version_order(&a.name, &b.name).then_with(numbers)
+        });
+        sorted
+    }
+}
+
+/// The order in which runs of digits count as numbers, and runs that begin with a zero as decimals
+/// behind a point: `000`, `00`, `01`, `010`, `09`, `0`, `1`, `9`, `10`.
+fn version_order(a: &[u8], b: &[u8]) -> Ordering {
+    let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let digits_before = a[..same].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let start = same - digits_before;
+    let (a_run, b_run) = (digits(&a[start..]), digits(&b[start..]));
+    if a_run.is_empty() || b_run.is_empty() {
+        return a[same..].cmp(&b[same..]);
+    }
+    let decimal = |run: &[u8]| run.len() > 1 && run[0] == b'0';
+    match (decimal(a_run), decimal(b_run)) {
+        (false, false) => a_run.len().cmp(&b_run.len()).then_with(|| a[same..].cmp(&b[same..])),
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+        (true, true) => decimal_order(a_run, b_run).then_with(|| a[same..].cmp(&b[same..])),
+    }
+}
+
+/// Decimals digit by digit; of zeros alone the longer ones come first.
+fn decimal_order(a: &[u8], b: &[u8]) -> Ordering {
+    let shared = a.len().min(b.len());
+    if a[..shared] != b[..shared] || a.len() == b.len() {
+        return a[..shared].cmp(&b[..shared]);
+    }
+    let longer = if a.len() > b.len() { a } else { b };
+    let zeros = a[..shared].iter().all(|&digit| digit == b'0') && longer[shared] == b'0';
+    let order = a.len().cmp(&b.len());
+    if zeros { order.reverse() } else { order }
+}
+
+fn digits(text: &[u8]) -> &[u8] {
+    &text[..text.iter().take_while(|byte| byte.is_ascii_digit()).count()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is the order the one that the C library documents for versions?
+    #[test]
+    fn versions_are_in_order() {
+        let order = ["000", "00", "01", "010", "09", "0", "1", "9", "10"];
+        for (i, a) in order.iter().enumerate() {
+            for (j, b) in order.iter().enumerate() {
+                let (left, right) = (format!("x{a}y"), format!("x{b}y"));
+                assert_eq!(version_order(left.as_bytes(), right.as_bytes()), i.cmp(&j), "{a} {b}");
+            }
+        }
+        assert_eq!(version_order(b"kworker/2:1", b"kworker/10:1"), Ordering::Less);
+        assert_eq!(version_order(b"a", b"a1"), Ordering::Less);
+        assert_eq!(version_order(b"B", b"a"), Ordering::Less);
+    }
+
+    /// Do processes of one name share a program by name, and have their own otherwise?
+    #[test]
+    fn programs_by_name_and_by_number() {
+        for (by_name, wanted) in [(true, vec![(77, true)]), (false, vec![(77, false), (78, false)])]
+        {
+            let mut programs = Programs::new(by_name);
+            assert_eq!(programs.name_of(77), b"(null)");
+            programs.name(78, b"dd\0rest");
+            programs.name(77, b"dd");
+            programs.name(77, b"later");
+            for pid in [77, 78, 77] {
+                programs.meet(pid);
+            }
+            let found = programs.sorted().iter().map(|p| (p.pid, p.several)).collect::<Vec<_>>();
+            assert_eq!(found, wanted);
+            assert_eq!(programs.name_of(77), b"dd");
+            programs.meet(5);
+            assert_eq!(programs.name_of(5), b"unknown");
+        }
+    }
+}
