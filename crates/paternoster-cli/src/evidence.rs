@@ -17,8 +17,8 @@ use std::path::PathBuf;
 
 use paternoster::{Event, Nanos, Note, Observer};
 use paternoster_sim::Description;
-use paternoster_trace::Recorder;
 use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
+use paternoster_trace::{Entry, Recorder};
 use paternoster_workload::fio::job::Job;
 
 use crate::Failure;
@@ -122,7 +122,6 @@ impl Evidence {
 }
 
 /// Observes one run.
-#[derive(Debug)]
 pub(crate) struct Witness {
     recorder: Recorder,
     tracer: Option<Tracer<TraceFiles>>,
@@ -144,20 +143,28 @@ impl Observer for Witness {
     }
 }
 
+/// Opens the file of a processor.
+type Opener = Box<dyn FnMut(u32) -> io::Result<BufWriter<File>>>;
+
+fn file_name(prefix: &str, cpu: u32) -> String {
+    format!("{prefix}.blktrace.{cpu}")
+}
+
 /// The files of one run's trace; the first thing that goes wrong is kept until the end.
-#[derive(Debug)]
 struct TraceFiles {
     prefix: String,
-    files: PerCpu<BufWriter<File>>,
+    files: PerCpu<BufWriter<File>, Opener>,
     wrong: Option<io::Error>,
 }
 
 impl TraceFiles {
     fn create(prefix: String) -> Result<TraceFiles, Failure> {
-        let open = |cpu: u32| File::create(format!("{prefix}.blktrace.{cpu}")).map(BufWriter::new);
-        let files: io::Result<Vec<_>> = (0..CPUS).map(open).collect();
-        match files {
-            Ok(files) => Ok(TraceFiles { prefix, files: PerCpu::new(files), wrong: None }),
+        let folder = prefix.clone();
+        let open = move |cpu| File::create(file_name(&folder, cpu)).map(BufWriter::new);
+        // Also those on which nothing will happen: what an older run left there is not read.
+        let all = (0..CPUS).try_for_each(|cpu| File::create(file_name(&prefix, cpu)).map(drop));
+        match all {
+            Ok(()) => Ok(TraceFiles { prefix, files: PerCpu::new(Box::new(open)), wrong: None }),
             Err(error) => Err(TraceFiles::failed(&prefix, &error)),
         }
     }
@@ -166,7 +173,7 @@ impl TraceFiles {
         Failure::Request(format!("--trace {prefix}: {error}"))
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(mut self) -> Result<(), Failure> {
         let result = self.wrong.map_or_else(|| self.files.finish(), Err);
         result.map_err(|error| TraceFiles::failed(&self.prefix, &error))
     }
@@ -175,7 +182,7 @@ impl TraceFiles {
 impl Sink for TraceFiles {
     fn record(&mut self, record: &Record, payload: &[u8]) {
         if self.wrong.is_none() {
-            self.wrong = self.files.record(record, payload).err();
+            self.wrong = self.files.record(&Entry { record: *record, payload }).err();
         }
     }
 }

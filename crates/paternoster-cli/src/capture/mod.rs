@@ -18,16 +18,17 @@ mod tracefs;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::vec::IntoIter;
 
 use clap::Args;
 use paternoster_trace::blktrace::{Categories, Code, Ordered, PerCpu, Record};
-use paternoster_trace::source::Source;
+use paternoster_trace::{Entry, Source};
 
 use crate::Failure;
 use stream::Stream;
@@ -35,8 +36,6 @@ use tracefs::{Names, Tracing};
 
 /// How often it is asked whether the end has come.
 const GLANCE: Duration = Duration::from_millis(20);
-/// Bytes of a process's name.
-const NAME_BYTES: usize = 16;
 
 /// Record the block trace of a real device (Linux, as root)
 #[derive(Debug, Args)]
@@ -105,14 +104,15 @@ pub(crate) fn record(options: &RecordOptions) -> Result<(), Failure> {
 }
 
 /// A file for each processor of this machine.
-fn create(prefix: &str) -> Result<Vec<BufWriter<File>>, Failure> {
+fn create(prefix: &str) -> Result<IntoIter<BufWriter<File>>, Failure> {
     let cpus = tracefs::processors();
     let create = |cpu: u32| {
         let name = format!("{prefix}.blktrace.{cpu}");
         let file = File::create(&name).map(BufWriter::new);
         file.map_err(|error| Failure::Request(format!("{name}: {error}")))
     };
-    (0..cpus).map(create).collect()
+    let files: Result<Vec<_>, Failure> = (0..cpus).map(create).collect();
+    Ok(files?.into_iter())
 }
 
 /// Waits until the command has ended, the time is over or somebody asks to stop.
@@ -148,19 +148,21 @@ fn watch(
 }
 
 /// Writes the stream until it ends; how many events there were, and how many problems.
-fn write(stream: Stream, files: Vec<BufWriter<File>>) -> std::io::Result<(u64, u64)> {
+fn write(stream: Stream, mut files: IntoIter<BufWriter<File>>) -> io::Result<(u64, u64)> {
     let mut source = Ordered::new("trace_pipe", stream);
-    let mut files = PerCpu::new(files);
+    let next = move |_| files.next().ok_or_else(|| io::Error::other("a processor appeared"));
+    let mut files = PerCpu::new(next);
     let (mut events, mut known, mut names) = (0, BTreeSet::new(), Names::default());
     while let Some(entry) = source.next() {
         let record = entry.record;
         if !record.is_note() && record.pid != 0 && known.insert(record.pid) {
             if let Some(name) = names.of(record.pid) {
-                files.record(&named(&record), &padded(&name))?;
+                let record = named(&record);
+                files.record(&Entry { record, payload: name.as_bytes() })?;
             }
         }
         events += u64::from(!record.is_note());
-        files.record(&record, entry.payload)?;
+        files.record(&entry)?;
     }
     files.finish()?;
     for problem in source.problems().shown() {
@@ -173,11 +175,4 @@ fn write(stream: Stream, files: Vec<BufWriter<File>>) -> std::io::Result<(u64, u
 fn named(event: &Record) -> Record {
     let (code, categories) = (Code::NOTE_PROCESS, Categories::NOTIFY);
     Record { at: event.at, pid: event.pid, cpu: event.cpu, code, categories, ..Record::default() }
-}
-
-fn padded(name: &str) -> [u8; NAME_BYTES] {
-    let mut payload = [0; NAME_BYTES];
-    let length = name.len().min(NAME_BYTES - 1);
-    payload[..length].copy_from_slice(&name.as_bytes()[..length]);
-    payload
 }

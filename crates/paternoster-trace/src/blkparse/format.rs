@@ -199,11 +199,11 @@ fn field(
             return Aligned::No;
         }
         b'D' => {
-            device_columns(line, event.device());
+            device_columns(line, record.device);
             return Aligned::Yes;
         }
         b'P' => {
-            if record.is_passthrough() {
+            if event.shows_command() {
                 dump(line, event.payload);
             }
             return Aligned::Yes;
@@ -222,8 +222,8 @@ fn field(
         },
         b'c' => record.cpu.into(),
         b'e' => record.error.into(),
-        b'm' => event.device().minor().into(),
-        b'M' => event.device().major().into(),
+        b'm' => record.device.minor().into(),
+        b'M' => record.device.major().into(),
         b'n' => record.sectors(),
         b'N' => record.bytes.into(),
         b'p' => record.pid.into(),

@@ -30,18 +30,30 @@ use crate::blktrace::{Code, DeviceNumber, Record};
 /// How many processors, and devices of a stream, have a part of their own.
 pub const PARTS_MAX: usize = 8192;
 
+/// One processor of an input.
+#[derive(Debug, Default)]
+struct Processor {
+    cpu: u32,
+    counts: Counts,
+    /// The sequence of the event that was met last; 0 before the first one.
+    sequence: u32,
+}
+
 /// One input.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     name: String,
     device: Option<DeviceNumber>,
     /// By processor, in order.
-    processors: Vec<(u32, Counts)>,
+    processors: Vec<Processor>,
     /// The place of the processor that was met last.
     current: usize,
     depth: [u64; 2],
     deepest: [u64; 2],
     events: u64,
+    /// Of a stream: how often events are missing, and how many.
+    skips: u64,
+    skipped: u64,
     first: Option<Nanos>,
     last: Nanos,
     pub(super) tracker: Tracker,
@@ -62,18 +74,32 @@ impl Input {
 
     /// An event of this processor is there.
     #[inline]
-    pub(super) fn meet(&mut self, cpu: u32) {
-        if self.processors.get(self.current).is_some_and(|(current, _)| *current == cpu) {
-            return;
+    pub(super) fn meet(&mut self, record: &Record) {
+        let cpu = record.cpu;
+        if self.processors.get(self.current).is_none_or(|current| current.cpu != cpu) {
+            let found = self.processors.binary_search_by_key(&cpu, |processor| processor.cpu);
+            self.current = found.unwrap_or_else(|place| {
+                if self.processors.len() >= PARTS_MAX {
+                    return PARTS_MAX - 1;
+                }
+                self.processors.insert(place, Processor { cpu, ..Processor::default() });
+                place
+            });
         }
-        let found = self.processors.binary_search_by_key(&cpu, |(cpu, _)| *cpu);
-        self.current = found.unwrap_or_else(|place| {
-            if self.processors.len() >= PARTS_MAX {
-                return PARTS_MAX - 1;
-            }
-            self.processors.insert(place, (cpu, Counts::default()));
-            place
-        });
+        if self.device.is_some() && !record.is_note() {
+            self.follow(record.sequence);
+        }
+    }
+
+    /// Counts what is missing between the processor's event before and this one.
+    fn follow(&mut self, sequence: u32) {
+        let Some(processor) = self.processors.get_mut(self.current) else { return };
+        let missing = sequence.saturating_sub(processor.sequence).saturating_sub(1);
+        if missing > 0 && processor.sequence > 0 {
+            self.skips += 1;
+            self.skipped += u64::from(missing);
+        }
+        processor.sequence = sequence;
     }
 
     /// It is in the window.
@@ -100,15 +126,15 @@ impl Input {
             }
             _ => {}
         }
-        if let Some((_, counts)) = self.processors.get_mut(self.current) {
-            counts.count(record);
+        if let Some(processor) = self.processors.get_mut(self.current) {
+            processor.counts.count(record);
         }
     }
 
     /// Prints the part of the summary.
     pub(super) fn print(&self, text: &mut Vec<u8>) {
         let mut total = Counts::default();
-        for (cpu, counts) in &self.processors {
+        for Processor { cpu, counts, .. } in &self.processors {
             append(text, format_args!("CPU{cpu} ({}):\n", self.name));
             counts.print(text, Some(self.deepest));
             total.add(counts);
@@ -121,7 +147,12 @@ impl Input {
         let [read, written] = total.throughput(time / 1_000_000);
         append(text, format_args!("\nThroughput (R/W): {read}KiB/s / {written}KiB/s\n"));
         append(text, format_args!("Events ({}): {} entries\n", self.name, self.events));
-        append(text, format_args!("Skips: 0 forward (0 -   0.0%)\n"));
+        let (skips, skipped) = (self.skips, self.skipped);
+        let all = (self.events + skipped).max(1);
+        // A tenth of a percent is exact enough in integers: halves are rounded up.
+        let permille = (2000 * u128::from(skipped) + u128::from(all)) / (2 * u128::from(all));
+        let (percent, tenth) = (permille / 10, permille % 10);
+        append(text, format_args!("Skips: {skips} forward ({skipped} - {percent:>3}.{tenth}%)\n"));
     }
 }
 

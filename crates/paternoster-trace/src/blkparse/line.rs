@@ -97,8 +97,8 @@ impl Flags {
 }
 
 impl Event<'_> {
-    /// The device as it is printed: of a remap, where the bio went.
-    pub(super) fn device(&self) -> DeviceNumber {
+    /// The device as the line has it: of a remap, where the bio went by the payload.
+    fn device(&self) -> DeviceNumber {
         match self.record.code {
             Code::REMAP => DeviceNumber(big_endian_u32(self.payload, 4)),
             _ => self.record.device,
@@ -108,6 +108,12 @@ impl Event<'_> {
     /// The number in its payload, of which blkparse shows the low half.
     pub(super) fn payload_number(&self) -> u32 {
         big_endian_u32(self.payload, 4)
+    }
+
+    /// Whether it is a command whose bytes are shown: not yet where it is queued.
+    pub(super) fn shows_command(&self) -> bool {
+        let shown = matches!(self.record.code, Code::INSERT | Code::ISSUE | Code::COMPLETE);
+        shown && self.record.is_passthrough()
     }
 
     /// Prints the line.
@@ -133,9 +139,8 @@ impl Event<'_> {
                     self.length(line);
                     line.push(b' ');
                     self.elapsed(line);
-                } else if record.code == Code::COMPLETE {
-                    self.command(line);
                 }
+                self.command(line);
                 line.push(b'[');
                 number(line, record.error.into(), 0);
                 line.push(b']');
@@ -171,9 +176,7 @@ impl Event<'_> {
         } else if matches!(code, Code::QUEUE | Code::INSERT | Code::ISSUE) {
             number(line, record.bytes.into(), 0);
             line.push(b' ');
-            if code != Code::QUEUE {
-                self.command(line);
-            }
+            self.command(line);
         }
         self.named(line);
     }
@@ -201,7 +204,7 @@ impl Event<'_> {
 
     /// The bytes of a command in parentheses.
     fn command(&self, line: &mut Vec<u8>) {
-        if !self.payload.is_empty() {
+        if self.shows_command() && !self.payload.is_empty() {
             line.push(b'(');
             dump(line, self.payload);
             line.extend_from_slice(b") ");

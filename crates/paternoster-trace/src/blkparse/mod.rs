@@ -196,7 +196,7 @@ impl<W: io::Write> Text<W> {
         }
         let at = self.rebased(record.at);
         let input = self.input_of(input, record);
-        self.inputs[input].meet(record.cpu);
+        self.inputs[input].meet(record);
         match self.options.window.map_or(Position::Within, |window| window.place(at)) {
             Position::Before => return Ok(()),
             Position::Within => self.inputs[input].pass(at),
@@ -296,21 +296,27 @@ impl<W: io::Write> Text<W> {
             self.unknown += 1;
             return;
         };
-        self.count(input, record);
+        // A command that is queued is counted behind its line, which so may lack the name.
+        let late = record.is_passthrough() && record.code == Code::QUEUE;
+        if !late {
+            self.count(input, record);
+        }
         let elapsed = if self.options.elapsed && !record.is_passthrough() {
             self.track(input, at, record)
         } else {
             None
         };
-        if self.options.silent {
-            return;
+        if !self.options.silent {
+            let name = self.programs.name_of(record.pid);
+            let elapsed_ns = elapsed.map(|elapsed| elapsed.ns);
+            let event = Event { record, payload: entry.payload, letters, at, elapsed_ns, name };
+            match self.options.formats.of(letters) {
+                Some(format) => format.print(&mut self.text, &event, self.clock_ns),
+                None => event.print(&mut self.text),
+            }
         }
-        let name = self.programs.name_of(record.pid);
-        let elapsed_ns = elapsed.map(|elapsed| elapsed.ns);
-        let event = Event { record, payload: entry.payload, letters, at, elapsed_ns, name };
-        match self.options.formats.of(letters) {
-            Some(format) => format.print(&mut self.text, &event, self.clock_ns),
-            None => event.print(&mut self.text),
+        if late {
+            self.count(input, record);
         }
     }
 

@@ -124,25 +124,35 @@ impl Programs {
         }
     }
 
-    /// Sees to it that a process has a name and a program.
+    /// Sees to it that a process has a name.
     pub(super) fn meet(&mut self, pid: u32) {
-        self.of(pid);
+        self.known(pid, UNKNOWN);
+    }
+
+    /// The program of a known process, if it has one.
+    fn find(&self, place: usize) -> Option<usize> {
+        let process = &self.processes[place];
+        if self.by_name { self.named.get(&process.name).copied() } else { process.program }
     }
 
     /// The program of a process, made if there is none.
     pub(super) fn of(&mut self, pid: u32) -> Option<&mut Program> {
-        let new = self.place(pid).is_none();
-        let place = self.known(pid, UNKNOWN)?;
-        let process = &self.processes[place];
-        let found = match (self.by_name, new) {
-            (true, false) => self.named.get(&process.name).copied(),
-            (true, true) => None,
-            (false, _) => process.program,
+        let found = self.place(pid).and_then(|place| self.find(place));
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let place = self.known(pid, UNKNOWN)?;
+                self.add(pid, place)
+            }
         };
-        let program = found.unwrap_or_else(|| self.add(pid, place));
-        let program = &mut self.programs[program];
+        Some(self.shared(index, pid))
+    }
+
+    /// A program that is used by this process.
+    fn shared(&mut self, index: usize, pid: u32) -> &mut Program {
+        let program = &mut self.programs[index];
         program.several |= program.pid != pid;
-        Some(program)
+        program
     }
 
     fn add(&mut self, pid: u32, place: usize) -> usize {
@@ -156,10 +166,12 @@ impl Programs {
         index
     }
 
-    /// A request of this process took this long for a step.
+    /// A request of this process took this long for a step; it counts if the process has done
+    /// something that counts.
     pub(super) fn waited(&mut self, owner: u32, wait: Wait, side: Side, ns: u64) {
-        if let Some(program) = self.of(owner) {
-            let longest = &mut program.waits[wait as usize][side as usize];
+        let found = self.place(owner).and_then(|place| self.find(place));
+        if let Some(index) = found {
+            let longest = &mut self.shared(index, owner).waits[wait as usize][side as usize];
             *longest = (*longest).max(ns / 1000);
         }
     }
@@ -240,12 +252,14 @@ mod tests {
             programs.name(77, b"dd");
             programs.name(77, b"later");
             for pid in [77, 78, 77] {
-                programs.meet(pid);
+                programs.of(pid);
             }
             let found = programs.sorted().iter().map(|p| (p.pid, p.several)).collect::<Vec<_>>();
             assert_eq!(found, wanted);
             assert_eq!(programs.name_of(77), b"dd");
             programs.meet(5);
+            programs.waited(5, Wait::Dispatch, Side::Read, 5000);
+            assert_eq!(programs.sorted().len(), wanted.len());
             assert_eq!(programs.name_of(5), b"unknown");
         }
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Sizes are counted as KiB and a rest of bytes, each by itself, and wrap: a request that is put back
-//! and was not issued before leaves 18446744073PiB. A command's own bytes are counted apart, but
-//! for those of a read that is queued, which blkparse adds to the reads. Numbers above a million
+//! and was not issued before leaves 18446744073PiB. The bytes of commands are counted apart, but for
+//! the KiB of a read that is queued, which blkparse adds to the other reads. Numbers above a million
 //! are cut to thousands, and again.
 //!
 //! Source: spec `trace.md` 2.3; the installed tool.
@@ -41,6 +41,10 @@ pub(super) struct Tally {
 impl Tally {
     fn grow(&mut self, bytes: u32) {
         self.kib = self.kib.wrapping_add(u64::from(bytes >> 10));
+        self.grow_rest(bytes);
+    }
+
+    fn grow_rest(&mut self, bytes: u32) {
         self.rest = self.rest.wrapping_add(u64::from(bytes & 1023));
     }
 
@@ -137,7 +141,9 @@ impl Counts {
         };
         tally.count += 1;
         if command && record.code == Code::QUEUE && !record.is_write() {
-            self.io.queued[side].grow(bytes);
+            tally.grow_rest(bytes);
+            let io = &mut self.io.queued[side];
+            io.kib = io.kib.wrapping_add(u64::from(bytes >> 10));
         } else {
             tally.grow(bytes);
         }

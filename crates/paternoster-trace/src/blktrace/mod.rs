@@ -10,22 +10,23 @@
 //!
 //! * [`Record`], [`Code`], [`Categories`]: one event.
 //! * [`Reader`]: one stream as it stands; [`Ordered`]: in order of time; [`Merged`]: several files.
-//! * [`Tracer`]: a run's events as such records; [`PerCpu`]: them as blktrace's files.
+//! * [`Tracer`]: a run's events as such records.
+//! * [`Writer`]: one stream; [`PerCpu`]: a file for each processor.
 //!
 //! Source: spec `trace.md` 1.
 
 mod merge;
 mod order;
-mod per_cpu;
 mod reader;
 mod record;
 mod tracer;
 mod words;
+mod writer;
 
 pub use merge::Merged;
 pub use order::{Ordered, PAYLOAD_MAX, WINDOW};
-pub use per_cpu::PerCpu;
 pub use reader::Reader;
 pub use record::{Categories, Code, DeviceNumber, Head, Layout, RECORD_V7, RECORD_V8, Record};
 pub use tracer::{PID_FIRST, Sink, Traced, Tracer};
 pub use words::MESSAGE_MAX;
+pub use writer::{CPUS_MAX, PerCpu, Writer};
