@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use paternoster_workload::report::TerseVersion;
 
+use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::capture::RecordOptions;
 use crate::guarantees::GuaranteesOptions;
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Sysbench(Box<SysbenchOptions>),
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
+    Analyze(Box<AnalyzeOptions>),
     Record(RecordOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),

@@ -10,6 +10,7 @@
 //! figure is outside, 2 if the request was wrong.
 #![forbid(unsafe_code)]
 
+mod analyze;
 mod arguments;
 mod builtin;
 mod capture;
@@ -31,6 +32,7 @@ mod startup;
 mod sysbench;
 mod sysfs;
 mod table;
+mod trace_input;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Sysbench(options) => sysbench::sysbench(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
+        Command::Analyze(options) => analyze::analyze(&options),
         Command::Record(options) => capture::record(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),

@@ -52,6 +52,13 @@ impl Plots {
         }
     }
 
+    /// Takes what was read of a trace.
+    pub(crate) fn add(&mut self, run: Run) {
+        if !self.wanted.is_empty() {
+            self.runs.push(run);
+        }
+    }
+
     /// Draws and writes every picture; `subject` says what ran.
     pub(crate) fn write(&self, subject: &str) -> Result<(), Failure> {
         for (kind, file) in &self.wanted {

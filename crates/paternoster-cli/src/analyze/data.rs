@@ -136,6 +136,7 @@ fn mean(sum: u128, count: u64) -> f64 {
 /// One row of the report as a table: whose, what, and the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
+    pub(super) trace: String,
     pub(super) device: String,
     pub(super) pid: Option<u32>,
     pub(super) process: String,
@@ -148,11 +149,16 @@ pub(super) struct Row {
 }
 
 /// Every phase of every device, then of every process on it.
-pub(super) fn rows(found: &Findings, name: &dyn Fn(&DeviceFigures) -> String) -> Vec<Row> {
+pub(super) fn rows(
+    trace: &str,
+    found: &Findings,
+    name: &dyn Fn(&DeviceFigures) -> String,
+) -> Vec<Row> {
     let mut rows = Vec::new();
     for device in &found.devices {
         let called = name(device);
         let row = |of: Option<&ProcessFigures>, phase, histogram: &Histogram| Row {
+            trace: trace.to_owned(),
             device: called.clone(),
             pid: of.map(|process| process.pid),
             process: of.map(|process| process.name.clone()).unwrap_or_default(),
@@ -178,12 +184,13 @@ pub(super) fn rows(found: &Findings, name: &dyn Fn(&DeviceFigures) -> String) ->
 /// The rows as CSV with a head line.
 pub(super) fn csv(rows: &[Row]) -> String {
     let names = PERCENTILES.map(|(_, name)| format!("{name}_ns")).join(",");
-    let mut text = format!("device,pid,process,phase,count,min_ns,mean_ns,{names},max_ns\n");
+    let mut text = format!("trace,device,pid,process,phase,count,min_ns,mean_ns,{names},max_ns\n");
     for row in rows {
         let pid = row.pid.map(|pid| pid.to_string()).unwrap_or_default();
         let percentiles = row.percentiles.map(|time| time.to_string()).join(",");
         text.push_str(&format!(
-            "{},{pid},{},{},{},{},{:.1},{percentiles},{}\n",
+            "{},{},{pid},{},{},{},{},{:.1},{percentiles},{}\n",
+            quoted(&row.trace),
             quoted(&row.device),
             quoted(&row.process),
             row.phase,

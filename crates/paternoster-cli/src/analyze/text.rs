@@ -123,7 +123,8 @@ fn phases(device: &DeviceFigures) -> Table {
         table.add_row(row);
     }
     if device.flush.count() > 0 {
-        let mut row = vec!["D2C".to_owned(), "flushes".to_owned(), device.flush.count().to_string()];
+        let mut row =
+            vec!["D2C".to_owned(), "flushes".to_owned(), device.flush.count().to_string()];
         row.extend(latencies(&device.flush, &[500, 900, 990, 999]));
         row.push(String::new());
         table.add_row(row);
@@ -152,7 +153,7 @@ fn use_lines(device: &DeviceFigures) -> Vec<String> {
             percent(seeks.sequential),
             percent(seeks.near),
             seeks.distance as f64 / seeks.count as f64,
-            if median < 1024 && seeks.near > 0 { format!("below {}", 1024) } else { median.to_string() },
+            if median < 1024 { "below 1024".to_owned() } else { median.to_string() },
         ));
     }
     lines.push(format!(
@@ -196,8 +197,17 @@ fn use_lines(device: &DeviceFigures) -> Vec<String> {
 fn processes(device: &DeviceFigures) -> Table {
     let mut table = wide_table();
     table.set_header([
-        "pid", "process", "I/Os", "MB", "MB/s", "mean us", "p99 us", "max us", "waited us",
-        "device time s", "%",
+        "pid",
+        "process",
+        "I/Os",
+        "MB",
+        "MB/s",
+        "mean us",
+        "p99 us",
+        "max us",
+        "waited us",
+        "device time s",
+        "%",
     ]);
     align_right(&mut table, 2);
     let (shown, others) = device.processes.split_at(device.processes.len().min(SHOWN));
@@ -263,8 +273,10 @@ fn latencies(histogram: &Histogram, permilles: &[u64]) -> Vec<String> {
     all
 }
 
+/// In microseconds, to the nanosecond where that says something.
 fn micros(time: Nanos) -> String {
-    format!("{:.1}", time.0 as f64 / 1e3)
+    let digits = if time < Nanos::from_micros(10) { 3 } else { 1 };
+    format!("{:.digits$}", time.0 as f64 / 1e3)
 }
 
 fn seconds(time: Nanos) -> f64 {

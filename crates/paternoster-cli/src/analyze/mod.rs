@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster analyze`: what block traces say.
+//!
+//! ```text
+//! TRACE ──▶ Source ──▶ window, mask, device ─┬─▶ Analysis ──▶ report, JSON, CSV, Parquet, HTML
+//!                                            ├─▶ btt, blkparse: their text, to the byte
+//!                                            └─▶ pictures
+//! ```
+//!
+//! One pass over each trace, in bounded memory. Several traces are reported one after the other,
+//! and drawn into one picture of each kind.
+
+mod btt;
+mod data;
+mod letters;
+mod options;
+mod parse;
+mod text;
+
+use paternoster_trace::analysis::{Analysis, DeviceFigures, Findings};
+use paternoster_trace::filter::Position;
+use paternoster_trace::record::{Devices, FromTrace};
+use paternoster_trace::{Entry, Run, Source};
+use serde_json::Value;
+
+use crate::plot::Plots;
+use crate::trace_input::{open_trace, tell_problems};
+use crate::{Failure, print};
+pub(crate) use options::AnalyzeOptions;
+use options::{Form, Selection};
+
+pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
+    let selection = options.selection()?;
+    match options.format {
+        Form::Btt => return btt::run(options, &selection),
+        Form::Blkparse => return parse::run(options, &selection),
+        _ => options.no_words()?,
+    }
+    let mut plots = Plots::new(&options.plot)?;
+    let mut all = Vec::new();
+    for name in &options.traces {
+        let mut source = open_trace(name)?;
+        let mut pictures =
+            FromTrace::new(plots.recorder(), selection.device.map_or(Devices::All, Devices::One));
+        let mut analysis = Analysis::default();
+        each(&mut *source, &selection, |entry| {
+            analysis.record(entry);
+            if !options.plot.is_empty() {
+                pictures.entry(entry);
+            }
+        });
+        tell_problems(&*source);
+        let found = analysis.finish();
+        if found.events == 0 {
+            let why = "there is no event in it that was asked for";
+            return Err(Failure::Request(format!("{name}: {why}")));
+        }
+        let (recorder, clients) =
+            pictures.finish(|device| source.device_name(device).map(str::to_owned));
+        plots.add(Run { label: label(name), clients, recorder });
+        let names = found.devices.iter().map(|device| device_name(&*source, device)).collect();
+        let problems = source.problems().count();
+        all.push(Analysed { name: name.clone(), found, names, problems });
+    }
+    let result = render(options.format, &all);
+    match &options.output {
+        None => print(&result)?,
+        Some(path) => std::fs::write(path, result)
+            .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?,
+    }
+    plots.write(&options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", "))
+}
+
+/// One trace with its findings.
+struct Analysed {
+    name: String,
+    found: Findings,
+    /// What its devices are called, in their order.
+    names: Vec<String>,
+    problems: u64,
+}
+
+impl Analysed {
+    fn device(&self, device: &DeviceFigures) -> String {
+        let number = device.number;
+        let place = self.found.devices.iter().position(|other| other.number == number);
+        place.and_then(|place| self.names.get(place)).cloned().unwrap_or_default()
+    }
+}
+
+/// Hands on every event that was asked for, and all notes.
+pub(crate) fn each(
+    source: &mut dyn Source,
+    selection: &Selection,
+    mut take: impl FnMut(&Entry<'_>),
+) {
+    while let Some(entry) = source.next() {
+        let record = &entry.record;
+        if !record.is_note() {
+            match selection.window.map_or(Position::Within, |window| window.place(record.at)) {
+                Position::Before => continue,
+                Position::Behind => break,
+                Position::Within => {}
+            }
+            let other = selection.device.is_some_and(|device| device != record.device);
+            if other || selection.mask.is_some_and(|mask| !mask.passes(record)) {
+                continue;
+            }
+        }
+        take(&entry);
+    }
+}
+
+fn render(form: Form, all: &[Analysed]) -> String {
+    match form {
+        Form::Json => {
+            let documents: Vec<Value> = all
+                .iter()
+                .map(|one| {
+                    data::json(&one.name, &one.found, &|device| one.device(device), one.problems)
+                })
+                .collect();
+            match &documents[..] {
+                [only] => format!("{only:#}\n"),
+                several => format!("{:#}\n", Value::from(several)),
+            }
+        }
+        Form::Csv => {
+            let mut rows = Vec::new();
+            for one in all {
+                rows.extend(data::rows(&one.name, &one.found, &|device| one.device(device)));
+            }
+            data::csv(&rows)
+        }
+        _ => {
+            let told =
+                |one: &Analysed| text::report(&one.name, &one.found, &|device| one.device(device));
+            all.iter().map(told).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+/// What a device is called: its number, or the name that the trace gives it.
+fn device_name(source: &dyn Source, device: &DeviceFigures) -> String {
+    source.device_name(device.number).map_or_else(|| device.number.to_string(), text::printable)
+}
+
+/// A trace's name in pictures: without its folder.
+fn label(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_owned()
+}
