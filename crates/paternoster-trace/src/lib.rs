@@ -3,7 +3,9 @@
 //! kernel wrote.
 //!
 //! ```text
-//! RequestQueue ──events──▶ record::Recorder ──▶ plot::draw ──▶ SVG
+//! RequestQueue ──events──▶ record::Recorder ──┐
+//!                                             ├─▶ plot::picture ──▶ SVG, PNG, html::Report
+//! Source ──records──────▶ record::FromTrace ──┘
 //! ```
 //!
 //! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself;
@@ -11,6 +13,7 @@
 //! * [`blkparse`]: what the program of this name prints of them.
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
+//! * [`html`]: a report of tables and pictures, in one file for a browser.
 //! * [`ftrace`]: the text of a kernel's own tracer, with the decisions of its scheduler.
 //!
 //! No figure here is measured twice: everything is read off the events.
@@ -21,11 +24,12 @@ pub mod blkparse;
 pub mod blktrace;
 pub mod filter;
 pub mod ftrace;
+pub mod html;
 pub mod outstanding;
 pub mod plot;
 pub mod record;
 pub mod source;
 
-pub use plot::{Kind, Run, draw};
-pub use record::Recorder;
+pub use plot::{Kind, Picture, Run, draw, picture};
+pub use record::{FromTrace, Recorder};
 pub use source::{Entry, Problems, Source};

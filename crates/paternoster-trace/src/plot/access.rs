@@ -3,7 +3,11 @@
 //!
 //! Several runs stand one below the other, a panel and a colour each, over the same axes:
 //! schedulers serve the same files, and what tells them apart is when. One run alone has a colour
-//! for each of its clients, if there are few, or else for reads and writes.
+//! for each of its clients, if there are few, or else for reads and writes. A machine's trace has
+//! many processes of which a few do most: those have colours, and all others share one.
+//!
+//! Several devices of one trace stand one above the other, with a line and a name at the foot of
+//! each.
 //!
 //! Dots have more ink where a cell has more accesses. Those that fall on the same pixel are
 //! one.
@@ -13,10 +17,11 @@ use std::fmt::Write as _;
 
 use paternoster::Nanos;
 
-use super::Run;
 use super::axis::{Axis, SIZES, TIMES};
-use super::frame::{Entry, Frame, Look, Panel, Sign, Words, counted};
+use super::frame::{Entry, Frame, Look, Panel, Sign, Words, counted, time_title};
+use super::hover::{Hover, HoverPanel, HoverSeries, column, columns};
 use super::svg::Attributes;
+use super::{Picture, Run};
 use crate::record::{Access, AccessRecord};
 
 /// Height of a panel that is alone, in pixels.
@@ -32,8 +37,11 @@ const INKS: [(u64, &str); 3] = [(4, "0.95"), (32, "0.6"), (u64::MAX, "0.35")];
 /// Width of a dot in pixels in a picture with up to so many of them.
 const DOTS: [(usize, &str); 3] = [(600, "5"), (4_000, "3.2"), (usize::MAX, "2.4")];
 
+/// Columns of the picture that are told of.
+const COLUMNS: i64 = 105;
+
 /// The picture.
-pub(super) fn draw(subject: &str, runs: &[Run]) -> String {
+pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
     let kept = |run| Shown::new(run);
     let shown: Vec<Shown<'_>> = runs.iter().filter_map(kept).collect();
     let (time, places) = axes(&shown, if shown.len() > 1 { 4 } else { 8 });
@@ -77,7 +85,7 @@ fn axes(shown: &[Shown<'_>], ticks: u64) -> (Axis, Axis) {
     (Axis::new(0, end, 12, 1, &TIMES), places)
 }
 
-fn draw_several(subject: &str, shown: &[Shown<'_>], time: &Axis, places: &Axis) -> String {
+fn draw_several(subject: &str, shown: &[Shown<'_>], time: &Axis, places: &Axis) -> Picture {
     let entry = |(nth, shown): (usize, &Shown<'_>)| Entry {
         look: Look { dash: "none", ..Look::of(nth) },
         label: shown.run.label.clone(),
@@ -89,17 +97,22 @@ fn draw_several(subject: &str, shown: &[Shown<'_>], time: &Axis, places: &Axis) 
     let size = (shown.len(), height, true);
     let width = width_of_dots(shown);
     let mut frame = Frame::new(&words, Sign::Dot, &[], size);
-    let mut series = Vec::new();
+    let (mut series, mut panels) = (Vec::new(), Vec::new());
     for (entry, shown) in legend.iter().zip(shown) {
         let panel = frame.panel(height, Sign::Dot, Some(entry));
         frame.axes(&panel, places, time);
+        shelves(&mut frame, shown.record, &panel, places);
         series.push((entry.look, pixels(shown.record.accesses(), &panel, time, places)));
+        let told = vec![told(entry, shown.record.accesses(), time)];
+        panels.push(HoverPanel::new(entry.label.clone(), &panel, told));
     }
     dots(&mut frame, width, &series);
-    frame.finish(&words, time, &title(places), places)
+    let hover = hover(time, panels);
+    let svg = frame.finish(&words, (time, &time_title(time)), (places, &title(places)));
+    Picture { title: words.title.to_owned(), svg, hover }
 }
 
-fn draw_one(subject: &str, shown: &Shown<'_>, time: &Axis, places: &Axis) -> String {
+fn draw_one(subject: &str, shown: &Shown<'_>, time: &Axis, places: &Axis) -> Picture {
     let parts = clients(shown).unwrap_or_else(|| directions(shown));
     let entry = |(nth, (part, label)): (usize, &(Part, String))| Entry {
         look: Look { dash: "none", ..Look::of(nth) },
@@ -113,18 +126,56 @@ fn draw_one(subject: &str, shown: &Shown<'_>, time: &Axis, places: &Axis) -> Str
     let mut frame = Frame::new(&words, Sign::Dot, &legend, (1, HEIGHT, false));
     let panel = frame.panel(HEIGHT, Sign::Dot, None);
     frame.axes(&panel, places, time);
-    let mut series = Vec::new();
+    shelves(&mut frame, shown.record, &panel, places);
+    let (mut series, mut all) = (Vec::new(), Vec::new());
     for (entry, (part, _)) in legend.iter().zip(&parts) {
         series.push((entry.look, pixels(part.of(shown), &panel, time, places)));
+        all.push(told(entry, part.of(shown), time));
     }
     dots(&mut frame, width, &series);
-    frame.finish(&words, time, &title(places), places)
+    let hover = hover(time, vec![HoverPanel::new(String::new(), &panel, all)]);
+    let svg = frame.finish(&words, (time, &time_title(time)), (places, &title(places)));
+    Picture { title: words.title.to_owned(), svg, hover }
+}
+
+/// The feet of several devices that stand one above the other, with their names.
+fn shelves(frame: &mut Frame, record: &AccessRecord, panel: &Panel, places: &Axis) {
+    for shelf in record.shelves() {
+        let y = panel.y(places, shelf.base.saturating_mul(SECTOR));
+        let (first, last) = (shelf.first, shelf.first.saturating_add(shelf.height));
+        frame.shelf(y, &format!("{}: {} to {}", shelf.name, binary(first), binary(last)));
+    }
+}
+
+/// What a series tells of each column: how many accesses begin there.
+fn told(entry: &Entry, accesses: impl Iterator<Item = Access>, time: &Axis) -> HoverSeries {
+    let mut counts = vec![0_u64; usize::try_from(COLUMNS).unwrap_or(0)];
+    for access in accesses {
+        counts[column(Panel::x(time, access.at.0), COLUMNS)] += access.count;
+    }
+    let said = |count: &u64| if *count == 0 { String::new() } else { counted(*count, "request") };
+    let (label, colour) = (entry.label.clone(), entry.look.colour);
+    HoverSeries { label, colour, values: counts.iter().map(said).collect() }
+}
+
+fn hover(time: &Axis, panels: Vec<HoverPanel>) -> Hover {
+    let span = u128::from(time.to - time.from);
+    let edge = |nth: i64| {
+        let part = span * u128::from(nth.unsigned_abs()) / u128::from(COLUMNS.unsigned_abs());
+        // Three digits more than a column needs are noise.
+        let grain = 10_u128.pow((span / 100_000).max(1).ilog10());
+        Nanos(u64::try_from(part / grain * grain).unwrap_or(u64::MAX))
+    };
+    let when = (0..COLUMNS).map(|nth| format!("{} to {}", edge(nth), edge(nth + 1))).collect();
+    Hover { cells: columns(COLUMNS), when, panels }
 }
 
 /// What has a colour of its own in the picture of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Client(u32),
+    /// Clients that have no colour of their own; the set has a bit for each that has.
+    Others([u128; 3]),
     Reads,
     Writes,
 }
@@ -134,6 +185,7 @@ impl Part {
     fn of<'a>(self, shown: &Shown<'a>) -> impl Iterator<Item = Access> + use<'a> {
         shown.record.accesses().filter(move |access| match self {
             Part::Client(index) => access.client == index,
+            Part::Others(own) => !contains(&own, access.client),
             Part::Reads => !access.write,
             Part::Writes => access.write,
         })
@@ -149,8 +201,41 @@ fn clients(shown: &Shown<'_>) -> Option<Vec<(Part, String)>> {
         let name = shown.run.clients.get(index as usize);
         name.cloned().unwrap_or_else(|| format!("client {index}"))
     };
-    let few = (2..=Look::COLOURS).contains(&indices.len());
+    let machine = shown.record.of_machine();
+    if machine && indices.len() > Look::COLOURS {
+        return Some(busiest(shown, indices.len(), name));
+    }
+    let few = (if machine { 1 } else { 2 }..=Look::COLOURS).contains(&indices.len());
     few.then(|| indices.into_iter().map(|index| (Part::Client(index), name(index))).collect())
+}
+
+/// Those of many clients who have the most accesses, and all others.
+fn busiest(shown: &Shown<'_>, clients: usize, name: impl Fn(u32) -> String) -> Vec<(Part, String)> {
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    for access in shown.record.accesses() {
+        *counts.entry(access.client).or_default() += access.count;
+    }
+    let mut counts: Vec<(u32, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(client, count)| (std::cmp::Reverse(*count), *client));
+    counts.truncate(Look::COLOURS - 1);
+    let mut own = [0; 3];
+    for (client, _) in &counts {
+        own[set_of(*client).0] |= set_of(*client).1;
+    }
+    let others = format!("{} others", clients - counts.len());
+    let named = counts.into_iter().map(|(client, _)| (Part::Client(client), name(client)));
+    named.chain([(Part::Others(own), others)]).collect()
+}
+
+/// Where a client's bit is; there are as many as are kept, and one.
+const fn set_of(client: u32) -> (usize, u128) {
+    let place = if client < 383 { client } else { 383 };
+    (place as usize / 128, 1 << (place % 128))
+}
+
+const fn contains(set: &[u128; 3], client: u32) -> bool {
+    let (word, bit) = set_of(client);
+    set[word] & bit != 0
 }
 
 /// Reads and writes, as far as there are any.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! 0 to 16.5 s, at most 10 ticks:    steps of 1 s would be 16, of 2 s 8:   0 2 4 … 16
+//! 80 us to 3 ms, logarithmic:       50 us  100 us  200 us  500 us  1 ms  2 ms  5 ms
 //! ```
 //!
 //! Values are whole numbers of a small unit (nanoseconds, bytes, thousandths of a request); labels
@@ -25,18 +26,35 @@ pub(super) const SIZES: [Unit; 5] = [
     (1_000_000_000, "GB"),
     (1_000_000_000_000, "TB"),
 ];
+/// From bytes in a second.
+pub(super) const RATES: [Unit; 4] =
+    [(1, "bytes/s"), (1_000, "kB/s"), (1_000_000, "MB/s"), (1_000_000_000, "GB/s")];
+/// From thousandths of a request in a second.
+pub(super) const IOPS: [Unit; 3] =
+    [(1_000, "IOPS"), (10_000_000, "thousand IOPS"), (10_000_000_000, "million IOPS")];
+/// From thousandths of a percent.
+pub(super) const PERCENT: [Unit; 1] = [(1_000, "%")];
 /// From thousandths of a request.
 pub(super) const REQUESTS: [Unit; 1] = [(1_000, "requests")];
 
 const SECOND: u64 = 1_000_000_000;
+
+/// How values lie on an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    /// Equal steps are equally long.
+    Even { step: u64, unit: Unit },
+    /// Equal ratios are equally long. Ticks are at these digits of each power of ten, labels are
+    /// in whatever unit suits them.
+    Ratio { digits: &'static [u64], units: &'static [Unit] },
+}
 
 /// A range with its ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Axis {
     pub(super) from: u64,
     pub(super) to: u64,
-    step: u64,
-    unit: Unit,
+    scale: Scale,
 }
 
 impl Axis {
@@ -46,42 +64,105 @@ impl Axis {
         let to = to.max(from.saturating_add(1));
         let unit = units.iter().rev().find(|unit| unit.0 <= to).or(units.first());
         let step = step(to - from, ticks, step_min);
-        Axis { from, to, step, unit: unit.copied().unwrap_or((1, "")) }
+        Axis { from, to, scale: Scale::Even { step, unit: unit.copied().unwrap_or((1, "")) } }
+    }
+
+    /// A logarithmic one from `from` to `to`, which may not be 0, with ends that are ticks.
+    pub(super) fn logarithmic(from: u64, to: u64, units: &'static [Unit]) -> Axis {
+        let (from, to) = (from.max(1), to.max(from).max(2));
+        let powers = to.ilog10() - from.ilog10();
+        let digits: &[u64] = if powers > 3 { &[1] } else { &[1, 2, 5] };
+        let below = tens(digits).take_while(|tick| *tick <= from).last().unwrap_or(1);
+        let above = tens(digits).find(|tick| *tick >= to && *tick > below).unwrap_or(u64::MAX);
+        Axis { from: below, to: above, scale: Scale::Ratio { digits, units } }
     }
 
     /// The same with ends that are ticks.
     pub(super) fn rounded(self) -> Axis {
-        let Axis { from, to, step, .. } = self;
-        Axis { from: from / step * step, to: to.div_ceil(step).saturating_mul(step), ..self }
+        let Axis { from, to, .. } = self;
+        match self.scale {
+            Scale::Ratio { .. } => self,
+            Scale::Even { step, .. } => {
+                let to = to.div_ceil(step).saturating_mul(step);
+                Axis { from: from / step * step, to, ..self }
+            }
+        }
     }
 
-    /// What labels count in.
+    /// What labels count in; nothing if each says it.
     pub(super) const fn unit(&self) -> &'static str {
-        self.unit.1
+        match self.scale {
+            Scale::Even { unit, .. } => unit.1,
+            Scale::Ratio { .. } => "",
+        }
     }
 
     /// Every tick's value and label.
-    pub(super) fn ticks(&self) -> impl Iterator<Item = (u64, String)> + '_ {
-        let first = self.from.div_ceil(self.step);
-        let ticks = (first..=self.to / self.step).map(|nth| nth * self.step);
-        ticks.map(|value| (value, decimal(value, self.unit.0, self.decimals())))
+    pub(super) fn ticks(&self) -> Box<dyn Iterator<Item = (u64, String)> + '_> {
+        match self.scale {
+            Scale::Even { step, unit } => {
+                let ticks = (self.from.div_ceil(step)..=self.to / step).map(move |nth| nth * step);
+                let decimals = decimals(step, unit);
+                Box::new(ticks.map(move |value| (value, decimal(value, unit.0, decimals))))
+            }
+            Scale::Ratio { digits, units } => {
+                let ticks = tens(digits).skip_while(|tick| *tick < self.from);
+                let ticks = ticks.take_while(|tick| *tick <= self.to);
+                Box::new(ticks.map(|value| (value, in_units(value, units))))
+            }
+        }
     }
 
     /// Where `value` lies on a line of this length, from its beginning.
     pub(super) fn place(&self, value: u64, length: Px) -> Px {
-        let span = u128::from(self.to - self.from);
-        let value = u128::from(value.clamp(self.from, self.to) - self.from);
+        let [from, to, value] = [self.from, self.to, value.clamp(self.from, self.to)];
+        let [from, to, value] = match self.scale {
+            Scale::Even { .. } => [from, to, value],
+            Scale::Ratio { .. } => [from, to, value].map(log2),
+        };
+        let span = u128::from(to - from).max(1);
+        let value = u128::from(value - from);
         let length = u128::from(length.0.unsigned_abs());
         Px(i64::try_from((value * length + span / 2) / span).unwrap_or(i64::MAX))
     }
+}
 
-    /// How many decimals a step needs.
-    fn decimals(&self) -> u32 {
-        let exact = |decimals: &u32| {
-            (u128::from(self.step) * 10u128.pow(*decimals)).is_multiple_of(self.unit.0.into())
-        };
-        (0..12).find(exact).unwrap_or(12)
+/// These digits of each power of ten, in order.
+fn tens(digits: &'static [u64]) -> impl Iterator<Item = u64> {
+    let powers = (0..20).map(|power| 10_u64.pow(power));
+    powers.flat_map(|power| digits.iter().filter_map(move |digit| power.checked_mul(*digit)))
+}
+
+/// `value` in the largest unit that it has one of.
+fn in_units(value: u64, units: &[Unit]) -> String {
+    let unit = units.iter().rev().find(|unit| unit.0 <= value).or(units.first());
+    let (of, name) = unit.copied().unwrap_or((1, ""));
+    format!("{} {name}", decimal(value, of, 0))
+}
+
+/// The logarithm to base 2, in parts of 2^20, one bit after the other: squaring a number doubles
+/// its logarithm. No float, so that no machine rounds it in its own way.
+fn log2(value: u64) -> u64 {
+    const BITS: u32 = 20;
+    let value = value.max(1);
+    let power = value.ilog2();
+    let mut part = u128::from(value) << (63 - power);
+    let mut result = u64::from(power) << BITS;
+    for bit in (0..BITS).rev() {
+        part = part * part >> 63;
+        if part >> 64 != 0 {
+            part >>= 1;
+            result |= 1 << bit;
+        }
     }
+    result
+}
+
+/// How many decimals a step needs.
+fn decimals(step: u64, unit: Unit) -> u32 {
+    let exact =
+        |decimals: &u32| (u128::from(step) * 10u128.pow(*decimals)).is_multiple_of(unit.0.into());
+    (0..12).find(exact).unwrap_or(12)
 }
 
 /// The smallest of 1, 2 and 5 times a power of ten that makes at most `ticks` steps of `span`.
@@ -171,9 +252,31 @@ mod tests {
         assert_eq!([ratio(1600, 1200, 2), ratio(2, 3, 2), ratio(5, 0, 0)], ["1.33", "0.67", "5"]);
     }
 
+    /// Are ticks of a logarithmic axis at 1, 2 and 5, its ends among them, and equal ratios equally
+    /// long? From 50 us to 5 ms is a factor of 100: 500 us are in the middle.
+    #[test]
+    fn ratios_are_even() {
+        let axis = Axis::logarithmic(80_000, 3_000_000, &TIMES);
+        assert_eq!(labels(&axis), "50 us 100 us 200 us 500 us 1 ms 2 ms 5 ms");
+        assert_eq!(axis.place(500_000, Px(1000)), Px(500));
+        assert_eq!(axis.place(5_000, Px(1000)), Px(0));
+        let wide = Axis::logarithmic(900, 20_000_000_000, &TIMES);
+        assert_eq!(labels(&wide), "100 ns 1 us 10 us 100 us 1 ms 10 ms 100 ms 1 s 10 s 100 s");
+        let point = Axis::logarithmic(1_000, 1_000, &TIMES);
+        assert_eq!(labels(&point), "1 us 2 us");
+    }
+
+    /// Is the logarithm right? log2(10) = 3.321928, in 2^20ths 3483294.3.
+    #[test]
+    fn logarithms() {
+        assert_eq!([log2(1), log2(8), log2(10)], [0, 3 << 20, 3_483_294]);
+        assert_eq!(log2(u64::MAX) >> 20, 63);
+    }
+
     /// Do the largest numbers end in an answer?
     #[test]
     fn no_overflow() {
+        assert!(Axis::logarithmic(0, u64::MAX, &TIMES).ticks().count() <= 20);
         let axis = Axis::new(0, u64::MAX, 10, 1, &TIMES).rounded();
         assert!(axis.ticks().count() <= 12);
         assert_eq!(axis.place(u64::MAX, Px(1000)), Px(1000));

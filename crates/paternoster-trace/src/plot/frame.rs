@@ -23,9 +23,9 @@ use super::svg::{Attributes, Px, Svg, px};
 
 const WIDTH: i64 = 960;
 /// Left of the panels there is room for labels of ten digits.
-const LEFT: i64 = 92;
+pub(super) const LEFT: i64 = 92;
 const RIGHT: i64 = 28;
-const PANEL_WIDTH: Px = px(WIDTH - LEFT - RIGHT);
+pub(super) const PANEL_WIDTH: Px = px(WIDTH - LEFT - RIGHT);
 /// Title and subject.
 const HEAD: i64 = 66;
 /// Height of a row of the legend, and of the words above a panel.
@@ -69,6 +69,8 @@ impl Look {
 pub(super) enum Sign {
     Line,
     Dot,
+    /// Words alone.
+    Nothing,
 }
 
 /// A line of a legend.
@@ -181,13 +183,41 @@ impl Frame {
         self.svg.close();
     }
 
-    /// The titles of both axes, the labels of time below the last panel, the caption, and the end.
+    /// A word in the middle of a panel that has nothing else.
+    pub(super) fn say(&mut self, panel: &Panel, what: &str) {
+        let middle = px(LEFT) + Px(PANEL_WIDTH.0 / 2);
+        let place: Attributes<'_> = &[
+            ("x", &middle),
+            ("y", &(panel.top + Px(panel.height.0 / 2))),
+            ("text-anchor", &"middle"),
+            ("font-size", &15),
+            ("fill", &FAINT),
+        ];
+        self.svg.text("text", place, what);
+    }
+
+    /// A line across a panel with a word above it, at its right end.
+    pub(super) fn shelf(&mut self, y: Px, name: &str) {
+        let (left, right) = (px(LEFT), px(LEFT) + PANEL_WIDTH);
+        let line = format!("M{left} {y}H{right}");
+        self.svg.empty("path", &[("d", &line), ("stroke", &FAINT), ("stroke-width", &1)]);
+        let place: Attributes<'_> = &[
+            ("x", &(right - px(4))),
+            ("y", &(y - px(4))),
+            ("text-anchor", &"end"),
+            ("font-size", &11),
+            ("fill", &FAINT),
+        ];
+        self.svg.text("text", place, &cut(name));
+    }
+
+    /// The titles of both axes (below, at the side), the labels below the last panel, the caption,
+    /// and the end.
     pub(super) fn finish(
         mut self,
         words: &Words<'_>,
-        time: &Axis,
-        title: &str,
-        vertical: &Axis,
+        (time, below): (&Axis, &str),
+        (vertical, title): (&Axis, &str),
     ) -> String {
         self.svg.open("g", &[("text-anchor", &"middle"), ("font-size", &12)]);
         for (value, label) in time.ticks() {
@@ -197,8 +227,7 @@ impl Frame {
         self.svg.close();
         self.svg.open("g", &[("text-anchor", &"middle"), ("font-size", &13)]);
         let middle = px(LEFT) + Px(PANEL_WIDTH.0 / 2);
-        let below = format!("time, {}", time.unit());
-        self.svg.text("text", &[("x", &middle), ("y", &px(self.top + 38))], &below);
+        self.svg.text("text", &[("x", &middle), ("y", &px(self.top + 38))], below);
         // A letter takes about 7 pixels; the title stands left of the longest label.
         let letters = vertical.ticks().map(|(_, label)| label.chars().count()).max().unwrap_or(0);
         let x = (LEFT - 24 - 7 * i64::try_from(letters).unwrap_or(0)).max(14);
@@ -266,8 +295,10 @@ impl Frame {
                     &[("cx", &centre), ("cy", &middle), ("r", &5), ("fill", &colour)];
                 self.svg.empty("circle", place);
             }
+            Sign::Nothing => {}
         }
-        self.svg.open("text", &[("x", &(x + px(30))), ("y", &(middle + Px(45)))]);
+        let x = if sign == Sign::Nothing { x } else { x + px(30) };
+        self.svg.open("text", &[("x", &x), ("y", &(middle + Px(45)))]);
         self.svg.text("tspan", &[("font-weight", &"bold")], &cut(&entry.label));
         self.svg.text("tspan", &[("fill", &FAINT)], &entry.figures);
         self.svg.close();
@@ -291,6 +322,11 @@ fn cut(text: &str) -> String {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }
+}
+
+/// The title of an axis of time.
+pub(super) fn time_title(time: &Axis) -> String {
+    format!("time, {}", time.unit())
 }
 
 /// `text` for one, `texts` for more.

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! HTML: a report as one file for a browser, with tables and pictures.
+//!
+//! ```text
+//! Report ── title
+//!   └ Section ── heading, then in any order: paragraphs, tables, plots
+//! ```
+//!
+//! * The file stands alone: no network, no font or script of elsewhere. A policy in its head
+//!   forbids all but the one style and the one script that it carries, by their hashes; a browser
+//!   refuses anything else, whatever the name of a process contains.
+//! * Values of a plot are told under the pointer, or under the arrow keys once it has the focus.
+//!   They are data ([`crate::plot::Hover`]) in a block that is no script.
+//! * Tables are sorted by a click on a head. Without scripts everything is there but that.
+//! * Dark or light is the browser's wish; on paper it is light.
+//! * Equal reports have equal bytes.
+//!
+//! With `#self-test` behind its address the page hovers over each of its plots, sorts each of its
+//! tables, and puts what it saw into an attribute: `tests/browser.rs` reads it.
+
+mod escape;
+mod table;
+
+use std::fmt::Write as _;
+
+pub use table::{Cell, Table};
+
+use self::escape::{json, text};
+use crate::plot::{Hover, Picture};
+
+/// The style of every report.
+const STYLE: &str = include_str!("page.css");
+/// The script of every report.
+const SCRIPT: &str = include_str!("page.js");
+/// SHA-256 of these two, in base 64: the test `hashes_are_those_of_the_files` tells the right ones
+/// after a change.
+const STYLE_HASH: &str = "gd4e92lPB6w41K3zBcdGrOD8VibEuOBnmUjZ/Vs7MfE=";
+const SCRIPT_HASH: &str = "aP0TuZvvnmvIV7Ou9ExRou3XZ2RmGgjctV62xlhjEew=";
+/// From so many sections on there is a list of them at the top.
+const SECTIONS_LISTED: usize = 3;
+
+/// A part of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    heading: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    Paragraph(String),
+    Table(Table),
+    Plot(Picture),
+}
+
+impl Section {
+    /// One with this heading and nothing in it.
+    #[must_use]
+    pub fn new(heading: impl Into<String>) -> Section {
+        Section { heading: heading.into(), parts: Vec::new() }
+    }
+
+    /// With a paragraph of plain text.
+    #[must_use]
+    pub fn paragraph(mut self, text: impl Into<String>) -> Section {
+        self.parts.push(Part::Paragraph(text.into()));
+        self
+    }
+
+    /// With a table.
+    #[must_use]
+    pub fn table(mut self, table: Table) -> Section {
+        self.parts.push(Part::Table(table));
+        self
+    }
+
+    /// With a picture, whose values are told under the pointer.
+    #[must_use]
+    pub fn plot(mut self, picture: Picture) -> Section {
+        self.parts.push(Part::Plot(picture));
+        self
+    }
+}
+
+/// A report in the making.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    title: String,
+    sections: Vec<Section>,
+}
+
+impl Report {
+    /// One with this title and nothing in it.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Report {
+        Report { title: title.into(), sections: Vec::new() }
+    }
+
+    /// With one more section.
+    #[must_use]
+    pub fn section(mut self, section: Section) -> Report {
+        self.sections.push(section);
+        self
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut page = Page::default();
+        page.head(&self.title);
+        page.contents(&self.sections);
+        for (nth, section) in self.sections.iter().enumerate() {
+            page.section(nth, section);
+        }
+        page.finish()
+    }
+}
+
+/// A document in the making.
+#[derive(Debug, Default)]
+struct Page {
+    html: String,
+    /// What is told of each plot, in their order.
+    hovers: Vec<Hover>,
+}
+
+impl Page {
+    fn add(&mut self, what: std::fmt::Arguments<'_>) {
+        let _infallible = self.html.write_fmt(what);
+    }
+
+    fn head(&mut self, title: &str) {
+        let title = text(title);
+        let policy = format!(
+            "default-src 'none'; style-src 'sha256-{STYLE_HASH}'; \
+             script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'"
+        );
+        self.add(format_args!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
+             <h1>{title}</h1>\n"
+        ));
+    }
+
+    fn contents(&mut self, sections: &[Section]) {
+        if sections.len() < SECTIONS_LISTED {
+            return;
+        }
+        self.html.push_str("<nav aria-label=\"Sections\"><ul>\n");
+        for (nth, section) in sections.iter().enumerate() {
+            self.add(format_args!(
+                "<li><a href=\"#section-{nth}\">{}</a></li>\n",
+                text(&section.heading)
+            ));
+        }
+        self.html.push_str("</ul></nav>\n");
+    }
+
+    fn section(&mut self, nth: usize, section: &Section) {
+        let heading = text(&section.heading);
+        self.add(format_args!("<section id=\"section-{nth}\">\n<h2>{heading}</h2>\n"));
+        for part in &section.parts {
+            match part {
+                Part::Paragraph(words) => self.add(format_args!("<p>{}</p>\n", text(words))),
+                Part::Table(table) => table.render(&mut self.html),
+                Part::Plot(picture) => self.plot(picture),
+            }
+        }
+        self.html.push_str("</section>\n");
+    }
+
+    fn plot(&mut self, picture: &Picture) {
+        let nth = self.hovers.len();
+        let title = text(&picture.title);
+        self.add(format_args!("<figure data-plot=\"{nth}\">\n{}", with_ids(&picture.svg, nth)));
+        self.add(format_args!(
+            "<div class=\"glass\" tabindex=\"0\" role=\"application\" \
+             aria-label=\"{title}: values by arrow keys\"></div>\n</figure>\n"
+        ));
+        self.hovers.push(picture.hover.clone());
+    }
+
+    fn finish(mut self) -> String {
+        let data = json(&self.hovers);
+        self.add(format_args!(
+            "</main>\n<script type=\"application/json\" id=\"data\">{data}</script>\n\
+             <script>{SCRIPT}</script>\n</body>\n</html>\n"
+        ));
+        self.html
+    }
+}
+
+/// A picture whose title and description are named like no other's on the page. In the texts of a
+/// picture a quotation mark is escaped, so what is looked for here stands nowhere else.
+fn with_ids(svg: &str, nth: usize) -> String {
+    svg.replace(" id=\"title\"", &format!(" id=\"title-{nth}\""))
+        .replace(" id=\"description\"", &format!(" id=\"description-{nth}\""))
+        .replace(
+            " aria-labelledby=\"title description\"",
+            &format!(" aria-labelledby=\"title-{nth} description-{nth}\""),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+    use crate::{Kind, picture};
+
+    /// A hash as a policy has it: base 64, with signs for what is missing of three bytes.
+    fn hash(of: &str) -> String {
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let digest = Sha256::digest(of.as_bytes());
+        let mut text = String::new();
+        for three in digest.chunks(3) {
+            let whole = three.iter().fold(0_u32, |all, &byte| all << 8 | u32::from(byte));
+            let whole = whole << (8 * (3 - three.len()));
+            for nth in 0..4 {
+                let place = (whole >> (18 - 6 * nth)) as usize & 63;
+                text.push(if nth <= three.len() { char::from(LETTERS[place]) } else { '=' });
+            }
+        }
+        text
+    }
+
+    /// Is base 64 what others have? The hash of nothing is well known.
+    #[test]
+    fn a_known_hash() {
+        assert_eq!(hash(""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+    }
+
+    /// Does the policy allow this style and this script? If not, put these hashes in.
+    #[test]
+    fn hashes_are_those_of_the_files() {
+        assert_eq!(STYLE_HASH, hash(STYLE));
+        assert_eq!(SCRIPT_HASH, hash(SCRIPT));
+    }
+
+    /// Have several plots of one page titles of their own, which their labels name?
+    #[test]
+    fn plots_have_names_of_their_own() {
+        let picture = || picture(Kind::QueueDepth, "id=\"title\"", &[]);
+        let report = Report::new("a").section(Section::new("b").plot(picture()).plot(picture()));
+        let page = report.render();
+        for nth in 0..2 {
+            assert_eq!(page.matches(&format!("id=\"title-{nth}\"")).count(), 1);
+            let labels = format!("aria-labelledby=\"title-{nth} description-{nth}\"");
+            assert_eq!(page.matches(&labels).count(), 1);
+        }
+        assert_eq!(page.matches("id=\"title\"").count(), 0);
+        assert_eq!(page, report.render());
+    }
+}
