@@ -14,7 +14,9 @@ mod btt;
 mod data;
 mod letters;
 mod options;
+mod page;
 mod parse;
+mod sheet;
 mod text;
 
 use paternoster_trace::analysis::{Analysis, DeviceFigures, Findings};
@@ -37,15 +39,20 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         _ => options.no_words()?,
     }
     let mut plots = Plots::new(&options.plot)?;
-    let mut all = Vec::new();
+    let draws = !options.plot.is_empty() || options.html.is_some();
+    let (mut all, mut runs) = (Vec::new(), Vec::new());
     for name in &options.traces {
         let mut source = open_trace(name)?;
+        let mut recorder = plots.recorder();
+        if options.html.is_some() {
+            page::record(&mut recorder);
+        }
         let mut pictures =
-            FromTrace::new(plots.recorder(), selection.device.map_or(Devices::All, Devices::One));
+            FromTrace::new(recorder, selection.device.map_or(Devices::All, Devices::One));
         let mut analysis = Analysis::default();
         each(&mut *source, &selection, |entry| {
             analysis.record(entry);
-            if !options.plot.is_empty() {
+            if draws {
                 pictures.entry(entry);
             }
         });
@@ -57,7 +64,7 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         }
         let (recorder, clients) =
             pictures.finish(|device| source.device_name(device).map(str::to_owned));
-        plots.add(Run { label: label(name), clients, recorder });
+        runs.push(Run { label: label(name), clients, recorder });
         let names = found.devices.iter().map(|device| device_name(&*source, device)).collect();
         let problems = source.problems().count();
         all.push(Analysed { name: name.clone(), found, names, problems });
@@ -68,7 +75,13 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         Some(path) => std::fs::write(path, result)
             .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?,
     }
-    plots.write(&options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", "))
+    let subject = options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", ");
+    if let Some(path) = &options.html {
+        std::fs::write(path, page::render(&subject, &all, &runs))
+            .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?;
+    }
+    runs.into_iter().for_each(|run| plots.add(run));
+    plots.write(&subject)
 }
 
 /// One trace with its findings.

@@ -21,6 +21,7 @@ mean what they mean there.
 Examples:
   paternoster analyze sda
   paternoster analyze sda --window 10:20 --plot access=access.svg --plot queue-depth=depth.svg
+  paternoster analyze sda --html sda.html
   paternoster analyze kernel-a kernel-b --plot queue-depth=both.svg
   blktrace -d /dev/sda -o - | paternoster analyze - --format json
   paternoster analyze sda --format btt -- -A -o sda -q sda -Q sda
@@ -50,6 +51,11 @@ pub(crate) struct AnalyzeOptions {
     /// Draws all traces into one picture; kinds as with `run`; may be given several times
     #[arg(long, value_name = "KIND=FILE.svg")]
     pub(super) plot: Vec<String>,
+
+    /// Writes a page for a browser: every table, every picture, values under the pointer; it needs
+    /// no network
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
 
     /// Write the result to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]

@@ -4,12 +4,11 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{ContentArrangement, Table};
 use paternoster::Nanos;
 use paternoster_trace::analysis::{DeviceFigures, Findings, Phase, ProcessFigures};
 use paternoster_trace::record::Histogram;
 
-use crate::table::{align_right, plain_table, trimmed};
+use super::sheet::Sheet;
 
 /// Processes that are shown; the others are one row.
 const SHOWN: usize = 24;
@@ -21,18 +20,7 @@ pub(super) fn report(
     name: &dyn Fn(&DeviceFigures) -> String,
 ) -> String {
     let mut text = String::new();
-    let (devices, events) = (found.devices.len(), found.events);
-    let messages = match found.messages {
-        0 => String::new(),
-        1 => ", 1 message".to_owned(),
-        messages => format!(", {messages} messages"),
-    };
-    let devices = if devices == 1 { "1 device".to_owned() } else { format!("{devices} devices") };
-    let _infallible = writeln!(
-        text,
-        "{title}: {events} events{messages}, {:.3} s, {devices}",
-        seconds(found.span())
-    );
+    let _infallible = writeln!(text, "{title}: {}", facts(found));
     for device in &found.devices {
         text.push('\n');
         text.push_str(&of_device(&name(device), device));
@@ -40,37 +28,43 @@ pub(super) fn report(
     text
 }
 
+/// How much there is.
+pub(super) fn facts(found: &Findings) -> String {
+    let (devices, events) = (found.devices.len(), found.events);
+    let messages = match found.messages {
+        0 => String::new(),
+        1 => ", 1 message".to_owned(),
+        messages => format!(", {messages} messages"),
+    };
+    let devices = if devices == 1 { "1 device".to_owned() } else { format!("{devices} devices") };
+    format!("{events} events{messages}, {:.3} s, {devices}", seconds(found.span()))
+}
+
 fn of_device(name: &str, device: &DeviceFigures) -> String {
     let mut text = String::new();
     let _infallible = writeln!(text, "device {name}");
     text.push('\n');
-    text.push_str(&trimmed(&transfer(device)));
+    text.push_str(&transfer(device).text());
     text.push('\n');
-    text.push_str(&trimmed(&phases(device)));
+    text.push_str(&phases(device).text());
     text.push('\n');
     for line in use_lines(device) {
         text.push_str(&format!(" {line}\n"));
     }
     text.push('\n');
-    text.push_str(&trimmed(&processes(device)));
+    text.push_str(&processes(device).text());
     text
 }
 
-/// Rows on one line, however wide.
-fn wide_table() -> Table {
-    let mut table = plain_table();
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table
-}
-
 /// What went to the device and came back.
-fn transfer(device: &DeviceFigures) -> Table {
-    let mut table = wide_table();
-    table.set_header([
-        "", "asked", "merged", "issued", "done", "MB", "MB/s", "IOPS", "kB each", "mean us",
-        "p50 us", "p99 us", "max us",
-    ]);
-    align_right(&mut table, 1);
+pub(super) fn transfer(device: &DeviceFigures) -> Sheet {
+    let mut table = Sheet::new(
+        1,
+        [
+            "", "asked", "merged", "issued", "done", "MB", "MB/s", "IOPS", "kB each", "mean us",
+            "p50 us", "p99 us", "max us",
+        ],
+    );
     let counts = &device.counts;
     for (place, direction) in ["read", "write"].into_iter().enumerate() {
         if counts.queued[place] + counts.issued[place] + counts.completed[place] == 0 {
@@ -94,19 +88,20 @@ fn transfer(device: &DeviceFigures) -> Table {
             if issued == 0 { "-".to_owned() } else { format!("{:.1}", ratio(sent, issued) / 1e3) },
         ];
         row.extend(latencies(whole, &[500, 990]));
-        table.add_row(row);
+        table.row(row);
     }
     table
 }
 
 /// How long each part of the way took.
-fn phases(device: &DeviceFigures) -> Table {
-    let mut table = wide_table();
-    table.set_header([
-        "phase", "", "count", "mean us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us",
-        "of Q2C %",
-    ]);
-    align_right(&mut table, 2);
+pub(super) fn phases(device: &DeviceFigures) -> Sheet {
+    let mut table = Sheet::new(
+        2,
+        [
+            "phase", "", "count", "mean us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us",
+            "of Q2C %",
+        ],
+    );
     let whole = device.phases[Phase::Whole as usize].sum();
     for phase in Phase::ALL {
         let histogram = &device.phases[phase as usize];
@@ -120,20 +115,20 @@ fn phases(device: &DeviceFigures) -> Table {
             0 => "-".to_owned(),
             whole => format!("{:.2}", 100.0 * histogram.sum() as f64 / whole as f64),
         });
-        table.add_row(row);
+        table.row(row);
     }
     if device.flush.count() > 0 {
         let mut row =
             vec!["D2C".to_owned(), "flushes".to_owned(), device.flush.count().to_string()];
         row.extend(latencies(&device.flush, &[500, 900, 990, 999]));
         row.push(String::new());
-        table.add_row(row);
+        table.row(row);
     }
     table
 }
 
 /// Merges, seeks, depths, the device's time: each a line.
-fn use_lines(device: &DeviceFigures) -> Vec<String> {
+pub(super) fn use_lines(device: &DeviceFigures) -> Vec<String> {
     let (counts, seeks, span) = (&device.counts, &device.seeks, device.span);
     let (queued, issued) = (sum(counts.queued), sum(counts.issued));
     let mut lines = Vec::new();
@@ -194,27 +189,28 @@ fn use_lines(device: &DeviceFigures) -> Vec<String> {
 }
 
 /// What each process got.
-fn processes(device: &DeviceFigures) -> Table {
-    let mut table = wide_table();
-    table.set_header([
-        "pid",
-        "process",
-        "I/Os",
-        "MB",
-        "MB/s",
-        "mean us",
-        "p99 us",
-        "max us",
-        "waited us",
-        "device time s",
-        "%",
-    ]);
-    align_right(&mut table, 2);
+pub(super) fn processes(device: &DeviceFigures) -> Sheet {
+    let mut table = Sheet::new(
+        2,
+        [
+            "pid",
+            "process",
+            "I/Os",
+            "MB",
+            "MB/s",
+            "mean us",
+            "p99 us",
+            "max us",
+            "waited us",
+            "device time s",
+            "%",
+        ],
+    );
     let (shown, others) = device.processes.split_at(device.processes.len().min(SHOWN));
     for process in shown {
         let mut row = vec![process.pid.to_string(), printable(&process.name)];
         row.extend(cells(process, device.span));
-        table.add_row(row);
+        table.row(row);
     }
     if !others.is_empty() {
         let time: u64 = others.iter().map(|process| process.device_time.0).sum();
@@ -222,7 +218,7 @@ fn processes(device: &DeviceFigures) -> Table {
         let share: f64 = others.iter().map(|process| process.share).sum();
         let done: u64 = others.iter().map(|process| process.done).sum();
         let most = others.iter().map(|process| process.whole.most()).max().unwrap_or_default();
-        table.add_row([
+        table.row(vec![
             String::new(),
             format!("{} others", others.len()),
             done.to_string(),
