@@ -11,6 +11,8 @@
 //! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself;
 //!   [`filter`]: which of them are looked at.
 //! * [`blkparse`]: what the program of this name prints of them.
+//! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself.
+//! * [`btt`]: what blktrace's `btt` makes of a trace, byte for byte.
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
 //! * [`html`]: a report of tables and pictures, in one file for a browser.
@@ -23,6 +25,7 @@ pub mod analysis;
 pub mod blkparse;
 pub mod blktrace;
 pub mod filter;
+pub mod btt;
 pub mod ftrace;
 pub mod html;
 pub mod outstanding;

@@ -1,0 +1,2 @@
+//! x
+mod chunks; mod tree; mod distances; mod shape; mod seeks;
