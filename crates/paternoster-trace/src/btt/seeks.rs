@@ -37,10 +37,68 @@ pub struct SeekFigures {
     pub btt_median: u64,
     /// The median distance, in sectors.
     pub median: u64,
-    /// The most frequent distances, in sectors, in btt's order.
+    /// The most frequent distances, in sectors, in btt's order: the first two.
     pub modes: Vec<u64>,
+    /// How many of them there are.
+    pub mode_ties: u64,
     /// How often each of these occurred.
     pub mode_count: u64,
+}
+
+impl SeekFigures {
+    /// Keeps the first two of the most frequent distances only.
+    pub(super) fn forget_modes(&mut self) {
+        self.modes.truncate(2);
+        self.modes.shrink_to_fit();
+    }
+}
+
+/// The figures of several devices as one: means weighted by seeks, and the distance that is most
+/// frequent among the most frequent ones.
+#[expect(clippy::cast_precision_loss, reason = "a mean of means, as btt has it")]
+pub(super) fn together(devices: Vec<SeekFigures>) -> SeekFigures {
+    let seeks: u64 = devices.iter().map(|one| one.seeks).sum();
+    if seeks == 0 {
+        return SeekFigures::default();
+    }
+    let weighted = |value: &dyn Fn(&SeekFigures) -> u64| {
+        let sum = devices.iter().map(|one| u128::from(one.seeks) * u128::from(value(one)));
+        u64::try_from(sum.sum::<u128>() / u128::from(seeks)).unwrap_or(u64::MAX)
+    };
+    let (btt_median, median) = (weighted(&|one| one.btt_median), weighted(&|one| one.median));
+    let mean: f64 = devices.iter().map(|one| one.seeks as f64 * one.mean).sum();
+    let mean = mean / seeks as f64;
+    let (modes, mode_ties, mode_count) = merge_modes(devices);
+    SeekFigures { seeks, mean, btt_median, median, modes, mode_ties, mode_count }
+}
+
+/// The distance with the largest sum of counts (of those the one that was met first), how many have
+/// as large a sum, and the sum.
+fn merge_modes(devices: Vec<SeekFigures>) -> (Vec<u64>, u64, u64) {
+    let mut used = devices.into_iter().filter(|one| one.seeks > 0);
+    let Some(first) = used.next() else { return (Vec::new(), 0, 0) };
+    let mut all: Vec<(u64, u64, u64)> = Vec::new();
+    let mut others = used.peekable();
+    if others.peek().is_none() {
+        return (first.modes, first.mode_ties, first.mode_count);
+    }
+    for device in core::iter::once(first).chain(others) {
+        let (met, count) = (all.len() as u64, device.mode_count);
+        all.extend((met..).zip(device.modes).map(|(met, mode)| (mode, met, count)));
+    }
+    all.sort_unstable();
+    let same = |a: &(u64, u64, u64), b: &(u64, u64, u64)| a.0 == b.0;
+    let sums = || all.chunk_by(same).map(|one| (one[0].0, one[0].1, sum(one)));
+    let largest = sums().map(|(.., sum)| sum).max().unwrap_or(0);
+    let mut ties: Vec<(u64, u64)> =
+        sums().filter(|one| one.2 == largest).map(|(mode, met, _)| (met, mode)).collect();
+    let count = ties.len() as u64;
+    ties.sort_unstable();
+    (ties.into_iter().take(2).map(|(_, mode)| mode).collect(), count, largest)
+}
+
+fn sum(same: &[(u64, u64, u64)]) -> u64 {
+    same.iter().map(|(.., count)| count).sum()
 }
 
 /// From the last I/O to the next, in sectors; backwards is negative.
@@ -81,7 +139,8 @@ impl Seeks {
         #[expect(clippy::cast_precision_loss, reason = "a mean, as btt has it")]
         let mean = if self.seeks == 0 { 0.0 } else { self.sum as f64 / self.seeks as f64 };
         let (seeks, modes, mode_count) = (self.seeks, distances, count);
-        SeekFigures { seeks, mean, btt_median, median, modes, mode_count }
+        let mode_ties = modes.len() as u64;
+        SeekFigures { seeks, mean, btt_median, median, modes, mode_ties, mode_count }
     }
 }
 

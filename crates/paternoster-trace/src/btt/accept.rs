@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Accept: which events count.
+//!
+//! Commands passed through to the device do not, nor what lies outside of the time window, nor I/Os
+//! without data (flushes), splits, bounces, aborts and drivers' data. Of a device nothing counts before
+//! its first bio or remap: requests that were under way when the trace began would have half of their
+//! steps.
+//!
+//! Source: spec `trace.md` 3.1.
+
+use super::options::Options;
+use super::times::seconds;
+use crate::blktrace::{Code, Record};
+
+/// What is to be done with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It names a process.
+    Name,
+    /// It is a message.
+    Message,
+    /// It is about the plug of a device.
+    Plug,
+    /// It is a step of an I/O.
+    Step,
+    /// It does not count.
+    Nothing,
+}
+
+/// What kind of record it is.
+#[inline]
+pub(super) fn kind(record: &Record, options: &Options) -> Kind {
+    if record.is_note() {
+        return match record.code {
+            Code::NOTE_PROCESS => Kind::Name,
+            Code::NOTE_MESSAGE if is_in_time(record, options) => Kind::Message,
+            _ => Kind::Nothing,
+        };
+    }
+    if record.is_passthrough() || !is_in_time(record, options) {
+        return Kind::Nothing;
+    }
+    match record.code {
+        Code::PLUG | Code::UNPLUG | Code::UNPLUG_TIMER => Kind::Plug,
+        Code::REQUEUE => Kind::Step,
+        Code::REMAP if !options.no_remaps => Kind::Step,
+        Code::QUEUE
+        | Code::GET
+        | Code::INSERT
+        | Code::BACK_MERGE
+        | Code::FRONT_MERGE
+        | Code::ISSUE
+        | Code::COMPLETE
+        | Code::SLEEP
+            if record.bytes > 0 =>
+        {
+            Kind::Step
+        }
+        _ => Kind::Nothing,
+    }
+}
+
+fn is_in_time(record: &Record, options: &Options) -> bool {
+    let (start, end) = (options.start, options.end);
+    if start.is_none() && end.is_none() {
+        return true;
+    }
+    let at = seconds(record.at.0);
+    start.is_none_or(|start| at >= start) && end.is_none_or(|end| at <= end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blktrace::Categories;
+    use paternoster::Nanos;
+
+    fn record(code: Code, bytes: u32) -> Record {
+        Record { code, bytes, at: Nanos(2_000_000_000), ..Record::default() }
+    }
+
+    /// Does what carries no data not count, but requeues and remaps all the same?
+    #[test]
+    fn what_carries_no_data_does_not_count() {
+        let options = Options::default();
+        for code in [Code::QUEUE, Code::GET, Code::INSERT, Code::ISSUE, Code::COMPLETE] {
+            assert_eq!(kind(&record(code, 0), &options), Kind::Nothing);
+            assert_eq!(kind(&record(code, 512), &options), Kind::Step);
+        }
+        assert_eq!(kind(&record(Code::REQUEUE, 0), &options), Kind::Step);
+        assert_eq!(kind(&record(Code::REMAP, 0), &options), Kind::Step);
+        assert_eq!(kind(&record(Code::SPLIT, 512), &options), Kind::Nothing);
+        let passed = Record { categories: Categories::PASSTHROUGH, ..record(Code::QUEUE, 512) };
+        assert_eq!(kind(&passed, &options), Kind::Nothing);
+    }
+
+    /// Are the ends of the time window within it?
+    #[test]
+    fn the_window_has_its_ends() {
+        let window = |start, end| Options { start, end, ..Options::default() };
+        let of = |start, end| kind(&record(Code::QUEUE, 512), &window(start, end));
+        assert_eq!(of(Some(2.0), Some(2.0)), Kind::Step);
+        assert_eq!(of(Some(2.1), None), Kind::Nothing);
+        assert_eq!(of(None, Some(1.9)), Kind::Nothing);
+    }
+}

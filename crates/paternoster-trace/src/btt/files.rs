@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files: where side outputs go, by name; the caller decides what a name is.
+//!
+//! Every output is written through a small buffer and opened with its first line: one that stays
+//! empty was never there (btt deletes it at its end). A failure does not stop the analysis: it is kept,
+//! what follows is dropped, and the end tells it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Bytes that an output may hold back.
+const BUFFER: usize = 1 << 13;
+/// Files that [`Folder`] keeps open.
+const OPEN_MAX: usize = 256;
+
+/// Outputs by name.
+pub trait Files {
+    /// Makes an empty output, or empties the one that is there.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn create(&mut self, name: &str) -> io::Result<()>;
+
+    /// Writes behind what an output has.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Takes an output away.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn remove(&mut self, name: &str) -> io::Result<()>;
+}
+
+/// Outputs in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory(pub BTreeMap<String, Vec<u8>>);
+
+impl Files for Memory {
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        self.0.insert(name.to_owned(), Vec::new());
+        Ok(())
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.0.entry(name.to_owned()).or_default().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.0.remove(name);
+        Ok(())
+    }
+}
+
+impl<F: Files + ?Sized> Files for &mut F {
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        (**self).create(name)
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        (**self).append(name, bytes)
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        (**self).remove(name)
+    }
+}
+
+/// No outputs: only the figures are wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Nowhere;
+
+impl Files for Nowhere {
+    fn create(&mut self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&mut self, _: &str) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Outputs as files of a folder.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    open: BTreeMap<String, File>,
+}
+
+impl Folder {
+    /// Outputs in this folder; names that are paths count from there.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Folder {
+        Folder { path: path.into(), open: BTreeMap::new() }
+    }
+
+    fn keep(&mut self, name: &str, file: File) {
+        if self.open.len() >= OPEN_MAX {
+            self.open.clear();
+        }
+        self.open.insert(name.to_owned(), file);
+    }
+}
+
+impl Files for Folder {
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        let file = File::create(self.path.join(name))?;
+        self.keep(name, file);
+        Ok(())
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        if !self.open.contains_key(name) {
+            let file = fs::OpenOptions::new().append(true).open(self.path.join(name))?;
+            self.keep(name, file);
+        }
+        self.open.get_mut(name).map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.open.remove(name);
+        fs::remove_file(self.path.join(name))
+    }
+}
+
+/// An output of an analysis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Output(usize);
+
+#[derive(Debug)]
+struct Pending {
+    name: String,
+    buffer: Vec<u8>,
+    created: bool,
+}
+
+/// All outputs of an analysis.
+#[derive(Debug)]
+pub(super) struct Outputs<F> {
+    files: F,
+    pending: Vec<Pending>,
+    error: Option<io::Error>,
+}
+
+impl<F: Files> Outputs<F> {
+    pub(super) const fn new(files: F) -> Outputs<F> {
+        Outputs { files, pending: Vec::new(), error: None }
+    }
+
+    /// An output that is made when something is written.
+    pub(super) fn open(&mut self, name: String) -> Output {
+        self.pending.push(Pending { name, buffer: Vec::new(), created: false });
+        Output(self.pending.len() - 1)
+    }
+
+    /// An output that is made even if nothing is written.
+    pub(super) fn make(&mut self, name: String) -> Output {
+        let output = self.open(name);
+        self.flush(output);
+        output
+    }
+
+    /// Writes text behind what an output has.
+    pub(super) fn write(&mut self, output: Output, text: fmt::Arguments<'_>) {
+        let pending = &mut self.pending[output.0];
+        pending.buffer.write_fmt(text).expect("memory takes what is written");
+        if pending.buffer.len() >= BUFFER {
+            self.flush(output);
+        }
+    }
+
+    /// Writes bytes behind what an output has.
+    pub(super) fn write_bytes(&mut self, output: Output, bytes: &[u8]) {
+        let pending = &mut self.pending[output.0];
+        pending.buffer.extend_from_slice(bytes);
+        if pending.buffer.len() >= BUFFER {
+            self.flush(output);
+        }
+    }
+
+    /// Whether something was written.
+    pub(super) fn is_empty(&self, output: Output) -> bool {
+        let pending = &self.pending[output.0];
+        !pending.created && pending.buffer.is_empty()
+    }
+
+    /// Forgets what was written to an output, and takes it away.
+    pub(super) fn discard(&mut self, output: Output) {
+        let pending = &mut self.pending[output.0];
+        pending.buffer.clear();
+        if core::mem::take(&mut pending.created)
+            && let Err(error) = self.files.remove(&pending.name)
+        {
+            self.fail(output, error);
+        }
+    }
+
+    fn flush(&mut self, output: Output) {
+        if self.error.is_some() {
+            self.pending[output.0].buffer.clear();
+            return;
+        }
+        let pending = &mut self.pending[output.0];
+        let mut done = Ok(());
+        if !core::mem::replace(&mut pending.created, true) {
+            done = self.files.create(&pending.name);
+        }
+        done = done.and_then(|()| self.files.append(&pending.name, &pending.buffer));
+        pending.buffer.clear();
+        if let Err(error) = done {
+            self.fail(output, error);
+        }
+    }
+
+    fn fail(&mut self, output: Output, error: io::Error) {
+        let name = &self.pending[output.0].name;
+        let told = io::Error::new(error.kind(), format!("cannot write `{name}`: {error}"));
+        self.error.get_or_insert(told);
+    }
+
+    /// Writes all that was held back.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        for at in 0..self.pending.len() {
+            if !self.pending[at].buffer.is_empty() {
+                self.flush(Output(at));
+            }
+        }
+        self.error.take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is an output made with its first line, and not before?
+    #[test]
+    fn outputs_are_made_with_their_first_line() {
+        let mut outputs = Outputs::new(Memory::default());
+        let [a, _unused] = ["a", "b"].map(|name| outputs.open(name.to_owned()));
+        outputs.make("c".to_owned());
+        outputs.write(a, format_args!("{} {}\n", 1, 2));
+        outputs.finish().unwrap();
+        let made: Vec<(&str, &[u8])> =
+            outputs.files.0.iter().map(|(name, text)| (name.as_str(), text.as_slice())).collect();
+        assert_eq!(made, [("a", &b"1 2\n"[..]), ("c", &b""[..])]);
+    }
+
+    /// Is a failure told at the end, with the name?
+    #[test]
+    fn failures_are_told_with_the_name() {
+        let mut outputs = Outputs::new(Folder::new("/nowhere/at/all"));
+        let output = outputs.open("x.dat".to_owned());
+        outputs.write(output, format_args!("1\n"));
+        let told = outputs.finish().unwrap_err().to_string();
+        assert!(told.starts_with("cannot write `x.dat`: "), "{told}");
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting: how many bios were not yet issued when another came.
+//!
+//! Not how many are in the device: what counts is the crowd in front of it. A requeued request counts
+//! as one that comes again; merges and issues take one out, so the number is one of requests rather
+//! than bios.
+//!
+//! Source: spec `trace.md` 3.10.
+
+/// The crowd in front of one device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Waiting {
+    now: u64,
+    sum: u64,
+    arrivals: u64,
+}
+
+impl Waiting {
+    /// One more waits.
+    pub(super) const fn arrive(&mut self) {
+        self.sum = self.sum.saturating_add(self.now);
+        self.now += 1;
+        self.arrivals += 1;
+    }
+
+    /// One is issued, or part of another.
+    pub(super) const fn leave(&mut self) {
+        self.now = self.now.saturating_sub(1);
+    }
+
+    /// Bios and requeues.
+    pub(super) const fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// The sum of those found waiting by all who came.
+    pub(super) const fn sum(&self) -> u64 {
+        self.sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does every arrival see those who wait?
+    #[test]
+    fn arrivals_see_those_who_wait() {
+        let mut waiting = Waiting::default();
+        waiting.leave();
+        waiting.arrive();
+        waiting.arrive();
+        waiting.leave();
+        waiting.arrive();
+        // 0, then 1, then 1 again.
+        assert_eq!((waiting.arrivals(), waiting.sum()), (3, 2));
+    }
+}
