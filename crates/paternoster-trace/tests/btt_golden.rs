@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use paternoster_trace::Source;
 use paternoster_trace::blktrace::{Merged, Ordered};
-use paternoster_trace::btt::{Analysis, Figures, Memory, Options};
+use paternoster_trace::btt::{Analysis, Figures, Memory, Options, STANDARD_OUTPUT};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
@@ -23,13 +23,14 @@ fn recorded(name: &str) -> Option<PathBuf> {
 
 /// What btt makes of a trace: standard output and side files.
 fn analyse(mut source: impl Source, options: Options) -> (Vec<u8>, Memory, Figures) {
-    let (mut text, mut files) = (Vec::new(), Memory::default());
+    let mut files = Memory::default();
     let mut analysis = Analysis::new(options, &mut files);
     while let Some(entry) = source.next() {
         analysis.record(&entry);
     }
-    let figures = analysis.finish(&mut text).unwrap();
+    let figures = analysis.finish().unwrap();
     assert_eq!(source.problems().count(), 0);
+    let text = files.0.remove(STANDARD_OUTPUT).unwrap_or_default();
     (text, files, figures)
 }
 
@@ -83,7 +84,8 @@ fn compare(case: &Path) -> (Vec<String>, usize) {
     let name = case.file_name().unwrap().to_str().unwrap();
     let trace = case.join(format!("{name}.bin"));
     let (text, _, _) = analyse(open(&trace), Options::default());
-    let mut theirs = BTreeMap::from([("btt.txt".to_owned(), fs::read(case.join("btt.txt")).unwrap())]);
+    let mut theirs =
+        BTreeMap::from([("btt.txt".to_owned(), fs::read(case.join("btt.txt")).unwrap())]);
     let mut ours = Memory::default();
     if let Ok(side) = fs::read_dir(case.join("side")) {
         ours = analyse(open(&trace), all_options()).1;

@@ -60,6 +60,11 @@ pub(super) fn kind(record: &Record, options: &Options) -> Kind {
     }
 }
 
+/// Whether a record is an event at all, of those that btt looks at.
+pub(super) fn is_event(record: &Record, options: &Options) -> bool {
+    !record.is_note() && !record.is_passthrough() && is_in_time(record, options)
+}
+
 fn is_in_time(record: &Record, options: &Options) -> bool {
     let (start, end) = (options.start, options.end);
     if start.is_none() && end.is_none() {

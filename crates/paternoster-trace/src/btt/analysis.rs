@@ -10,9 +10,10 @@ use super::accept::{self, Kind};
 use super::active::Periods;
 use super::device::Device;
 use super::figures::LeftOut;
-use super::files::{Files, Output, Outputs};
+use super::files::{Files, Output, Outputs, STANDARD_OUTPUT};
 use super::histograms::Sizes;
 use super::intervals::{Arrivals, Interval, Intervals, delta};
+use super::iostat::Iostat;
 use super::options::Options;
 use super::outstanding::{Bio, OUTSTANDING_MAX, Outstanding, Room};
 use super::per_io::{self, Completion};
@@ -51,7 +52,9 @@ pub struct Analysis<F> {
     bios: Outstanding,
     found: Vec<u32>,
     pub(super) left_out: LeftOut,
-    messages: Option<Output>,
+    /// Messages go there, and the report if it has no file.
+    pub(super) text: Output,
+    pub(super) iostat: Option<Iostat>,
     per_io: Option<Output>,
 }
 
@@ -64,7 +67,12 @@ impl<F: Files> Analysis<F> {
     pub(super) fn with_limit(options: Options, files: F, bios_max: u32) -> Analysis<F> {
         let mut outputs = Outputs::new(files);
         let output = options.output.as_ref();
-        let messages = output.map(|name| outputs.make(format!("{name}.msg")));
+        let text = match output {
+            Some(name) => outputs.make(format!("{name}.msg")),
+            None => outputs.make(STANDARD_OUTPUT.to_owned()),
+        };
+        let iostat = options.iostat.as_ref();
+        let iostat = iostat.map(|name| Iostat::new(name, options.iostat_interval, &mut outputs));
         let per_io = options.per_io.as_ref().map(|name| outputs.make(name.clone()));
         let system = System {
             intervals: Intervals::default(),
@@ -86,7 +94,8 @@ impl<F: Files> Analysis<F> {
             bios: Outstanding::new(bios_max),
             found: Vec::new(),
             left_out: LeftOut::default(),
-            messages,
+            text,
+            iostat,
             per_io,
         }
     }
@@ -94,12 +103,29 @@ impl<F: Files> Analysis<F> {
     /// Takes the next event.
     pub fn record(&mut self, entry: &Entry<'_>) {
         let record = &entry.record;
+        if self.iostat.is_some() {
+            self.table(record);
+        }
         match accept::kind(record, &self.options) {
             Kind::Name => self.processes.name(record.pid, entry.payload),
             Kind::Message => self.message(record, entry.payload),
             Kind::Plug => self.plug(record, entry.payload),
             Kind::Step => self.step(record, entry.payload),
             Kind::Nothing => {}
+        }
+    }
+
+    /// Writes a table of iostat's if one is due.
+    fn table(&mut self, record: &Record) {
+        let Some(iostat) = &mut self.iostat else { return };
+        if accept::is_event(record, &self.options)
+            && iostat.is_due(record.at.0)
+            && !self.devices.is_empty()
+        {
+            let options = &self.options;
+            let devices = self.devices.iter_mut();
+            let loads = devices.map(|device| (options.row(device.number), &mut device.load));
+            iostat.write(loads, &mut self.outputs);
         }
     }
 
@@ -138,15 +164,13 @@ impl<F: Files> Analysis<F> {
     }
 
     fn message(&mut self, record: &Record, text: &[u8]) {
-        let (Some(messages), Some(device)) = (self.messages, self.known(record.device)) else {
-            return;
-        };
+        let Some(device) = self.known(record.device) else { return };
         let device = &self.devices[device as usize];
         if device.begun {
             let (major, minor) = (device.number.major(), device.number.minor());
             let (at, text) = (Exact(record.at.0), String::from_utf8_lossy(text));
             let line = format_args!("({major:3},{minor:3}) {at:5} {text}\n");
-            self.outputs.write(messages, line);
+            self.outputs.write(self.text, line);
         }
     }
 
@@ -160,7 +184,8 @@ impl<F: Files> Analysis<F> {
         }
         // btt reads past the end of a payload that is not there.
         let requests = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        if device.plugs.unplug(at, requests, record.code == Code::UNPLUG_TIMER) {
+        let timer = record.code == Code::UNPLUG_TIMER;
+        if device.plugs.unplug(at, requests, timer) && !timer {
             device.unplugs.add(requests);
         }
     }
@@ -248,8 +273,12 @@ impl<F: Files> Analysis<F> {
     /// A step of the bio that contains the event's first sector.
     fn single(&mut self, device: u32, record: &Record) {
         let merge = matches!(record.code, Code::BACK_MERGE | Code::FRONT_MERGE);
+        let own = &mut self.devices[device as usize];
         if merge {
-            self.devices[device as usize].waiting.leave();
+            own.waiting.leave();
+            own.load.merged(record.is_write());
+        } else if record.code == Code::GET {
+            own.load.got(record.at.0);
         }
         let Some(found) = self.bios.find(device, record.sector) else { return };
         let (at, bio) = (record.at.0, self.bios.get_mut(found));
@@ -284,6 +313,7 @@ impl<F: Files> Analysis<F> {
         own.waiting.leave();
         own.depth.issued(at, &mut self.outputs);
         let write = record.is_write();
+        own.load.issued(at, write, record.sectors());
         own.device_seeks.seek((at, extent, write), absolute, &mut self.outputs);
         if let Some(files) = &own.block_files {
             let (at, from, to) = (super::times::seconds(at), extent.0, extent.1);
@@ -320,8 +350,7 @@ impl<F: Files> Analysis<F> {
     }
 
     fn complete(&mut self, device: u32, process: u32, record: &Record) {
-        let done =
-            Completion { at: record.at.0, sector: record.sector, sectors: record.sectors() };
+        let done = Completion { at: record.at.0, sector: record.sector, sectors: record.sectors() };
         let delta = self.options.range_delta;
         let own = &mut self.devices[device as usize];
         own.blocks.add(done.sectors);
@@ -360,6 +389,8 @@ impl<F: Files> Analysis<F> {
         self.bios.remove(found);
         let own = &mut self.devices[device as usize];
         let whole = delta(bio.queued, at);
+        let inserted = if bio.inserted == NEVER { bio.merged } else { bio.inserted };
+        own.load.completed(at, bio.queued, inserted);
         own.q2c.add(bio.queued, whole, &mut self.outputs);
         let interval = if own.remapper { Interval::Q2CRemapper } else { Interval::Q2C };
         self.sample(device, bio.process, interval, whole);
@@ -374,12 +405,11 @@ impl<F: Files> Analysis<F> {
         self.sample(device, bio.process, Interval::D2C, served);
     }
 
-    /// Ends the analysis: writes the report and all that is still held back. Without
-    /// [`Options::output`] the report goes to `standard_output`.
+    /// Ends the analysis: writes the report and all that is still held back.
     ///
     /// # Errors
     /// The first output that could not be written.
-    pub fn finish(self, standard_output: impl io::Write) -> io::Result<super::Figures> {
-        super::finish::finish(self, standard_output)
+    pub fn finish(self) -> io::Result<super::Figures> {
+        super::finish::finish(self)
     }
 }

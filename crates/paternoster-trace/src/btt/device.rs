@@ -5,6 +5,7 @@ use super::active::Periods;
 use super::files::{Files, Output, Outputs};
 use super::histograms::{QueueTimes, Unplugs};
 use super::intervals::{Arrivals, Intervals};
+use super::iostat::Load;
 use super::latencies::Latencies;
 use super::options::Options;
 use super::plugs::Plugs;
@@ -158,6 +159,7 @@ pub(super) struct Device {
     pub(super) q2d: Latencies,
     pub(super) block_files: Option<ByDirection>,
     pub(super) tree_file: Option<Output>,
+    pub(super) load: Load,
 }
 
 impl Device {
@@ -210,6 +212,7 @@ impl Device {
             q2d,
             block_files,
             tree_file,
+            load: Load::default(),
             label,
         }
     }

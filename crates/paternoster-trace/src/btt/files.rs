@@ -16,7 +16,10 @@ const BUFFER: usize = 1 << 13;
 /// Files that [`Folder`] keeps open.
 const OPEN_MAX: usize = 256;
 
-/// Outputs by name.
+/// The name of what goes to the standard output.
+pub const STANDARD_OUTPUT: &str = "-";
+
+/// Outputs by name; [`STANDARD_OUTPUT`] is one of them.
 pub trait Files {
     /// Makes an empty output, or empties the one that is there.
     ///
@@ -90,7 +93,7 @@ impl Files for Nowhere {
     }
 }
 
-/// Outputs as files of a folder.
+/// Outputs as files of a folder; the standard output is the program's.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -114,12 +117,18 @@ impl Folder {
 
 impl Files for Folder {
     fn create(&mut self, name: &str) -> io::Result<()> {
+        if name == STANDARD_OUTPUT {
+            return Ok(());
+        }
         let file = File::create(self.path.join(name))?;
         self.keep(name, file);
         Ok(())
     }
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        if name == STANDARD_OUTPUT {
+            return io::stdout().write_all(bytes);
+        }
         if !self.open.contains_key(name) {
             let file = fs::OpenOptions::new().append(true).open(self.path.join(name))?;
             self.keep(name, file);

@@ -18,16 +18,17 @@ use super::times::seconds;
 use super::{ranges, report, xvg};
 
 /// Ends an analysis.
-pub(super) fn finish<F: Files>(
-    mut analysis: Analysis<F>,
-    standard_output: impl io::Write,
-) -> io::Result<Figures> {
-    let left_out = analysis.left_out;
-    let Analysis { options, outputs, system, devices, processes, .. } = &mut analysis;
+pub(super) fn finish<F: Files>(mut analysis: Analysis<F>) -> io::Result<Figures> {
+    let (left_out, text) = (analysis.left_out, analysis.text);
+    let Analysis { options, outputs, system, devices, processes, iostat, .. } = &mut analysis;
     for device in devices.iter() {
         device::close(device, options, outputs);
     }
     system.rates.close(outputs);
+    if let Some(iostat) = iostat {
+        let loads = devices.iter_mut().map(|one| (options.row(one.number), &mut one.load));
+        iostat.finish(loads, outputs);
+    }
     write_periods(devices, system.periods.known(), options, outputs);
     let easy = options.output.as_ref().filter(|_| options.easy);
     let easy = easy.map(|name| outputs.make(format!("{name}.xvg")));
@@ -48,11 +49,13 @@ pub(super) fn finish<F: Files>(
     if let Some(output) = easy {
         xvg::begin(&figures, (output, outputs));
     }
-    let queue = |device: &mut Device| core::mem::replace(&mut device.queue_seeks.seeks, Seeks::new());
+    let queue =
+        |device: &mut Device| core::mem::replace(&mut device.queue_seeks.seeks, Seeks::new());
     figures.queue_seeks = seeks(devices, queue, ("QSK", easy), outputs, |at, seeks| {
         figures.devices[at].queue_seeks = seeks;
     });
-    let issue = |device: &mut Device| core::mem::replace(&mut device.device_seeks.seeks, Seeks::new());
+    let issue =
+        |device: &mut Device| core::mem::replace(&mut device.device_seeks.seeks, Seeks::new());
     figures.device_seeks = seeks(devices, issue, ("DSK", easy), outputs, |at, seeks| {
         figures.devices[at].device_seeks = seeks;
     });
@@ -64,23 +67,17 @@ pub(super) fn finish<F: Files>(
         devices: devices.iter().map(|one| (one.label.as_str(), &one.activity)).collect(),
         processes: processes.by_name().map(|one| (one.name.as_str(), &one.activity)).collect(),
     };
-    match &options.output {
-        Some(name) => {
-            let output = outputs.make(format!("{name}.avg"));
-            report::write(&figures, options, &mut Text { output, outputs })?;
-            let output = outputs.make(format!("{name}.dat"));
-            kept.write(&mut Text { output, outputs })?;
-            let sizes = [("qhist", 'Q', &system.queue_sizes), ("dhist", 'D', &system.device_sizes)];
-            for (kind, what, sizes) in sizes {
-                let output = outputs.open(format!("{name}_{kind}.dat"));
-                outputs.write(output, format_args!("{}", sizes.render(what)));
-            }
-        }
-        None => {
-            let mut text = io::BufWriter::new(standard_output);
-            report::write(&figures, options, &mut text)?;
-            kept.write(&mut text)?;
-            io::Write::flush(&mut text)?;
+    let (report, activity) = match &options.output {
+        Some(name) => (outputs.make(format!("{name}.avg")), outputs.make(format!("{name}.dat"))),
+        None => (text, text),
+    };
+    report::write(&figures, options, &mut Text { output: report, outputs })?;
+    kept.write(&mut Text { output: activity, outputs })?;
+    if let Some(name) = &options.output {
+        let sizes = [("qhist", 'Q', &system.queue_sizes), ("dhist", 'D', &system.device_sizes)];
+        for (kind, what, sizes) in sizes {
+            let output = outputs.open(format!("{name}_{kind}.dat"));
+            outputs.write(output, format_args!("{}", sizes.render(what)));
         }
     }
     outputs.finish()?;

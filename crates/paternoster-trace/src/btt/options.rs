@@ -95,6 +95,13 @@ impl Options {
         self.names.get(&device).cloned().unwrap_or_else(|| device.to_string())
     }
 
+    /// What tables call a device.
+    pub(super) fn row(&self, device: DeviceNumber) -> String {
+        let (major, minor) = (device.major(), device.minor());
+        let name = self.names.get(&device).cloned();
+        name.unwrap_or_else(|| format!("({major:3},{minor:3})"))
+    }
+
     /// Reads the map of `-M`: lines `NAME MAJOR,MINOR`, possibly below a heading with the word
     /// `Device`.
     ///

@@ -180,7 +180,11 @@ impl Outstanding {
 
     fn forget_age(&mut self, node: u32) {
         let (older, younger) = (self.bios[node].older, self.bios[node].younger);
-        if older == NONE { self.oldest = younger } else { self.bios[older].younger = younger }
+        if older == NONE {
+            self.oldest = younger
+        } else {
+            self.bios[older].younger = younger
+        }
         if younger == NONE { self.youngest = older } else { self.bios[younger].older = older }
     }
 

@@ -91,6 +91,9 @@ fn write_activity(
     base: u32,
     text: &mut impl Write,
 ) -> io::Result<()> {
+    if activity.queued.known.is_empty() && activity.completed.known.is_empty() {
+        return Ok(());
+    }
     let halves = [('q', &activity.queued, 0.0), ('c', &activity.completed, 0.5)];
     for (kind, ranges, half) in halves {
         writeln!(text, "# {name:>16} : {kind} activity")?;

@@ -40,11 +40,7 @@ pub(super) fn heading(name: &str, text: &mut impl Write) -> io::Result<()> {
 
 /// What tables call a device.
 pub(super) fn row(device: &DeviceFigures, options: &Options) -> String {
-    let number = device.device;
-    match options.names.get(&number) {
-        Some(name) => name.clone(),
-        None => format!("({:3},{:3})", number.major(), number.minor()),
-    }
+    options.row(device.device)
 }
 
 /// A line of a table of intervals.
@@ -105,8 +101,10 @@ fn overhead_line(name: &str, overhead: &Overhead, text: &mut impl Write) -> io::
 }
 
 fn merges(figures: &Figures, options: &Options, text: &mut impl Write) -> io::Result<()> {
-    const HEAD: &str = "       DEV |       #Q       #D   Ratio |   BLKmin   BLKavg   BLKmax    Total";
-    const RULE: &str = "---------- | -------- -------- ------- | -------- -------- -------- --------";
+    const HEAD: &str =
+        "       DEV |       #Q       #D   Ratio |   BLKmin   BLKavg   BLKmax    Total";
+    const RULE: &str =
+        "---------- | -------- -------- ------- | -------- -------- -------- --------";
     heading("Device Merge Information", text)?;
     writeln!(text, "{HEAD}\n{RULE}")?;
     let mut told = 0;
@@ -138,10 +136,7 @@ fn seeks(
     const RULE: &str =
         "---------- | --------------- --------------- --------------- | ---------------";
     let head = |name: &str| {
-        format!(
-            "{name:>10} | {:>15} {:>15} {:>15} | {:<15}",
-            "NSEEKS", "MEAN", "MEDIAN", "MODE"
-        )
+        format!("{name:>10} | {:>15} {:>15} {:>15} | {:<15}", "NSEEKS", "MEAN", "MEDIAN", "MODE")
     };
     heading(&format!("Device {kind} Seek Information"), text)?;
     writeln!(text, "{}\n{RULE}", head("DEV"))?;
@@ -163,12 +158,7 @@ fn seeks(
     writeln!(text)
 }
 
-fn seek_line(
-    name: &str,
-    seeks: &SeekFigures,
-    both: bool,
-    text: &mut impl Write,
-) -> io::Result<()> {
+fn seek_line(name: &str, seeks: &SeekFigures, both: bool, text: &mut impl Write) -> io::Result<()> {
     let SeekFigures { seeks, mean, btt_median, modes, mode_count, .. } = seeks;
     let mode = modes.first().copied().unwrap_or(0);
     write!(text, "{name:>10} | {seeks:15} {mean:15.1} {btt_median:15} | {mode}({mode_count})")?;
