@@ -24,8 +24,8 @@
 pub mod analysis;
 pub mod blkparse;
 pub mod blktrace;
-pub mod filter;
 pub mod btt;
+pub mod filter;
 pub mod ftrace;
 pub mod html;
 pub mod outstanding;
