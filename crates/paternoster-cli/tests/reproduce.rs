@@ -55,7 +55,7 @@ fn arrays_hold_but_for_sixteen_readers() {
         return;
     }
     assert_eq!(outside("array-readers"), ["cfq, 16 readers"]);
-    for name in ["array-tiotest", "array-dd", "array-disktest"] {
+    for name in ["array-tiotest", "array-dd", "array-disktest", "array-btt"] {
         holds(name);
     }
 }
@@ -194,6 +194,7 @@ fn the_list_names_all() {
         "array-tiotest",
         "array-disktest",
         "array-dd",
+        "array-btt",
         "array-sysfs",
         "position-tree",
         "early-merge-low-latency",

@@ -4,6 +4,7 @@
 //! A file says where its figures were published, which runs stand for them here, how each figure
 //! is made and judged. `docs/reproduce.md` tells how to write one.
 
+mod array_btt;
 mod array_dd;
 mod array_disktest;
 mod array_readers;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<Experiment> {
         array_tiotest::experiment(),
         array_disktest::experiment(),
         array_dd::experiment(),
+        array_btt::experiment(),
         array_sysfs::experiment(),
         position_tree::experiment(),
         early_merge::experiment(),

@@ -53,6 +53,8 @@ pub(crate) struct Run {
     pub(crate) submit_cost: Option<String>,
     /// As `--placement` takes it.
     pub(crate) placement: &'static str,
+    /// Its block trace is analysed as btt does.
+    pub(crate) btt: bool,
 }
 
 /// On what.
@@ -135,6 +137,7 @@ impl Run {
             set: Vec::new(),
             submit_cost: None,
             placement: "near",
+            btt: false,
         }
     }
 
@@ -147,6 +150,12 @@ impl Run {
     /// With a time between completion and next submission.
     pub(crate) fn submit_cost(mut self, time: impl Into<String>) -> Run {
         self.submit_cost = Some(time.into());
+        self
+    }
+
+    /// With btt's figures of its block trace.
+    pub(crate) fn btt(mut self) -> Run {
+        self.btt = true;
         self
     }
 

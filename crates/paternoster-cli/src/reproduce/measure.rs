@@ -22,6 +22,9 @@
 //! | | of the device: `requests` that ended, `others` of them no reads; `busy %` |
 //! | listing | the lines, by their number from 1, as texts |
 //!
+//! If a run has its block trace analysed, what btt says of it: `btt Q2Q us`, `btt I2D %` and so on
+//! ([`super::blocktrace`]).
+//!
 //! And every read-only attribute of the scheduler, as it is at the end of the run, by its name:
 //! `hw_tag`, `bandwidth`. And what it did in the run: `merges` of queues, `partings`, `injections`
 //! of requests, `flushes`, `flush ms` (mean device time), `refused flushes` and `refused` others.
@@ -39,6 +42,7 @@ use paternoster_workload::run::RunResult;
 use paternoster_workload::shares::shares;
 use paternoster_workload::statistics::JobStatistics;
 
+use super::blocktrace::BlockTrace;
 use super::counts::Counts;
 use super::experiment::{Device, FioJobs, Measured, Run, Workload};
 use crate::choice::SchedulerChoice;
@@ -73,14 +77,15 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
         return self::startup((&setting, &device, &scheduler), startup, *repeat);
     }
     let jobs = jobs(&run.workload)?;
-    let (result, queue) =
-        setting.run(&jobs, &device, &scheduler, Counts::default(), &mut |_| {})?;
+    let observer = (Counts::default(), BlockTrace::new(run.btt, &scheduler.name));
+    let (result, mut queue) = setting.run(&jobs, &device, &scheduler, observer, &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
         return Err(Failure::Job(format!("job {name} failed with errno {}", failed.error)));
     }
     let mut measured = attributes(&queue);
-    let counts = &queue.observer().1;
+    let (counts, trace) = &mut queue.observer_mut().1;
+    trace.tell(&mut measured)?;
     told(counts, &mut measured);
     match &run.workload {
         Workload::Fio(_) => fio(&jobs, &result, counts, &mut measured),

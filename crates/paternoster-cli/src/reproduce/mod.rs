@@ -10,10 +10,12 @@
 //! of their run, so that what is printed does not depend on who was faster.
 //!
 //! * [`experiment`]: what an experiment is; `experiments/` holds one file for each.
-//! * [`mod@measure`], [`counts`], [`seconds`], [`verdict`], [`tell`]: a run's figures, what the
-//!   scheduler did, who got what in each second, what is thought of them, the table.
+//! * [`mod@measure`], [`counts`], [`seconds`], [`blocktrace`], [`verdict`], [`tell`]: a run's
+//!   figures, what the scheduler did, who got what in each second, what btt says of it, what is
+//!   thought of them, the table.
 //! * [`command`]: how to do a run by hand.
 
+mod blocktrace;
 pub(crate) mod command;
 mod counts;
 pub(crate) mod experiment;
