@@ -4,7 +4,7 @@
 //! Commands passed through to the device do not, nor what lies outside of the time window, nor I/Os
 //! without data (flushes), splits, bounces, aborts and drivers' data. Of a device nothing counts before
 //! its first bio or remap: requests that were under way when the trace began would have half of their
-//! steps.
+//! steps. A message makes its device known, even one before the time window.
 //!
 //! Source: spec `trace.md` 3.1.
 
@@ -33,7 +33,7 @@ pub(super) fn kind(record: &Record, options: &Options) -> Kind {
     if record.is_note() {
         return match record.code {
             Code::NOTE_PROCESS => Kind::Name,
-            Code::NOTE_MESSAGE if is_in_time(record, options) => Kind::Message,
+            Code::NOTE_MESSAGE if !is_behind(record, options) => Kind::Message,
             _ => Kind::Nothing,
         };
     }
@@ -66,12 +66,12 @@ pub(super) fn is_event(record: &Record, options: &Options) -> bool {
 }
 
 fn is_in_time(record: &Record, options: &Options) -> bool {
-    let (start, end) = (options.start, options.end);
-    if start.is_none() && end.is_none() {
-        return true;
-    }
-    let at = seconds(record.at.0);
-    start.is_none_or(|start| at >= start) && end.is_none_or(|end| at <= end)
+    let early = options.start.is_some_and(|start| seconds(record.at.0) < start);
+    !early && !is_behind(record, options)
+}
+
+fn is_behind(record: &Record, options: &Options) -> bool {
+    options.end.is_some_and(|end| seconds(record.at.0) > end)
 }
 
 #[cfg(test)]

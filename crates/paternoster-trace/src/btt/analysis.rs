@@ -73,7 +73,7 @@ impl<F: Files> Analysis<F> {
         };
         let iostat = options.iostat.as_ref();
         let iostat = iostat.map(|name| Iostat::new(name, options.iostat_interval, &mut outputs));
-        let per_io = options.per_io.as_ref().map(|name| outputs.make(name.clone()));
+        let per_io = options.per_io.as_ref().map(|name| outputs.open(name.clone()));
         let system = System {
             intervals: Intervals::default(),
             arrivals: Arrivals::new(),
@@ -148,9 +148,12 @@ impl<F: Files> Analysis<F> {
         if let Some(device) = self.known(number) {
             return Some(device);
         }
-        if !self.options.devices.is_empty() && !self.options.devices.contains(&number) {
-            return None;
-        }
+        let wanted = &self.options.devices;
+        if wanted.is_empty() || wanted.contains(&number) { self.add_device(record) } else { None }
+    }
+
+    fn add_device(&mut self, record: &Record) -> Option<u32> {
+        let number = record.device;
         if self.devices.len() >= DEVICES_MAX {
             self.left_out.events += 1;
             return None;
@@ -164,12 +167,15 @@ impl<F: Files> Analysis<F> {
     }
 
     fn message(&mut self, record: &Record, text: &[u8]) {
-        let Some(device) = self.known(record.device) else { return };
-        let device = &self.devices[device as usize];
+        let Some(device) = self.known(record.device).or_else(|| self.add_device(record)) else {
+            return;
+        };
+        let device = &mut self.devices[device as usize];
+        device.ended = record.at.0;
         if device.begun {
-            let (major, minor) = (device.number.major(), device.number.minor());
+            let name = self.options.row(device.number);
             let (at, text) = (Exact(record.at.0), String::from_utf8_lossy(text));
-            let line = format_args!("({major:3},{minor:3}) {at:5} {text}\n");
+            let line = format_args!("{name} {at:5} {text}\n");
             self.outputs.write(self.text, line);
         }
     }
@@ -185,7 +191,8 @@ impl<F: Files> Analysis<F> {
         // btt reads past the end of a payload that is not there.
         let requests = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let timer = record.code == Code::UNPLUG_TIMER;
-        if device.plugs.unplug(at, requests, timer) && !timer {
+        device.plugs.unplug(at, requests, timer);
+        if !timer {
             device.unplugs.add(requests);
         }
     }
@@ -223,7 +230,7 @@ impl<F: Files> Analysis<F> {
         let interval = if own.remapper { Interval::Q2QRemapper } else { Interval::Q2Q };
         own.waiting.arrive();
         own.activity.queued.add(at, delta);
-        own.queue_seeks.seek((at, extent, record.is_write()), absolute, &mut self.outputs);
+        own.seek_queued((at, extent, record.is_write()), absolute, &mut self.outputs);
         if !own.remapper {
             self.system.queue_sizes.add(record.sectors());
         }
@@ -314,7 +321,7 @@ impl<F: Files> Analysis<F> {
         own.depth.issued(at, &mut self.outputs);
         let write = record.is_write();
         own.load.issued(at, write, record.sectors());
-        own.device_seeks.seek((at, extent, write), absolute, &mut self.outputs);
+        own.seek_issued((at, extent, write), absolute, &mut self.outputs);
         if let Some(files) = &own.block_files {
             let (at, from, to) = (super::times::seconds(at), extent.0, extent.1);
             files.write(write, format_args!("{at:15.9} {from} {to}\n"), &mut self.outputs);
@@ -389,8 +396,10 @@ impl<F: Files> Analysis<F> {
         self.bios.remove(found);
         let own = &mut self.devices[device as usize];
         let whole = delta(bio.queued, at);
-        let inserted = if bio.inserted == NEVER { bio.merged } else { bio.inserted };
-        own.load.completed(at, bio.queued, inserted);
+        if bio.issued != NEVER {
+            let inserted = if bio.inserted == NEVER { bio.merged } else { bio.inserted };
+            own.load.completed(at, bio.queued, inserted);
+        }
         own.q2c.add(bio.queued, whole, &mut self.outputs);
         let interval = if own.remapper { Interval::Q2CRemapper } else { Interval::Q2C };
         self.sample(device, bio.process, interval, whole);

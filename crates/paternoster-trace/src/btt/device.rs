@@ -2,7 +2,7 @@
 //! Device: all that is counted of one device, and its side files.
 
 use super::active::Periods;
-use super::files::{Files, Output, Outputs};
+use super::files::{Files, Output, Outputs, Overlaid};
 use super::histograms::{QueueTimes, Unplugs};
 use super::intervals::{Arrivals, Intervals};
 use super::iostat::Load;
@@ -51,23 +51,25 @@ impl ByDirection {
 pub(super) struct SeekTrack {
     pub(super) seeks: Seeks,
     files: Option<ByDirection>,
-    pub(super) rate: Option<SeeksPerSecond>,
+    rate: SeeksPerSecond,
 }
+
+/// Who writes the seeks of requests and those of bios into their common file.
+const ISSUED: usize = 0;
+const QUEUED: usize = 1;
 
 impl SeekTrack {
     fn new(label: &str, kind: &str, options: &Options, out: &mut Outputs<impl Files>) -> SeekTrack {
         let base = options.seeks.as_ref().map(|name| format!("{name}_{label}_{kind}"));
-        let rates = options.seeks_per_second.as_ref().filter(|_| base.is_some());
-        let rates = rates.map(|name| format!("{name}_{label}.dat"));
         SeekTrack {
             seeks: Seeks::new(),
             files: base.map(|base| ByDirection::new(&base, out)),
-            rate: rates.map(|name| SeeksPerSecond::new(out.open(name))),
+            rate: SeeksPerSecond::default(),
         }
     }
 
-    /// The seek to an I/O.
-    pub(super) fn seek(
+    /// The seek to an I/O: when, from where to where, whether it writes.
+    fn seek(
         &mut self,
         (at, extent, write): (u64, (u64, u64), bool),
         absolute: bool,
@@ -77,9 +79,6 @@ impl SeekTrack {
         if let Some(files) = &self.files {
             let (at, kind) = (seconds(at), if write { 'w' } else { 'r' });
             files.write(write, format_args!("{at:15.9} {distance:13} {kind}\n"), outputs);
-        }
-        if let Some(rate) = &mut self.rate {
-            rate.add(at, outputs);
         }
     }
 }
@@ -160,6 +159,7 @@ pub(super) struct Device {
     pub(super) block_files: Option<ByDirection>,
     pub(super) tree_file: Option<Output>,
     pub(super) load: Load,
+    seek_rates: Option<Overlaid>,
 }
 
 impl Device {
@@ -187,6 +187,8 @@ impl Device {
         let block_files =
             block_files.map(|name| ByDirection::new(&format!("{name}_{label}"), outputs));
         let tree_file = options.per_io_trees.then(|| outputs.open(format!("{label}_pit.dat")));
+        let seek_rates = options.seeks_per_second.as_ref().and(options.seeks.as_ref());
+        let seek_rates = seek_rates.map(|_| Overlaid::default());
         Device {
             number,
             remapper,
@@ -213,25 +215,53 @@ impl Device {
             block_files,
             tree_file,
             load: Load::default(),
+            seek_rates,
             label,
         }
     }
 }
 
+impl Device {
+    /// The seek to a bio (an interval of two sectors, their end excluded).
+    pub(super) fn seek_queued(
+        &mut self,
+        io: (u64, (u64, u64), bool),
+        absolute: bool,
+        outputs: &mut Outputs<impl Files>,
+    ) {
+        self.queue_seeks.seek(io, absolute, outputs);
+        if let Some(file) = &mut self.seek_rates {
+            self.queue_seeks.rate.add(io.0, QUEUED, file);
+        }
+    }
+
+    /// The seek to a request.
+    pub(super) fn seek_issued(
+        &mut self,
+        io: (u64, (u64, u64), bool),
+        absolute: bool,
+        outputs: &mut Outputs<impl Files>,
+    ) {
+        self.device_seeks.seek(io, absolute, outputs);
+        if let Some(file) = &mut self.seek_rates {
+            self.device_seeks.rate.add(io.0, ISSUED, file);
+        }
+    }
+}
+
 /// A device's side files at the end.
-pub(super) fn close(device: &Device, options: &Options, outputs: &mut Outputs<impl Files>) {
+pub(super) fn close(device: &mut Device, options: &Options, outputs: &mut Outputs<impl Files>) {
     device.rates.close(outputs);
     for latencies in [&device.q2c, &device.d2c, &device.q2d] {
         latencies.close(outputs);
     }
-    if let (Some(queued), Some(issued)) = (&device.queue_seeks.rate, &device.device_seeks.rate) {
-        queued.close(outputs);
-        issued.close(outputs);
+    if let (Some(mut file), Some(name)) = (device.seek_rates.take(), &options.seeks_per_second) {
+        device.device_seeks.rate.close(ISSUED, &mut file);
+        device.queue_seeks.rate.close(QUEUED, &mut file);
         // btt opens one name twice: closing the empty file of requests deletes that of bios.
-        let nothing_issued = outputs.is_empty(issued.output());
-        outputs.discard(issued.output());
-        if nothing_issued {
-            outputs.discard(queued.output());
+        if file.has_written(ISSUED) {
+            let output = outputs.open(format!("{name}_{}.dat", device.label));
+            outputs.write_bytes(output, &file.close());
         }
     }
     if let Some(name) = &options.unplugs {

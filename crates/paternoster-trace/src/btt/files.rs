@@ -32,12 +32,6 @@ pub trait Files {
     /// # Errors
     /// As the system says.
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-
-    /// Takes an output away.
-    ///
-    /// # Errors
-    /// As the system says.
-    fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 
 /// Outputs in memory.
@@ -54,11 +48,6 @@ impl Files for Memory {
         self.0.entry(name.to_owned()).or_default().extend_from_slice(bytes);
         Ok(())
     }
-
-    fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.0.remove(name);
-        Ok(())
-    }
 }
 
 impl<F: Files + ?Sized> Files for &mut F {
@@ -68,10 +57,6 @@ impl<F: Files + ?Sized> Files for &mut F {
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         (**self).append(name, bytes)
-    }
-
-    fn remove(&mut self, name: &str) -> io::Result<()> {
-        (**self).remove(name)
     }
 }
 
@@ -85,10 +70,6 @@ impl Files for Nowhere {
     }
 
     fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn remove(&mut self, _: &str) -> io::Result<()> {
         Ok(())
     }
 }
@@ -135,10 +116,54 @@ impl Files for Folder {
         }
         self.open.get_mut(name).map_or(Ok(()), |file| file.write_all(bytes))
     }
+}
 
-    fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.open.remove(name);
-        fs::remove_file(self.path.join(name))
+/// Bytes that C's standard output to a file holds back.
+const C_BUFFER: usize = 4096;
+
+/// Two writers who each opened the same file, as C's standard library leaves it: each writes from
+/// its own place, a block at a time, over what the other has written there.
+#[derive(Debug, Default)]
+pub(super) struct Overlaid {
+    file: Vec<u8>,
+    writers: [Writer; 2],
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    held: Vec<u8>,
+    place: usize,
+}
+
+impl Overlaid {
+    /// One of the two writes.
+    pub(super) fn write(&mut self, writer: usize, text: fmt::Arguments<'_>) {
+        let held = &mut self.writers[writer].held;
+        held.write_fmt(text).expect("memory takes what is written");
+        while self.writers[writer].held.len() > C_BUFFER {
+            self.flush(writer);
+        }
+    }
+
+    fn flush(&mut self, writer: usize) {
+        let Writer { held, place } = &mut self.writers[writer];
+        let block: Vec<u8> = held.drain(..held.len().min(C_BUFFER)).collect();
+        let end = *place + block.len();
+        self.file.resize(self.file.len().max(end), 0);
+        self.file[*place..end].copy_from_slice(&block);
+        *place = end;
+    }
+
+    /// Whether one of the two has written something.
+    pub(super) fn has_written(&self, writer: usize) -> bool {
+        self.writers[writer].place > 0 || !self.writers[writer].held.is_empty()
+    }
+
+    /// What the file holds after the first and then the second one closed it.
+    pub(super) fn close(mut self) -> Vec<u8> {
+        self.flush(0);
+        self.flush(1);
+        self.file
     }
 }
 
@@ -197,23 +222,6 @@ impl<F: Files> Outputs<F> {
         }
     }
 
-    /// Whether something was written.
-    pub(super) fn is_empty(&self, output: Output) -> bool {
-        let pending = &self.pending[output.0];
-        !pending.created && pending.buffer.is_empty()
-    }
-
-    /// Forgets what was written to an output, and takes it away.
-    pub(super) fn discard(&mut self, output: Output) {
-        let pending = &mut self.pending[output.0];
-        pending.buffer.clear();
-        if core::mem::take(&mut pending.created)
-            && let Err(error) = self.files.remove(&pending.name)
-        {
-            self.fail(output, error);
-        }
-    }
-
     fn flush(&mut self, output: Output) {
         if self.error.is_some() {
             self.pending[output.0].buffer.clear();
@@ -263,6 +271,21 @@ mod tests {
         let made: Vec<(&str, &[u8])> =
             outputs.files.0.iter().map(|(name, text)| (name.as_str(), text.as_slice())).collect();
         assert_eq!(made, [("a", &b"1 2\n"[..]), ("c", &b""[..])]);
+    }
+
+    /// Does the one who closes last write over the other, whose end stays?
+    #[test]
+    fn who_closes_last_writes_over_the_other() {
+        let mut file = Overlaid::default();
+        file.write(0, format_args!("first 100.00\n"));
+        file.write(1, format_args!("second 1.0\n"));
+        assert_eq!(file.close(), b"second 1.0\n0\n");
+        let mut long = Overlaid::default();
+        long.write(1, format_args!("{}", "b".repeat(C_BUFFER + 2)));
+        long.write(0, format_args!("{}", "a".repeat(C_BUFFER + 1)));
+        // The first one's block was written later, the second one's end last.
+        let expected = "a".repeat(C_BUFFER) + "bb";
+        assert_eq!(long.close(), expected.into_bytes());
     }
 
     /// Is a failure told at the end, with the name?

@@ -21,7 +21,7 @@ use super::{ranges, report, xvg};
 pub(super) fn finish<F: Files>(mut analysis: Analysis<F>) -> io::Result<Figures> {
     let (left_out, text) = (analysis.left_out, analysis.text);
     let Analysis { options, outputs, system, devices, processes, iostat, .. } = &mut analysis;
-    for device in devices.iter() {
+    for device in devices.iter_mut() {
         device::close(device, options, outputs);
     }
     system.rates.close(outputs);
@@ -64,8 +64,8 @@ pub(super) fn finish<F: Files>(mut analysis: Analysis<F>) -> io::Result<Figures>
     }
     let kept = ranges::All {
         system: &system.activity,
-        devices: devices.iter().map(|one| (one.label.as_str(), &one.activity)).collect(),
-        processes: processes.by_name().map(|one| (one.name.as_str(), &one.activity)).collect(),
+        devices: devices.iter().map(|one| (one.number.to_string(), &one.activity)).collect(),
+        processes: processes.by_name().map(|one| (one.name.clone(), &one.activity)).collect(),
     };
     let (report, activity) = match &options.output {
         Some(name) => (outputs.make(format!("{name}.avg")), outputs.make(format!("{name}.dat"))),

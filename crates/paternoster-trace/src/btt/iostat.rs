@@ -121,10 +121,10 @@ fn row(counts: &Counts, span: u64) -> Row {
     let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
     let [merges, requests, sectors] = [counts.merges, counts.requests, counts.sectors];
     let (ios, all) = (requests[0] + requests[1], merges[0] + merges[1]);
-    let [read, written] = sectors.map(rate);
-    let [m, r] = [merges, requests].map(|pair| pair.map(rate));
+    let columns = [merges, requests, sectors, sectors.map(|sectors| sectors / 2)];
+    let [[m0, m1], [r0, r1], [s0, s1], [k0, k1]] = columns.map(|pair| pair.map(rate));
     Row {
-        rates: [m[0], m[1], r[0], r[1], read, written, read / 2.0, written / 2.0],
+        rates: [m0, m1, r0, r1, s0, s1, k0, k1],
         request: mean(sectors[0] as f64 + sectors[1] as f64, ios),
         queue: counts.queue as f64 / 1e9 / span,
         wait: mean(1000.0 * seconds(counts.waited), ios + all),

@@ -11,14 +11,14 @@
 //!
 //! Source: spec `trace.md` 3.8.
 
-use super::times::NEVER;
+use super::times::{NEVER, seconds};
 
 /// The plugs of one device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plugs {
     since: u64,
-    /// Time plugged, in ns.
-    time: u64,
+    /// Time plugged, in ns: below 0 if the queue was last plugged behind the device's last event.
+    time: i64,
     unplugs: u64,
     timer_unplugs: u64,
     requests: u64,
@@ -36,7 +36,8 @@ pub struct PlugFigures {
     pub requests: u64,
     /// Requests that the latter let go.
     pub timer_requests: u64,
-    /// How much of the time the queue was plugged, in percent.
+    /// How much of the time the queue was plugged, in percent; below 0 if it was last plugged
+    /// behind the device's last event, where btt ends it.
     pub percent: f64,
 }
 
@@ -58,7 +59,7 @@ impl Plugs {
         if self.since == NEVER {
             return false;
         }
-        self.time = self.time.saturating_add(at.saturating_sub(self.since));
+        self.time = self.time.saturating_add(at.wrapping_sub(self.since).cast_signed());
         self.since = NEVER;
         if timer {
             self.timer_unplugs += 1;
@@ -74,13 +75,13 @@ impl Plugs {
     #[expect(clippy::cast_precision_loss, reason = "a share, in percent")]
     pub(super) fn figures(mut self, started: u64, ended: u64) -> PlugFigures {
         self.unplug(ended, 0, false);
-        let span = ended.saturating_sub(started);
+        let (time, span) = (self.time as f64 / 1e9, seconds(ended) - seconds(started));
         PlugFigures {
             unplugs: self.unplugs,
             timer_unplugs: self.timer_unplugs,
             requests: self.requests,
             timer_requests: self.timer_requests,
-            percent: if span == 0 { 0.0 } else { 100.0 * (self.time as f64 / span as f64) },
+            percent: if span > 0.0 { 100.0 * time / span } else { 0.0 },
         }
     }
 }

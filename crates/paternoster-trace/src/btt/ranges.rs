@@ -60,8 +60,8 @@ pub(super) struct Activity {
 #[derive(Debug)]
 pub(super) struct All<'a> {
     pub(super) system: &'a Activity,
-    pub(super) devices: Vec<(&'a str, &'a Activity)>,
-    pub(super) processes: Vec<(&'a str, &'a Activity)>,
+    pub(super) devices: Vec<(String, &'a Activity)>,
+    pub(super) processes: Vec<(String, &'a Activity)>,
 }
 
 impl All<'_> {

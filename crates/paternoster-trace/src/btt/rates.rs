@@ -11,7 +11,7 @@
 //!
 //! Source: spec `trace.md` 3.15 (`-m`, the files that are always made).
 
-use super::files::{Files, Output, Outputs};
+use super::files::{Files, Output, Outputs, Overlaid};
 use super::times::seconds;
 
 /// Completions by second.
@@ -57,29 +57,20 @@ impl PerSecond {
 }
 
 /// Seeks by buckets of a second.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SeeksPerSecond {
-    output: Output,
     bucket: Option<(f64, f64)>,
     count: u32,
 }
 
 impl SeeksPerSecond {
-    pub(super) const fn new(output: Output) -> SeeksPerSecond {
-        SeeksPerSecond { output, bucket: None, count: 0 }
-    }
-
-    pub(super) const fn output(&self) -> Output {
-        self.output
-    }
-
-    /// A seek.
-    pub(super) fn add(&mut self, at: u64, outputs: &mut Outputs<impl Files>) {
+    /// A seek; one of the two who write the file.
+    pub(super) fn add(&mut self, at: u64, writer: usize, file: &mut Overlaid) {
         let at = seconds(at);
         match &mut self.bucket {
             Some((first, last)) if at - *first < 1.0 => *last = at,
             _ => {
-                self.close(outputs);
+                self.close(writer, file);
                 (self.bucket, self.count) = (Some((at, at)), 0);
             }
         }
@@ -87,10 +78,10 @@ impl SeeksPerSecond {
     }
 
     /// Tells the bucket that is open.
-    pub(super) fn close(&self, outputs: &mut Outputs<impl Files>) {
+    pub(super) fn close(&self, writer: usize, file: &mut Overlaid) {
         let Some((first, last)) = self.bucket else { return };
         let count = f64::from(self.count);
         let rate = if self.count == 1 { 1.0 } else { count / (last - first) };
-        outputs.write(self.output, format_args!("{first:15.9} {rate:.2}\n"));
+        file.write(writer, format_args!("{first:15.9} {rate:.2}\n"));
     }
 }

@@ -214,16 +214,25 @@ fn unplugs(figures: &Figures, options: &Options, text: &mut impl Write) -> io::R
         let both = (plugs.requests_per_unplug(), plugs.requests_per_timer_unplug());
         unplug_line(&row(device, options), both, text)?;
     }
-    let sum = |value: fn(&DeviceFigures) -> u64| figures.devices.iter().map(value).sum::<u64>();
-    let (unplugs, timer) = (sum(|one| one.plugs.unplugs), sum(|one| one.plugs.timer_unplugs));
-    if unplugs + timer > 0 {
-        let own = ratio(sum(|one| one.plugs.requests), unplugs);
-        let timed = ratio(sum(|one| one.plugs.timer_requests), timer);
+    let plugs = || figures.devices.iter().map(|device| &device.plugs);
+    let own = plugs().map(|one| (one.requests, one.unplugs));
+    let timed = plugs().map(|one| (one.timer_requests, one.timer_unplugs));
+    let (own, timed) = (mean_of_used(own), mean_of_used(timed));
+    if own > 0.0 || timed > 0.0 {
         writeln!(text, "---------- | ----------   ----------")?;
         writeln!(text, "   Overall |    IOs/Unp   IOs/Unp(to)")?;
         unplug_line("Average", (own, timed), text)?;
     }
     writeln!(text)
+}
+
+/// The mean over all unplugs of those devices that let any request go.
+fn mean_of_used(devices: impl Iterator<Item = (u64, u64)>) -> f64 {
+    let used = devices.filter(|(requests, _)| *requests > 0);
+    let (requests, unplugs) = used.fold((0_u64, 0_u64), |sum, one| {
+        (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
+    });
+    ratio(requests, unplugs)
 }
 
 fn unplug_line(name: &str, (own, timed): (f64, f64), text: &mut impl Write) -> io::Result<()> {
