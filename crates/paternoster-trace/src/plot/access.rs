@@ -104,9 +104,13 @@ fn draw_several(subject: &str, shown: &[Shown<'_>], time: &Axis, places: &Axis) 
         shelves(&mut frame, shown.record, &panel, places);
         series.push((entry.look, pixels(shown.record.accesses(), &panel, time, places)));
         let told = vec![told(entry, shown.record.accesses(), time)];
-        panels.push(HoverPanel::new(entry.label.clone(), &panel, told));
+        panels.push((panel, HoverPanel::new(String::new(), &panel, told)));
     }
     dots(&mut frame, width, &series);
+    for (shown, (panel, _)) in shown.iter().zip(&panels) {
+        shelf_names(&mut frame, shown.record, panel, places);
+    }
+    let panels = panels.into_iter().map(|(_, told)| told).collect();
     let hover = hover(time, panels);
     let svg = frame.finish(&words, (time, &time_title(time)), (places, &title(places)));
     Picture { title: words.title.to_owned(), svg, hover }
@@ -133,17 +137,26 @@ fn draw_one(subject: &str, shown: &Shown<'_>, time: &Axis, places: &Axis) -> Pic
         all.push(told(entry, part.of(shown), time));
     }
     dots(&mut frame, width, &series);
+    shelf_names(&mut frame, shown.record, &panel, places);
     let hover = hover(time, vec![HoverPanel::new(String::new(), &panel, all)]);
     let svg = frame.finish(&words, (time, &time_title(time)), (places, &title(places)));
     Picture { title: words.title.to_owned(), svg, hover }
 }
 
-/// The feet of several devices that stand one above the other, with their names.
+/// The feet of several devices that stand one above the other.
 fn shelves(frame: &mut Frame, record: &AccessRecord, panel: &Panel, places: &Axis) {
+    for shelf in record.shelves() {
+        frame.shelf(panel.y(places, shelf.base.saturating_mul(SECTOR)));
+    }
+}
+
+/// Which devices they are, and which part of each was used.
+fn shelf_names(frame: &mut Frame, record: &AccessRecord, panel: &Panel, places: &Axis) {
     for shelf in record.shelves() {
         let y = panel.y(places, shelf.base.saturating_mul(SECTOR));
         let (first, last) = (shelf.first, shelf.first.saturating_add(shelf.height));
-        frame.shelf(y, &format!("{}: {} to {}", shelf.name, binary(first), binary(last)));
+        let name = format!("{}: from {} to {}", shelf.name, binary(first), binary(last));
+        frame.shelf_name(y, &name);
     }
 }
 

@@ -67,14 +67,28 @@ impl Axis {
         Axis { from, to, scale: Scale::Even { step, unit: unit.copied().unwrap_or((1, "")) } }
     }
 
-    /// A logarithmic one from `from` to `to`, which may not be 0, with ends that are ticks.
-    pub(super) fn logarithmic(from: u64, to: u64, units: &'static [Unit]) -> Axis {
+    /// The same with labels in the unit of another one.
+    pub(super) const fn in_unit_of(self, other: &Axis) -> Axis {
+        match (self.scale, other.scale) {
+            (Scale::Even { step, .. }, Scale::Even { unit, .. }) => {
+                Axis { scale: Scale::Even { step, unit }, ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// A logarithmic one from `from` to `to`, which may not be 0, with ends that are ticks. There
+    /// are ticks at 1, 2 and 5 if those are at most so many, and at powers of ten otherwise.
+    pub(super) fn logarithmic(from: u64, to: u64, ticks: usize, units: &'static [Unit]) -> Axis {
         let (from, to) = (from.max(1), to.max(from).max(2));
-        let powers = to.ilog10() - from.ilog10();
-        let digits: &[u64] = if powers > 3 { &[1] } else { &[1, 2, 5] };
-        let below = tens(digits).take_while(|tick| *tick <= from).last().unwrap_or(1);
-        let above = tens(digits).find(|tick| *tick >= to && *tick > below).unwrap_or(u64::MAX);
-        Axis { from: below, to: above, scale: Scale::Ratio { digits, units } }
+        let with = |digits: &'static [u64]| {
+            let below = tens(digits).take_while(|tick| *tick <= from).last().unwrap_or(1);
+            let above = tens(digits).find(|tick| *tick >= to && *tick > below);
+            let scale = Scale::Ratio { digits, units };
+            Axis { from: below, to: above.unwrap_or(u64::MAX), scale }
+        };
+        let fine = with(&[1, 2, 5]);
+        if fine.ticks().count() <= ticks { fine } else { with(&[1]) }
     }
 
     /// The same with ends that are ticks.
@@ -256,13 +270,13 @@ mod tests {
     /// long? From 50 us to 5 ms is a factor of 100: 500 us are in the middle.
     #[test]
     fn ratios_are_even() {
-        let axis = Axis::logarithmic(80_000, 3_000_000, &TIMES);
+        let axis = Axis::logarithmic(80_000, 3_000_000, 8, &TIMES);
         assert_eq!(labels(&axis), "50 us 100 us 200 us 500 us 1 ms 2 ms 5 ms");
         assert_eq!(axis.place(500_000, Px(1000)), Px(500));
         assert_eq!(axis.place(5_000, Px(1000)), Px(0));
-        let wide = Axis::logarithmic(900, 20_000_000_000, &TIMES);
+        let wide = Axis::logarithmic(900, 20_000_000_000, 8, &TIMES);
         assert_eq!(labels(&wide), "100 ns 1 us 10 us 100 us 1 ms 10 ms 100 ms 1 s 10 s 100 s");
-        let point = Axis::logarithmic(1_000, 1_000, &TIMES);
+        let point = Axis::logarithmic(1_000, 1_000, 8, &TIMES);
         assert_eq!(labels(&point), "1 us 2 us");
     }
 
@@ -276,7 +290,7 @@ mod tests {
     /// Do the largest numbers end in an answer?
     #[test]
     fn no_overflow() {
-        assert!(Axis::logarithmic(0, u64::MAX, &TIMES).ticks().count() <= 20);
+        assert!(Axis::logarithmic(0, u64::MAX, 8, &TIMES).ticks().count() <= 20);
         let axis = Axis::new(0, u64::MAX, 10, 1, &TIMES).rounded();
         assert!(axis.ticks().count() <= 12);
         assert_eq!(axis.place(u64::MAX, Px(1000)), Px(1000));

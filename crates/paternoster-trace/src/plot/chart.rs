@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Whoever draws one says which values there are; where they are and what stands about them is
-//! done here, and what is told of each place. All panels have the same axes.
+//! done here, and what is told of each place. All panels have the same horizontal axis; a panel
+//! may have a vertical one of its own, in the unit of all.
 
 use std::fmt::Write as _;
 
@@ -20,6 +21,8 @@ use super::svg::{Attributes, Px};
 
 /// With more than so many curves in a panel shades would hide each other and are left out.
 pub(super) const BANDS_MAX: usize = 3;
+/// With more than so many runs there are fewer cells, of which a curve can be followed.
+pub(super) const CURVES_MANY: usize = 6;
 /// The narrowest step that is drawn.
 const NARROWEST: Px = Px(5);
 
@@ -37,6 +40,8 @@ pub(super) struct Chart<'a> {
     pub(super) planes: Vec<Plane>,
     /// Of each panel, in pixels.
     pub(super) height: i64,
+    /// Earlier lines are wider even if there are many.
+    pub(super) wide: bool,
     /// What is said where there is no value at all.
     pub(super) nothing: Option<&'static str>,
 }
@@ -46,6 +51,8 @@ pub(super) struct Chart<'a> {
 pub(super) struct Plane {
     /// What stands above it.
     pub(super) heading: Option<String>,
+    /// Its own vertical axis.
+    pub(super) up: Option<Axis>,
     pub(super) curves: Vec<Curve>,
 }
 
@@ -85,8 +92,9 @@ impl Chart<'_> {
                 figures: String::new(),
             });
             let panel = frame.panel(self.height, Sign::Nothing, heading.as_ref());
+            let up = plane.up.as_ref().unwrap_or(up);
             frame.axes(&panel, up, across);
-            plane.draw(&mut frame, &panel, across, up);
+            plane.draw(&mut frame, &panel, (across, up), self.wide);
             if let Some(nothing) = self.nothing.filter(|_| plane.is_empty()) {
                 frame.say(&panel, nothing);
             }
@@ -109,7 +117,7 @@ impl Plane {
         self.curves.iter().all(|curve| curve.bars.iter().all(Option::is_none))
     }
 
-    fn draw(&self, frame: &mut Frame, panel: &Panel, across: &Axis, up: &Axis) {
+    fn draw(&self, frame: &mut Frame, panel: &Panel, (across, up): (&Axis, &Axis), wide: bool) {
         let pieces: Vec<Vec<Vec<Step>>> =
             self.curves.iter().map(|curve| curve.pieces(panel, across, up)).collect();
         if self.curves.len() <= BANDS_MAX {
@@ -118,7 +126,9 @@ impl Plane {
             }
         }
         for (nth, (curve, pieces)) in self.curves.iter().zip(&pieces).enumerate() {
-            line(frame, curve.look, pieces, self.curves.len() - 1 - nth);
+            let above = self.curves.len() - 1 - nth;
+            let wider = if wide || self.curves.len() <= BANDS_MAX { above.min(2) } else { 0 };
+            line(frame, curve.look, pieces, wider);
         }
     }
 
@@ -169,18 +179,18 @@ fn shade(frame: &mut Frame, look: Look, pieces: &[Vec<Step>]) {
     frame.svg.empty("path", fill);
 }
 
-/// A line that so many others follow. Earlier lines are wider, so that those that run on top of
-/// each other stay in sight.
-fn line(frame: &mut Frame, look: Look, pieces: &[Vec<Step>], above: usize) {
+/// A line, so many times wider. Earlier ones are, so that those that run on top of each other stay
+/// in sight.
+fn line(frame: &mut Frame, look: Look, pieces: &[Vec<Step>], wider: usize) {
     let along =
         |piece: &Vec<Step>| along(piece.iter().map(|step| (step.from, step.to, step.value)), 'M');
     let line: String = pieces.iter().map(along).collect();
-    let above = i64::try_from(above).unwrap_or(0);
+    let wider = i64::try_from(wider).unwrap_or(0);
     let look: Attributes<'_> = &[
         ("d", &line),
         ("fill", &"none"),
         ("stroke", &look.colour),
-        ("stroke-width", &Px(16 + 14 * above.min(2))),
+        ("stroke-width", &Px(16 + 14 * wider)),
         ("stroke-linejoin", &"round"),
         ("stroke-dasharray", &look.dash),
     ];

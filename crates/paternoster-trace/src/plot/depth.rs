@@ -53,8 +53,9 @@ pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
         cells: spans(width, longest),
         across: (time, time_title(&time)),
         up: (requests, "requests in the device".to_owned()),
-        planes: vec![Plane { heading: None, curves }],
+        planes: vec![Plane { heading: None, up: None, curves }],
         height: HEIGHT,
+        wide: true,
         nothing: None,
     }
     .draw()

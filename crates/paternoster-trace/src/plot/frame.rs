@@ -196,17 +196,23 @@ impl Frame {
         self.svg.text("text", place, what);
     }
 
-    /// A line across a panel with a word above it, at its right end.
-    pub(super) fn shelf(&mut self, y: Px, name: &str) {
-        let (left, right) = (px(LEFT), px(LEFT) + PANEL_WIDTH);
-        let line = format!("M{left} {y}H{right}");
+    /// A line across a panel.
+    pub(super) fn shelf(&mut self, y: Px) {
+        let line = format!("M{} {y}H{}", px(LEFT), px(LEFT) + PANEL_WIDTH);
         self.svg.empty("path", &[("d", &line), ("stroke", &FAINT), ("stroke-width", &1)]);
+    }
+
+    /// A word above that line, at its right end, with ground around it to be read among dots.
+    pub(super) fn shelf_name(&mut self, y: Px, name: &str) {
         let place: Attributes<'_> = &[
-            ("x", &(right - px(4))),
-            ("y", &(y - px(4))),
+            ("x", &(px(LEFT) + PANEL_WIDTH - px(4))),
+            ("y", &(y - px(5))),
             ("text-anchor", &"end"),
-            ("font-size", &11),
-            ("fill", &FAINT),
+            ("font-size", &12),
+            ("stroke", &"#ffffff"),
+            ("stroke-width", &5),
+            ("stroke-linejoin", &"round"),
+            ("paint-order", &"stroke"),
         ];
         self.svg.text("text", place, &cut(name));
     }

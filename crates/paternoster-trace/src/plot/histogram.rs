@@ -45,7 +45,7 @@ pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
     // The first cell begins at nothing, which has no place on the axis.
     let least = cells.values().map(|cell| cell.0.max(LEAST)).min().unwrap_or(1_000_000);
     let most = all().map(|all| all.most().0).max().filter(|most| *most > 0).unwrap_or(10_000_000);
-    let across = Axis::logarithmic(least, most, &TIMES);
+    let across = Axis::logarithmic(least, most, 14, &TIMES);
     let named = |(from, to): &(u64, u64)| {
         let words = [*from, *to].map(|edge| short(Nanos(edge)));
         (*from, *to, words.join(" to "))
@@ -58,6 +58,7 @@ pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
         cells: cells.values().map(named).collect(),
         planes,
         height,
+        wide: false,
         nothing: Some("no request came back"),
     }
     .draw()

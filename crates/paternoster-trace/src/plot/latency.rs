@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use paternoster::Nanos;
 
 use super::axis::{Axis, TIMES};
-use super::chart::{BANDS_MAX, Bar, Chart};
+use super::chart::{BANDS_MAX, Bar, CURVES_MANY, Chart};
 use super::depth::spans;
 use super::frame::{Words, time_title};
 use super::ways::{Ways, short};
@@ -28,7 +28,8 @@ const POINTS_MAX: usize = 128;
 pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
     let mut ways = Ways::new(subject, runs);
     let size = |record: &LatencyRecord| (record.width(), record.buckets().len());
-    super::even(&mut ways.records, POINTS_MAX, size, LatencyRecord::halve);
+    let points = if ways.records.len() > CURVES_MANY { POINTS_MAX / 2 } else { POINTS_MAX };
+    super::even(&mut ways.records, points, size, LatencyRecord::halve);
     let (planes, height) =
         ways.planes(|run, way, direction| bars(&ways.records[run], way, direction));
     let curves = || planes.iter().flat_map(|plane| &plane.curves);
@@ -37,7 +38,9 @@ pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
     let lowest = bars().map(|bar| bar.value).min().unwrap_or(1_000_000);
     let top = |bar: &Bar| if shaded { bar.shade.1 } else { bar.value };
     let highest = bars().map(top).max().unwrap_or(10_000_000);
-    let up = Axis::logarithmic(lowest, highest, &TIMES);
+    // A label for every 20 pixels.
+    let ticks = usize::try_from(height / 20).unwrap_or(0);
+    let up = Axis::logarithmic(lowest, highest, ticks, &TIMES);
     let end = ways.records.iter().map(|record| record.end().0).max().unwrap_or(0);
     let time = Axis::new(0, end, 12, 1, &TIMES);
     let longest = ways.records.iter().map(|record| record.buckets().len()).max().unwrap_or(0);
@@ -51,6 +54,7 @@ pub(super) fn picture(subject: &str, runs: &[Run]) -> Picture {
         cells: spans(width, longest),
         planes,
         height,
+        wide: false,
         nothing: Some("no request came back"),
     }
     .draw()

@@ -2,7 +2,7 @@
 //! Throughput and IOPS over time: what was read and written in each span, by its length.
 //!
 //! One run alone has a line for reads and one for writes. Several runs have a panel for each
-//! direction and a line for each run, over the same axes.
+//! direction and a line for each run; each panel has its own scale, in the same unit.
 //!
 //! ```text
 //! | 4 MB | 3 MB | 1 MB|           10 ms wide; the last one 2 ms: 1 MB in 2 ms would be 500 MB/s,
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use paternoster::Nanos;
 
 use super::axis::{Axis, IOPS, RATES, TIMES, Unit, ratio};
-use super::chart::{Bar, Chart, Curve, Plane};
+use super::chart::{Bar, CURVES_MANY, Chart, Curve, Plane};
 use super::depth::spans;
 use super::frame::{Entry, Look, Words, counted, time_title};
 use super::{Picture, Run};
@@ -83,12 +83,13 @@ pub(super) fn picture(rate: Rate, subject: &str, runs: &[Run]) -> Picture {
     let kept = runs.iter().filter_map(|run| Some((run.label.as_str(), run.recorder.flow.clone()?)));
     let (labels, mut records): (Vec<&str>, Vec<FlowRecord>) = kept.unzip();
     let size = |record: &FlowRecord| (record.width(), record.buckets().len());
-    super::even(&mut records, POINTS_MAX, size, FlowRecord::halve);
+    let points = if records.len() > CURVES_MANY { POINTS_MAX / 2 } else { POINTS_MAX };
+    super::even(&mut records, points, size, FlowRecord::halve);
     let there = DIRECTIONS
         .into_iter()
         .filter(|(direction, _)| records.iter().any(|record| record.total()[*direction].count > 0));
     let there: Vec<(usize, &str)> = there.collect();
-    let (subject, legend, planes) = match (&labels[..], &records[..]) {
+    let (subject, legend, mut planes) = match (&labels[..], &records[..]) {
         ([label], [record]) => {
             let (legend, plane) = alone(rate, record, &there);
             (format!("{subject}: {label}"), legend, vec![plane])
@@ -101,10 +102,19 @@ pub(super) fn picture(rate: Rate, subject: &str, runs: &[Run]) -> Picture {
     };
     let end = records.iter().map(|record| record.end().0).max().unwrap_or(0);
     let time = Axis::new(0, end, 12, 1, &TIMES);
-    let bars = planes.iter().flat_map(|plane| &plane.curves).flat_map(|curve| &curve.bars);
-    let highest = bars.flatten().map(|bar| bar.value).max().unwrap_or(0);
+    let highest = |plane: &Plane| {
+        let bars = plane.curves.iter().flat_map(|curve| curve.bars.iter().flatten());
+        bars.map(|bar| bar.value).max().unwrap_or(0)
+    };
     let (height, ticks) = if planes.len() > 1 { (HEIGHT_OF_TWO, 5) } else { (HEIGHT, 8) };
-    let up = Axis::new(0, highest.saturating_add(highest / 20), ticks, 1, rate.units()).rounded();
+    // Some room above the highest line.
+    let axis = |highest: u64| {
+        Axis::new(0, highest.saturating_add(highest / 20), ticks, 1, rate.units()).rounded()
+    };
+    let up = axis(planes.iter().map(highest).max().unwrap_or(0));
+    for plane in &mut planes {
+        plane.up = Some(axis(highest(plane)).in_unit_of(&up));
+    }
     let longest = records.iter().map(|record| record.buckets().len()).max().unwrap_or(0);
     let width = records.first().map_or(Nanos(1), FlowRecord::width);
     Chart {
@@ -115,6 +125,7 @@ pub(super) fn picture(rate: Rate, subject: &str, runs: &[Run]) -> Picture {
         cells: spans(width, longest),
         planes,
         height,
+        wide: false,
         nothing: Some("nothing was read or written"),
     }
     .draw()
@@ -132,7 +143,7 @@ fn alone(rate: Rate, record: &FlowRecord, there: &[(usize, &str)]) -> (Vec<Entry
         legend.push(Entry { look, label: label.clone(), figures });
         curves.push(Curve { look, label, bars: bars(rate, record, *direction) });
     }
-    (legend, Plane { heading: None, curves })
+    (legend, Plane { heading: None, up: None, curves })
 }
 
 /// An entry for each run.
@@ -161,6 +172,7 @@ fn planes(
 ) -> Vec<Plane> {
     let plane = |(direction, name): &(usize, &str)| Plane {
         heading: Some((*name).to_owned()),
+        up: None,
         curves: legend
             .iter()
             .zip(records)
@@ -172,7 +184,11 @@ fn planes(
             .collect(),
     };
     let planes: Vec<Plane> = there.iter().map(plane).collect();
-    if planes.is_empty() { vec![Plane { heading: None, curves: Vec::new() }] } else { planes }
+    if planes.is_empty() {
+        vec![Plane { heading: None, up: None, curves: Vec::new() }]
+    } else {
+        planes
+    }
 }
 
 /// The rate in each span; a short rest is one with the span before.

@@ -107,7 +107,7 @@ impl<'a> Ways<'a> {
                     bars: bars(0, way, direction),
                 };
                 let curves = there.iter().map(curve).collect();
-                planes.push(Plane { heading: Some(what.to_owned()), curves });
+                planes.push(Plane { heading: Some(what.to_owned()), up: None, curves });
                 continue;
             }
             for (direction, name) in there {
@@ -117,11 +117,12 @@ impl<'a> Ways<'a> {
                     bars: bars(run, way, direction),
                 };
                 let curves = self.legend.iter().enumerate().map(curve).collect();
-                planes.push(Plane { heading: Some(format!("{what}, {name}")), curves });
+                let heading = Some(format!("{what}, {name}"));
+                planes.push(Plane { heading, up: None, curves });
             }
         }
         if planes.is_empty() {
-            planes.push(Plane { heading: None, curves: Vec::new() });
+            planes.push(Plane { heading: None, up: None, curves: Vec::new() });
         }
         let height = HEIGHTS[planes.len().min(HEIGHTS.len()) - 1];
         (planes, height)
