@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--plot KIND=FILE.svg`: all runs of a command in one picture for each kind.
+//! `--plot KIND=FILE.svg` or `.png`: all runs of a command in one picture for each kind.
 //!
 //! What is wrong with a request is found before the first run; pictures are written after the
-//! results were told. Without `--plot` nothing is recorded.
+//! results were told. Without `--plot` nothing is recorded. PNG needs a renderer and a font, which
+//! are in a program that was built with the feature `png`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,25 +13,40 @@ use paternoster_workload::fio::job::Job;
 
 use crate::Failure;
 
+/// What a picture is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Svg,
+    Png,
+}
+
+/// A picture that was asked for.
+#[derive(Debug)]
+struct Wanted {
+    kind: Kind,
+    file: PathBuf,
+    format: Format,
+}
+
 /// The pictures that were asked for, and the runs so far.
 #[derive(Debug)]
 pub(crate) struct Plots {
-    wanted: Vec<(Kind, PathBuf)>,
+    wanted: Vec<Wanted>,
     runs: Vec<Run>,
 }
 
 impl Plots {
     /// Reads what was given to `--plot`.
     pub(crate) fn new(texts: &[String]) -> Result<Plots, Failure> {
-        let mut wanted: Vec<(Kind, PathBuf)> = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
         for text in texts {
-            let (kind, file) =
+            let next =
                 parse(text).map_err(|why| Failure::Request(format!("--plot {text}: {why}")))?;
-            if wanted.iter().any(|(_, other)| *other == file) {
+            if wanted.iter().any(|other| other.file == next.file) {
                 let why = "two pictures would go into one file";
                 return Err(Failure::Request(format!("--plot {text}: {why}")));
             }
-            wanted.push((kind, file));
+            wanted.push(next);
         }
         Ok(Plots { wanted, runs: Vec::new() })
     }
@@ -38,8 +54,8 @@ impl Plots {
     /// What the next run is to be observed by.
     pub(crate) fn recorder(&self) -> Recorder {
         let mut recorder = Recorder::default();
-        for (kind, _) in &self.wanted {
-            kind.record(&mut recorder);
+        for wanted in &self.wanted {
+            wanted.kind.record(&mut recorder);
         }
         recorder
     }
@@ -61,9 +77,17 @@ impl Plots {
 
     /// Draws and writes every picture; `subject` says what ran.
     pub(crate) fn write(&self, subject: &str) -> Result<(), Failure> {
-        for (kind, file) in &self.wanted {
-            std::fs::write(file, draw(*kind, subject, &self.runs)).map_err(|error| {
-                let (kind, file) = (kind.name(), file.display());
+        for wanted in &self.wanted {
+            let svg = draw(wanted.kind, subject, &self.runs);
+            let written = match wanted.format {
+                Format::Svg => Ok(svg.into_bytes()),
+                Format::Png => png(&svg),
+            };
+            let written = written.and_then(|bytes| {
+                std::fs::write(&wanted.file, bytes).map_err(|error| error.to_string())
+            });
+            written.map_err(|error| {
+                let (kind, file) = (wanted.kind.name(), wanted.file.display());
                 Failure::Request(format!("--plot {kind}={file}: {error}"))
             })?;
         }
@@ -71,7 +95,23 @@ impl Plots {
     }
 }
 
-fn parse(text: &str) -> Result<(Kind, PathBuf), String> {
+/// A picture as PNG, with two pixels for each of the SVG's across and down.
+#[cfg(feature = "png")]
+fn png(svg: &str) -> Result<Vec<u8>, String> {
+    paternoster_trace::plot::png(svg, 2).map_err(|error| error.to_string())
+}
+
+/// Nobody comes here: such a file was refused.
+#[cfg(not(feature = "png"))]
+fn png(_: &str) -> Result<Vec<u8>, String> {
+    Err(NO_PNG.to_owned())
+}
+
+/// What a program without PNG says.
+const NO_PNG: &str = "this program was built without pictures as PNG: build it with \
+                      `--features png`";
+
+fn parse(text: &str) -> Result<Wanted, String> {
     let kinds = Kind::ALL.map(Kind::name).join(", ");
     let Some((name, file)) = text.split_once('=') else {
         return Err(format!("it is KIND=FILE.svg; kinds are {kinds}"));
@@ -80,9 +120,13 @@ fn parse(text: &str) -> Result<(Kind, PathBuf), String> {
         return Err(format!("there is no picture `{name}`; there are {kinds}"));
     };
     let path = Path::new(file);
-    if path.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("svg")) {
-        return Err(format!("pictures are SVG: name the file {name}=….svg"));
-    }
+    let ends = |with: &str| path.extension().is_some_and(|end| end.eq_ignore_ascii_case(with));
+    let format = match () {
+        () if ends("svg") => Format::Svg,
+        () if ends("png") && cfg!(feature = "png") => Format::Png,
+        () if ends("png") => return Err(format!("{NO_PNG}, or name the file {name}=….svg")),
+        () => return Err(format!("pictures are SVG or PNG: name the file {name}=….svg")),
+    };
     if path.is_dir() {
         return Err("that is a folder".to_owned());
     }
@@ -90,7 +134,7 @@ fn parse(text: &str) -> Result<(Kind, PathBuf), String> {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             Err(format!("there is no folder {}", folder.display()))
         }
-        _ => Ok((kind, path.to_path_buf())),
+        _ => Ok(Wanted { kind, file: path.to_path_buf(), format }),
     }
 }
 

@@ -91,6 +91,14 @@ const TIOTEST: [&str; 14] = [
 fn pictures_are_golden() {
     let one: Vec<&str> = SMALL.into_iter().filter(|word| !word.contains("fifo_batch")).collect();
     for (folder, name, kind, arguments) in [
+        (GOLDEN, "throughput", "throughput", &SMALL[..]),
+        (GOLDEN, "iops-one", "iops", &one[..]),
+        (GOLDEN, "latency", "latency", &SMALL[..]),
+        (GOLDEN, "latency-histogram", "latency-histogram", &SMALL[..]),
+        (DOCS, "tiotest-throughput", "throughput", &TIOTEST[..]),
+        (DOCS, "tiotest-iops", "iops", &TIOTEST[..]),
+        (DOCS, "tiotest-latency", "latency", &TIOTEST[..]),
+        (DOCS, "tiotest-latency-histogram", "latency-histogram", &TIOTEST[..]),
         (GOLDEN, "queue-depth", "queue-depth", &SMALL[..]),
         (GOLDEN, "access", "access", &SMALL[..]),
         (GOLDEN, "access-one", "access", &one[..]),
@@ -147,6 +155,29 @@ fn one_reader_has_one_request() {
     assert!(said.contains("mean 0.9") && said.contains("most 1,"), "{said}");
 }
 
+/// Is a picture written as PNG if the program can, twice as large as the SVG says, and does it else
+/// say what it was to be built with, before anything runs?
+#[test]
+fn png_needs_its_feature() {
+    let file = own_file("feature.png");
+    let _gone = std::fs::remove_file(&file);
+    let plot = format!("--plot=iops={}", file.display());
+    let words = ["dd", "--size=1m", "-q", &plot];
+    if cfg!(feature = "png") {
+        let output = paternoster(&words);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let bytes = std::fs::read(&file).expect("the picture was written");
+        assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"));
+        // The head of the first chunk: 2 * 960 pixels across.
+        assert_eq!(bytes[16..20], 1920_u32.to_be_bytes());
+    } else {
+        let said = refusal(&words);
+        let said = said.split_whitespace().collect::<Vec<&str>>().join(" ");
+        assert!(said.contains("build it with `--features png`, or name the file iops=….svg"));
+        assert!(!file.exists());
+    }
+}
+
 /// Does a refusal say what would be right, before anything runs?
 #[test]
 fn wrong_plots_are_refused() {
@@ -155,13 +186,14 @@ fn wrong_plots_are_refused() {
         plots.iter().for_each(|plot| words.extend(["--plot", plot]));
         refusal(&words)
     };
-    let said = with(&["latency=a.svg"]);
-    assert!(
-        said.contains("there is no picture `latency`; there are queue-depth, access"),
-        "{said}"
-    );
+    let said = with(&["seeks=a.svg"]);
+    let right = "there is no picture `seeks`; there are queue-depth, access, throughput, iops, \
+                 latency, latency-histogram";
+    // Lines of a message are broken where they are long.
+    let said = said.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(said.contains(right), "{said}");
     assert!(with(&["access"]).contains("it is KIND=FILE.svg; kinds are queue-depth, access"));
-    assert!(with(&["access=a.png"]).contains("name the file access=….svg"));
+    assert!(with(&["access=a.jpeg"]).contains("name the file access=….svg"));
     assert!(with(&["access=no/such/a.svg"]).contains("there is no folder no/such"));
     assert!(with(&["access=a.svg", "queue-depth=a.svg"]).contains("two pictures"));
 }

@@ -136,6 +136,10 @@ fn draw_one(subject: &str, shown: &Shown<'_>, time: &Axis, places: &Axis) -> Pic
         series.push((entry.look, pixels(part.of(shown), &panel, time, places)));
         all.push(told(entry, part.of(shown), time));
     }
+    if matches!(parts.last(), Some((Part::Others(_), _))) {
+        // The many are drawn first, so that they do not hide those who have a colour.
+        series.rotate_right(1);
+    }
     dots(&mut frame, width, &series);
     shelf_names(&mut frame, shown.record, &panel, places);
     let hover = hover(time, vec![HoverPanel::new(String::new(), &panel, all)]);

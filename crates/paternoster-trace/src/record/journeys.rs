@@ -20,7 +20,7 @@
 //! Limits: a bio of which the front half is completed by itself is done with that; a second
 //! completion of one request (a part of it) is a stray one.
 //!
-//! Invariants: I1 at most `JOURNEYS_MAX` bios and as many requests are kept, about 8 MiB together;
+//! Invariants: I1 at most `JOURNEYS_MAX` bios and as many requests are kept, 20 MiB together;
 //! I2 as many leave the device as entered it, and are still in it.
 
 use std::collections::BTreeMap;

@@ -51,7 +51,7 @@ pub struct FromTrace {
     recorder: Recorder,
     devices: Devices,
     journeys: Journeys,
-    /// Accesses of each device, in the order in which they came.
+    /// Accesses of each device; those that come late share the last one's.
     places: Vec<(DeviceNumber, AccessRecord)>,
     /// The client of each process that did something.
     clients: BTreeMap<u32, u32>,
@@ -111,7 +111,8 @@ impl FromTrace {
         device_name: impl Fn(DeviceNumber) -> Option<String>,
     ) -> (Recorder, Vec<String>) {
         if let Some(access) = &mut self.recorder.access {
-            let places = core::mem::take(&mut self.places);
+            let mut places = core::mem::take(&mut self.places);
+            places.sort_by_key(|(device, _)| *device);
             *access = match <[_; 1]>::try_from(places) {
                 Ok([(_, alone)]) => alone,
                 Err(several) => AccessRecord::stack(
@@ -304,8 +305,8 @@ mod tests {
     #[test]
     fn devices_are_chosen_or_stacked() {
         let entries = [
-            (record(1, Code::ISSUE, 1, SDA, 1_000), &b""[..]),
-            (record(2, Code::ISSUE, 1, SDB, 5_000), b""),
+            (record(1, Code::ISSUE, 1, SDB, 5_000), &b""[..]),
+            (record(2, Code::ISSUE, 1, SDA, 1_000), b""),
             (record(3, Code::COMPLETE, 1, SDB, 5_000), b""),
         ];
         let mut one = FromTrace::new(recorder(), Devices::One(SDB));
