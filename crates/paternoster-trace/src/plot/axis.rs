@@ -163,7 +163,7 @@ fn log2(value: u64) -> u64 {
     let mut part = u128::from(value) << (63 - power);
     let mut result = u64::from(power) << BITS;
     for bit in (0..BITS).rev() {
-        part = part * part >> 63;
+        part = (part * part) >> 63;
         if part >> 64 != 0 {
             part >>= 1;
             result |= 1 << bit;

@@ -83,7 +83,7 @@ const fn bar_of(place: usize, joined: usize) -> usize {
 
 /// Every bar between the first and the last.
 fn cells<'a>(all: impl Iterator<Item = &'a Histogram>, joined: usize) -> Cells {
-    debug_assert!((PARTS as usize).is_multiple_of(joined), "no bar reaches over a power of two");
+    debug_assert!(PARTS.is_multiple_of(joined), "no bar reaches over a power of two");
     let mut cells = Cells::new();
     for cell in all.flat_map(Histogram::cells) {
         let (from, to) = (cell.from.0, cell.to.0);

@@ -19,14 +19,14 @@ use paternoster::Nanos;
 use super::buckets::Join;
 
 /// Cells in a power of two.
-pub const PARTS: u64 = 16;
+pub const PARTS: usize = 16;
 const PARTS_SHIFT: u32 = PARTS.ilog2();
 /// Below this power of two there is one cell.
 const SHIFT_MIN: u32 = 10;
 /// From this one on, too.
 const SHIFT_MAX: u32 = 41;
 /// The most cells.
-pub const CELLS: usize = ((SHIFT_MAX - SHIFT_MIN) as usize) * (PARTS as usize) + 2;
+pub const CELLS: usize = ((SHIFT_MAX - SHIFT_MIN) as usize) * PARTS + 2;
 
 /// Latencies by size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -160,9 +160,9 @@ fn place(latency: Nanos) -> usize {
     if power >= SHIFT_MAX {
         return CELLS - 1;
     }
-    let part = (latency.0 >> (power - PARTS_SHIFT)) - PARTS;
-    let place = u64::from(power - SHIFT_MIN) * PARTS + part + 1;
-    usize::try_from(place).unwrap_or(CELLS - 1)
+    // At least PARTS, and less than twice that.
+    let part = usize::try_from(latency.0 >> (power - PARTS_SHIFT)).unwrap_or(PARTS) - PARTS;
+    (power - SHIFT_MIN) as usize * PARTS + part + 1
 }
 
 /// Where a cell begins.
@@ -171,9 +171,8 @@ fn begin(place: usize) -> Nanos {
     if place >= CELLS {
         return Nanos::MAX;
     }
-    let above = above as u64;
     let power = SHIFT_MIN + u32::try_from(above / PARTS).unwrap_or(0);
-    Nanos((PARTS + above % PARTS) << (power - PARTS_SHIFT))
+    Nanos(((PARTS + above % PARTS) as u64) << (power - PARTS_SHIFT))
 }
 
 #[cfg(test)]
@@ -216,7 +215,7 @@ mod tests {
         fn equals_naive(
             all in prop::collection::vec(
                 prop_oneof![0..5_000u64, 0..1u64 << 42, Just(u64::MAX)], 1..200),
-            cut in 0..200usize, permille in 1..=1_000u64,
+            cut in 0..200usize, permille in 1..=1_000usize,
         ) {
             let of = |part: &[u64]| {
                 let mut histogram = Histogram::default();
@@ -232,9 +231,9 @@ mod tests {
             prop_assert_eq!(whole.cells().map(|cell| cell.count).sum::<u64>(), all.len() as u64);
             let mut sorted = all;
             sorted.sort_unstable();
-            let rank = (sorted.len() as u64 * permille).div_ceil(1_000) as usize;
+            let rank = (sorted.len() * permille).div_ceil(1_000);
             let exact = sorted[rank - 1];
-            let told = whole.permille(permille).0;
+            let told = whole.permille(permille as u64).0;
             let room = if exact >= 1 << 41 { u64::MAX } else { (exact / 16).max(1_023) };
             prop_assert!(told >= exact && told - exact <= room, "{} {}", told, exact);
         }

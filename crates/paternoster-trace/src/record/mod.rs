@@ -95,10 +95,11 @@ impl Recorder {
 impl Observer for Recorder {
     #[inline]
     fn event(&mut self, event: &Event) {
-        if self.listens() {
-            if let Some(step) = Step::of(event) {
-                self.run_step(step);
-            }
+        if !self.listens() {
+            return;
+        }
+        if let Some(step) = Step::of(event) {
+            self.run_step(step);
         }
     }
 
