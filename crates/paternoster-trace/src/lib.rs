@@ -26,6 +26,7 @@ pub mod blkparse;
 pub mod blktrace;
 pub mod btt;
 pub mod filter;
+pub mod formats;
 pub mod ftrace;
 pub mod html;
 pub mod outstanding;

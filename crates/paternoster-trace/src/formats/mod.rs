@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Formats: other people's traces, each as a [`Source`](crate::Source) of blktrace's records.
+//!
+//! * [`blkparse_text`]: the lines that blkparse prints; [`ftrace_text`]: those of a kernel's tracer.
+
+pub mod blkparse_text;
+pub mod ftrace_text;
+mod traced;
