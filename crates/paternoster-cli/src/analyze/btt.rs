@@ -165,10 +165,6 @@ impl Files for Redirected {
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if is_report(name) { self.report.write_all(bytes) } else { self.folder.append(name, bytes) }
     }
-
-    fn remove(&mut self, name: &str) -> io::Result<()> {
-        if is_report(name) { Ok(()) } else { self.folder.remove(name) }
-    }
 }
 
 fn is_report(name: &str) -> bool {

@@ -167,6 +167,8 @@ impl<F: Files> Analysis<F> {
     }
 
     fn message(&mut self, record: &Record, text: &[u8]) {
+        // Who only speaks is a process all the same.
+        self.processes.of(record.pid);
         let Some(device) = self.known(record.device).or_else(|| self.add_device(record)) else {
             return;
         };
