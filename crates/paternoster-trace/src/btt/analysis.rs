@@ -124,7 +124,10 @@ impl<F: Files> Analysis<F> {
         {
             let options = &self.options;
             let devices = self.devices.iter_mut();
-            let loads = devices.map(|device| (options.row(device.number), &mut device.load));
+            let shown = |one: &&mut Device| {
+                options.devices.is_empty() || options.devices.contains(&one.number)
+            };
+            let loads = devices.filter(shown).map(|one| (options.row(one.number), &mut one.load));
             iostat.write(loads, &mut self.outputs);
         }
     }
@@ -148,12 +151,6 @@ impl<F: Files> Analysis<F> {
         if let Some(device) = self.known(number) {
             return Some(device);
         }
-        let wanted = &self.options.devices;
-        if wanted.is_empty() || wanted.contains(&number) { self.add_device(record) } else { None }
-    }
-
-    fn add_device(&mut self, record: &Record) -> Option<u32> {
-        let number = record.device;
         if self.devices.len() >= DEVICES_MAX {
             self.left_out.events += 1;
             return None;
@@ -167,13 +164,11 @@ impl<F: Files> Analysis<F> {
     }
 
     fn message(&mut self, record: &Record, text: &[u8]) {
-        // Who only speaks is a process all the same.
-        self.processes.of(record.pid);
-        let Some(device) = self.known(record.device).or_else(|| self.add_device(record)) else {
-            return;
-        };
+        let Some(device) = self.device(record) else { return };
         let device = &mut self.devices[device as usize];
         device.ended = record.at.0;
+        // Whoever wrote it has a row, even one that did nothing else.
+        self.processes.of(record.pid);
         if device.begun {
             let name = self.options.row(device.number);
             let (at, text) = (Exact(record.at.0), String::from_utf8_lossy(text));

@@ -186,7 +186,7 @@ impl Device {
         let block_files = options.blocks.as_ref();
         let block_files =
             block_files.map(|name| ByDirection::new(&format!("{name}_{label}"), outputs));
-        let tree_file = options.per_io_trees.then(|| outputs.open(format!("{label}_pit.dat")));
+        let tree_file = options.per_io_trees.then(|| outputs.make(format!("{label}_pit.dat")));
         let seek_rates = options.seeks_per_second.as_ref().and(options.seeks.as_ref());
         let seek_rates = seek_rates.map(|_| Overlaid::default());
         Device {

@@ -62,6 +62,13 @@ pub struct DeviceFigures {
     pub(super) queue_times: QueueTimes,
 }
 
+impl DeviceFigures {
+    /// Whether btt has a row for its waiting requests.
+    pub(super) const fn is_waited_for(&self) -> bool {
+        !self.remapper && self.merges.queued > 0
+    }
+}
+
 /// What was found of the processes of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessFigures {

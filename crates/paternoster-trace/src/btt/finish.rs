@@ -21,10 +21,12 @@ use super::{ranges, report, xvg};
 pub(super) fn finish<F: Files>(mut analysis: Analysis<F>) -> io::Result<Figures> {
     let (left_out, text) = (analysis.left_out, analysis.text);
     let Analysis { options, outputs, system, devices, processes, iostat, .. } = &mut analysis;
+    let several = devices.len() > 1;
     for device in devices.iter_mut() {
         device::close(device, options, outputs);
     }
     system.rates.close(outputs);
+    options.select(devices);
     if let Some(iostat) = iostat {
         let loads = devices.iter_mut().map(|one| (options.row(one.number), &mut one.load));
         iostat.finish(loads, outputs);
@@ -64,6 +66,7 @@ pub(super) fn finish<F: Files>(mut analysis: Analysis<F>) -> io::Result<Figures>
     }
     let kept = ranges::All {
         system: &system.activity,
+        several,
         devices: devices.iter().map(|one| (one.number.to_string(), &one.activity)).collect(),
         processes: processes.by_name().map(|one| (one.name.clone(), &one.activity)).collect(),
     };

@@ -38,6 +38,20 @@ struct Counts {
     busy: u64,
 }
 
+impl Counts {
+    /// Adds another one's merges, requests and sectors, reads as writes and writes as reads.
+    fn add_exchanged(&mut self, other: &Counts) {
+        for (own, other) in [
+            (&mut self.merges, other.merges),
+            (&mut self.requests, other.requests),
+            (&mut self.sectors, other.sectors),
+        ] {
+            own[0] = own[0].saturating_add(other[1]);
+            own[1] = own[1].saturating_add(other[0]);
+        }
+    }
+}
+
 /// One device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Load {
@@ -48,6 +62,8 @@ pub(super) struct Load {
     /// Requests that went out less bios that came back.
     in_device: i64,
     busy_since: u64,
+    /// It has had a row.
+    told: bool,
 }
 
 impl Load {
@@ -192,7 +208,11 @@ impl Iostat {
         for (name, load) in devices {
             load.queue_until(at);
             load.busy_since = at;
-            let row = row(&core::mem::take(&mut load.window), span);
+            let mut row = row(&core::mem::take(&mut load.window), span);
+            // A device that came behind the first table was idle until its own first row.
+            if !core::mem::replace(&mut load.told, true) && self.last > 0 {
+                row.busy = 0.0;
+            }
             outputs.write(self.output, format_args!("{name:<11}{row}{stamp}\n"));
             add_means(&mut sum, &row);
             count += 1;
@@ -214,22 +234,19 @@ impl Iostat {
         outputs: &mut Outputs<impl Files>,
     ) {
         outputs.write(self.output, format_args!("\n{HEADING}"));
-        let (mut sum, mut count) = (Row::default(), 0);
+        let (mut sum, mut all, mut count) = (Row::default(), Counts::default(), 0);
         for (name, load) in devices {
             load.queue_until(self.now);
             let row = row(&load.total, self.now);
             outputs.write(self.output, format_args!("{name:<11}{row}   TOTAL\n"));
             add_means(&mut sum, &row);
-            for (sum, rate) in sum.rates.iter_mut().zip(row.rates) {
-                *sum += rate;
-            }
+            all.add_exchanged(&load.total);
             count += 1;
         }
         if count > 1 {
-            let mut row = mean(&sum, count);
-            for pair in [(0, 1), (2, 3), (4, 5), (6, 7)] {
-                row.rates.swap(pair.0, pair.1);
-            }
+            let mut row = Row { rates: row(&all, self.now).rates, ..mean(&sum, count) };
+            // Here half a kilobyte counts.
+            (row.rates[6], row.rates[7]) = (row.rates[4] / 2.0, row.rates[5] / 2.0);
             outputs.write(self.output, format_args!("{:<11}{row}   TOTAL\n", "TOTAL"));
         }
     }
@@ -243,11 +260,11 @@ fn add_means(sum: &mut Row, row: &Row) {
     sum.busy += row.busy;
 }
 
-/// Means of so many devices; the rates stay sums.
+/// Means of so many devices, without rates.
 fn mean(sum: &Row, count: u32) -> Row {
     let mean = |value: f64| value / f64::from(count);
     Row {
-        rates: sum.rates,
+        rates: [0.0; 8],
         request: mean(sum.request),
         queue: mean(sum.queue),
         wait: mean(sum.wait),

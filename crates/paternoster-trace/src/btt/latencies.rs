@@ -10,7 +10,7 @@
 //! Source: spec `trace.md` 3.15 (`-q`, `-l`, `-z`, `-L`).
 
 use super::files::{Files, Output, Outputs};
-use super::times::seconds;
+use super::times::in_one;
 
 /// The samples of a window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,7 +39,7 @@ impl Latencies {
     #[inline]
     pub(super) fn add(&mut self, at: u64, latency: u64, outputs: &mut Outputs<impl Files>) {
         if self.single.is_some() || self.averaged.is_some() {
-            self.write(seconds(at), seconds(latency), outputs);
+            self.write(in_one(at), in_one(latency), outputs);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::device::Device;
 use crate::blktrace::DeviceNumber;
 
 /// What is to be analysed, and which outputs are to be made. The default is btt's without options.
@@ -16,7 +17,8 @@ pub struct Options {
     pub absolute_seeks: bool,
     /// `-d`: a pause longer than this ends a range of activity, in seconds.
     pub range_delta: f64,
-    /// `-D`: only these devices; all if empty.
+    /// `-D`: tables have rows for these devices only, in this order; for all if empty. Others count
+    /// all the same in figures of the whole system, and have their side files.
     pub devices: Vec<DeviceNumber>,
     /// `-M`: what devices are called.
     pub names: BTreeMap<DeviceNumber, String>,
@@ -100,6 +102,14 @@ impl Options {
         let (major, minor) = (device.major(), device.minor());
         let name = self.names.get(&device).cloned();
         name.unwrap_or_else(|| format!("({major:3},{minor:3})"))
+    }
+
+    /// Those devices that tables have a row for, in the order of these.
+    pub(super) fn select(&self, devices: &mut Vec<Device>) {
+        if !self.devices.is_empty() {
+            devices.retain(|device| self.devices.contains(&device.number));
+            devices.sort_by_key(|one| self.devices.iter().position(|own| *own == one.number));
+        }
     }
 
     /// Reads the map of `-M`: lines `NAME MAJOR,MINOR`, possibly below a heading with the word

@@ -15,7 +15,7 @@ use super::ranges::Activity;
 
 /// Names that are told apart.
 pub const PROCESSES_MAX: usize = 1 << 14;
-/// Notes that are kept of processes that did nothing yet.
+/// Numbers of processes that are remembered; further ones have no name.
 const NOTES_MAX: usize = 1 << 20;
 
 /// All processes of one name.
@@ -129,6 +129,7 @@ mod tests {
         processes.name(7, b"kworker/0:1\0\0\0\0\0");
         processes.name(8, b"kworker/1:0");
         processes.name(0, b"swapper");
+        processes.name(8, b"renamed");
         assert_eq!(processes.of(7), processes.of(8));
         let (kernel, nameless) = (processes.of(0), processes.of(12));
         assert_eq!(processes.get_mut(kernel).name, "kernel");

@@ -60,6 +60,8 @@ pub(super) struct Activity {
 #[derive(Debug)]
 pub(super) struct All<'a> {
     pub(super) system: &'a Activity,
+    /// There is more than one device, told or not.
+    pub(super) several: bool,
     pub(super) devices: Vec<(String, &'a Activity)>,
     pub(super) processes: Vec<(String, &'a Activity)>,
 }
@@ -70,15 +72,18 @@ impl All<'_> {
         writeln!(text, "# Total System")?;
         write_activity("Total System", self.system, 0, text)?;
         let mut base = 1;
-        let devices = if self.devices.len() > 1 { &self.devices[..] } else { &[] };
+        let devices = if self.several { &self.devices[..] } else { &[] };
         for (heading, all) in [("Per device", devices), ("Per process", &self.processes)] {
-            if heading == "Per device" && all.is_empty() {
+            if heading == "Per device" && !self.several {
                 continue;
             }
             writeln!(text, "# {heading}")?;
             for (name, activity) in all {
-                write_activity(name, activity, base, text)?;
-                base += 1;
+                // Processes that did nothing leave a gap, devices do not.
+                if heading == "Per process" || !activity.is_empty() {
+                    write_activity(name, activity, base, text)?;
+                    base += 1;
+                }
             }
         }
         Ok(())
@@ -91,7 +96,7 @@ fn write_activity(
     base: u32,
     text: &mut impl Write,
 ) -> io::Result<()> {
-    if activity.queued.known.is_empty() && activity.completed.known.is_empty() {
+    if activity.is_empty() {
         return Ok(());
     }
     let halves = [('q', &activity.queued, 0.0), ('c', &activity.completed, 0.5)];
@@ -106,6 +111,12 @@ fn write_activity(
         writeln!(text)?;
     }
     Ok(())
+}
+
+impl Activity {
+    fn is_empty(&self) -> bool {
+        self.queued.known.is_empty() && self.completed.known.is_empty()
+    }
 }
 
 #[cfg(test)]

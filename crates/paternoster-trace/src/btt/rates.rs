@@ -5,7 +5,7 @@
 //! counted by buckets that begin with a seek and end with the first one a second later:
 //!
 //! ```text
-//! seeks   |  |   |            |           bucket of 3, rate 3 / (last - first); a single one counts as 1
+//! seeks   |  |   |            |           bucket of 3, rate 3 / (last - first); 1 if they are one
 //! bucket  ├──────┘ ≥ 1 s      ├─ …
 //! ```
 //!
@@ -81,7 +81,7 @@ impl SeeksPerSecond {
     pub(super) fn close(&self, writer: usize, file: &mut Overlaid) {
         let Some((first, last)) = self.bucket else { return };
         let count = f64::from(self.count);
-        let rate = if self.count == 1 { 1.0 } else { count / (last - first) };
+        let rate = if last > first { count / (last - first) } else { count };
         file.write(writer, format_args!("{first:15.9} {rate:.2}\n"));
     }
 }

@@ -109,18 +109,28 @@ fn merges(figures: &Figures, options: &Options, text: &mut impl Write) -> io::Re
     writeln!(text, "{HEAD}\n{RULE}")?;
     let mut told = 0;
     for device in figures.devices.iter().filter(|device| device.merges.is_told()) {
-        merge_line(&row(device, options), &device.merges, text)?;
+        let merges = &device.merges;
+        merge_line(&row(device, options), merges, merges.ratio(), text)?;
         told += 1;
     }
     if told > 1 {
         writeln!(text, "{RULE}\n{HEAD}")?;
-        merge_line("TOTAL", &figures.merges, text)?;
+        // btt reckons this one in single precision.
+        let merges = &figures.merges;
+        #[expect(clippy::cast_precision_loss, reason = "the rounding is meant")]
+        let ratio = f64::from(merges.queued as f32 / merges.issued as f32);
+        merge_line("TOTAL", merges, ratio, text)?;
     }
     writeln!(text)
 }
 
-fn merge_line(name: &str, merges: &MergeFigures, text: &mut impl Write) -> io::Result<()> {
-    let (queued, issued, ratio) = (merges.queued, merges.issued, merges.ratio());
+fn merge_line(
+    name: &str,
+    merges: &MergeFigures,
+    ratio: f64,
+    text: &mut impl Write,
+) -> io::Result<()> {
+    let (queued, issued) = (merges.queued, merges.issued);
     let (min, average, max, total) = (merges.min, merges.average(), merges.max, merges.total);
     write!(text, "{name:>10} | {queued:8} {issued:8} {ratio:7.1} |")?;
     writeln!(text, " {min:8} {average:8} {max:8} {total:8}")
@@ -243,7 +253,7 @@ fn waiting(figures: &Figures, options: &Options, text: &mut impl Write) -> io::R
     heading("Active Requests At Q Information", text)?;
     writeln!(text, "       DEV |  Avg Reqs @ Q\n---------- | -------------")?;
     let (mut told, mut sum, mut arrivals) = (0, 0_u64, 0);
-    for device in figures.devices.iter().filter(|device| !device.remapper) {
+    for device in figures.devices.iter().filter(|device| device.is_waited_for()) {
         writeln!(text, "{:>10} | {:13.1}", row(device, options), device.waiting)?;
         told += 1;
         sum = sum.saturating_add(device.waiting_sum);

@@ -73,11 +73,12 @@ pub(super) fn queue_times(
             times_line(&row(device, options), &percent, text)?;
         }
     }
-    writeln!(text, "========== | {RULE} ")?;
     if let Some(percent) = all.percent() {
+        writeln!(text, "========== | {RULE} ")?;
         times_line("AVG", &percent, text)?;
+        writeln!(text)?;
     }
-    writeln!(text)
+    Ok(())
 }
 
 fn times_line(name: &str, percent: &[f64], text: &mut impl Write) -> io::Result<()> {

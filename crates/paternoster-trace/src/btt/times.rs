@@ -13,6 +13,13 @@ pub(super) fn seconds(ns: u64) -> f64 {
     (ns / 1_000_000_000) as f64 + (ns % 1_000_000_000) as f64 / 1e9
 }
 
+/// Nanoseconds in seconds by one division, which rounds otherwise: btt has it in files of latencies.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "the rounding is meant")]
+pub(super) fn in_one(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
 /// A time with all its digits, `1.000000002`, of its seconds the low 32 bits; a width pads these.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exact(pub(super) u64);
@@ -38,5 +45,8 @@ mod tests {
         // 32 bits, less 4 * 2^32.
         assert_eq!(Exact(NEVER).to_string(), "1266874889.709551615");
         assert_eq!(seconds(1_500_000_000), 1.5);
+        // Half a microsecond: the one is a little below, the other a little above.
+        let time = 1_883_229_500;
+        assert_eq!(format!("{:.6} {:.6}", in_one(time), seconds(time)), "1.883229 1.883230");
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn end<F: Files>(figures: &Figures, (output, outputs): Sink<'_, F>) {
         let [own, timer] = [plugs.requests_per_unplug(), plugs.requests_per_timer_unplug()];
         outputs.write(output, format_args!("UPG {label} {own:.9} {timer:.9}\n"));
     }
-    for device in figures.devices.iter().filter(|device| !device.remapper) {
+    for device in figures.devices.iter().filter(|device| device.is_waited_for()) {
         let (label, waiting) = (&device.label, device.waiting);
         outputs.write(output, format_args!("ARQ {label} {waiting:.9}\n"));
     }
