@@ -166,10 +166,10 @@ impl<F: Files> Analysis<F> {
     fn message(&mut self, record: &Record, text: &[u8]) {
         let Some(device) = self.device(record) else { return };
         let device = &mut self.devices[device as usize];
-        device.ended = record.at.0;
-        // Whoever wrote it has a row, even one that did nothing else.
-        self.processes.of(record.pid);
         if device.begun {
+            device.ended = record.at.0;
+            // Whoever wrote it has a row, even one that did nothing else.
+            self.processes.of(record.pid);
             let name = self.options.row(device.number);
             let (at, text) = (Exact(record.at.0), String::from_utf8_lossy(text));
             let line = format_args!("{name} {at:5} {text}\n");
@@ -196,12 +196,12 @@ impl<F: Files> Analysis<F> {
 
     fn step(&mut self, record: &Record, payload: &[u8]) {
         let Some(device) = self.device(record) else { return };
-        let process = self.processes.of(record.pid);
         let own = &mut self.devices[device as usize];
         own.begun |= matches!(record.code, Code::QUEUE | Code::REMAP);
         if !own.begun {
             return;
         }
+        let process = self.processes.of(record.pid);
         own.ended = record.at.0;
         match record.code {
             Code::QUEUE => self.queue(device, process, record),
@@ -297,7 +297,8 @@ impl<F: Files> Analysis<F> {
         match record.code {
             Code::GET => {
                 self.sample(device, process, Interval::Q2G, delta(queued, at));
-                if before.slept != NEVER {
+                // To btt, whoever slept at time 0 did not.
+                if !matches!(before.slept, 0 | NEVER) {
                     self.sample(device, process, Interval::S2G, delta(before.slept, at));
                 }
             }
@@ -323,7 +324,9 @@ impl<F: Files> Analysis<F> {
             let (at, from, to) = (super::times::seconds(at), extent.0, extent.1);
             files.write(write, format_args!("{at:15.9} {from} {to}\n"), &mut self.outputs);
         }
-        self.system.device_sizes.add(record.sectors());
+        if !own.remapper {
+            self.system.device_sizes.add(record.sectors());
+        }
         let mut found = core::mem::take(&mut self.found);
         self.bios.within(device, extent, &mut found);
         for bio in &found {

@@ -194,7 +194,7 @@ impl Device {
             remapper,
             begun: false,
             started: at,
-            ended: at,
+            ended: 0,
             intervals: Intervals::default(),
             arrivals: Arrivals::new(),
             activity: Activity::default(),

@@ -20,6 +20,7 @@
 use core::fmt;
 
 use super::files::{Files, Output, Outputs};
+use super::numbers::Number;
 use super::times::{NEVER, seconds};
 
 const HEADING: &str = "Device:       rrqm/s   wrqm/s     r/s     w/s    rsec/s    wsec/s     rkB/s     \
@@ -149,27 +150,14 @@ fn row(counts: &Counts, span: u64) -> Row {
     }
 }
 
-/// A number as C prints it with two digits, where it is none as well.
-struct Number(f64);
-
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = f.width().unwrap_or(0);
-        match self.0 {
-            value if value.is_nan() => write!(f, "{:>width$}", "-nan"),
-            value => write!(f, "{value:width$.2}"),
-        }
-    }
-}
-
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (value, width) in self.rates.into_iter().zip([8, 8, 7, 7, 9, 9, 9, 9]) {
-            write!(f, " {:width$}", Number(value))?;
+            write!(f, " {:width$.2}", Number(value))?;
         }
-        write!(f, " {:8} {:8}", Number(self.request), Number(self.queue))?;
-        write!(f, " {:7} {:7}", Number(self.wait), Number(self.service))?;
-        write!(f, " {:6}", Number(self.busy))
+        write!(f, " {:8.2} {:8.2}", Number(self.request), Number(self.queue))?;
+        write!(f, " {:7.2} {:7.2}", Number(self.wait), Number(self.service))?;
+        write!(f, " {:6.2}", Number(self.busy))
     }
 }
 
@@ -291,11 +279,11 @@ mod tests {
         let row = row(&load.total, ms(1000));
         assert_eq!(row.rates, [1.0, 0.0, 1.0, 0.0, 24.0, 0.0, 12.0, 0.0]);
         // One waits from 200 ms to 900 ms, but two leave: 0.7 - 0.1.
-        assert_eq!((row.request, Number(row.queue).to_string()), (24.0, "0.60".to_owned()));
+        assert_eq!((row.request, format!("{:.2}", row.queue)), (24.0, "0.60".to_owned()));
         // (600 + 450) ms over a request and a merge; (800 + 500) ms over a request.
         assert_eq!((row.wait, row.service), (525.0, 1300.0));
         // From D to the first bio; for the second one the device is idle, then busy with -1.
-        assert_eq!(Number(row.busy).to_string(), "30.00");
+        assert_eq!(format!("{:.2}", row.busy), "30.00");
         assert_eq!(load.in_device, -1);
     }
 }

@@ -31,6 +31,7 @@ mod histograms;
 mod intervals;
 mod iostat;
 mod latencies;
+mod numbers;
 mod options;
 mod outstanding;
 mod per_io;

@@ -62,7 +62,9 @@ pub(super) fn tree_line<'a>(
     let mut issued = NEVER;
     for bio in bios {
         outputs.write(output, format_args!("{} ", Exact(bio.queued)));
-        issued = bio.issued;
+        if bio.issued != NEVER {
+            issued = bio.issued;
+        }
     }
     outputs.write(output, format_args!("| {} | {}\n", Exact(issued), Exact(at)));
 }

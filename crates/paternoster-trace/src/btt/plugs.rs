@@ -37,7 +37,8 @@ pub struct PlugFigures {
     /// Requests that the latter let go.
     pub timer_requests: u64,
     /// How much of the time the queue was plugged, in percent; below 0 if it was last plugged
-    /// behind the device's last event, where btt ends it.
+    /// behind the device's last event, where btt ends it; infinite or not a number if there was
+    /// just one event.
     pub percent: f64,
 }
 
@@ -81,7 +82,7 @@ impl Plugs {
             timer_unplugs: self.timer_unplugs,
             requests: self.requests,
             timer_requests: self.timer_requests,
-            percent: if span > 0.0 { 100.0 * time / span } else { 0.0 },
+            percent: 100.0 * time / span,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use super::figures::{DeviceFigures, Figures, MergeFigures, Overhead};
 use super::intervals::{Interval, Intervals};
+use super::numbers::Number;
 use super::options::Options;
 use super::plugs::ratio;
 use super::seeks::SeekFigures;
@@ -85,7 +86,8 @@ fn overheads(figures: &Figures, options: &Options, text: &mut impl Write) -> io:
             overhead_line(&row(device, options), overhead, text)?;
         }
     }
-    if let Some(overhead) = &figures.overhead {
+    let told = |overhead: &&Overhead| overhead.columns().iter().any(|percent| *percent > 0.0);
+    if let Some(overhead) = figures.overhead.as_ref().filter(told) {
         writeln!(text, "{RULE}")?;
         overhead_line("Overall", overhead, text)?;
     }
@@ -213,7 +215,7 @@ fn plug_line(
     percent: f64,
     text: &mut impl Write,
 ) -> io::Result<()> {
-    writeln!(text, "{name:>10} | {unplugs:10}({timer:10}) | {percent:13.9}%")
+    writeln!(text, "{name:>10} | {unplugs:10}({timer:10}) | {:13.9}%", Number(percent))
 }
 
 fn unplugs(figures: &Figures, options: &Options, text: &mut impl Write) -> io::Result<()> {

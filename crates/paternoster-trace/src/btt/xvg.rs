@@ -8,6 +8,7 @@ use core::fmt::Write;
 use super::figures::Figures;
 use super::files::{Files, Output, Outputs};
 use super::intervals::Interval;
+use super::numbers::Number;
 use super::seeks::SeekFigures;
 use super::times::seconds;
 
@@ -60,7 +61,10 @@ pub(super) fn end<F: Files>(figures: &Figures, (output, outputs): Sink<'_, F>) {
         let (label, plugs) = (&device.label, &device.plugs);
         let (unplugs, timer, percent) = (plugs.unplugs, plugs.timer_unplugs, plugs.percent);
         if unplugs + timer > 0 {
-            outputs.write(output, format_args!("PLG {label} {unplugs} {timer} {percent:.9}\n"));
+            outputs.write(
+                output,
+                format_args!("PLG {label} {unplugs} {timer} {:.9}\n", Number(percent)),
+            );
         }
     }
     for device in &figures.devices {

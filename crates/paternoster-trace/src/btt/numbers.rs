@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers, as C prints them where they are none.
+
+use core::fmt;
+
+/// A number with the width and the digits that are asked for; 0 / 0 is `-nan`, as on x86.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Number(pub(super) f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (width, digits) = (f.width().unwrap_or(0), f.precision().unwrap_or(6));
+        match self.0 {
+            value if value.is_nan() => write!(f, "{:>width$}", "-nan"),
+            value => write!(f, "{value:width$.digits$}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are infinite and undefined numbers printed as C does?
+    #[test]
+    fn numbers_that_are_none_are_printed_as_in_c() {
+        let shown = [1.5, 1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0];
+        let shown = shown.map(|value| format!("{:6.2}", Number(value)));
+        assert_eq!(shown, ["  1.50", "   inf", "  -inf", "  -nan"]);
+    }
+}
