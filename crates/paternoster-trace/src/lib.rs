@@ -8,11 +8,11 @@
 //! Source ──records──────▶ record::FromTrace ──┘
 //! ```
 //!
-//! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself;
-//!   [`filter`]: which of them are looked at.
-//! * [`blkparse`]: what the program of this name prints of them.
-//! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the format itself.
-//! * [`btt`]: what blktrace's `btt` makes of a trace, byte for byte.
+//! * [`source`]: the events of a trace, whatever its format; [`blktrace`]: the kernel's own, and
+//!   how a run is written in it; [`formats`]: all others, recognised by what stands in them.
+//! * [`filter`]: which events are looked at.
+//! * [`analysis`]: what a trace says, for people; [`outstanding`]: what is under way.
+//! * [`blkparse`], [`btt`]: what the programs of these names make of it, byte for byte.
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
 //! * [`html`]: a report of tables and pictures, in one file for a browser.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The installed blkparse beside ours: is the text of generated traces the same, byte for byte?
 //!
-//! A trace is written by [`PerCpu`] and read by both, with many options. It is made so that the tool
-//! does not print what happens to lie in its memory: payloads are there where they are shown, and
-//! where times are followed, a request goes all its steps. Without the tool the test says so and
-//! passes. A seed is in every message.
+//! A trace is written by [`PerCpu`] and read by both, with many options. It is made so that the
+//! tool does not print what happens to lie in its memory: payloads are there where they are shown,
+//! and where times are followed, a request goes all its steps. Without the tool the test says so
+//! and passes. A seed is in every message.
 
 mod golden;
 
@@ -15,7 +15,7 @@ use std::process::Command;
 use golden::{assert_same, merged, text, without_files};
 use paternoster::Nanos;
 use paternoster_trace::Entry;
-use paternoster_trace::blkparse::{Formats, Inputs, Options};
+use paternoster_trace::blkparse::{Formats, Inputs, Options, Several, Text};
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, PerCpu, Record};
 use paternoster_trace::filter::{Mask, Window};
 
@@ -176,7 +176,7 @@ fn write(seed: u64, folder: &Path, name: &str) {
         other(&mut draw, &mut steps);
     }
     steps.sort_by_key(|step| step.0);
-    // No two at one instant: in which order the tool takes those of several files is its own affair.
+    // No two at one instant: in which order the tool takes those of several files is its affair.
     steps.dedup_by_key(|step| step.0);
     let mut trace = PerCpu::new(|cpu| File::create(folder.join(format!("{name}.blktrace.{cpu}"))));
     let note =
@@ -319,6 +319,57 @@ fn generated_streams() {
             let options = Options { inputs: Inputs::Devices, ..options("", args) };
             let ours = text(source, options);
             assert_same(&format!("seed {seed} {args:?}"), &ours, &real);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// Are two traces side by side the same, with times from the first event of both, one table of
+/// processes and a part of the summary for each?
+#[test]
+fn several_inputs() {
+    if !installed() {
+        return;
+    }
+    for seed in 200..=205 {
+        let folder = folder(seed);
+        write(seed, &folder, "a");
+        write(seed + 1000, &folder, "b");
+        for args in [&[][..], &["-s", "-t"], &["-s", "-h", "-w", "0.01:0.04"]] {
+            let real = run(&folder, &[&["-i", "a", "-i", "b"], args].concat());
+            let inputs = Inputs::Named(vec!["a".to_owned(), "b".to_owned()]);
+            let mut ours = Vec::new();
+            let mut text = Text::new(Options { inputs, ..options("", args) }, &mut ours);
+            let mut traces = Several::new(["a", "b"].map(|name| merged(&folder, name)));
+            while let Some((input, entry)) = traces.next() {
+                text.record_of(input, &entry).unwrap();
+            }
+            text.finish().unwrap();
+            drop(text);
+            assert_eq!(traces.problems().shown(), []);
+            assert_same(&format!("seed {seed} {args:?}"), &ours, &real);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// Are the golden cases the same that are only kept as a script?
+#[test]
+fn scripted_cases() {
+    let Some(script) = golden::data("btt-golden").map(|folder| folder.join("gen.py")) else {
+        return;
+    };
+    if !installed() || Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    for case in ["dm", "mixed"] {
+        let folder = folder(if case == "dm" { 1 << 32 } else { 1 << 33 });
+        let mut python = Command::new("python3");
+        assert!(python.arg(&script).args([case]).arg(&folder).status().unwrap().success());
+        for args in [&[][..], &["-t", "-q"], &["-s", "-q"], &["-s", "-h", "-t"]] {
+            let real = run(&folder, &[&["-i", case], args].concat());
+            let ours = text(merged(&folder, case), options(case, args));
+            assert_same(&format!("{case} {args:?}"), &ours, &real);
         }
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any text and any records at all: readers and writers neither panic nor lose their place, and what
-//! was written is read again.
+//! Any text and any records at all: readers and writers neither panic nor lose their place, and
+//! what was written is read again.
 
 use paternoster::Nanos;
 use paternoster_trace::blkparse::{Formats, Inputs, Options, Text};
@@ -179,7 +179,10 @@ proptest! {
     /// Do any records and payloads pass, under any options?
     #[test]
     fn records_from_nowhere(
-        records in prop::collection::vec((record(), prop::collection::vec(any::<u8>(), 0..40)), 0..60),
+        records in prop::collection::vec(
+            (record(), prop::collection::vec(any::<u8>(), 0..40)),
+            0..60,
+        ),
         switches in prop::collection::vec(any::<bool>(), 8),
     ) {
         let mut formats = Formats::default();

@@ -6,8 +6,8 @@
 //! \n      ends the line: nothing else does          -F Q,FMT    only of the actions with a Q
 //! ```
 //!
-//! A letter that means nothing stands for itself, in its columns. The nanoseconds are nine digits, or
-//! as many as their width. A device and a command's bytes have no width. Messages keep their own
+//! A letter that means nothing stands for itself, in its columns. The nanoseconds are nine digits,
+//! or as many as their width. A device and a command's bytes have no width. Messages keep their own
 //! line. Timer unplugs (`UT`) go by `U`, as they begin with it.
 //!
 //! Where `%u` asks for a time that is not known, blkparse gives up; here nothing is printed.
@@ -91,7 +91,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// A message with the character behind a `\` that means nothing, or the width that is too great.
+    /// A message with the character behind a `\` that means nothing, or a width that is too great.
     pub fn parse(text: &str) -> Result<Format, String> {
         let mut format = Format::default();
         let mut rest = text.as_bytes();

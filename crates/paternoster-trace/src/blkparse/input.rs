@@ -15,7 +15,7 @@
 //! Depths are those of the whole input: requests issued and not yet completed or put back. The
 //! throughput's time ends with the last event that was there, whether or not it was looked at.
 //!
-//! Invariant: I1 at most [`PARTS_MAX`] processors have a part of their own, the others share the last.
+//! Invariant: I1 at most [`PARTS_MAX`] processors have a part of their own; others share the last.
 //!
 //! Source: spec `trace.md` 2.3; the installed tool.
 

@@ -8,8 +8,8 @@
 //!                                            flags ┘
 //! ```
 //!
-//! Flags are, in this order: `F` flush first; `D` discard, or `W` write, or `R` read, or `N` none of
-//! them; `F` durable when it ends; `A` read ahead; `S` somebody waits; `M` metadata.
+//! Flags are, in this order: `F` flush first; `D` discard, or `W` write, or `R` read, or `N` none
+//! of them; `F` durable when it ends; `A` read ahead; `S` somebody waits; `M` metadata.
 //!
 //! Source: spec `trace.md` 2.1; the installed tool.
 

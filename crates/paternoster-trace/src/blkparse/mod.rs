@@ -22,6 +22,8 @@
 //! # }
 //! ```
 //!
+//! [`Several`] traces go side by side into [`Text::record_of`].
+//!
 //! Lines leave as they come, the summary at the end. What lies outside of the window or the mask
 //! is as if it had not been, with two exceptions: its processor has a part in the summary, and the
 //! throughput is of the time up to the window's last event, masked or not.
@@ -41,6 +43,7 @@ mod format;
 mod input;
 mod line;
 mod programs;
+mod several;
 mod summary;
 
 use std::io;
@@ -52,6 +55,7 @@ pub use format::{Format, Formats};
 pub use input::PARTS_MAX;
 pub(crate) use line::letters;
 pub use programs::PROCESSES_MAX;
+pub use several::Several;
 
 use crate::blktrace::{Categories, Code, Record};
 use crate::filter::{Mask, Position, Window};

@@ -12,8 +12,8 @@
 //! `unknown` each have their own program when they first come, and the one that came last takes
 //! what any of them does thereafter: so it is in blkparse.
 //!
-//! Programs are printed in the order of versions, in which runs of digits are numbers: `abc9` before
-//! `abc10`.
+//! Programs are printed in the order of versions, in which runs of digits are numbers: `abc9`
+//! before `abc10`.
 //!
 //! Invariant: I1 at most [`PROCESSES_MAX`] processes are known; others are `(null)` and not counted
 //! by program.

@@ -7,10 +7,10 @@
 //!  Read Dispatches:        1,       16KiB         Write Dispatches:        1,        4KiB
 //! ```
 //!
-//! Sizes are counted as KiB and a rest of bytes, each by itself, and wrap: a request that is put back
-//! and was not issued before leaves 18446744073PiB. The bytes of commands are counted apart, but for
-//! the KiB of a read that is queued, which blkparse adds to the other reads. Numbers above a million
-//! are cut to thousands, and again.
+//! Sizes are counted as KiB and a rest of bytes, each by itself, and wrap: a request that is put
+//! back and was not issued before leaves 18446744073PiB. The bytes of commands are counted apart,
+//! but for the KiB of a read that is queued, which blkparse adds to the other reads. Numbers above
+//! a million are cut to thousands, and again.
 //!
 //! Source: spec `trace.md` 2.3; the installed tool.
 
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn numbers_are_cut() {
         assert_eq!(short_of(1_000_000, 1), " 1000000K");
-        // 600 requests of 0x3fffff sectors are 1 258 291 200 KiB less 300, and not 1258 TiB: two steps.
-        assert_eq!(short_of(1_258_290_900, 1), "    1258G");
+        // 600 requests of 2 097 151 KiB: two steps up from K.
+        assert_eq!(short_of(1_258_290_600, 1), "    1258G");
         assert_eq!(short_of(u64::MAX - 3, 1), "18446744073P");
         assert_eq!(short_of(2_000_000, 0), "    2000K");
     }

@@ -10,8 +10,8 @@
 //!
 //! Version 7, little-endian. [`PerCpu`] numbers the events of each processor from 1, names each
 //! process on each processor before its first event there, and has the clock in front of the first
-//! file: what blkparse and btt want to find. Names are given by process notes, which may come at any
-//! time before; a clock that the trace does not have is 0.
+//! file: what blkparse and btt want to find. Names are given by process notes, which may come at
+//! any time before; a clock that the trace does not have is 0.
 //!
 //! Invariants: I1 at most [`CPUS_MAX`] files and 2^17 names; I2 the events of a file
 //! are those given, in order, but for their sequence.
@@ -255,7 +255,7 @@ mod tests {
         found
     }
 
-    /// Has each processor a file, idle ones too, with clock, names and sequence as blktrace has them?
+    /// Has each processor a file, idle ones too, with clock, names and sequence as in blktrace's?
     #[test]
     fn files_are_as_blktrace_leaves_them() {
         let files = Files::default();

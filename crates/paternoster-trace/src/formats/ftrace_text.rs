@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text of a kernel's tracer: block events as `trace_pipe`, `trace-cmd report` and `perf script`
-//! show them, and the lines of the tracer `blk`.
+//! The text of a kernel's tracer: block events as `trace_pipe`, `trace-cmd report` and `perf
+//! script` show them, and the lines of the tracer `blk`.
 //!
 //! ```text
 //!   fio-2917  [002] d..1  1234.567890: block_rq_issue: 8,0 RS 4096 () 123456 + 8 [fio]
 //!   fio  2917 [002]       1234.567890: block:block_rq_issue: 8,0 RS 4096 () 123456 + 8 [fio]
 //!   fio-3445  [000] d..1. 3987.797223:   7,0    Q  RS 0 + 256 [fio]
 //!   fio-3445  [000] d.... 3987.797257:   7,0   1,0  m   N bfq3445S allocated
-//! 1.115164 lg-88 Q R 0 + 8 [lg]                                     short: neither processor nor device
+//! 1.115164 lg-88 Q R 0 + 8 [lg]                         short: neither processor nor device
 //! ```
 //!
 //! Tasks' names may hold blanks, dashes and brackets: what is sought is the first ` [CPU] `. Who
 //! runs is who did it, as in blktrace; names become notes. Plugs do not tell their device; they get
-//! that of the next event of their process. Other events than those of the block layer, comments and
-//! headers are passed over; lost events are told. Messages are kept as they stand;
+//! that of the next event of their process. Other events than those of the block layer, comments
+//! and headers are passed over; lost events are told. Messages are kept as they stand;
 //! [`ftrace`](crate::ftrace) knows what bfq's say.
 //!
 //! Source: spec `trace.md` 5.10; the recordings beside the specs.

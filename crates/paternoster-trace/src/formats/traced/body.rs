@@ -68,14 +68,16 @@ pub(in crate::formats) fn category_of(code: Code) -> Categories {
 pub(in crate::formats) fn flags(text: &[u8]) -> Option<Categories> {
     let mut categories = Categories::default();
     // An F before the operation is a flush; newer kernels write the operation of one as F, too.
-    let text = match text {
+    let (operation, rest) = match text {
         [b'F', rest @ ..] => {
             categories |= Categories::FLUSH;
-            if rest.first().is_some_and(|first| b"RWDENF".contains(first)) { rest } else { b"N" }
+            match rest.split_first() {
+                Some((operation, rest)) if b"RWDENFZ".contains(operation) => (operation, rest),
+                _ => (&b'N', rest),
+            }
         }
-        _ => text,
+        _ => text.split_first()?,
     };
-    let (operation, rest) = text.split_first()?;
     let rest = match operation {
         b'R' => {
             categories |= Categories::READ;
@@ -281,6 +283,8 @@ mod tests {
         assert_eq!(flags(b"N").unwrap(), Categories(0));
         assert_eq!(flags(b"FN").unwrap(), Categories::FLUSH);
         assert_eq!(flags(b"FF").unwrap(), Categories::FLUSH);
+        assert_eq!(flags(b"FS").unwrap(), Categories::FLUSH | Categories::SYNC);
+        assert_eq!(flags(b"F").unwrap(), Categories::FLUSH);
         assert_eq!(flags(b"ZRAS").unwrap(), Categories::SYNC);
         assert_eq!(flags(b"ZA").unwrap(), write);
         assert_eq!((flags(b""), flags(b"X"), flags(b"Wx")), (None, None, None));

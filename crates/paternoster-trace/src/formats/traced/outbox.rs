@@ -4,14 +4,14 @@
 //!
 //! ```text
 //! lines      5 7 6 9 …      a live text has what one processor said, then what the next said
-//! window     5 6 7 9        sorted in as they come; the first leaves when there are more than WINDOW
+//! window     5 6 7 9        sorted in as they come; the first leaves if they are more than WINDOW
 //! names                     leave at once, before everything that waits
 //! plugs      P of 77 ?      wait for the device of the next event of 77, then sorted in
 //! ```
 //!
-//! Invariants: I1 times do not go back: an event that is later than the window is told, and gets the
-//! time of the one before; I2 at most [`WINDOW`] events, [`PROCESSES_MAX`] names and [`HELD_MAX`]
-//! plugs are held, these for [`HELD_LINES`] lines.
+//! Invariants: I1 times do not go back: an event that is later than the window is told, and gets
+//! the time of the one before; I2 at most [`WINDOW`] events, [`PROCESSES_MAX`] names and
+//! [`HELD_MAX`] plugs are held, these for [`HELD_LINES`] lines.
 
 use std::collections::{BTreeMap, VecDeque};
 
