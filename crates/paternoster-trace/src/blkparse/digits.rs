@@ -20,18 +20,32 @@ pub(super) fn blanks(line: &mut Vec<u8>, mut count: usize) {
     line.extend_from_slice(&BLANKS[..count]);
 }
 
-/// The digits of a number at the end of a buffer; from where.
+/// `00`, `01` … `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut value: u8 = 0;
+    while value < 100 {
+        pairs[value as usize] = [b'0' + value / 10, b'0' + value % 10];
+        value += 1;
+    }
+    pairs
+};
+
+/// The digits of a number at the end of a buffer; from where. They are made two by two.
 #[inline]
 fn digits(mut value: u64, buffer: &mut [u8; 20]) -> usize {
     let mut at = buffer.len();
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + u8::try_from(value % 10).unwrap_or(0);
-        value /= 10;
-        if value == 0 {
-            return at;
-        }
+    let pair = |value: u64| PAIRS[usize::try_from(value % 100).unwrap_or(0)];
+    while value >= 10 {
+        at -= 2;
+        buffer[at..at + 2].copy_from_slice(&pair(value));
+        value /= 100;
     }
+    if value > 0 || at == buffer.len() {
+        at -= 1;
+        buffer[at] = pair(value)[1];
+    }
+    at
 }
 
 /// Appends a number, right-aligned.

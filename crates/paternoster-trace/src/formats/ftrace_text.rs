@@ -36,7 +36,8 @@ const LINES_LOOKED_AT: usize = 40;
 #[must_use]
 pub fn looks_like(head: &[u8]) -> bool {
     let lines = head.split(|&byte| byte == b'\n').take(LINES_LOOKED_AT);
-    lines.map(<[u8]>::trim_ascii_end).any(|line| matches!(parse(line), Ok(Said::Event(_))))
+    let traced = |line| matches!(parse(line), Ok(Said::Event(_) | Said::Other));
+    lines.map(<[u8]>::trim_ascii_end).any(traced)
 }
 
 /// Reads the text.
@@ -58,7 +59,7 @@ impl<R: BufRead> Reader<R> {
     fn read_line(&mut self) -> bool {
         let Some((number, line)) = self.lines.next(&mut self.problems) else { return false };
         match parse(line) {
-            Ok(Said::Nothing) => {}
+            Ok(Said::Nothing | Said::Other) => {}
             Ok(Said::Event(event)) => {
                 if event.record.pid != 0 && event.task != b"<...>" {
                     self.outbox.name(event.record.pid, event.task);
@@ -129,8 +130,10 @@ impl core::fmt::Display for Wrong {
 /// What a line says.
 #[derive(Debug)]
 enum Said<'a> {
-    /// A comment, a header, an event of something else.
+    /// A comment, a header.
     Nothing,
+    /// An event of something else.
+    Other,
     Event(Event<'a>),
 }
 
@@ -368,7 +371,7 @@ static KINDS: [Kind; 18] = [
 fn block_event<'a>(head: Head<'a>, name: &[u8], words: Words<'a>) -> Result<Said<'a>, Wrong> {
     let name = name.strip_prefix(b"block:").unwrap_or(name);
     let Some(kind) = KINDS.iter().find(|kind| kind.name.as_bytes() == name) else {
-        return Ok(Said::Nothing);
+        return Ok(Said::Other);
     };
     let text = words.rest().trim_ascii();
     let record = Record { code: kind.code, ..head.record() };
@@ -377,7 +380,7 @@ fn block_event<'a>(head: Head<'a>, name: &[u8], words: Words<'a>) -> Result<Said
         let event = head.said(record, Categories::default(), said);
         return Ok(match event {
             Said::Event(event) => Said::Event(Event { without_device: true, ..event }),
-            nothing @ Said::Nothing => nothing,
+            other => other,
         });
     }
     let mut words = Words(text);
