@@ -15,6 +15,18 @@
 //! * Dark or light is the browser's wish; on paper it is light.
 //! * Equal reports have equal bytes.
 //!
+//! ```
+//! use paternoster_trace::html::{Cell, Report, Section, Table};
+//! use paternoster_trace::{Kind, picture};
+//!
+//! let table = Table::new(["scheduler", "requests", "mean"])
+//!     .row([Cell::from("noop"), Cell::from(100_u64), Cell::shown(1.2e6, "1.2 ms")]);
+//! let plot = picture(Kind::Latency, "a disk", &[]);
+//! let section = Section::new("Latencies").paragraph("In the device.").table(table).plot(plot);
+//! let page = Report::new("A comparison").section(section).render();
+//! assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>A comparison</h1>"));
+//! ```
+//!
 //! With `#self-test` behind its address the page hovers over each of its plots, sorts each of its
 //! tables, and puts what it saw into an attribute: `tests/browser.rs` reads it.
 

@@ -12,11 +12,14 @@
 //!
 //! What has no sectors, a flush, is left out: it is neither read nor write.
 //!
+//! D2C counts once for each request, as in iowatcher. Differs from btt, which counts that of a
+//! request once for each bio in it; Q2C is of bios in both.
+//!
 //! # Invariants
 //! I1  The histograms of all buckets add up to that of the whole run.
-//! I2  There are at most [`LATENCY_BUCKETS_MAX`] buckets with four histograms of at most 4 KiB:
-//!     4 MiB if every bucket had every latency from a microsecond to half an hour, and about
-//!     100 KiB in a run as they are.
+//! I2  There are at most [`LATENCY_BUCKETS_MAX`] buckets with four histograms of at most 4 KiB: a
+//!     little more than 4 MiB if every bucket had every latency from a microsecond to half an hour.
+//!     Measured: 100 KiB for 2000 requests of 20 processes, 560 KiB for a million.
 //!
 //! Source: spec `trace.md` 4 (mean of C - D by the time of C).
 
