@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access: one I/O as the formats that have a line for each tell it, and where such come from.
+//!
+//! ```text
+//! arrival        begin            end
+//!    |── waited ──|─── served ─────|       formats with arrivals only have neither begin nor end
+//!    Q            D                C
+//! ```
+//!
+//! Times count from anywhere; `events.rs` makes them count from the first arrival.
+
+use crate::blktrace::{Categories, DeviceNumber};
+use crate::source::{Place, Problems};
+
+use super::names::Names;
+
+/// One I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Access {
+    /// When it came, in ns.
+    pub(super) arrival: u64,
+    /// From when to when the device had it, in ns, if that is known.
+    pub(super) served: Option<(u64, u64)>,
+    /// First sector of 512 bytes.
+    pub(super) sector: u64,
+    /// How long.
+    pub(super) bytes: u32,
+    /// READ, WRITE, and what else is said of it.
+    pub(super) kind: Categories,
+    /// Where.
+    pub(super) device: DeviceNumber,
+    /// Whose; 0 if that is not told.
+    pub(super) pid: u32,
+    /// Number of the process's name, from 1; 0 without one.
+    pub(super) process: u32,
+    /// Where in the trace.
+    pub(super) place: Place,
+}
+
+impl Access {
+    /// One that arrived; nothing is known of its end.
+    pub(super) const fn new(
+        arrival: u64,
+        kind: Categories,
+        sector: u64,
+        bytes: u32,
+        device: DeviceNumber,
+    ) -> Access {
+        let (served, place) = (None, Place::Line(0));
+        Access { arrival, served, sector, bytes, kind, device, pid: 0, process: 0, place }
+    }
+
+    /// One that the device had at once, and for so long.
+    pub(super) const fn answered_after(mut self, ns: u64) -> Access {
+        self.served = Some((self.arrival, self.arrival.saturating_add(ns)));
+        self
+    }
+
+    /// One of this process, with the number of its name.
+    pub(super) const fn of_process(mut self, pid: u32, process: u32) -> Access {
+        self.pid = pid;
+        self.process = process;
+        self
+    }
+}
+
+/// Where accesses come from, in the order of the trace.
+pub(super) trait Accesses {
+    /// The next access; names are kept and problems told on the way.
+    fn next(&mut self, names: &mut Names, problems: &mut Problems) -> Option<Access>;
+
+    /// What messages call the trace.
+    fn file(&self) -> &str;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writer: a trace in the form of the MSR Cambridge set, which many programs read.
+//!
+//! ```text
+//! Q 240,0 (hm_0) read 8 + 8 at 5 us, C at 25 us
+//!    ▶ 116444736000000050,hm,0,Read,4096,4096,200
+//!                            └ 20 us in 100 ns
+//! ```
+//!
+//! Every `Q` that reads or writes becomes a line, in order of arrival; its response time is up to
+//! the `C` that covers it (a merged one ends with its request). Where no `C` comes it is 0. Times
+//! count from 1970, since a trace does not say when it was. A device `hm_0` is host `hm`, disk 0;
+//! one without a name is host `dev8`, disk 16 for 8,16. Flushes and discards have no line, nor has
+//! what comes behind 215 years.
+//!
+//! Invariants: I1 at most [`OUTSTANDING_MAX`] lines wait for their response; then the oldest is
+//! written without.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{self, Write};
+
+use paternoster::Nanos;
+
+use crate::blktrace::{Categories, Code, DeviceNumber, Record};
+use crate::formats::Written;
+use crate::formats::fields::SECTOR;
+use crate::source::Source;
+
+/// Lines that wait for the end of their I/O, or of one before them.
+pub const OUTSTANDING_MAX: usize = 1 << 16;
+/// Characters of a host's name.
+const NAME_MAX: usize = 200;
+/// The beginning of 1970, in 100 ns since 1601.
+const UNIX_EPOCH: u64 = 116_444_736_000_000_000;
+/// The last arrival that has a stamp which readers with 64 bits of nanoseconds take: 215 years.
+const LAST: Nanos = Nanos(u64::MAX - UNIX_EPOCH * 100);
+
+/// A line that waits.
+#[derive(Debug)]
+struct Waiting {
+    record: Record,
+    end: Option<Nanos>,
+}
+
+/// Lines in order of arrival, of which the first is number `first`.
+#[derive(Debug, Default)]
+struct Outstanding {
+    lines: VecDeque<Waiting>,
+    first: u64,
+    /// Those without an end, by place, with their numbers.
+    places: BTreeSet<(DeviceNumber, u64, u64)>,
+}
+
+impl Outstanding {
+    fn arrive(&mut self, record: Record) {
+        let number = self.first + self.lines.len() as u64;
+        self.places.insert((record.device, record.sector, number));
+        self.lines.push_back(Waiting { record, end: None });
+    }
+
+    /// Ends what lies within a request that completed.
+    fn complete(&mut self, done: &Record) {
+        let (device, end) = (done.device, done.end());
+        let within = (device, done.sector, 0)..(device, end.max(done.sector.saturating_add(1)), 0);
+        let inside: Vec<_> = self.places.range(within).copied().collect();
+        for place in inside {
+            let line = usize::try_from(place.2 - self.first).ok();
+            let Some(line) = line.and_then(|line| self.lines.get_mut(line)) else { continue };
+            if line.record.end() <= end {
+                line.end = Some(done.at);
+                self.places.remove(&place);
+            }
+        }
+    }
+
+    /// The oldest line, if it has its end, or if none may wait longer.
+    fn take(&mut self, all: bool) -> Option<Waiting> {
+        let front = self.lines.front()?;
+        if front.end.is_none() && !all && self.lines.len() <= OUTSTANDING_MAX {
+            return None;
+        }
+        self.places.remove(&(front.record.device, front.record.sector, self.first));
+        self.first += 1;
+        self.lines.pop_front()
+    }
+}
+
+/// Writes the reads and writes of `source`, to its end.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(source: &mut dyn Source, mut out: impl Write) -> io::Result<Written> {
+    let mut written = Written::default();
+    let mut outstanding = Outstanding::default();
+    while let Some(entry) = source.next() {
+        let record = entry.record;
+        let data = record.categories.intersects(Categories::READ | Categories::WRITE)
+            && !record.categories.contains(Categories::DISCARD)
+            && !record.is_passthrough()
+            && record.bytes > 0;
+        match record.code {
+            _ if record.is_note() => {}
+            Code::QUEUE if data && record.at <= LAST => outstanding.arrive(record),
+            Code::QUEUE => written.left_out += 1,
+            Code::COMPLETE if data => outstanding.complete(&record),
+            _ => {}
+        }
+        while let Some(line) = outstanding.take(false) {
+            written.ios += 1;
+            write_line(&mut out, &line, source)?;
+        }
+    }
+    while let Some(line) = outstanding.take(true) {
+        written.ios += 1;
+        write_line(&mut out, &line, source)?;
+    }
+    out.flush()?;
+    Ok(written)
+}
+
+fn write_line(out: &mut impl Write, line: &Waiting, source: &dyn Source) -> io::Result<()> {
+    let record = &line.record;
+    let (host, disk) = host_and_disk(record.device, source.device_name(record.device));
+    let kind = if record.is_write() { "Write" } else { "Read" };
+    let response = line.end.map_or(0, |end| end.0.saturating_sub(record.at.0) / 100);
+    let stamp = UNIX_EPOCH + record.at.0 / 100;
+    let offset = record.sector.saturating_mul(SECTOR);
+    writeln!(out, "{stamp},{host},{disk},{kind},{offset},{},{response}", record.bytes)
+}
+
+/// A device as a host's name and a disk's number.
+fn host_and_disk(device: DeviceNumber, name: Option<&str>) -> (String, u32) {
+    let Some(name) = name else { return (format!("dev{}", device.major()), device.minor()) };
+    let letter = |c: char| if c == ',' || c.is_control() { '_' } else { c };
+    let plain = |name: &str| name.chars().take(NAME_MAX).map(letter).collect();
+    let parts = name.rsplit_once('_').and_then(|(host, disk)| Some((host, disk.parse().ok()?)));
+    match parts {
+        Some((host, disk)) if !host.is_empty() => (plain(host), disk),
+        _ => (plain(name), 0),
+    }
+}

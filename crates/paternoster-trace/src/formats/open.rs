@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Open: a trace of any format, from a stream or by its path.
+//!
+//! ```text
+//! stream ─▶ head (64 KiB) ─▶ recognise ─▶ reader of the format, which reads the head again first
+//! path   ─▶ `-`: standard input
+//!        ├▶ sda, sda.blktrace.3: all of sda.blktrace.0, .1 … up to the first that is not there
+//!        └▶ a file
+//! ```
+//!
+//! A file that is there goes before a prefix of the same name.
+
+use core::fmt;
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::alibaba::Alibaba;
+use super::biosnoop::{self, Biosnoop};
+use super::cloudphysics::{Blocks, CloudPhysics};
+use super::disksim::{Disksim, Validation};
+use super::events::Events;
+use super::fiu::Fiu;
+use super::form::{Form, Lined};
+use super::iolog::Iolog;
+use super::k5::K5;
+use super::mqsim::Mqsim;
+use super::msr::Msr;
+use super::recognise::{HEAD, recognise};
+use super::spc::Spc;
+use super::spread::Spread;
+use super::startup::Startup;
+use super::systor::Systor;
+use super::tencent::Tencent;
+use super::vscsi::Vscsi;
+use super::{Format, blkparse_text, ftrace_text};
+use crate::blktrace;
+use crate::source::{Source, quote};
+
+/// Files of one trace, one for each processor.
+const FILES_MAX: u32 = 8192;
+
+/// Why a trace cannot be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// It cannot be had.
+    Io {
+        /// As it was named.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is nothing of this name.
+    Missing {
+        /// As it was named.
+        name: String,
+    },
+    /// It is something else than a file.
+    NoFile {
+        /// As it was named.
+        name: String,
+        /// What it is, and what would be right.
+        what: &'static str,
+    },
+    /// There is nothing in it.
+    Empty {
+        /// As it was named.
+        name: String,
+    },
+    /// It is compressed.
+    Packed {
+        /// As it was named.
+        name: String,
+        /// The program that unpacks it.
+        by: &'static str,
+    },
+    /// It tells latencies, and no places.
+    LatencyOnly {
+        /// As it was named.
+        name: String,
+    },
+    /// Its format is not known.
+    Unknown {
+        /// As it was named.
+        name: String,
+        /// How it begins, as it may stand in a message.
+        first: String,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Io { name, source } => write!(f, "{name}: cannot be read: {source}"),
+            OpenError::Missing { name } => write!(
+                f,
+                "{name}: there is no such file, and no {name}.blktrace.0 either; a trace is a \
+                 file, a prefix of files that blktrace wrote, or `-` for standard input"
+            ),
+            OpenError::NoFile { name, what } => write!(f, "{name}: this is {what}"),
+            OpenError::Empty { name } => write!(f, "{name}: the trace is empty"),
+            OpenError::Packed { name, by } => write!(
+                f,
+                "{name}: the trace is packed; `{by} -dc` unpacks it to a pipe, and `-` reads one"
+            ),
+            OpenError::LatencyOnly { name } => write!(
+                f,
+                "{name}: this is the output of bpftrace's biosnoop.bt, which prints neither sector \
+                 nor length; bcc's biosnoop prints both"
+            ),
+            OpenError::Unknown { name, first } => {
+                write!(f, "{name}: no known format begins with {first}; what can be read:")?;
+                for (place, format) in Format::ALL.iter().enumerate() {
+                    write!(f, "{}{}", if place == 0 { " " } else { ", " }, format.name())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Opens one stream, which messages call `name`, as this format, or as the one that it has.
+///
+/// # Errors
+/// If it cannot be read, is empty, or of no known format. What is wrong behind its beginning is
+/// among the source's problems.
+pub fn open<'a>(
+    name: &str,
+    input: impl Read + 'a,
+    format: Option<Format>,
+) -> Result<Box<dyn Source + 'a>, OpenError> {
+    let mut input: Box<dyn Read + 'a> = Box::new(input);
+    if let Some(format) = format {
+        return Ok(reader(format, name, input));
+    }
+    let mut head = Vec::new();
+    let read = input.by_ref().take(HEAD as u64).read_to_end(&mut head);
+    read.map_err(|source| OpenError::Io { name: name.to_owned(), source })?;
+    let Some(format) = recognise(&head) else {
+        let name = name.to_owned();
+        return Err(match head.as_slice() {
+            [] => OpenError::Empty { name },
+            [0x1f, 0x8b, ..] => OpenError::Packed { name, by: "gzip" },
+            [0xfd, b'7', b'z', b'X', b'Z', ..] => OpenError::Packed { name, by: "xz" },
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => OpenError::Packed { name, by: "zstd" },
+            [b'B', b'Z', b'h', ..] => OpenError::Packed { name, by: "bzip2" },
+            head if biosnoop::latency_only(head) => OpenError::LatencyOnly { name },
+            head => OpenError::Unknown { name, first: quote(head) },
+        });
+    };
+    Ok(reader(format, name, Box::new(io::Cursor::new(head).chain(input))))
+}
+
+/// The reader of a format.
+fn reader<'a>(format: Format, name: &str, input: Box<dyn Read + 'a>) -> Box<dyn Source + 'a> {
+    fn lines<'a, F: Form + 'a>(name: &str, input: Box<dyn Read + 'a>) -> Box<dyn Source + 'a> {
+        Box::new(Events::new(Lined::<_, F>::new(name, input)))
+    }
+    fn spread<'a, F: Form + 'a>(name: &str, input: Box<dyn Read + 'a>) -> Box<dyn Source + 'a> {
+        Box::new(Events::new(Spread::new(Lined::<_, F>::new(name, input))))
+    }
+    match format {
+        Format::Blktrace => Box::new(blktrace::Ordered::new(name, input)),
+        Format::Blkparse => Box::new(blkparse_text::Reader::new(name, BufReader::new(input))),
+        Format::Ftrace => Box::new(ftrace_text::Reader::new(name, BufReader::new(input))),
+        Format::Vscsi => Box::new(Events::new(Vscsi::new(name, input))),
+        Format::Iolog => lines::<Iolog>(name, input),
+        Format::Biosnoop => lines::<Biosnoop>(name, input),
+        Format::Msr => lines::<Msr>(name, input),
+        Format::Spc => lines::<Spc>(name, input),
+        Format::Alibaba => lines::<Alibaba>(name, input),
+        Format::Tencent => spread::<Tencent>(name, input),
+        Format::Systor => lines::<Systor>(name, input),
+        Format::K5 => lines::<K5>(name, input),
+        Format::CloudPhysics => spread::<CloudPhysics>(name, input),
+        Format::Mqsim => lines::<Mqsim>(name, input),
+        Format::Disksim => lines::<Disksim>(name, input),
+        Format::Validation => lines::<Validation>(name, input),
+        Format::Fiu => lines::<Fiu>(name, input),
+        Format::Startup => lines::<Startup>(name, input),
+        Format::Blocks => lines::<Blocks>(name, input),
+    }
+}
+
+/// Opens a trace by its path, as this format, or as the one that it has.
+///
+/// # Errors
+/// If there is no such trace, or as [`open()`].
+pub fn open_path(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, OpenError> {
+    let name = path.display().to_string();
+    if name == "-" {
+        return open("standard input", io::stdin().lock(), format);
+    }
+    let binary = format.is_none_or(|format| format == Format::Blktrace);
+    if let Some(prefix) = prefix_of(&name).filter(|_| binary)
+        && let Some(files) = files_of(prefix)?
+    {
+        return Ok(Box::new(files));
+    }
+    match std::fs::metadata(path) {
+        Ok(metadata) => check_file(&name, &metadata)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let files = if binary { files_of(&name)? } else { None };
+            return match files {
+                Some(files) => Ok(Box::new(files)),
+                None => Err(OpenError::Missing { name }),
+            };
+        }
+        Err(source) => return Err(OpenError::Io { name, source }),
+    }
+    match File::open(path) {
+        Ok(file) => open(&name, file, format),
+        Err(source) => Err(OpenError::Io { name, source }),
+    }
+}
+
+/// What is before `.blktrace.` and a processor's number.
+fn prefix_of(name: &str) -> Option<&str> {
+    let (prefix, number) = name.rsplit_once(".blktrace.")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(prefix)
+}
+
+/// The files of all processors, from the first on; `None` if there is none.
+fn files_of(prefix: &str) -> Result<Option<blktrace::Merged<File>>, OpenError> {
+    let mut files = Vec::new();
+    for cpu in 0..FILES_MAX {
+        let path = PathBuf::from(format!("{prefix}.blktrace.{cpu}"));
+        let name = path.display().to_string();
+        match File::open(&path) {
+            Ok(file) => files.push((name, Some(cpu), file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(source) => return Err(OpenError::Io { name, source }),
+        }
+    }
+    Ok((!files.is_empty()).then(|| blktrace::Merged::new(files)))
+}
+
+/// Whether something can be read like a file: also a pipe, but no folder and no disk.
+fn check_file(name: &str, metadata: &Metadata) -> Result<(), OpenError> {
+    let what = if metadata.is_dir() {
+        "a folder; name a trace in it"
+    } else if is_disk(metadata) {
+        "a device, and no trace of it; `blktrace -d` makes one"
+    } else {
+        return Ok(());
+    };
+    Err(OpenError::NoFile { name: name.to_owned(), what })
+}
+
+#[cfg(unix)]
+fn is_disk(metadata: &Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_block_device(&metadata.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_disk(_: &Metadata) -> bool {
+    false
+}
