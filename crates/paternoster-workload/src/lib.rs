@@ -13,6 +13,7 @@
 //! * [`page_cache`]: memory in front of the queue: read-ahead, dirty pages, the flusher.
 //! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes
 //!   themselves.
+//! * [`replay`]: a recorded trace under other schedulers, on other devices.
 //! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports
 //!   take.
 //! * [`report`]: fio's forms of telling it.
@@ -26,6 +27,7 @@ pub mod meter;
 pub mod outcome;
 pub mod page_cache;
 pub mod process;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod shares;
