@@ -14,6 +14,7 @@ use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::capture::RecordOptions;
 use crate::guarantees::GuaranteesOptions;
+use crate::replay::ReplayOptions;
 use crate::reproduce::ReproduceOptions;
 use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
@@ -27,6 +28,7 @@ use crate::sysbench::SysbenchOptions;
   paternoster iostest bsr --device array-eva --scheduler noop --scheduler kyber
   paternoster startup --profile gnome-terminal --scheduler noop --scheduler cfq
   paternoster sysbench fileio --file-test-mode=rndwr --threads=16 run
+  paternoster replay sda.blktrace.0 --device ssd-870evo --scheduler none --scheduler bfq
   paternoster reproduce flash-fairness
   paternoster guarantees
   paternoster schedulers mq-deadline
@@ -46,6 +48,7 @@ pub(crate) enum Command {
     Dd(Box<DdOptions>),
     Startup(Box<StartupOptions>),
     Sysbench(Box<SysbenchOptions>),
+    Replay(Box<ReplayOptions>),
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
     Analyze(Box<AnalyzeOptions>),

@@ -2,7 +2,7 @@
 //! The program `paternoster`: I/O scheduler experiments in virtual time.
 //!
 //! ```text
-//! arguments ──▶ run | tiotest … | reproduce | guarantees | schedulers … ──▶ text on stdout
+//! arguments ──▶ run | tiotest … | replay | reproduce | schedulers … ──▶ text on stdout
 //!                                                                  └─▶ messages on stderr
 //! ```
 //!
@@ -24,6 +24,7 @@ mod host;
 mod manual;
 mod plot;
 mod progress;
+mod replay;
 mod reproduce;
 mod run;
 mod schedulers;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         Command::Dd(options) => builtin::dd(&options),
         Command::Startup(options) => startup::startup(&options),
         Command::Sysbench(options) => sysbench::sysbench(&options),
+        Command::Replay(options) => replay::replay(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
         Command::Analyze(options) => analyze::analyze(&options),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Args;
 use paternoster::{Nanos, Observer, RequestQueue};
-use paternoster_sim::{Description, Rule, Simulated};
+use paternoster_sim::{Description, Model, Rule, Simulated};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::meter::Meter;
@@ -157,7 +157,26 @@ impl Setting {
     ) -> Result<(), Failure> {
         let limits = limits(jobs, device.facts.depth);
         let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
-        scheduler.prepare(&mut queue, &self.set)
+        self.prepare(scheduler, &mut queue)
+    }
+
+    /// A fresh device, with what goes wrong in it.
+    pub(crate) fn fresh(&self, device: &Description) -> Simulated<Box<dyn Model>> {
+        Simulated::new(device.faulty_model(&self.faults, self.settings.seed))
+    }
+
+    /// Sets the attributes that were asked for.
+    pub(crate) fn prepare<O: Observer>(
+        &self,
+        scheduler: &SchedulerChoice,
+        queue: &mut RequestQueue<O>,
+    ) -> Result<(), Failure> {
+        scheduler.prepare(queue, &self.set)
+    }
+
+    /// A line of progress for a run, if it is wanted.
+    pub(crate) fn display(&self, device: &Description, scheduler: &SchedulerChoice) -> Display {
+        Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name))
     }
 
     /// One run on a fresh device. `status` is told how things stand, if the jobs ask for it.
@@ -169,11 +188,11 @@ impl Setting {
         observer: O,
         status: &mut dyn FnMut(&RunResult),
     ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
-        let label = format!("{} on {}", scheduler.text, device.name);
+        let display = self.display(device, scheduler);
         let several = self.devices.len() * self.schedulers.len() > 1;
         let prefix = several.then(|| format!("{}.{}.", scheduler.text, device.name));
-        let mut onlooker = Onlooker { display: Display::new(self.quiet, &label), prefix, status };
-        let mut simulated = Simulated::new(device.faulty_model(&self.faults, self.settings.seed));
+        let mut onlooker = Onlooker { display, prefix, status };
+        let mut simulated = self.fresh(device);
         let status_interval = jobs.iter().filter_map(|job| job.status_interval).min();
         let settings = Settings { status_interval, ..self.on(device) };
         let done = paternoster_workload::run(
@@ -182,7 +201,7 @@ impl Setting {
             &mut simulated,
             scheduler.make(),
             observer,
-            |queue| scheduler.prepare(queue, &self.set),
+            |queue| self.prepare(scheduler, queue),
             &mut onlooker,
         );
         onlooker.display.clear();

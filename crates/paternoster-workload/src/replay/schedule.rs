@@ -75,6 +75,13 @@ impl Speed {
         }
     }
 
+    /// As a number: 1 is as recorded.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "at most 10^9")]
+    pub fn factor(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
     /// A recorded time at this speed, rounded down.
     #[must_use]
     pub fn scale(self, time: Nanos) -> Nanos {

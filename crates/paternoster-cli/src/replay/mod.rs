@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster replay`: a recorded trace under other schedulers, on other devices.
+//!
+//! ```text
+//! TRACE ──▶ read.rs ──▶ Recording ──▶ one replay for each device and scheduler ──▶ tell.rs
+//! ```
+//!
+//! Everything is read and checked before anything runs: also whether the recording fits each
+//! device. What came out stands beside what was recorded.
+
+mod options;
+mod read;
+mod tell;
+
+use paternoster_sim::Description;
+use paternoster_workload::replay::{
+    self, Account, Fit, Manner, Mapping, RecordedProcess, Recording, Replay, Schedule,
+};
+
+use crate::choice::SchedulerChoice;
+use crate::plot::Plots;
+use crate::setting::Setting;
+use crate::trace_input::open_trace;
+use crate::{Failure, print};
+
+pub(crate) use options::ReplayOptions;
+use read::Read;
+use tell::{Told, ToldRun};
+
+/// Of so many I/Os in a hundred the end must be known for think times to be inferred unasked.
+const ENDS_NEEDED: u64 = 90;
+
+pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
+    let setting = Setting::new(&options.setting, None)?;
+    let (part, speed) = (options.part()?, options.speed()?);
+    options.check_setting()?;
+    let mut plots = Plots::new(&options.setting.plot)?;
+    for device in &setting.devices {
+        for scheduler in &setting.schedulers {
+            setting.check(&[], device, scheduler)?;
+        }
+    }
+    let trace = &options.trace;
+    let read = read::read(trace, &mut *open_trace(trace)?, &part)?;
+    let manner = manner(options.manner, &read, trace)?;
+    let mappings = setting.devices.iter().map(|device| mapping(&read, device, options.fit));
+    let mappings: Vec<Mapping> = mappings.collect::<Result<_, _>>()?;
+    if !options.setting.quiet {
+        tell_notes(&read, &setting, &mappings);
+    }
+    let plan = Plan { setting: &setting, recording: &read.recording };
+    let schedule = Schedule::new(&read.recording, manner, speed);
+    let mut runs = Vec::new();
+    for (device, mapping) in setting.devices.iter().zip(&mappings) {
+        for scheduler in &setting.schedulers {
+            runs.push(plan.run(device, scheduler, &schedule, mapping, &mut plots)?);
+        }
+    }
+    let recorded = Account::recorded(&read.recording);
+    let told = Told { options, read: &read, setting: &setting, manner, speed, recorded, runs };
+    print(&told.text())?;
+    plots.write(&setting.subject(&format!("replay of {trace}")))?;
+    match told.runs.iter().find(|run| run.failed.0 > 0) {
+        None => Ok(()),
+        Some(run) => {
+            let ((count, errno), label) = (run.failed, &run.label);
+            Err(Failure::Job(format!("{label}: {count} I/Os failed, the first with errno {errno}")))
+        }
+    }
+}
+
+/// The manner that was asked for; otherwise think times if they can be known.
+fn manner(asked: Option<Manner>, read: &Read, trace: &str) -> Result<Manner, Failure> {
+    let (known, all) = (read.recording.completions(), read.recording.ios().len() as u64);
+    match asked {
+        Some(manner) if manner.needs_ends() && known == 0 => Err(Failure::Request(format!(
+            "trace {trace}: it does not tell when I/Os ended (C events), so nothing is known of \
+             what waited for what; replay it with --manner timed"
+        ))),
+        Some(manner) => Ok(manner),
+        None if known * 100 >= all * ENDS_NEEDED => Ok(Manner::Think),
+        None => Ok(Manner::Timed),
+    }
+}
+
+fn mapping(read: &Read, device: &Description, fit: Fit) -> Result<Mapping, Failure> {
+    Mapping::new(&read.recording, device.facts.capacity, fit).map_err(|error| {
+        Failure::Request(format!("{}: {error}; see --fit wrap and --fit scale", device.name))
+    })
+}
+
+/// What a reader of the figures should know.
+fn tell_notes(read: &Read, setting: &Setting, mappings: &[Mapping]) {
+    let (count, shown) = &read.problems;
+    shown.iter().for_each(|problem| eprintln!("note: {problem}"));
+    if *count > shown.len() as u64 {
+        eprintln!("note: and {} more problems in the trace", count - shown.len() as u64);
+    }
+    let (ios, known) = (read.recording.ios().len() as u64, read.recording.completions());
+    if !read.others.is_empty() {
+        let others = read.others.join(", ");
+        eprintln!("note: replayed is device {}; others: {others} (--from-device)", read.device);
+    }
+    if read.left_out > 0 {
+        eprintln!("note: {} arrivals are no read, write, discard or flush", read.left_out);
+    }
+    if read.remapped > 0 {
+        let count = read.remapped;
+        eprintln!("note: {count} arrivals at remappers are left out; they come again below");
+    }
+    if known < ios {
+        eprintln!("note: the end of {} of {ios} I/Os is not in the trace", ios - known);
+    }
+    for (device, mapping) in setting.devices.iter().zip(mappings) {
+        if mapping.moved() > 0 {
+            let (moved, name) = (mapping.moved(), &device.name);
+            eprintln!(
+                "note: {name} is smaller than what was recorded: {moved} of {ios} I/Os moved"
+            );
+        }
+    }
+}
+
+/// What all replays have in common.
+struct Plan<'a> {
+    setting: &'a Setting,
+    recording: &'a Recording,
+}
+
+impl Plan<'_> {
+    fn run(
+        &self,
+        device: &Description,
+        scheduler: &SchedulerChoice,
+        schedule: &Schedule,
+        mapping: &Mapping,
+        plots: &mut Plots,
+    ) -> Result<ToldRun, Failure> {
+        let display = self.setting.display(device, scheduler);
+        let done = replay::replay(
+            Replay { recording: self.recording, schedule, mapping },
+            &mut self.setting.fresh(device),
+            scheduler.make(),
+            plots.recorder(),
+            |queue| self.setting.prepare(scheduler, queue),
+            &mut |progress| display.update(progress),
+        );
+        display.clear();
+        let (replayed, mut queue) = done?;
+        let label = self.setting.label(device, scheduler);
+        let clients = || self.recording.processes().iter().map(RecordedProcess::label).collect();
+        plots.keep_of(label.clone(), clients, &mut queue.observer_mut().1);
+        Ok(ToldRun {
+            label,
+            device: device.name.clone(),
+            scheduler: scheduler.text.clone(),
+            account: Account::replayed(self.recording, &replayed),
+            moved: mapping.moved(),
+            failed: replayed.failed,
+            sleeps: replayed.sleeps,
+        })
+    }
+}

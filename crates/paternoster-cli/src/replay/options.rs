@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options of `paternoster replay`, and what is wrong with them.
+
+use clap::{Args, ValueEnum};
+use paternoster::Nanos;
+use paternoster_workload::replay::{Fit, Manner, Speed};
+
+use super::read::Part;
+use crate::Failure;
+use crate::setting::{SettingOptions, time};
+
+/// Replay a recorded trace under other schedulers, on other devices
+#[derive(Debug, Args)]
+#[command(mut_arg("device", |device| device.default_value("hdd-7200")))]
+#[command(mut_arg("seed", |seed| seed.help("Seeds what faults leave to chance")))]
+#[command(mut_arg("submit_cost", |option| option.hide(true)))]
+#[command(mut_arg("host", |option| option.hide(true)))]
+#[command(mut_arg("placement", |option| option.hide(true)))]
+#[command(after_help = "What each process asked for comes again: under `timed` at the recorded \
+times, whatever the device does; under `think` as long after the I/O that it followed as in the \
+recording, so that a faster device is used faster; under `asap` at once after it. The default is \
+think, if the trace tells when I/Os ended.
+
+Examples:
+  blktrace -d /dev/sda -w 60
+  paternoster replay sda --scheduler none --scheduler mq-deadline --scheduler bfq
+  paternoster replay sda --device hdd-7200 --device ssd-870evo --scheduler bfq
+  paternoster replay sda --manner timed --speed 2 --scheduler kyber --output-format json
+  paternoster replay merged.bin --from-device 8,16 --window 10:20 --plot queue-depth=depth.svg
+  blktrace -d /dev/sda -w 10 -o - | paternoster replay - --scheduler cfq
+
+Exit status: 0 done, 1 I/Os failed, 2 the request was wrong.")]
+pub(crate) struct ReplayOptions {
+    /// A trace of blktrace: its files by their common name (sda for sda.blktrace.0, …), one merged
+    /// file, or `-` for standard input
+    pub(super) trace: String,
+    /// When I/Os come again [default: think, or timed if the trace does not tell when they ended]
+    #[arg(long, value_name = "HOW", value_parser = named(&MANNERS))]
+    pub(super) manner: Option<Manner>,
+    /// So many times faster: divides recorded times and think times (0.1 to 1000)
+    #[arg(long, value_name = "FACTOR", default_value = "1")]
+    speed: String,
+    /// Only what arrives in this time of the trace, in seconds (10:20, 10:, :20)
+    #[arg(long, value_name = "START:END")]
+    window: Option<String>,
+    /// Which of the trace's devices (8,16, or its name) [default: the one with the most bytes]
+    #[arg(long, value_name = "DEVICE")]
+    from_device: Option<String>,
+    /// What becomes of sectors beyond the end of the device: they begin again at the front,
+    /// everything moves closer in pieces of 64 MiB, or the replay is refused
+    #[arg(long, value_name = "HOW", default_value = "wrap", value_parser = named(&FITS))]
+    pub(super) fit: Fit,
+    /// How many processes the table shows, those with the most bytes
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(super) processes: usize,
+    /// How to tell the results
+    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    pub(super) output_format: Form,
+    #[command(flatten)]
+    pub(super) setting: SettingOptions,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// The recording and all replays side by side
+    Table,
+    /// One document with every process
+    Json,
+    /// A line for each replay and process
+    Csv,
+}
+
+/// What each manner is called.
+const MANNERS: [(&str, Manner); 3] =
+    [("timed", Manner::Timed), ("think", Manner::Think), ("asap", Manner::Asap)];
+/// What each way to fit is called.
+const FITS: [(&str, Fit); 3] = [("wrap", Fit::Wrap), ("scale", Fit::Scale), ("fail", Fit::Fail)];
+
+/// A parser of names that stand for values.
+fn named<T: Copy + Send + Sync + 'static>(
+    names: &'static [(&'static str, T)],
+) -> impl clap::builder::TypedValueParser<Value = T> {
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    let parser = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));
+    parser.try_map(|text| {
+        let found = names.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or("no such name")
+    })
+}
+
+impl ReplayOptions {
+    /// Which part of the trace.
+    pub(super) fn part(&self) -> Result<Part, Failure> {
+        let window = match &self.window {
+            None => (None, None),
+            Some(text) => window(text)?,
+        };
+        Ok(Part { window, device: self.from_device.clone() })
+    }
+
+    /// How fast.
+    pub(super) fn speed(&self) -> Result<Speed, Failure> {
+        let speed = self.speed.parse().ok().and_then(speed);
+        speed.ok_or_else(|| {
+            let message = format!("--speed {}: a number from 0.1 to 1000", self.speed);
+            Failure::Request(message)
+        })
+    }
+
+    /// Options that all runs have and that mean nothing here are refused.
+    pub(super) fn check_setting(&self) -> Result<(), Failure> {
+        let SettingOptions { submit_cost, host, placement, .. } = &self.setting;
+        let given = [
+            ("--submit-cost", submit_cost.is_some(), "computing is part of the recorded times"),
+            ("--host", !host.is_empty(), "what was recorded is behind the page cache"),
+            ("--placement", placement != "near", "sectors are those of the recording; see --fit"),
+        ];
+        match given.into_iter().find(|(_, given, _)| *given) {
+            None => Ok(()),
+            Some((option, _, why)) => {
+                Err(Failure::Request(format!("{option} means nothing to a replay: {why}")))
+            }
+        }
+    }
+}
+
+fn speed(factor: f64) -> Option<Speed> {
+    let millionths = (factor * 1e6).round();
+    if !(0.0..=1e12).contains(&millionths) {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within 0 to 10^12"
+    )]
+    Speed::millionths(millionths as u64)
+}
+
+/// `START:END` in seconds, either may be missing.
+fn window(text: &str) -> Result<(Option<Nanos>, Option<Nanos>), Failure> {
+    let wrong = |why: &str| Failure::Request(format!("--window {text}: {why}"));
+    let Some((start, end)) = text.split_once(':') else {
+        return Err(wrong("it is START:END in seconds, as 10:20, 10: or :20"));
+    };
+    let bound = |text: &str| match text {
+        "" => Ok(None),
+        text => time("--window", text, Nanos::from_secs(1)).map(Some),
+    };
+    let window = (bound(start)?, bound(end)?);
+    match window {
+        (Some(start), Some(end)) if end <= start => Err(wrong("it ends before it begins")),
+        window => Ok(window),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are windows and speeds read, and others refused?
+    #[test]
+    fn windows_and_speeds_are_read() {
+        let seconds = |s| Some(Nanos::from_secs(s));
+        let read = |text| window(text).ok();
+        assert_eq!(read("10:20"), Some((seconds(10), seconds(20))));
+        assert_eq!(read("0.5:"), Some((Some(Nanos::from_millis(500)), None)));
+        assert_eq!(read(":20"), Some((None, seconds(20))));
+        for text in ["10", "20:10", "a:b", "5:5"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(speed(2.0), Speed::millionths(2_000_000));
+        for wrong in [0.0, -1.0, 1001.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(speed(wrong), None, "{wrong}");
+        }
+    }
+}
