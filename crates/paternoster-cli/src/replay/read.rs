@@ -229,6 +229,7 @@ fn pass_on(matcher: &mut Matcher, record: &Record, at: Nanos, payload: &[u8]) {
     let has = |category| record.categories.contains(category);
     let flushes = record.bytes == 0 && has(Categories::FLUSH);
     match record.code {
+        Code::GET if flushes => matcher.allocate_flush(record.pid),
         Code::ISSUE if flushes => matcher.issue_flush(at),
         // The device's command carries no write; the process's flush does.
         Code::COMPLETE if flushes && record.is_write() => matcher.complete_flush_of_process(at),

@@ -32,7 +32,7 @@ use paternoster::{
 use super::fit::Mapping;
 use super::recording::Recording;
 use super::schedule::Schedule;
-use super::seat::{Entering, Parts, Seat, Taken};
+use super::seat::{EINVAL, Entering, Parts, Seat, Taken};
 use crate::meter::{DeviceMeter, Meter};
 use crate::run::Progress;
 
@@ -241,13 +241,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         if let Some((gap, follower)) = self.what.schedule.on_arrival(number) {
             self.timers.push(Reverse((now + gap, follower)));
         }
+        let has_not_come = |next: u32| self.came[next as usize] == NEVER;
         let entering = Entering {
             io: number,
             op: io.op(),
             flags: io.flags(),
             sector: self.what.mapping.place(io),
             left: io.sectors(),
-            held: self.what.schedule.holds(self.what.recording, number),
+            held: self.what.schedule.held_for(number).is_some_and(has_not_come),
         };
         let seat = &mut self.seats[io.process()];
         let taken = seat.submit(now, entering, &mut self.parts, &mut self.queue);
@@ -278,7 +279,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let error = match outcome.status {
             Status::Ok => 0,
             Status::Failed(errno) => errno,
-            Status::Cancelled => 1,
+            Status::Cancelled => EINVAL,
         };
         if let Some(error) = self.parts.ended(number, error) {
             self.end(now, number, error);

@@ -14,8 +14,9 @@
 //! * An I/O that was split ends when all its sectors have. Kernels 4.3 to 4.12 announce the
 //!   rest as an arrival of its own: one that begins where a split was and ends where the whole
 //!   did is left out.
-//! * A flush names no sectors. A flush command ends those flushes that had arrived when it was
-//!   first issued, all if nobody saw it issued.
+//! * A flush names no sectors. A flush command ends those flushes that had got a request when it
+//!   was first issued, all if nobody saw it issued. One that got none (our own queue answers a
+//!   flush of a clean cache at once) has an end that stays unknown.
 //! * What a process submits between plugging and unplugging is marked, so that a replay plugs
 //!   as well.
 //!
@@ -41,6 +42,15 @@ struct Outstanding {
     left: u64,
 }
 
+/// A flush that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Flush {
+    io: u32,
+    pid: u32,
+    /// It got a request.
+    allocated: bool,
+}
+
 /// Makes a [`Recording`] of events, which come in order of time.
 #[derive(Debug, Default)]
 pub struct Matcher {
@@ -49,10 +59,11 @@ pub struct Matcher {
     outstanding: BTreeMap<u64, Outstanding>,
     /// The longest I/O so far: no outstanding one that begins further before an event touches it.
     longest: u64,
-    flushes: VecDeque<u32>,
+    flushes: VecDeque<Flush>,
     /// How many of them the flush command in the device ends.
     covered: Option<usize>,
     sees_flush_commands: bool,
+    sees_allocations: bool,
     /// By process: its I/Os since it was plugged.
     plugs: BTreeMap<u32, Vec<u32>>,
     /// By process: its last I/O.
@@ -80,7 +91,7 @@ impl Matcher {
             plugged.push(io);
         }
         if op == Op::Flush {
-            self.flushes.push_back(io);
+            self.flushes.push_back(Flush { io, pid, allocated: false });
         } else {
             let left = u64::from(sectors);
             let end = sector.saturating_add(left);
@@ -147,29 +158,41 @@ impl Matcher {
         end
     }
 
+    /// The process's flush got a request.
+    pub fn allocate_flush(&mut self, pid: u32) {
+        self.sees_allocations = true;
+        let own = self.flushes.iter_mut().rev().find(|flush| flush.pid == pid);
+        if let Some(flush) = own {
+            flush.allocated = true;
+        }
+    }
+
     /// A flush command goes to the device; again, if it was refused.
     pub fn issue_flush(&mut self, at: Nanos) {
         self.sees_flush_commands = true;
+        if self.covered.is_none() && self.sees_allocations {
+            self.flushes.retain(|flush| flush.allocated);
+        }
         let covered = *self.covered.get_or_insert(self.flushes.len());
-        for &io in self.flushes.iter().take(covered) {
-            self.recording.set_issued(io, at);
+        for flush in self.flushes.iter().take(covered) {
+            self.recording.set_issued(flush.io, at);
         }
     }
 
     /// A flush command has ended.
     pub fn complete_flush(&mut self, at: Nanos) {
         let covered = self.covered.take().unwrap_or(self.flushes.len());
-        for io in self.flushes.drain(..covered) {
-            self.recording.set_completed(io, at);
+        for flush in self.flushes.drain(..covered) {
+            self.recording.set_completed(flush.io, at);
         }
     }
 
     /// A process's flush has ended: what a trace without the commands themselves tells.
     pub fn complete_flush_of_process(&mut self, at: Nanos) {
         if !self.sees_flush_commands
-            && let Some(io) = self.flushes.pop_front()
+            && let Some(flush) = self.flushes.pop_front()
         {
-            self.recording.set_completed(io, at);
+            self.recording.set_completed(flush.io, at);
         }
     }
 
@@ -300,6 +323,15 @@ mod tests {
         arrive(&mut without_commands, 1, 2, Op::Flush, (0, 0));
         without_commands.complete_flush_of_process(at(5));
         assert_eq!(ends(without_commands), [Some(5), None]);
+
+        // The second one got no request: it was answered at once.
+        let mut clean = Matcher::default();
+        arrive(&mut clean, 0, 1, Op::Flush, (0, 0));
+        clean.allocate_flush(1);
+        arrive(&mut clean, 1, 2, Op::Flush, (0, 0));
+        clean.issue_flush(at(2));
+        clean.complete_flush(at(9));
+        assert_eq!(ends(clean), [Some(9), None]);
     }
 
     /// Are the I/Os of a plug marked up to the one before the last? A kernel tells the plug behind

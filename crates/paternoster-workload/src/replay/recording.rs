@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use paternoster::{Flags, Nanos, Op};
 
 /// The most I/Os that are kept: 16,777,216. With what a replay needs for each beside the 40 bytes
-/// (whom it follows, when it came and ended) 1.3 GB.
+/// (whom it follows, when it came and ended, order for a while) about 2 GB.
 pub const IOS_MAX: usize = 1 << 24;
 /// The most processes: what pids there are by default; each is a client of the queue (1 KiB).
 pub const PROCESSES_MAX: usize = 1 << 15;

@@ -12,6 +12,11 @@
 //! process; the others take theirs from `dependence.rs`. A speed divides all gaps, and the times
 //! at which processes begin. Under asap, too, a process begins when it began in the recording.
 //!
+//! A plug that was recorded is closed again from one of its I/Os to the next one of the process,
+//! unless that one follows an end within the same plug, which would never come. In a closed loop
+//! the next one may have come before; then the plug opens. So it opens at the latest when the last
+//! of its I/Os to come has come.
+//!
 //! Gaps under `timed` are differences of scaled times, not scaled differences, so that roundings
 //! do not add up.
 
@@ -100,6 +105,13 @@ struct Step {
     /// Who follows its arrival, and its end.
     on_arrival: u32,
     on_end: u32,
+    /// For whom its plug stays closed.
+    held_for: u32,
+}
+
+impl Step {
+    const ALONE: Step =
+        Step { gap: Nanos::ZERO, on_arrival: NOBODY, on_end: NOBODY, held_for: NOBODY };
 }
 
 /// When each I/O of one recording comes.
@@ -108,7 +120,6 @@ pub struct Schedule {
     steps: Vec<Step>,
     /// Those that follow nothing, in the order of the recording.
     first: Vec<u32>,
-    manner: Manner,
 }
 
 impl Schedule {
@@ -117,56 +128,73 @@ impl Schedule {
     pub fn new(recording: &Recording, manner: Manner, speed: Speed) -> Schedule {
         match manner {
             Manner::Timed => Schedule::timed(recording, speed),
-            Manner::Think => Schedule::dependent(recording, manner, |gap| speed.scale(gap), speed),
-            Manner::Asap => Schedule::dependent(recording, manner, |_| Nanos::ZERO, speed),
+            Manner::Think => Schedule::dependent(recording, speed, |think| speed.scale(think)),
+            Manner::Asap => Schedule::dependent(recording, speed, |_| Nanos::ZERO),
         }
+    }
+
+    fn alone(recording: &Recording) -> Schedule {
+        Schedule { steps: vec![Step::ALONE; recording.ios().len()], first: Vec::new() }
     }
 
     fn timed(recording: &Recording, speed: Speed) -> Schedule {
-        let mut before = Nanos::ZERO;
-        let numbered = recording.ios().iter().zip(1u32..);
-        let mut steps: Vec<Step> = numbered
-            .map(|(io, next)| {
-                let at = speed.scale(io.at());
-                let gap = at - before;
-                before = at;
-                Step { gap, on_arrival: next, on_end: NOBODY }
-            })
-            .collect();
-        if let Some(last) = steps.last_mut() {
-            last.on_arrival = NOBODY;
+        let mut schedule = Schedule::alone(recording);
+        let mut before: Option<(u32, Nanos)> = None;
+        for (io, number) in recording.ios().iter().zip(0u32..) {
+            let at = speed.scale(io.at());
+            let since = before.map_or(Nanos::ZERO, |(_, at)| at);
+            schedule.steps[number as usize].gap = at - since;
+            match before {
+                Some((last, _)) => schedule.steps[last as usize].on_arrival = number,
+                None => schedule.first.push(number),
+            }
+            before = Some((number, at));
         }
-        let first = if steps.is_empty() { Vec::new() } else { vec![0] };
-        Schedule { steps, first, manner: Manner::Timed }
+        schedule.hold(recording, |_, _| false);
+        schedule
     }
 
-    fn dependent(
-        recording: &Recording,
-        manner: Manner,
-        gap_of: impl Fn(Nanos) -> Nanos,
-        speed: Speed,
-    ) -> Schedule {
-        let nothing = Step { gap: Nanos::ZERO, on_arrival: NOBODY, on_end: NOBODY };
-        let mut steps = vec![nothing; recording.ios().len()];
-        let mut first = Vec::new();
-        for (link, number) in infer(recording).into_iter().zip(0u32..) {
-            let gap = match link {
+    fn dependent(recording: &Recording, speed: Speed, gap_of: impl Fn(Nanos) -> Nanos) -> Schedule {
+        let mut schedule = Schedule::alone(recording);
+        let links = infer(recording);
+        for (link, number) in links.iter().zip(0u32..) {
+            let gap = match *link {
                 Follows::Nothing(at) => {
-                    first.push(number);
+                    schedule.first.push(number);
                     speed.scale(at)
                 }
                 Follows::Arrival { io, gap } => {
-                    steps[io as usize].on_arrival = number;
+                    schedule.steps[io as usize].on_arrival = number;
                     gap_of(gap)
                 }
                 Follows::End { io, think } => {
-                    steps[io as usize].on_end = number;
+                    schedule.steps[io as usize].on_end = number;
                     gap_of(think)
                 }
             };
-            steps[number as usize].gap = gap;
+            schedule.steps[number as usize].gap = gap;
         }
-        Schedule { steps, first, manner }
+        schedule.hold(
+            recording,
+            |io, first| matches!(links[io as usize], Follows::End { io, .. } if io >= first),
+        );
+        schedule
+    }
+
+    /// Notes which plugs stay closed for whom. `never_comes` says of an I/O and the first of its
+    /// plug whether it waits for the plug to open.
+    fn hold(&mut self, recording: &Recording, never_comes: impl Fn(u32, u32) -> bool) {
+        // By process: its last I/O, and the first one of the plug that is closed for the next.
+        let mut plugs: Vec<Option<(u32, u32)>> = vec![None; recording.processes().len()];
+        for (io, number) in recording.ios().iter().zip(0u32..) {
+            let plug = &mut plugs[io.process()];
+            let closed = plug.filter(|&(_, first)| !never_comes(number, first));
+            if let Some((last, _)) = closed {
+                self.steps[last as usize].held_for = number;
+            }
+            let first = closed.map_or(number, |(_, first)| first);
+            *plug = io.is_held().then_some((number, first));
+        }
     }
 
     /// Those that follow nothing, and when they come.
@@ -188,18 +216,42 @@ impl Schedule {
         (io != NOBODY).then(|| (self.steps[io as usize].gap, io))
     }
 
-    /// Whether the plug under which `io` comes stays closed for the next one of its process. Where
-    /// that waits for an end it does not: it could be the end of `io` itself, which the plug
-    /// holds back.
-    pub(super) fn holds(&self, recording: &Recording, io: u32) -> bool {
-        let certain = self.manner == Manner::Timed || self.steps[io as usize].on_arrival != NOBODY;
-        certain && recording.ios()[io as usize].is_held()
+    /// The next I/O of its process, if the plug under which `io` comes stays closed for that.
+    pub(super) fn held_for(&self, io: u32) -> Option<u32> {
+        let next = self.steps[io as usize].held_for;
+        (next != NOBODY).then_some(next)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use paternoster::{Flags, Op};
+
+    use super::super::recording::Arrival;
     use super::*;
+
+    /// Is a plug not closed for an I/O that waits for the end of one under the same plug? Numbers 0
+    /// and 1 are under one plug, as are 1 and 2, but 2 came after the end of 0 (as under an old
+    /// kernel's plug, which others open): in a closed loop it does so again.
+    #[test]
+    fn plugs_do_not_wait_for_themselves() {
+        let mut recording = Recording::default();
+        for at in [0, 10, 100] {
+            let at = Nanos::from_micros(at);
+            let (op, flags) = (Op::Read, Flags::NONE);
+            let arrival = Arrival { at, pid: 1, op, flags, sector: at.0, sectors: 8 };
+            recording.push(&arrival).unwrap();
+        }
+        recording.set_completed(0, Nanos::from_micros(50));
+        recording.set_held(0);
+        recording.set_held(1);
+        let held = |manner| {
+            let schedule = Schedule::new(&recording, manner, Speed::AS_RECORDED);
+            [0, 1, 2].map(|io| schedule.held_for(io))
+        };
+        assert_eq!(held(Manner::Timed), [Some(1), Some(2), None]);
+        assert_eq!(held(Manner::Think), [Some(1), None, None]);
+    }
 
     /// Does a speed divide, and is the limit kept? 100 ns at 3 times: 33.3.
     #[test]

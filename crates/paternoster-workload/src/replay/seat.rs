@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use paternoster::{Bio, ClientId, Flags, Nanos, Observer, Op, RequestQueue, SubmitError};
 
 /// Linux's EINVAL: what is told of an I/O that the block layer does not take.
-const EINVAL: i32 = 22;
+pub(super) const EINVAL: i32 = 22;
 
 /// An I/O on its way into the queue.
 #[derive(Debug, Clone, Copy)]
