@@ -3,11 +3,11 @@
 
 use clap::{Args, ValueEnum};
 use paternoster::Nanos;
-use paternoster_workload::replay::{Fit, Manner, Speed};
+use paternoster_workload::replay::{Fit, LATEST, Manner, Speed};
 
 use super::read::Part;
 use crate::Failure;
-use crate::setting::{SettingOptions, time};
+use crate::setting::SettingOptions;
 
 /// Replay a recorded trace under other schedulers, on other devices
 #[derive(Debug, Args)]
@@ -146,13 +146,27 @@ fn window(text: &str) -> Result<(Option<Nanos>, Option<Nanos>), Failure> {
     };
     let bound = |text: &str| match text {
         "" => Ok(None),
-        text => time("--window", text, Nanos::from_secs(1)).map(Some),
+        text => seconds(text).map(Some).ok_or_else(|| {
+            wrong(&format!("`{text}` is no time in seconds, as 10 or 0.25, of at most ten years"))
+        }),
     };
     let window = (bound(start)?, bound(end)?);
     match window {
         (Some(start), Some(end)) if end <= start => Err(wrong("it ends before it begins")),
         window => Ok(window),
     }
+}
+
+/// Seconds with at most nine decimals, exactly.
+fn seconds(text: &str) -> Option<Nanos> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 9 {
+        return None;
+    }
+    let time = Nanos::from_secs(whole.parse().ok().filter(|whole| *whole <= LATEST.0)?)
+        + Nanos(format!("{part:0<9}").parse().ok()?);
+    (time <= LATEST).then_some(time)
 }
 
 #[cfg(test)]
@@ -162,12 +176,14 @@ mod tests {
     /// Are windows and speeds read, and others refused?
     #[test]
     fn windows_and_speeds_are_read() {
-        let seconds = |s| Some(Nanos::from_secs(s));
+        let whole = |s| Some(Nanos::from_secs(s));
         let read = |text| window(text).ok();
-        assert_eq!(read("10:20"), Some((seconds(10), seconds(20))));
+        assert_eq!(read("10:20"), Some((whole(10), whole(20))));
         assert_eq!(read("0.5:"), Some((Some(Nanos::from_millis(500)), None)));
-        assert_eq!(read(":20"), Some((None, seconds(20))));
-        for text in ["10", "20:10", "a:b", "5:5"] {
+        assert_eq!(read(":20"), Some((None, whole(20))));
+        assert_eq!(seconds("1.000000001"), Some(Nanos(1_000_000_001)));
+        for text in ["10", "20:10", "a:b", "5:5", "1.:2", ".5:2", "0:1e9", "0:99999999999999999999"]
+        {
             assert_eq!(read(text), None, "{text}");
         }
         assert_eq!(speed(2.0), Speed::millionths(2_000_000));

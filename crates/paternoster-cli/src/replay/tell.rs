@@ -102,12 +102,15 @@ impl Told<'_> {
             Speed::AS_RECORDED => String::new(),
             speed => format!(", {} times as fast", speed.factor()),
         };
+        let processes = match read.recording.processes().len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        };
         format!(
-            "{}, device {}: {} I/Os of {} processes\nreplayed{on}, {}{speed}\n\n",
+            "{}, device {}: {} I/Os of {processes}\nreplayed{on}, {}{speed}\n\n",
             self.options.trace,
             read.device,
             read.recording.ios().len(),
-            read.recording.processes().len(),
             match self.manner {
                 Manner::Timed => "timed: at the recorded times",
                 Manner::Think => "think: as long after what each I/O followed as recorded",
