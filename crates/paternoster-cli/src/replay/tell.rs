@@ -45,6 +45,9 @@ pub(super) struct Told<'a> {
 /// What a cell of a table or of CSV is made of.
 type Cell = fn(&Account, &Figures) -> Option<String>;
 
+/// A part of an account.
+type Group = fn(&Account) -> &Figures;
+
 /// The rows of the first table: name, figure, whether it is one of everything only.
 const ROWS: [(&str, Cell, bool); 14] = [
     ("I/Os", |_, of| Some(of.ios.to_string()), false),
@@ -126,7 +129,7 @@ impl Told<'_> {
         table.set_header([String::new(), String::new()].into_iter().chain(labels));
         align_right(&mut table, 2);
         let both = self.recorded.reads.ios > 0 && self.recorded.writes.ios > 0;
-        let groups: [(&str, fn(&Account) -> &Figures); 3] =
+        let groups: [(&str, Group); 3] =
             [("all", |of| &of.all), ("reads", |of| &of.reads), ("writes", |of| &of.writes)];
         for (group, figures) in groups.into_iter().take(if both { 3 } else { 1 }) {
             // Device time is the whole's by definition, and not known of a part.
