@@ -99,7 +99,9 @@ impl Trace {
 fn ten_reads() -> Trace {
     let mut trace = Trace::default();
     trace.name(100, "fio");
-    (0..10).for_each(|nth| drop(trace.read(nth * 1000, 400, (nth * 1000, 8))));
+    for nth in 0..10 {
+        trace.read(nth * 1000, 400, (nth * 1000, 8));
+    }
     trace
 }
 
