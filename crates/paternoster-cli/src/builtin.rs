@@ -21,6 +21,7 @@ use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which, Witness};
+use crate::plot::clients;
 use crate::setting::{Setting, SettingOptions, time};
 use crate::{Failure, print};
 
@@ -375,10 +376,10 @@ impl Runner<'_> {
             .map_err(|problem| Failure::Request(problem.message))?;
         let Runner { setting, device, scheduler, .. } = *self;
         let which = Which { setting, device, scheduler, more: which };
-        let observer = (observer, self.evidence.witness(which, jobs)?);
+        let observer = (observer, self.evidence.witness(which, clients(jobs))?);
         let mut done =
             self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
-        self.evidence.keep(which, jobs, &mut done.1.observer_mut().1.1)?;
+        self.evidence.keep(which, &mut done.1.observer_mut().1.1)?;
         match done.0.processes.iter().find(|process| process.error != 0) {
             None => Ok(done),
             Some(process) => {

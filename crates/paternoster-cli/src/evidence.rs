@@ -18,12 +18,11 @@ use std::path::PathBuf;
 use paternoster::{Event, Nanos, Note, Observer};
 use paternoster_sim::Description;
 use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
-use paternoster_trace::{Entry, Recorder};
-use paternoster_workload::fio::job::Job;
+use paternoster_trace::{Entry, Recorder, Run};
 
 use crate::Failure;
 use crate::choice::SchedulerChoice;
-use crate::plot::{Plots, clients};
+use crate::plot::Plots;
 use crate::setting::{Setting, SettingOptions};
 
 /// Processors that the processes of a run are spread over.
@@ -43,7 +42,7 @@ pub(crate) struct Which<'a> {
 
 impl Which<'_> {
     /// What it is called in pictures.
-    fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         self.setting.label(self.device, self.scheduler) + self.more
     }
 
@@ -85,8 +84,12 @@ impl Evidence {
         Ok(Evidence { plots, trace: options.trace.clone() })
     }
 
-    /// What a run of `jobs` is to be observed by.
-    pub(crate) fn witness(&self, which: Which<'_>, jobs: &[Job]) -> Result<Witness, Failure> {
+    /// What a run of clients of these names is to be observed by.
+    pub(crate) fn witness(
+        &self,
+        which: Which<'_>,
+        clients: Vec<String>,
+    ) -> Result<Witness, Failure> {
         let tracer = match &self.trace {
             None => None,
             Some(prefix) => {
@@ -96,22 +99,19 @@ impl Evidence {
                     device: DEVICE,
                     cpus: CPUS,
                     elevator: which.scheduler.name.clone(),
-                    clients: clients(jobs),
+                    clients: clients.clone(),
                 };
                 Some(Tracer::new(traced, TraceFiles::create(format!("{prefix}{dot}{suffix}"))?))
             }
         };
-        Ok(Witness { recorder: self.plots.recorder(), tracer })
+        Ok(Witness { clients, recorder: self.plots.recorder(), tracer })
     }
 
-    /// Takes what the witness of a run of `jobs` has.
-    pub(crate) fn keep(
-        &mut self,
-        which: Which<'_>,
-        jobs: &[Job],
-        witness: &mut Witness,
-    ) -> Result<(), Failure> {
-        self.plots.keep(which.label(), jobs, &mut witness.recorder);
+    /// Takes what the witness of a run has.
+    pub(crate) fn keep(&mut self, which: Which<'_>, witness: &mut Witness) -> Result<(), Failure> {
+        let recorder = std::mem::take(&mut witness.recorder);
+        let clients = std::mem::take(&mut witness.clients);
+        self.plots.add(Run { label: which.label(), clients, recorder });
         witness.tracer.take().map_or(Ok(()), |tracer| tracer.into_sink().finish())
     }
 
@@ -123,6 +123,7 @@ impl Evidence {
 
 /// Observes one run.
 pub(crate) struct Witness {
+    clients: Vec<String>,
     recorder: Recorder,
     tracer: Option<Tracer<TraceFiles>>,
 }

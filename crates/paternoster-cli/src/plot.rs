@@ -60,25 +60,7 @@ impl Plots {
         recorder
     }
 
-    /// Takes what a run of `jobs` has left in its recorder.
-    pub(crate) fn keep(&mut self, label: String, jobs: &[Job], recorder: &mut Recorder) {
-        self.keep_of(label, || clients(jobs), recorder);
-    }
-
-    /// The same of a run with clients of these names.
-    pub(crate) fn keep_of(
-        &mut self,
-        label: String,
-        clients: impl FnOnce() -> Vec<String>,
-        recorder: &mut Recorder,
-    ) {
-        if !self.wanted.is_empty() {
-            let clients = clients();
-            self.runs.push(Run { label, clients, recorder: std::mem::take(recorder) });
-        }
-    }
-
-    /// Takes what was read of a trace.
+    /// Takes what was kept of a run, or of a trace.
     pub(crate) fn add(&mut self, run: Run) {
         if !self.wanted.is_empty() {
             self.runs.push(run);

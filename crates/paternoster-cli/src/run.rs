@@ -27,6 +27,7 @@ use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
 use crate::compare;
 use crate::evidence::{Evidence, Which};
+use crate::plot::clients;
 use crate::setting::{Setting, time};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
@@ -201,18 +202,18 @@ impl Plan<'_> {
             let _closed = crate::print(&(text + "\n"));
         };
         let which = Which { setting: &self.setting, device, scheduler, more: "" };
-        let witness = evidence.witness(which, jobs)?;
+        let witness = evidence.witness(which, clients(jobs))?;
         let (result, hash) = if self.options.event_hash {
             let observer = (EventHash::default(), witness);
             let (result, mut queue) =
                 self.setting.run(jobs, device, scheduler, observer, &mut status)?;
             let (hash, witness) = &mut queue.observer_mut().1;
-            evidence.keep(which, jobs, witness)?;
+            evidence.keep(which, witness)?;
             (result, Some(hash.digest()))
         } else {
             let (result, mut queue) =
                 self.setting.run(jobs, device, scheduler, witness, &mut status)?;
-            evidence.keep(which, jobs, &mut queue.observer_mut().1)?;
+            evidence.keep(which, &mut queue.observer_mut().1)?;
             (result, None)
         };
         Ok(Outcome::new(&subject, &result, hash))

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use crate::builtin::{FILE_MAX, size, some_time};
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
+use crate::plot::clients;
 use crate::setting::{Setting, SettingOptions, time};
 use crate::table::{align_right, plain_table, trimmed, wrap_last};
 use crate::{Failure, print};
@@ -127,7 +128,7 @@ pub(crate) fn starts<O: Observer>(
     startup: &Startup,
     repeat: u32,
     mut observe: impl FnMut(u64, &[Job]) -> Result<O, Failure>,
-    mut keep: impl FnMut(u64, &[Job], &mut Observed<O>) -> Result<(), Failure>,
+    mut keep: impl FnMut(u64, &mut Observed<O>) -> Result<(), Failure>,
 ) -> Result<Vec<Pair>, Failure> {
     let first = setting.on(device).seed;
     let mut pairs = Vec::new();
@@ -136,7 +137,7 @@ pub(crate) fn starts<O: Observer>(
         let on = (&setting, device, scheduler);
         let scene = startup.beside_others(&device.facts, seed);
         let (beside, mut queue) = one(on, startup, &scene, observe(seed, &scene.0)?)?;
-        keep(seed, &scene.0, &mut queue)?;
+        keep(seed, &mut queue)?;
         let (alone, _) =
             one(on, startup, &startup.alone(&device.facts, seed), paternoster::NoObserver)?;
         pairs.push(Pair { seed, beside, alone });
@@ -197,11 +198,11 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
                 options.repeat,
                 |seed, jobs| {
                     let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
-                    evidence.borrow().witness(which, jobs)
+                    evidence.borrow().witness(which, clients(jobs))
                 },
-                |seed, jobs, queue| {
+                |seed, queue| {
                     let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
-                    evidence.borrow_mut().keep(which, jobs, &mut queue.observer_mut().1.1)
+                    evidence.borrow_mut().keep(which, &mut queue.observer_mut().1.1)
                 },
             )?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);

@@ -1,37 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces as they are named on the command line, and what was wrong with them.
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use paternoster_trace::Source;
-use paternoster_trace::blktrace::{Merged, Ordered};
+use paternoster_trace::formats::{Format, open_path};
 
 use crate::Failure;
 
-/// Opens a trace.
-pub(crate) fn open_trace(name: &str) -> Result<Box<dyn Source>, Failure> {
-    if name == "-" {
-        return Ok(Box::new(Ordered::new("stdin", io::stdin())));
+/// How a trace is read.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct InputOptions {
+    /// The trace's format, if it is not to be recognised by what stands in it
+    #[arg(long, value_name = "FORMAT", value_parser = names())]
+    input_format: Option<String>,
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(Format::ALL.map(Format::name))
+}
+
+impl InputOptions {
+    /// Opens a trace: blktrace's files by their prefix, one file of any format, or `-`.
+    pub(crate) fn open(&self, name: &str) -> Result<Box<dyn Source>, Failure> {
+        let wanted = self.input_format.as_deref();
+        let format = Format::ALL.into_iter().find(|format| Some(format.name()) == wanted);
+        open_path(Path::new(name), format).map_err(|error| Failure::Request(error.to_string()))
     }
-    let prefix = name.rfind(".blktrace.").map_or(name, |at| &name[..at]);
-    let mut files = Vec::new();
-    for cpu in 0.. {
-        let file = format!("{prefix}.blktrace.{cpu}");
-        match File::open(&file) {
-            Ok(opened) => files.push((file, Some(cpu), opened)),
-            Err(_) => break,
-        }
-    }
-    if !files.is_empty() {
-        return Ok(Box::new(Merged::new(files)));
-    }
-    if Path::new(name).is_dir() {
-        return Err(Failure::Request(format!("{name}: that is a folder")));
-    }
-    let file = File::open(name).map_err(|error| Failure::Request(format!("{name}: {error}")))?;
-    Ok(Box::new(Ordered::new(name, file)))
 }
 
 /// Tells what was refused, on stderr.

@@ -11,7 +11,7 @@ use super::each;
 use super::letters::{Letter, read};
 use super::options::{AnalyzeOptions, Selection, device_number};
 use crate::Failure;
-use crate::trace_input::{open_trace, tell_problems};
+use crate::trace_input::tell_problems;
 
 /// The letters of btt that are known, as getopt has them. `-i` is the trace that we are given.
 const LETTERS: &str = "AaB:d:D:I:l:L:m:M:o:p:P:q:Q:rs:S:t:T:u:vXz:Z";
@@ -50,7 +50,7 @@ pub(super) fn run(options: &AnalyzeOptions, selection: &Selection) -> Result<(),
     };
     let letters = read(&options.words, LETTERS, &LONG).map_err(Failure::Request)?;
     let asked = asked(letters)?;
-    let mut source = open_trace(name)?;
+    let mut source = options.input.open(name)?;
     let done = match &options.output {
         None => analyse(&mut *source, selection, asked, Folder::new(".")),
         Some(path) => {

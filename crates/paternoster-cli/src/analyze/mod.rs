@@ -26,7 +26,7 @@ use paternoster_trace::{Entry, Run, Source};
 use serde_json::Value;
 
 use crate::plot::Plots;
-use crate::trace_input::{open_trace, tell_problems};
+use crate::trace_input::tell_problems;
 use crate::{Failure, print};
 pub(crate) use options::AnalyzeOptions;
 use options::{Form, Selection};
@@ -42,7 +42,7 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     let draws = !options.plot.is_empty() || options.html.is_some();
     let (mut all, mut runs) = (Vec::new(), Vec::new());
     for name in &options.traces {
-        let mut source = open_trace(name)?;
+        let mut source = options.input.open(name)?;
         let mut recorder = plots.recorder();
         if options.html.is_some() {
             page::record(&mut recorder);

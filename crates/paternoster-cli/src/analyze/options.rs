@@ -8,6 +8,7 @@ use paternoster_trace::blktrace::DeviceNumber;
 use paternoster_trace::filter::{Mask, Window};
 
 use crate::Failure;
+use crate::trace_input::InputOptions;
 
 /// Say what block traces say: latencies by phase, merges, seeks, who got what; as btt or blkparse
 #[derive(Debug, Args)]
@@ -47,6 +48,9 @@ pub(crate) struct AnalyzeOptions {
     /// Only this device
     #[arg(long, value_name = "MAJOR,MINOR")]
     device: Option<String>,
+
+    #[command(flatten)]
+    pub(super) input: InputOptions,
 
     /// Draws all traces into one picture; kinds as with `run`; may be given several times
     #[arg(long, value_name = "KIND=FILE.svg")]

@@ -12,7 +12,7 @@ use paternoster_trace::filter::{Mask, Window};
 use super::letters::{Letter, read};
 use super::options::{AnalyzeOptions, Selection};
 use crate::Failure;
-use crate::trace_input::{open_trace, tell_problems};
+use crate::trace_input::tell_problems;
 
 /// The letters of blkparse that are known, as getopt has them.
 const LETTERS: &str = "tshqf:F:a:A:w:MOd:v";
@@ -66,7 +66,7 @@ pub(super) fn run(options: &AnalyzeOptions, selection: &Selection) -> Result<(),
         }
     }
     asked.mask = mask.unwrap_or_default();
-    let mut source = open_trace(name)?;
+    let mut source = options.input.open(name)?;
     let done = match (&options.output, dump) {
         (None, dump) => {
             write(&mut *source, asked, selection, io::stdout().lock(), dump, no_messages)

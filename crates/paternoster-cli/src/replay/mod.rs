@@ -18,9 +18,8 @@ use paternoster_workload::replay::{
 };
 
 use crate::choice::SchedulerChoice;
-use crate::plot::Plots;
+use crate::evidence::{Evidence, Which};
 use crate::setting::Setting;
-use crate::trace_input::open_trace;
 use crate::{Failure, print};
 
 pub(crate) use options::ReplayOptions;
@@ -34,14 +33,14 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     let setting = Setting::new(&options.setting, None)?;
     let (part, speed) = (options.part()?, options.speed()?);
     options.check_setting()?;
-    let mut plots = Plots::new(&options.setting.plot)?;
+    let mut evidence = Evidence::new(&options.setting)?;
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
             setting.check(&[], device, scheduler)?;
         }
     }
     let trace = &options.trace;
-    let read = read::read(trace, &mut *open_trace(trace)?, &part)?;
+    let read = read::read(trace, &mut *options.input.open(trace)?, &part)?;
     let manner = manner(options.manner, &read, trace)?;
     let mappings = setting.devices.iter().map(|device| mapping(&read, device, options.fit));
     let mappings: Vec<Mapping> = mappings.collect::<Result<_, _>>()?;
@@ -53,13 +52,13 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     let mut runs = Vec::new();
     for (device, mapping) in setting.devices.iter().zip(&mappings) {
         for scheduler in &setting.schedulers {
-            runs.push(plan.run(device, scheduler, &schedule, mapping, &mut plots)?);
+            runs.push(plan.run(device, scheduler, &schedule, mapping, &mut evidence)?);
         }
     }
     let recorded = Account::recorded(&read.recording);
     let told = Told { options, read: &read, setting: &setting, manner, speed, recorded, runs };
     print(&told.text())?;
-    plots.write(&setting.subject(&format!("replay of {trace}")))?;
+    evidence.write(&setting.subject(&format!("replay of {trace}")))?;
     match told.runs.iter().find(|run| run.failed.0 > 0) {
         None => Ok(()),
         Some(run) => {
@@ -134,24 +133,25 @@ impl Plan<'_> {
         scheduler: &SchedulerChoice,
         schedule: &Schedule,
         mapping: &Mapping,
-        plots: &mut Plots,
+        evidence: &mut Evidence,
     ) -> Result<ToldRun, Failure> {
+        let clients = self.recording.processes().iter().map(RecordedProcess::label);
+        let which = Which { setting: self.setting, device, scheduler, more: "" };
+        let witness = evidence.witness(which, clients.collect())?;
         let display = self.setting.display(device, scheduler);
         let done = replay::replay(
             Replay { recording: self.recording, schedule, mapping },
             &mut self.setting.fresh(device),
             scheduler.make(),
-            plots.recorder(),
+            witness,
             |queue| self.setting.prepare(scheduler, queue),
             &mut |progress| display.update(progress),
         );
         display.clear();
         let (replayed, mut queue) = done?;
-        let label = self.setting.label(device, scheduler);
-        let clients = || self.recording.processes().iter().map(RecordedProcess::label).collect();
-        plots.keep_of(label.clone(), clients, &mut queue.observer_mut().1);
+        evidence.keep(which, &mut queue.observer_mut().1)?;
         Ok(ToldRun {
-            label,
+            label: which.label(),
             device: device.name.clone(),
             scheduler: scheduler.text.clone(),
             account: Account::replayed(self.recording, &replayed),

@@ -8,6 +8,7 @@ use paternoster_workload::replay::{Fit, LATEST, Manner, Speed};
 use super::read::Part;
 use crate::Failure;
 use crate::setting::SettingOptions;
+use crate::trace_input::InputOptions;
 
 /// Replay a recorded trace under other schedulers, on other devices
 #[derive(Debug, Args)]
@@ -31,8 +32,8 @@ Examples:
 
 Exit status: 0 done, 1 I/Os failed, 2 the request was wrong.")]
 pub(crate) struct ReplayOptions {
-    /// A trace of blktrace: its files by their common name (sda for sda.blktrace.0, …), one merged
-    /// file, or `-` for standard input
+    /// A trace of any format that can be read: blktrace's files by their prefix (sda for
+    /// sda.blktrace.0 and so on), one file, or `-` for standard input
     pub(super) trace: String,
     /// When I/Os come again [default: think, or timed if the trace does not tell when they ended]
     #[arg(long, value_name = "HOW", value_parser = named(&MANNERS))]
@@ -56,6 +57,8 @@ pub(crate) struct ReplayOptions {
     /// How to tell the results
     #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
     pub(super) output_format: Form,
+    #[command(flatten)]
+    pub(super) input: InputOptions,
     #[command(flatten)]
     pub(super) setting: SettingOptions,
 }

@@ -297,7 +297,7 @@ fn startup(
         startup,
         repeat,
         |_, _| Ok(NoObserver),
-        |_, _, queue| {
+        |_, queue| {
             measured = attributes(queue);
             Ok(())
         },

@@ -23,6 +23,7 @@ use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
+use crate::plot::clients;
 use crate::setting::Setting;
 use crate::{Failure, print};
 
@@ -68,11 +69,11 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
                 before = Some(totals);
             };
             let on = (&setting, device, scheduler);
-            let (jobs, setting) = (sysbench.jobs(), &setting);
+            let setting = &setting;
             let which = Which { setting, device, scheduler, more: "" };
-            let witness = evidence.witness(which, &jobs)?;
+            let witness = evidence.witness(which, clients(&sysbench.jobs()))?;
             let (totals, _, mut queue) = one(on, &sysbench, witness, &mut status)?;
-            evidence.keep(which, &jobs, &mut queue.observer_mut().1)?;
+            evidence.keep(which, &mut queue.observer_mut().1)?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);
             all.push(Done { sysbench: &sysbench, device, scheduler, lines, totals });
         }
