@@ -14,6 +14,8 @@ use paternoster_trace::formats::{
     Format, Written, open, open_path, recognise, write_iolog, write_msr,
 };
 
+mod common;
+
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 /// A file by its path in the folder; `None`, and a line that says so, without it.
@@ -212,6 +214,43 @@ fn blkparses_text_has_the_same_arrivals() {
         };
         assert_eq!(places(&text), places(&binary), "{case}");
     }
+}
+
+/// Are the binary files of a real kernel, two processors, opened by their prefix, and is what
+/// blkparse printed of them recognised, with as many arrivals as awk counts in the text?
+#[test]
+fn a_kernels_binary_files_are_opened_by_prefix() {
+    // awk '$6=="Q"{n++; s+=$8; b+=$10*512; t=$4}'
+    for (case, ios, sectors, bytes, last) in [
+        ("seq8_bfq", 1594, 1_486_070_528, 208_928_768, 1_999_785_594),
+        ("seq8_none", 227, 209_724_416, 29_753_344, 1_992_741_609),
+    ] {
+        let Some(first) = file(&format!("kernel-traces/{case}/{case}.blktrace.0")) else { return };
+        let text = common::log(&format!("{case}/{case}.blkparse.txt.gz")).expect("beside it");
+        assert_eq!(recognise(text.as_bytes()), Some(Format::Blkparse));
+        let printed = queued(&mut *open("text", text.as_bytes(), None).expect("a known format"));
+        let prefix = first.with_extension("").with_extension("");
+        for path in [first, prefix] {
+            let found = queued(&mut *open_path(&path, None).expect("a prefix"));
+            assert_eq!(found.len(), ios, "{case}");
+            assert_eq!(found.iter().map(|record| record.sector).sum::<u64>(), sectors);
+            assert_eq!(found.iter().map(|record| u64::from(record.bytes)).sum::<u64>(), bytes);
+            assert_eq!(found.last().map(|record| record.at.0), Some(last));
+            let plain = |record: &Record| (record.at, record.sector, record.bytes, record.pid);
+            assert!(found.iter().map(plain).eq(printed.iter().map(plain)), "{case}");
+        }
+    }
+}
+
+/// Is a kernel's own recording recognised, and read with as many arrivals as awk counts?
+#[test]
+fn a_kernels_recording_is_recognised() {
+    let Some(text) = common::log("cfq-decisions/B.log.coop.log.gz") else { return };
+    assert_eq!(recognise(text.as_bytes()), Some(Format::Ftrace));
+    let queued = queued(&mut *open("coop", text.as_bytes(), None).expect("a known format"));
+    // awk '$3=="Q"{n++; s+=$5}'
+    assert_eq!(queued.len(), 234);
+    assert_eq!(queued.iter().map(|record| record.sector).sum::<u64>(), 3_489_408);
 }
 
 /// Does the last number of a real drive's lines count from the end of a request, as is read here?
