@@ -39,7 +39,7 @@ impl Draw {
 type Step = (u64, Record, Vec<u8>);
 
 const NAMES: [&str; 9] =
-    ["fio", "fio", "kworker/0:1", "kworker/10:1", "kworker/2:1", "dd", "a b", "x09", "x9"];
+    ["fio", "fio", "kworker/0:1", "kworker/10:1", "kworker/2:1", "002.9", "a b", "00", "x9"];
 
 fn data(draw: &mut Draw) -> Categories {
     let mut categories = Categories::FS

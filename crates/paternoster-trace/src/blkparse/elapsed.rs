@@ -7,9 +7,10 @@
 //! F 792 + 8: what is known as 800 is known as 792 from then on
 //! ```
 //!
-//! blkparse does not ask which device a sector is on, and takes a time of 0 for *never*: a request
-//! allocated in the trace's first instant has no wait before it is inserted. One that is issued
-//! without having been inserted, as where there is no scheduler, counts from the trace's begin.
+//! blkparse does not ask which device of its input a sector is on, and takes a time of 0 for
+//! *never*: a request allocated in the trace's first instant has no wait before it is inserted. One
+//! that is issued without having been inserted, as where there is no scheduler, counts from the
+//! trace's begin.
 //!
 //! Where a request is inserted that was not allocated in the trace, blkparse prints what happens to
 //! lie in its memory; here it has no wait.
@@ -42,20 +43,23 @@ struct Request {
     owner: u32,
 }
 
-/// The requests under way of one input.
+/// Where a request begins: of which input, at which sector.
+type Place = (usize, u64);
+
+/// The requests under way.
 #[derive(Debug, Default)]
 pub(super) struct Tracker {
-    requests: BTreeMap<u64, Request>,
+    requests: BTreeMap<Place, Request>,
 }
 
 impl Tracker {
-    /// The request at this sector, made if there is none; whether it was made.
-    fn at(&mut self, sector: u64, owner: u32) -> Option<(&mut Request, bool)> {
-        if self.requests.len() >= TRACKED_MAX && !self.requests.contains_key(&sector) {
+    /// The request at this place, made if there is none; whether it was made.
+    fn at(&mut self, place: Place, owner: u32) -> Option<(&mut Request, bool)> {
+        if self.requests.len() >= TRACKED_MAX && !self.requests.contains_key(&place) {
             return None;
         }
         let mut made = false;
-        let request = self.requests.entry(sector).or_insert_with(|| {
+        let request = self.requests.entry(place).or_insert_with(|| {
             made = true;
             let never = Nanos::ZERO;
             Request { allocated: never, inserted: never, issued: never, owner }
@@ -64,46 +68,52 @@ impl Tracker {
     }
 
     /// A request was allocated; whether it is a new one, so that its owner is to be known.
-    pub(super) fn allocate(&mut self, sector: u64, at: Nanos, owner: u32) -> bool {
-        self.at(sector, owner).is_some_and(|(request, made)| {
+    pub(super) fn allocate(&mut self, place: Place, at: Nanos, owner: u32) -> bool {
+        self.at(place, owner).is_some_and(|(request, made)| {
             request.allocated = at;
             made
         })
     }
 
     /// A request was inserted: how long after it was allocated, and whether it is a new one.
-    pub(super) fn insert(&mut self, sector: u64, at: Nanos, owner: u32) -> (Option<Elapsed>, bool) {
-        let Some((request, made)) = self.at(sector, owner) else { return (None, false) };
+    pub(super) fn insert(
+        &mut self,
+        place: Place,
+        at: Nanos,
+        owner: u32,
+    ) -> (Option<Elapsed>, bool) {
+        let Some((request, made)) = self.at(place, owner) else { return (None, false) };
         request.inserted = at;
         let known = request.allocated != Nanos::ZERO;
         (known.then(|| since(request.allocated, at, request.owner)), made)
     }
 
     /// A bio of a device that has no requests was queued: its dispatch, as it were.
-    pub(super) fn queue_remapped(&mut self, sector: u64, at: Nanos, owner: u32) -> bool {
-        self.at(sector, owner).is_some_and(|(request, made)| {
+    pub(super) fn queue_remapped(&mut self, place: Place, at: Nanos, owner: u32) -> bool {
+        self.at(place, owner).is_some_and(|(request, made)| {
             request.issued = at;
             made
         })
     }
 
     /// A request was issued: how long after it was inserted.
-    pub(super) fn issue(&mut self, sector: u64, at: Nanos) -> Option<Elapsed> {
-        let request = self.requests.get_mut(&sector)?;
+    pub(super) fn issue(&mut self, place: Place, at: Nanos) -> Option<Elapsed> {
+        let request = self.requests.get_mut(&place)?;
         request.issued = at;
         Some(since(request.inserted, at, request.owner))
     }
 
     /// A request came back: how long after it was issued.
-    pub(super) fn complete(&mut self, sector: u64, at: Nanos) -> Option<Elapsed> {
-        let request = self.requests.remove(&sector)?;
+    pub(super) fn complete(&mut self, place: Place, at: Nanos) -> Option<Elapsed> {
+        let request = self.requests.remove(&place)?;
         Some(since(request.issued, at, request.owner))
     }
 
-    /// A bio of `sectors` at `sector` was merged before a request.
-    pub(super) fn front_merge(&mut self, sector: u64, sectors: u64) {
-        if let Some(request) = self.requests.remove(&sector.wrapping_add(sectors)) {
-            self.requests.entry(sector).or_insert(request);
+    /// A bio of so many sectors was merged before a request.
+    pub(super) fn front_merge(&mut self, place: Place, sectors: u64) {
+        let behind = (place.0, place.1.wrapping_add(sectors));
+        if let Some(request) = self.requests.remove(&behind) {
+            self.requests.entry(place).or_insert(request);
         }
     }
 }
@@ -124,24 +134,27 @@ mod tests {
     #[test]
     fn a_request_is_followed() {
         let mut tracker = Tracker::default();
-        assert!(tracker.allocate(56, Nanos(24), 5));
-        assert!(!tracker.allocate(56, Nanos(24), 6));
-        assert_eq!(tracker.insert(56, Nanos(25), 7), (Some(Elapsed { ns: 1, owner: 5 }), false));
-        tracker.front_merge(48, 8);
-        tracker.front_merge(40, 8);
-        assert_eq!(ns(tracker.issue(40, Nanos(28))), Some(3));
-        assert_eq!(ns(tracker.issue(56, Nanos(29))), None);
-        assert_eq!(ns(tracker.complete(40, Nanos(30))), Some(2));
-        assert_eq!(ns(tracker.complete(40, Nanos(31))), None);
+        assert!(tracker.allocate((0, 56), Nanos(24), 5));
+        assert!(!tracker.allocate((0, 56), Nanos(24), 6));
+        assert_eq!(
+            tracker.insert((0, 56), Nanos(25), 7),
+            (Some(Elapsed { ns: 1, owner: 5 }), false)
+        );
+        tracker.front_merge((0, 48), 8);
+        tracker.front_merge((0, 40), 8);
+        assert_eq!(ns(tracker.issue((0, 40), Nanos(28))), Some(3));
+        assert_eq!(ns(tracker.issue((0, 56), Nanos(29))), None);
+        assert_eq!(ns(tracker.complete((0, 40), Nanos(30))), Some(2));
+        assert_eq!(ns(tracker.complete((0, 40), Nanos(31))), None);
     }
 
     /// What of a request that was never inserted, or never allocated?
     #[test]
     fn steps_that_were_not_seen() {
         let mut tracker = Tracker::default();
-        tracker.allocate(8, Nanos(10), 1);
-        assert_eq!(ns(tracker.issue(8, Nanos(70))), Some(70));
-        assert_eq!(tracker.insert(16, Nanos(20), 1), (None, true));
-        assert_eq!(ns(tracker.issue(16, Nanos(70))), Some(50));
+        tracker.allocate((0, 8), Nanos(10), 1);
+        assert_eq!(ns(tracker.issue((0, 8), Nanos(70))), Some(70));
+        assert_eq!(tracker.insert((0, 16), Nanos(20), 1), (None, true));
+        assert_eq!(ns(tracker.issue((0, 16), Nanos(70))), Some(50));
     }
 }

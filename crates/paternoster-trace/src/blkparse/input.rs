@@ -23,7 +23,6 @@ use std::io::Write as _;
 
 use paternoster::Nanos;
 
-use super::elapsed::Tracker;
 use super::summary::{Counts, Side};
 use crate::blktrace::{Code, DeviceNumber, Record};
 
@@ -56,7 +55,6 @@ pub(super) struct Input {
     skipped: u64,
     first: Option<Nanos>,
     last: Nanos,
-    pub(super) tracker: Tracker,
 }
 
 impl Input {

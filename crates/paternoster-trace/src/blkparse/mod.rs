@@ -60,7 +60,7 @@ pub use several::Several;
 use crate::blktrace::{Categories, Code, Record};
 use crate::filter::{Mask, Position, Window};
 use crate::source::Entry;
-use elapsed::Elapsed;
+use elapsed::{Elapsed, Tracker};
 use input::Input;
 use line::Event;
 use programs::{Programs, Wait};
@@ -141,6 +141,7 @@ pub struct Text<W> {
     out: W,
     text: Vec<u8>,
     programs: Programs,
+    tracker: Tracker,
     inputs: Vec<Input>,
     /// The wall clock at the trace's first event, in ns.
     clock_ns: i128,
@@ -160,7 +161,8 @@ impl<W: io::Write> Text<W> {
         let programs = Programs::new(options.by_name);
         let text = Vec::with_capacity(2 * CHUNK);
         let (clock_ns, origin, ended, unknown) = (0, None, false, 0);
-        Text { options, out, text, programs, inputs, clock_ns, origin, ended, unknown }
+        let tracker = Tracker::default();
+        Text { options, out, text, programs, tracker, inputs, clock_ns, origin, ended, unknown }
     }
 
     /// Whether the window has ended, so that nothing that follows matters.
@@ -339,29 +341,29 @@ impl<W: io::Write> Text<W> {
     fn track(&mut self, input: usize, at: Nanos, record: &Record) -> Option<Elapsed> {
         let devices = self.options.inputs == Inputs::Devices;
         let remapper = devices && matches!(record.device.major(), 9 | 253);
-        let tracker = &mut self.inputs[input].tracker;
-        let (sector, pid) = (record.sector, record.pid);
+        let tracker = &mut self.tracker;
+        let (place, pid) = ((input, record.sector), record.pid);
         let mut made = false;
         let found = match record.code {
             Code::QUEUE if remapper => {
-                made = tracker.queue_remapped(sector, at, pid);
+                made = tracker.queue_remapped(place, at, pid);
                 None
             }
             Code::GET => {
-                made = tracker.allocate(sector, at, pid);
+                made = tracker.allocate(place, at, pid);
                 None
             }
             Code::INSERT => {
-                let (elapsed, new) = tracker.insert(sector, at, pid);
+                let (elapsed, new) = tracker.insert(place, at, pid);
                 made = new;
                 elapsed.map(|elapsed| (elapsed, Wait::Allocation))
             }
-            Code::ISSUE => tracker.issue(sector, at).map(|elapsed| (elapsed, Wait::Dispatch)),
+            Code::ISSUE => tracker.issue(place, at).map(|elapsed| (elapsed, Wait::Dispatch)),
             Code::COMPLETE => {
-                tracker.complete(sector, at).map(|elapsed| (elapsed, Wait::Completion))
+                tracker.complete(place, at).map(|elapsed| (elapsed, Wait::Completion))
             }
             Code::FRONT_MERGE => {
-                tracker.front_merge(sector, record.sectors());
+                tracker.front_merge(place, record.sectors());
                 None
             }
             _ => None,

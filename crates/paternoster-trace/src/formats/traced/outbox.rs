@@ -24,6 +24,8 @@ use crate::source::{Entry, Place, Problems};
 const WINDOW: usize = 4096;
 /// How many processes are known by name.
 const PROCESSES_MAX: usize = 1 << 17;
+/// Bytes of a name; a kernel keeps no more.
+const NAME_MAX: usize = 15;
 /// How many plugs wait for a device.
 const HELD_MAX: usize = 256;
 /// For how many lines.
@@ -73,6 +75,7 @@ impl Outbox {
 
     /// A process has this name; a note says so, unless it was known.
     pub(in crate::formats) fn name(&mut self, pid: u32, name: &[u8]) {
+        let name = &name[..name.len().min(NAME_MAX)];
         let same = |(last, known): &(u32, Box<[u8]>)| *last == pid && **known == *name;
         if self.named.as_ref().is_some_and(same) {
             return;
@@ -83,8 +86,8 @@ impl Outbox {
             None if self.names.len() >= PROCESSES_MAX => return,
             _ => self.names.insert(pid, name.into()),
         };
-        let mut payload = name[..name.len().min(15)].to_vec();
-        payload.resize(16, 0);
+        let mut payload = name.to_vec();
+        payload.resize(NAME_MAX + 1, 0);
         let (code, categories) = (Code::NOTE_PROCESS, Categories::NOTIFY);
         let record = Record { code, categories, pid, ..Record::default() };
         self.notes.push_back(Item { record, payload, line: 0 });
