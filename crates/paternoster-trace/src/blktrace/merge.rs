@@ -7,13 +7,18 @@
 //! sda.blktrace.1   4 5 6        0(3) 1(4) 2(5, file 0) 2(5, file 1) 3(6) 6(9)
 //! ```
 //!
-//! Each file is taken to be in order; the one whose next event is earliest goes first, on a tie the
-//! one that comes first in order of names. Names of processes and clocks keep their time. A record
-//! of another processor than its file's is refused, as blkparse does. Events before the first one
-//! (a file that is out of order) count as that.
+//! Each file is taken to be in order; the one whose next event is earliest goes first. On a tie it
+//! is as with blkparse, which keeps the files in a line, by their next events: a file goes on while
+//! it is not later than the next in line, and is put before those of its time if it is. When the
+//! line is made, a file is put behind the first one if that has its time.
+//!
+//! Names of processes and clocks keep their time, and come as soon as they are read. A record of
+//! another processor than its file's is refused, as blkparse does. Events before the first one (a
+//! file that is out of order) count as that.
 //!
 //! Source: spec `trace.md` 1.7.
 
+use std::collections::VecDeque;
 use std::io::Read;
 
 use paternoster::Nanos;
@@ -59,9 +64,10 @@ impl<R: Read> Stream<R> {
 #[derive(Debug)]
 pub struct Merged<R> {
     streams: Vec<Stream<R>>,
-    /// Whose event goes next while it is not later than `limit`, of whom `rival` is.
-    current: Option<usize>,
-    limit: (Nanos, usize),
+    /// The streams that have an event, by its time, once the first events are known.
+    line: Option<VecDeque<usize>>,
+    /// The stream of which a record went last.
+    current: usize,
     genesis: Option<Nanos>,
     last: Nanos,
     problems: Problems,
@@ -79,9 +85,8 @@ impl<R: Read> Merged<R> {
             stream
         };
         let streams = files.into_iter().map(stream).collect();
-        let (limit, payload) = ((Nanos::ZERO, 0), Vec::new());
-        let (genesis, last) = (None, Nanos::ZERO);
-        Merged { streams, current: None, limit, genesis, last, problems, payload }
+        let (genesis, last, payload) = (None, Nanos::ZERO, Vec::new());
+        Merged { streams, line: None, current: 0, genesis, last, problems, payload }
     }
 
     /// The machine's clock at the first event, once that was read.
@@ -90,35 +95,53 @@ impl<R: Read> Merged<R> {
         self.genesis
     }
 
-    /// The stream whose head is earliest; those with a note that stands aside go at once.
+    /// The stream whose head goes next; those with a note that stands aside go at once.
     fn choose(&mut self) -> Option<usize> {
-        if let Some(current) = self.current {
-            let head = self.streams[current].head.as_ref();
-            if head.is_some_and(|head| (head.at, current) < self.limit || stands_aside(head)) {
-                return Some(current);
+        let aside = |stream: &Stream<R>| stream.head.as_ref().is_some_and(stands_aside);
+        let Some(line) = &mut self.line else {
+            // Nothing but notes has gone yet.
+            let note = self.streams.iter().position(aside);
+            return note.or_else(|| self.line_up());
+        };
+        if aside(self.streams.get(self.current)?) {
+            return Some(self.current);
+        }
+        let first = *line.front()?;
+        let due = |place: usize| self.streams[place].head.map(|head| head.at);
+        let goes_on = |at| line.get(1).is_none_or(|&next| due(next) >= Some(at));
+        match due(first) {
+            Some(at) if goes_on(at) => {}
+            Some(at) => {
+                line.pop_front();
+                let place = line.partition_point(|&other| due(other) < Some(at));
+                line.insert(place, first);
+            }
+            None => {
+                line.pop_front();
             }
         }
-        let mut earliest: Option<(Nanos, usize)> = None;
-        self.limit = (Nanos::MAX, usize::MAX);
-        for (place, stream) in self.streams.iter().enumerate() {
-            let Some(head) = &stream.head else { continue };
-            let at = if stands_aside(head) { Nanos::ZERO } else { head.at };
-            match earliest {
-                Some(best) if (at, place) >= best => self.limit = self.limit.min((at, place)),
-                _ => {
-                    self.limit = earliest.unwrap_or(self.limit);
-                    earliest = Some((at, place));
-                }
-            }
+        line.front().copied()
+    }
+
+    /// Puts the streams in line; the first of them.
+    fn line_up(&mut self) -> Option<usize> {
+        let mut line: VecDeque<usize> = VecDeque::new();
+        let due = |place: usize| self.streams[place].head.map(|head| head.at);
+        for (place, at) in (0..self.streams.len()).filter_map(|place| Some((place, due(place)?))) {
+            let earlier = line.partition_point(|&other| due(other) < Some(at));
+            let tied = earlier == 0 && line.front().is_some_and(|&first| due(first) == Some(at));
+            line.insert(earlier + usize::from(tied), place);
         }
-        self.current = earliest.map(|(_, place)| place);
-        self.current
+        let first = line.front().copied();
+        self.line = Some(line);
+        first
     }
 }
 
 impl<R: Read> Source for Merged<R> {
     fn next(&mut self) -> Option<Entry<'_>> {
         let place = self.choose()?;
+        self.current = place;
         let stream = &mut self.streams[place];
         let mut record = stream.head.take()?;
         core::mem::swap(&mut self.payload, &mut stream.payload);
