@@ -1,45 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Distances: how often each seek distance occurred, in the order in which they first did.
+//! Distances: how often each seek distance occurred, and in which order they first did.
 //!
-//! A random workload has as many distances as I/Os. Each costs 16 bytes here and two for its bucket:
-//! a chain of nodes in order of first occurrence, hashed by linear hashing, which grows by one bucket
-//! at a time and so never copies itself:
+//! A random workload has as many distances as I/Os, so each must be cheap. A tree or a hash table of
+//! millions costs several misses of the cache for each seek. Here a seek is written behind the others,
+//! and now and then these are sorted and merged, in passes in order:
 //!
 //! ```text
-//! buckets  0 1 2 3 │ 0' 1'        the next to be split is 2, into 2 and 2'
+//! seek ──▶ cache of 256 ──▶ recent, in order of time ──sort, merge──▶ known, sorted
+//!          (streams stay)   at most an eighth of known                16 bytes each, merged in place
 //! ```
 //!
-//! A tree, as btt has, would cost as much memory and a microsecond for each I/O; its shape, which
-//! decides a tie of the most frequent distances, is found afterwards from the order ([`super::shape`]).
+//! The shape of btt's tree, which decides a tie of the most frequent distances, is found at the end from
+//! the order of first occurrence ([`super::shape`]).
 //!
-//! Invariant: I1 nodes are in order of first occurrence; I2 the sum of the counts is the number of
-//! calls of [`Distances::add`].
+//! Invariants: I1 `known` is sorted, each distance is there once; I2 the counts are together the number
+//! of calls of [`Distances::add`].
 
-use super::chunks::Chunks;
 use super::shape::post_order;
 
-const NONE: u32 = u32::MAX;
-/// Nodes to a bucket, at which the next one is split.
-const LOAD: u32 = 2;
+/// Entries of the cache in front, a power of two.
+const CACHE: usize = 1 << 8;
+/// Recent ones that are merged at once, at least.
+const RECENT_MIN: usize = 1 << 12;
+/// And otherwise this part of those that are known.
+const RECENT_PART: usize = 8;
 /// A random odd number near 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Node {
     distance: u64,
     count: u32,
-    next: u32,
+    /// The number of the seek with which it came.
+    first: u32,
 }
 
 /// Counts of distances.
 #[derive(Debug)]
 pub(super) struct Distances {
-    nodes: Chunks<Node>,
-    buckets: Chunks<u32>,
-    /// Buckets before this round of splits, a power of two.
-    round: u32,
-    /// The last one that was counted: streams repeat themselves.
-    last: u32,
+    known: Vec<Node>,
+    recent: Vec<Node>,
+    /// By hash; an entry without a count is empty. Made with the first seek.
+    cache: Vec<Node>,
+    next: u32,
 }
 
 /// The most frequent distances of a device.
@@ -52,115 +55,139 @@ pub(super) struct Modes {
 }
 
 impl Distances {
-    pub(super) fn new() -> Distances {
-        let mut buckets = Chunks::new();
-        buckets.push(NONE);
-        Distances { nodes: Chunks::new(), buckets, round: 1, last: NONE }
-    }
-
-    fn bucket_of(&self, distance: u64) -> u32 {
-        #[expect(clippy::cast_possible_truncation, reason = "32 bits of the hash suffice")]
-        let hash = (distance.wrapping_mul(SPREAD) >> 32) as u32;
-        let wide = hash & (2 * self.round - 1);
-        if wide < self.buckets.len() { wide } else { hash & (self.round - 1) }
+    pub(super) const fn new() -> Distances {
+        Distances { known: Vec::new(), recent: Vec::new(), cache: Vec::new(), next: 0 }
     }
 
     /// Counts a distance.
     pub(super) fn add(&mut self, distance: u64) {
-        if self.last != NONE && self.nodes[self.last].distance == distance {
-            let count = &mut self.nodes[self.last].count;
-            *count = count.saturating_add(1);
+        if self.cache.is_empty() {
+            self.cache.resize(CACHE, Node::default());
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are the place")]
+        let place = (distance.wrapping_mul(SPREAD) >> 32) as usize % CACHE;
+        let node = &mut self.cache[place];
+        let first = self.next;
+        self.next = self.next.saturating_add(1);
+        if node.distance == distance {
+            node.first = if node.count == 0 { first } else { node.first };
+            node.count = node.count.saturating_add(1);
             return;
         }
-        let bucket = self.bucket_of(distance);
-        let mut at = self.buckets[bucket];
-        while at != NONE {
-            let node = &mut self.nodes[at];
-            if node.distance == distance {
-                node.count = node.count.saturating_add(1);
-                self.last = at;
-                return;
+        let before = core::mem::replace(node, Node { distance, count: 1, first });
+        if before.count > 0 {
+            self.recent.push(before);
+            if self.recent.len() >= RECENT_MIN.max(self.known.len() / RECENT_PART) {
+                self.merge();
             }
-            at = node.next;
-        }
-        let node = Node { distance, count: 1, next: self.buckets[bucket] };
-        self.last = self.nodes.push(node);
-        self.buckets[bucket] = self.last;
-        if self.nodes.len() / LOAD > self.buckets.len() {
-            self.split();
         }
     }
 
-    /// Splits the next bucket in two.
-    fn split(&mut self) {
-        let old = self.buckets.len() - self.round;
-        let new = self.buckets.push(NONE);
-        let mut at = core::mem::replace(&mut self.buckets[old], NONE);
-        if self.buckets.len() == 2 * self.round {
-            self.round *= 2;
-        }
-        while at != NONE {
-            let Node { distance, next, .. } = self.nodes[at];
-            // In the round that just ended both masks name the same buckets.
-            let bucket = self.bucket_of(distance);
-            debug_assert!(bucket == old || bucket == new);
-            self.nodes[at].next = core::mem::replace(&mut self.buckets[bucket], at);
-            at = next;
-        }
+    /// Takes everything into `known`.
+    pub(super) fn settle(&mut self) {
+        self.recent.extend(self.cache.iter().filter(|node| node.count > 0));
+        self.cache = Vec::new();
+        self.merge();
+        self.recent = Vec::new();
     }
 
-    /// How many different ones there are.
-    pub(super) const fn distinct(&self) -> u32 {
-        self.nodes.len()
+    /// Sorts the recent ones into the known ones.
+    fn merge(&mut self) {
+        self.recent.sort_unstable_by_key(|node| (node.distance, node.first));
+        self.recent.dedup_by(|later, kept| {
+            let same = later.distance == kept.distance;
+            kept.count = kept.count.saturating_add(if same { later.count } else { 0 });
+            same
+        });
+        let old = self.known.len();
+        let new = self.add_to_known();
+        self.known.reserve_exact(new);
+        self.known.resize(old + new, Node::default());
+        // From behind, so that nothing that is still to be moved is written over.
+        let (mut from, mut to) = (old, old + new);
+        for node in self.recent.iter().filter(|node| node.count > 0).rev() {
+            while from > 0 && self.known[from - 1].distance > node.distance {
+                (from, to) = (from - 1, to - 1);
+                self.known[to] = self.known[from];
+            }
+            to -= 1;
+            self.known[to] = *node;
+        }
+        debug_assert_eq!(from, to, "as many places as new nodes");
+        self.recent.clear();
+        let room = RECENT_MIN.max(self.known.len() / RECENT_PART);
+        self.recent.reserve_exact(room);
     }
 
-    /// btt's median: the one that occurred at least half as often as there were seeks; of two
-    /// different ones the first, of three the middle one. Otherwise 0.
+    /// Adds those recent ones that are known to their counts, and takes these away; how many are new.
+    fn add_to_known(&mut self) -> usize {
+        let (mut at, mut new) = (0, 0);
+        for node in &mut self.recent {
+            while self.known.get(at).is_some_and(|known| known.distance < node.distance) {
+                at += 1;
+            }
+            match self.known.get_mut(at).filter(|known| known.distance == node.distance) {
+                Some(known) => {
+                    known.count = known.count.saturating_add(node.count);
+                    known.first = known.first.min(node.first);
+                    node.count = 0;
+                }
+                None => new += 1,
+            }
+        }
+        new
+    }
+
+    /// btt's median, when all is settled: the one that occurred at least half as often as there were
+    /// seeks; of two different ones the first, of three the middle one. Otherwise 0.
     pub(super) fn median(&self, seeks: u64) -> u64 {
         let half = seeks / 2;
         let enough = |node: &&Node| u64::from(node.count) >= half;
-        let mut candidates = self.nodes.iter().filter(enough).take(2);
+        let mut candidates = self.known.iter().filter(enough).take(2);
         let (Some(one), another) = (candidates.next(), candidates.next()) else { return 0 };
         if another.is_none() {
             return one.distance;
         }
-        if self.distinct() == 2 {
-            return self.nodes[0].distance;
+        if self.known.len() == 2 {
+            return self.known.iter().min_by_key(|node| node.first).map_or(0, |n| n.distance);
         }
         // Three: the tree's root is the middle one, on its left the smallest.
-        let mut sorted: Vec<&Node> = self.nodes.iter().collect();
-        sorted.sort_unstable_by_key(|node| node.distance);
-        [1, 0].map(|at| sorted[at]).into_iter().find(enough).map_or(0, |node| node.distance)
+        let [low, middle, ..] = self.known[..] else { return 0 };
+        [&middle, &low].into_iter().find(enough).map_or(0, |node| node.distance)
     }
 
-    /// The true median: half of the seeks are not longer (the lower one of two).
+    /// The true median, when all is settled: half of the seeks are not longer (the lower one of two).
     pub(super) fn true_median(&self) -> u64 {
-        let total: u64 = self.nodes.iter().map(|node| u64::from(node.count)).sum();
-        let longest = self.nodes.iter().map(|node| node.distance).max();
-        let (mut low, mut high) = (0, longest.unwrap_or(0));
-        // By halving the range of values: no copy of the distances is needed.
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let within = self.nodes.iter().filter(|node| node.distance <= middle);
-            let count: u64 = within.map(|node| u64::from(node.count)).sum();
-            if count >= total.div_ceil(2) { high = middle } else { low = middle + 1 }
-        }
-        if total == 0 { 0 } else { low }
+        let total: u64 = self.known.iter().map(|node| u64::from(node.count)).sum();
+        let mut seen = 0;
+        let mut until = |node: &&Node| {
+            seen += u64::from(node.count);
+            seen >= total.div_ceil(2)
+        };
+        self.known.iter().find(|node| until(node)).map_or(0, |node| node.distance)
     }
 
-    /// The most frequent ones; the counts are given back to the system.
-    pub(super) fn into_modes(self) -> Modes {
-        let count = self.nodes.iter().map(|node| node.count).max().unwrap_or(0);
-        let most = self.nodes.iter().filter(|node| node.count == count);
+    /// The most frequent ones, when all is settled; the counts are given back to the system.
+    pub(super) fn into_modes(mut self) -> Modes {
+        let count = self.known.iter().map(|node| node.count).max().unwrap_or(0);
+        let most = self.known.iter().filter(|node| node.count == count);
         let few: Vec<u64> = most.take(2).map(|node| node.distance).collect();
-        let distances = if few.len() < 2 {
-            few
-        } else {
-            drop(self.buckets);
-            let total = self.nodes.len() as usize;
-            let wanted = |node: Node| (node.distance, node.count == count);
-            post_order(total, self.nodes.drain().map(wanted))
-        };
+        if few.len() < 2 {
+            return Modes { count: count.into(), distances: few };
+        }
+        // The last first: they are taken from the end.
+        self.known.sort_unstable_by_key(|node| core::cmp::Reverse(node.first));
+        let total = self.known.len();
+        let ordered = core::iter::from_fn(|| {
+            let node = self.known.pop();
+            // What was taken is given back now and then, while the other side grows.
+            if self.known.len().is_multiple_of(1 << 16) {
+                self.known.shrink_to_fit();
+            }
+            node
+        });
+        let wanted = |node: Node| (node.distance, node.count == count);
+        let distances = post_order(total, ordered.map(wanted));
         Modes { count: count.into(), distances }
     }
 }
@@ -174,6 +201,7 @@ mod tests {
     fn of(list: &[u64]) -> Distances {
         let mut distances = Distances::new();
         list.iter().for_each(|distance| distances.add(*distance));
+        distances.settle();
         distances
     }
 
@@ -182,10 +210,10 @@ mod tests {
     fn the_median_is_btts_and_no_median() {
         let median = |list: &[u64]| of(list).median(list.len() as u64);
         // Two different ones, each at least 2/2 times: the first.
-        assert_eq!(median(&[100, 792]), 100);
+        assert_eq!(median(&[792, 100]), 792);
         // Three, each at least floor(3/2) = 1 time: the middle value.
         assert_eq!(median(&[100, 792, 4092]), 792);
-        // 3 of 4 are 0; none of five is there twice or more but 0 and 192.
+        // 3 of 4 are 0.
         assert_eq!(median(&[8, 0, 0, 0]), 0);
         // 5/2 = 2: 192 and 200 are candidates, 92 in front of them is not; the middle one is.
         assert_eq!(median(&[92, 200, 192, 200, 192]), 192);
@@ -193,27 +221,25 @@ mod tests {
         assert_eq!(median(&[100, 200, 192, 200, 100]), 100);
         // Fully random: nothing occurs half as often as there are seeks.
         assert_eq!(median(&[1, 2, 3, 4, 5, 6]), 0);
+        assert_eq!(median(&[]), 0);
         assert_eq!(of(&[1, 9, 2, 8, 7]).true_median(), 7);
         assert_eq!(of(&[1, 9]).true_median(), 1);
     }
 
     proptest! {
-        /// Are counts those of a map, and is the order that of first occurrence?
+        /// Are counts those of a map, sorted, and is the order that of first occurrence?
         #[test]
-        fn counts_are_those_of_a_map(list in proptest::collection::vec(0..400_u64, 0..2000)) {
+        fn counts_are_those_of_a_map(seed in any::<u64>(), count in 0..20_000_u64,
+                                     range in 1..20_000_u64) {
+            let scattered = |at: u64| (at ^ seed).wrapping_mul(SPREAD) >> 20;
+            let list: Vec<u64> = (0..count).map(|at| scattered(at) % range).collect();
             let distances = of(&list);
-            let mut naive: BTreeMap<u64, u32> = BTreeMap::new();
-            let mut first = Vec::new();
-            for distance in &list {
-                let count = naive.entry(*distance).or_insert(0);
-                if *count == 0 { first.push(*distance) }
-                *count += 1;
+            let mut naive: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
+            for (at, distance) in (0..).zip(&list) {
+                naive.entry(*distance).or_insert((0, at)).0 += 1;
             }
-            let order: Vec<u64> = distances.nodes.iter().map(|node| node.distance).collect();
-            prop_assert_eq!(order, first);
-            for node in distances.nodes.iter() {
-                prop_assert_eq!(node.count, naive[&node.distance]);
-            }
+            let found = distances.known.iter().map(|node| (node.distance, (node.count, node.first)));
+            prop_assert!(found.eq(naive));
         }
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn distance(last: (u64, u64), next: (u64, u64), absolute: bool) -> i6
 }
 
 impl Seeks {
-    pub(super) fn new() -> Seeks {
+    pub(super) const fn new() -> Seeks {
         Seeks { start: 0, end: 0, seeks: 0, sum: 0, distances: Distances::new() }
     }
 
@@ -132,7 +132,8 @@ impl Seeks {
     }
 
     /// The statistics; the counts are given back to the system.
-    pub(super) fn figures(self) -> SeekFigures {
+    pub(super) fn figures(mut self) -> SeekFigures {
+        self.distances.settle();
         let btt_median = self.distances.median(self.seeks);
         let median = self.distances.true_median();
         let Modes { count, distances } = self.distances.into_modes();
