@@ -4,7 +4,8 @@
 //! ```text
 //! note   pid 812 is fio             pid 812 ─▶ client 0 "fio"
 //! Q 8,0  pid 812  sector 64         pid 813 ─▶ client 1 "fio 813"    (a name that is not alone
-//! D 8,0  pid 97   sector 64                     has its pid: "fio 812", "fio 813")
+//! D 8,0  pid 97   sector 64                     has its pid: "fio 812", "fio 813";
+//!                                               or all of one name are one client)
 //! C 8,0  pid 0    sector 64  ─▶ one read of client 0
 //! ```
 //!
@@ -12,7 +13,7 @@
 //! above the other by the ranges that were used ([`AccessRecord::shelves`]).
 //!
 //! # Limits
-//! * Processes are numbered as they come; from the 256th on they are one ([`CLIENTS_KEPT`]).
+//! * Clients are numbered as they come; from the 257th on they are one ([`CLIENTS_KEPT`]).
 //! * Devices from the 16th on ([`DEVICES_MAX`]) share the last one's place.
 //! * A disk and what was remapped onto it (partitions, RAID, LVM) are several devices whose
 //!   requests are the same ones: choose one, or what is told is told twice.
@@ -32,6 +33,8 @@ use crate::source::{Entry, Source};
 
 /// The most devices that have a place of their own.
 pub const DEVICES_MAX: usize = 16;
+/// The most processes whose client, or name, is known.
+const PROCESSES_MAX: usize = 4_096;
 /// The longest name of a process, in bytes; a kernel's has 15.
 const NAME_MAX: usize = 64;
 
@@ -57,6 +60,10 @@ pub struct FromTrace {
     clients: BTreeMap<u32, u32>,
     /// What processes are called that are clients, or may become one.
     names: BTreeMap<u32, String>,
+    /// The client of each name, if all of one name are one.
+    namesakes: Option<BTreeMap<String, u32>>,
+    /// The next client.
+    next: u32,
     at: Nanos,
 }
 
@@ -71,8 +78,17 @@ impl FromTrace {
             places: Vec::new(),
             clients: BTreeMap::new(),
             names: BTreeMap::new(),
+            namesakes: None,
+            next: 0,
             at: Nanos::ZERO,
         }
+    }
+
+    /// Has all processes of one name be one client.
+    #[must_use]
+    pub fn by_name(mut self) -> FromTrace {
+        self.namesakes = Some(BTreeMap::new());
+        self
     }
 
     /// Reads all that a source has left.
@@ -164,19 +180,28 @@ impl FromTrace {
 
     /// The client that a process is.
     fn client(&mut self, pid: u32) -> u32 {
-        let next = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
-        if next >= CLIENTS_KEPT {
-            return self.clients.get(&pid).copied().unwrap_or(CLIENTS_KEPT);
+        if let Some(client) = self.clients.get(&pid) {
+            return *client;
         }
-        *self.clients.entry(pid).or_insert(next)
+        let name = self.names.get(&pid);
+        let namesake = self.namesakes.as_ref().zip(name).and_then(|(all, name)| all.get(name));
+        let client = namesake.copied().unwrap_or(self.next);
+        if client >= CLIENTS_KEPT || self.clients.len() >= PROCESSES_MAX {
+            return CLIENTS_KEPT;
+        }
+        if let Some((all, name)) = self.namesakes.as_mut().zip(name) {
+            all.entry(name.clone()).or_insert(client);
+        }
+        self.next = self.next.max(client + 1);
+        self.clients.insert(pid, client);
+        client
     }
 
     /// Puts down what a process is called; it may change its name, the last one is told.
     fn name(&mut self, pid: u32, payload: &[u8]) {
         let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
         let name = String::from_utf8_lossy(&payload[..end.min(NAME_MAX)]).into_owned();
-        let limit = 16 * CLIENTS_KEPT as usize;
-        if self.names.len() < limit || self.clients.contains_key(&pid) {
+        if self.names.len() < PROCESSES_MAX || self.clients.contains_key(&pid) {
             self.names.insert(pid, name);
         }
     }
@@ -185,6 +210,7 @@ impl FromTrace {
         let mut pids: Vec<(u32, u32)> =
             self.clients.iter().map(|(pid, client)| (*client, *pid)).collect();
         pids.sort_unstable();
+        pids.dedup_by_key(|(client, _)| *client);
         let mut shared: BTreeMap<&str, u32> = BTreeMap::new();
         for (_, pid) in &pids {
             if let Some(name) = self.names.get(pid) {
@@ -197,7 +223,8 @@ impl FromTrace {
             None => format!("pid {pid}"),
         };
         let mut names: Vec<String> = pids.iter().map(name).collect();
-        if pids.len() >= CLIENTS_KEPT as usize {
+        if pids.len() >= CLIENTS_KEPT as usize || self.clients.len() >= PROCESSES_MAX {
+            names.resize(CLIENTS_KEPT as usize, String::new());
             names.push("all others".to_owned());
         }
         names
@@ -301,6 +328,29 @@ mod tests {
         assert_eq!(trace.finish(|_| None).1, ["fio 812", "fio 813", "pid 5"]);
     }
 
+    /// Are all of one name one client, if that is wished for?
+    #[test]
+    fn namesakes_are_one() {
+        let mut trace = FromTrace::new(recorder(), Devices::All).by_name();
+        feed(
+            &mut trace,
+            &[
+                named(812, b"fio"),
+                named(813, b"dd"),
+                named(814, b"fio"),
+                (record(1, Code::ISSUE, 814, SDA, 0), b""),
+                (record(2, Code::ISSUE, 813, SDA, 8), b""),
+                (record(3, Code::ISSUE, 812, SDA, 16), b""),
+            ],
+        );
+        let (records, names) = trace.finish(|_| None);
+        assert_eq!(names, ["fio", "dd"]);
+        let access = records.access.expect("asked for");
+        let clients: Vec<(u32, u64)> =
+            access.accesses().map(|cell| (cell.client, cell.sector)).collect();
+        assert_eq!(clients, [(0, 0), (0, 16), (1, 8)]);
+    }
+
     /// Is one device chosen, or do several stand one above the other with their names?
     #[test]
     fn devices_are_chosen_or_stacked() {
@@ -333,7 +383,7 @@ mod tests {
         for pid in 0..10_000 {
             feed(&mut trace, &[named(pid, b"x"), (record(1, Code::ISSUE, pid, SDA, 0), b"")]);
         }
-        assert_eq!(trace.names.len(), 16 * 256);
+        assert_eq!((trace.names.len(), trace.clients.len()), (4_096, 256));
         let (records, names) = trace.finish(|_| None);
         assert_eq!((names.len(), names[256].as_str()), (257, "all others"));
         assert_eq!(records.access.expect("asked for").count(), 10_000);
