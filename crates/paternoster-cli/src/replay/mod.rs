@@ -39,7 +39,7 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
             setting.check(&[], device, scheduler)?;
         }
     }
-    let trace = &options.trace;
+    let trace = &options.recording;
     let read = read::read(trace, &mut *options.input.open(trace)?, &part)?;
     let manner = manner(options.manner, &read, trace)?;
     let mappings = setting.devices.iter().map(|device| mapping(&read, device, options.fit));

@@ -34,7 +34,8 @@ Exit status: 0 done, 1 I/Os failed, 2 the request was wrong.")]
 pub(crate) struct ReplayOptions {
     /// A trace of any format that can be read: blktrace's files by their prefix (sda for
     /// sda.blktrace.0 and so on), one file, or `-` for standard input
-    pub(super) trace: String,
+    #[arg(value_name = "TRACE")]
+    pub(super) recording: String,
     /// When I/Os come again [default: think, or timed if the trace does not tell when they ended]
     #[arg(long, value_name = "HOW", value_parser = named(&MANNERS))]
     pub(super) manner: Option<Manner>,
