@@ -167,8 +167,9 @@ mod tests {
         (recording.ios().iter().map(|io| mapping.place(io)).collect(), mapping.moved())
     }
 
-    /// Is the drawing true? 256 MiB are 524,288 sectors, 64 MiB 131,072, and the device has 262,144:
-    /// wrapped, C lies at A's place; scaled, B does, in pieces of 16,384 sectors (1/16).
+    /// Is the drawing true? 256 MiB are 524,288 sectors, 64 MiB 131,072; the device has 262,144:
+    /// wrapped, C lies at A's place; scaled, B lies between A and C, in pieces of 16,384 sectors
+    /// (1/16 of a small device).
     #[test]
     fn worked_example() {
         let ios = [(0, 8), (131_072, 8), (262_144, 8), (393_216, 8), (524_280, 8)];

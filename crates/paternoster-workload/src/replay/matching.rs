@@ -30,6 +30,8 @@ use super::recording::{Arrival, Recording, RecordingError};
 
 /// I/Os of one plug that are remembered; a kernel's plug holds 32 requests.
 const PLUG_MAX: usize = 4096;
+/// I/Os that are outstanding at a time; of more the older half has ends that nobody told.
+const OUTSTANDING_MAX: usize = 1 << 16;
 /// Splits that are remembered.
 const SPLITS_MAX: usize = 4096;
 
@@ -90,6 +92,9 @@ impl Matcher {
         {
             plugged.push(io);
         }
+        if self.outstanding() >= OUTSTANDING_MAX {
+            self.forget_older_half(io);
+        }
         if op == Op::Flush {
             self.flushes.push_back(Flush { io, pid, allocated: false });
         } else {
@@ -99,6 +104,16 @@ impl Matcher {
             self.outstanding.insert(sector, Outstanding { io, pid, end, left });
         }
         Ok(())
+    }
+
+    /// Of a trace that lost ends, or has none.
+    fn forget_older_half(&mut self, newest: u32) {
+        let half = u32::try_from(OUTSTANDING_MAX / 2).unwrap_or(u32::MAX);
+        let oldest = newest.saturating_sub(half);
+        self.outstanding.retain(|_, outstanding| outstanding.io > oldest);
+        let gone = self.flushes.iter().take_while(|flush| flush.io <= oldest).count();
+        self.flushes.drain(..gone);
+        self.covered = self.covered.map(|covered| covered.saturating_sub(gone));
     }
 
     fn is_rest_of_split(&mut self, arrival: &Arrival) -> bool {
@@ -332,6 +347,24 @@ mod tests {
         clean.issue_flush(at(2));
         clean.complete_flush(at(9));
         assert_eq!(ends(clean), [Some(9), None]);
+    }
+
+    /// Is a trace without ends held in bounded memory, and an end still found for what came lately?
+    #[test]
+    fn outstanding_ios_are_bounded() {
+        let mut matcher = Matcher::default();
+        let count = 3 * OUTSTANDING_MAX as u64;
+        for nth in 0..count {
+            let op = if nth % 2 == 0 { Op::Read } else { Op::Flush };
+            let sectors = if nth % 2 == 0 { (nth * 8, 8) } else { (0, 0) };
+            arrive(&mut matcher, nth, 1, op, sectors);
+            assert!(matcher.outstanding() <= OUTSTANDING_MAX);
+        }
+        matcher.complete(at(count), (count - 2) * 8, 8);
+        matcher.complete_flush(at(count));
+        let ends = ends(matcher);
+        assert_eq!(ends[ends.len() - 2..], [Some(count); 2]);
+        assert_eq!(ends[0], None);
     }
 
     /// Are the I/Os of a plug marked up to the one before the last? A kernel tells the plug behind
