@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::options::{Form, ReplayOptions};
 use super::read::Read;
 use crate::setting::Setting;
-use crate::table::{align_right, plain_table, trimmed};
+use crate::table::{align_right, plain_table, trimmed, wrapped};
 
 /// How the recording itself is called.
 const RECORDED: &str = "as recorded";
@@ -89,7 +89,7 @@ impl Told<'_> {
         text.push_str(&self.table_of_processes());
         for run in &self.runs {
             if let Some(warning) = self.warning(run) {
-                text.push_str(&format!("\n{warning}\n"));
+                text.push_str(&format!("\n{warning}"));
             }
         }
         text
@@ -177,20 +177,17 @@ impl Told<'_> {
         let (own, recorded) = (&run.account.backlog, &self.recorded.backlog);
         let behind = self.manner == Manner::Timed && own.falls_behind(recorded);
         behind.then(|| {
-            format!(
+            let most = known(&self.recorded).map(|_| recorded.most.to_string());
+            wrapped(&format!(
                 "{} falls behind: I/Os come faster than they end. When the last one had come {} \
-                 were under way, {} at most (recorded: {}),\nand it took another {}. Its latencies \
+                 were under way, {} at most (recorded: {}), and it took another {}. Its latencies \
                  say how long the recording is; see --manner think, or --speed below 1.",
                 run.label,
                 own.at_last_arrival,
                 own.most,
-                if known(&self.recorded).is_some() {
-                    recorded.most.to_string()
-                } else {
-                    "not known".to_owned()
-                },
+                most.as_deref().unwrap_or("not known"),
                 own.draining,
-            )
+            ))
         })
     }
 
