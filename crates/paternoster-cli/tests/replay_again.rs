@@ -9,7 +9,7 @@
 //! What a trace does not tell, no replay repeats: I/O priorities, cgroups. The random jobs have
 //! none.
 
-use paternoster::{Action, Event, Nanos, Note, Observer, Op, RequestQueue, elevators};
+use paternoster::{Action, Event, Flags, Nanos, Note, Observer, Op, RequestQueue, elevators};
 use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::replay::{
@@ -178,6 +178,62 @@ proptest! {
             let difference = difference(&recording, &replayed);
             let name = manner.name();
             prop_assert_eq!(difference, None, "{} under {} on {}", name, scheduler, DEVICES[on]);
+        }
+    }
+}
+
+/// Any events at all, in any order: what happens, to whom, when after the last, where.
+fn any_recording() -> impl Strategy<Value = Recording> {
+    let event = (0..12_u8, 0..4_u32, 0..3_u64, 0..24_u64, 1..40_u32);
+    prop::collection::vec(event, 1..120).prop_map(|events| {
+        let (mut matcher, mut at) = (Matcher::default(), Nanos::ZERO);
+        for (kind, pid, step, place, sectors) in events {
+            at += Nanos::from_micros(step * 150);
+            let sector = place * 8;
+            let arrival =
+                |op, flags, sector, sectors| Arrival { at, pid, op, flags, sector, sectors };
+            let durable = Flags::PREFLUSH | Flags::FUA;
+            let arrival = match kind {
+                0 | 1 => arrival(Op::Read, Flags::NONE, sector, sectors),
+                2 => arrival(Op::Write, Flags::NONE, sector, sectors),
+                3 => arrival(Op::Write, durable, sector, sectors),
+                4 => arrival(Op::Flush, Flags::NONE, 0, 0),
+                5 => arrival(Op::Discard, Flags::SYNC, sector, sectors),
+                _ => {
+                    match kind {
+                        6 => matcher.issue(at, sector, sectors),
+                        7 => matcher.complete(at, sector, 4 * sectors),
+                        8 => matcher.complete_flush(at),
+                        9 => matcher.plug(pid),
+                        10 => matcher.unplug(pid),
+                        _ => matcher.split(pid, sector),
+                    }
+                    continue;
+                }
+            };
+            matcher.arrive(&arrival).expect("a short recording");
+        }
+        matcher.finish()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Does whatever was recorded come to an end, in every manner under every scheduler, with hardly
+    /// any requests and small ones? Nothing may wait for itself: not a plug, not an end.
+    #[test]
+    fn everything_ends(recording in any_recording(), under in 0..SCHEDULERS.len()) {
+        prop_assume!(!recording.ios().is_empty());
+        let set = [("nr_requests", "4"), ("max_sectors_kb", "8")];
+        for manner in [Manner::Timed, Manner::Think, Manner::Asap] {
+            let device = device("hdd-7200");
+            let (replayed, seen) = play_with(&recording, &device, SCHEDULERS[under], manner, &set);
+            prop_assert!(replayed.ended.iter().all(|ended| *ended < Nanos::MAX));
+            prop_assert_eq!(replayed.failed.0, 0);
+            let times = replayed.came.iter().zip(&replayed.ended);
+            prop_assert!(times.into_iter().all(|(came, ended)| came <= ended));
+            prop_assert_eq!(seen.bytes(), recording.bytes());
         }
     }
 }
