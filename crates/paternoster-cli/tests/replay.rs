@@ -367,11 +367,11 @@ fn wrong_requests_are_refused() {
     notes.name(1, "a").event(Code::COMPLETE, 5, Categories::READ, (0, 8));
     let notes = notes.file("replay-notes.bin");
     for (arguments, words) in [
-        (&["no/such/trace"][..], &["trace no/such/trace: No such file", "trace.blktrace.0"][..]),
-        (&[&empty], &["there is no event in it"]),
-        (&[&garbage], &["there is no event in it", "replay-garbage.bin:byte 0"]),
+        (&["no/such/trace"][..], &["no/such/trace: there is no such file", "trace.blktrace.0"][..]),
+        (&[&empty], &["replay-empty.bin: the trace is empty"]),
+        (&[&garbage], &["replay-garbage.bin: no known format begins with", "blktrace"]),
         (&[&notes], &["no I/O arrives in it (Q events)"]),
-        (&[env!("CARGO_TARGET_TMPDIR")], &["that is a folder"]),
+        (&[env!("CARGO_TARGET_TMPDIR")], &["this is a folder"]),
         (&[&trace, "--manner=fast"], &["timed", "think", "asap"]),
         (&[&trace, "--fit=cut"], &["wrap", "scale", "fail"]),
         (&[&trace, "--speed=0"], &["--speed 0: a number from 0.1 to 1000"]),
@@ -382,7 +382,7 @@ fn wrong_requests_are_refused() {
         (&[&trace, "--submit-cost=3us"], &["--submit-cost means nothing"]),
         (&[&trace, "--scheduler=cfg"], &["there is no scheduler `cfg`"]),
         (&[&trace, "--set=nr_requests=10000"], &["nr_requests=10000"]),
-        (&[&trace, "--plot=latency=a.svg"], &["there is no picture `latency`"]),
+        (&[&trace, "--plot=colours=a.svg"], &["there is no picture `colours`"]),
     ] {
         let said = refusal(arguments);
         for word in words {
