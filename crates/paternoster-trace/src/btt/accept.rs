@@ -4,7 +4,8 @@
 //! Commands passed through to the device do not, nor what lies outside of the time window, nor I/Os
 //! without data (flushes), splits, bounces, aborts and drivers' data. Of a device nothing counts before
 //! its first bio or remap: requests that were under way when the trace began would have half of their
-//! steps. A message makes its device known, even one before the time window.
+//! steps. A message makes its device known, even one before the time window; the window ends with the
+//! first event behind it.
 //!
 //! Source: spec `trace.md` 3.1.
 
@@ -33,7 +34,7 @@ pub(super) fn kind(record: &Record, options: &Options) -> Kind {
     if record.is_note() {
         return match record.code {
             Code::NOTE_PROCESS => Kind::Name,
-            Code::NOTE_MESSAGE if !is_behind(record, options) => Kind::Message,
+            Code::NOTE_MESSAGE => Kind::Message,
             _ => Kind::Nothing,
         };
     }
@@ -66,12 +67,14 @@ pub(super) fn is_event(record: &Record, options: &Options) -> bool {
 }
 
 fn is_in_time(record: &Record, options: &Options) -> bool {
-    let early = options.start.is_some_and(|start| seconds(record.at.0) < start);
-    !early && !is_behind(record, options)
+    options.start.is_none_or(|start| seconds(record.at.0) >= start)
 }
 
-fn is_behind(record: &Record, options: &Options) -> bool {
-    options.end.is_some_and(|end| seconds(record.at.0) > end)
+/// Whether the time window ends with this event, which is behind it: nothing is looked at any more.
+#[inline]
+pub(super) fn is_end(record: &Record, options: &Options) -> bool {
+    let Some(end) = options.end else { return false };
+    !record.is_note() && seconds(record.at.0) > end
 }
 
 #[cfg(test)]
@@ -103,9 +106,10 @@ mod tests {
     #[test]
     fn the_window_has_its_ends() {
         let window = |start, end| Options { start, end, ..Options::default() };
-        let of = |start, end| kind(&record(Code::QUEUE, 512), &window(start, end));
-        assert_eq!(of(Some(2.0), Some(2.0)), Kind::Step);
-        assert_eq!(of(Some(2.1), None), Kind::Nothing);
-        assert_eq!(of(None, Some(1.9)), Kind::Nothing);
+        let record = record(Code::QUEUE, 512);
+        assert_eq!(kind(&record, &window(Some(2.0), None)), Kind::Step);
+        assert_eq!(kind(&record, &window(Some(2.1), None)), Kind::Nothing);
+        assert!(!is_end(&record, &window(None, Some(2.0))));
+        assert!(is_end(&record, &window(None, Some(1.9))));
     }
 }

@@ -108,7 +108,7 @@ impl Periods {
                 let total = seconds(self.last);
                 let average_active = active / live as f64;
                 let average_idle = (total - active) / (live - 1) as f64;
-                let percent = 100.0 * (active / total);
+                let percent = 100.0 * active / total;
                 ActiveFigures { live, average_active, average_idle, percent }
             }
         }

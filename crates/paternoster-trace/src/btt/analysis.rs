@@ -48,6 +48,8 @@ pub struct Analysis<F> {
     pub(super) devices: Vec<Device>,
     by_number: BTreeMap<DeviceNumber, u32>,
     last: Option<(DeviceNumber, u32)>,
+    /// The time window is over.
+    ended: bool,
     pub(super) processes: Processes,
     bios: Outstanding,
     found: Vec<u32>,
@@ -90,6 +92,7 @@ impl<F: Files> Analysis<F> {
             devices: Vec::new(),
             by_number: BTreeMap::new(),
             last: None,
+            ended: false,
             processes: Processes::new(),
             bios: Outstanding::new(bios_max),
             found: Vec::new(),
@@ -103,6 +106,10 @@ impl<F: Files> Analysis<F> {
     /// Takes the next event.
     pub fn record(&mut self, entry: &Entry<'_>) {
         let record = &entry.record;
+        self.ended |= accept::is_end(record, &self.options);
+        if self.ended {
+            return;
+        }
         if self.iostat.is_some() {
             self.table(record);
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chunks: an array that grows without ever being copied.
 //!
-//! A vector that doubles holds one and a half times its contents while it moves; with a hundred
-//! megabytes of nodes that is what a reader would see as our memory. Chunks cost one more look-up.
+//! A vector that doubles holds one and a half times its contents while it moves. Of a trace that lost
+//! its completions a hundred megabytes of bios are outstanding, and that would be what a reader sees
+//! as our memory. Chunks cost one more look-up.
 
 /// Elements of a chunk, as a power of two.
 const SHIFT: u32 = 14;
@@ -37,15 +38,6 @@ impl<T> Chunks<T> {
         self.len += 1;
         at
     }
-
-    /// All elements in order, each chunk given back as soon as it was read.
-    pub(super) fn drain(self) -> impl Iterator<Item = T> {
-        self.chunks.into_iter().flatten()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flatten()
-    }
 }
 
 impl<T> core::ops::Index<u32> for Chunks<T> {
@@ -75,7 +67,6 @@ mod tests {
         chunks[20_000] = 7;
         // 16384 elements are a chunk: 16383 is the last of the first.
         assert_eq!((chunks[16_383], chunks[16_384], chunks[20_000]), (49_149, 49_152, 7));
-        assert_eq!((chunks.len(), chunks.iter().count()), (40_000, 40_000));
-        assert_eq!(chunks.drain().nth(39_999), Some(119_997));
+        assert_eq!((chunks.len(), chunks[39_999]), (40_000, 119_997));
     }
 }

@@ -222,7 +222,7 @@ impl Device {
 }
 
 impl Device {
-    /// The seek to a bio (an interval of two sectors, their end excluded).
+    /// The seek to a bio: when, its first sector and the one behind it, whether it writes.
     pub(super) fn seek_queued(
         &mut self,
         io: (u64, (u64, u64), bool),

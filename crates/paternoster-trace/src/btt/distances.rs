@@ -64,7 +64,6 @@ impl Distances {
         if self.cache.is_empty() {
             self.cache.resize(CACHE, Node::default());
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the low bits are the place")]
         let place = (distance.wrapping_mul(SPREAD) >> 32) as usize % CACHE;
         let node = &mut self.cache[place];
         let first = self.next;

@@ -154,8 +154,8 @@ impl MergeFigures {
 
     /// Sectors of a request on average, as btt rounds it.
     #[must_use]
-    pub const fn average(&self) -> u64 {
-        if self.issued == 0 { 0 } else { self.total / self.issued }
+    pub fn average(&self) -> u64 {
+        self.total.checked_div(self.issued).unwrap_or(0)
     }
 
     /// Whether btt has a row for it.

@@ -69,7 +69,7 @@ impl QueueTimes {
     #[expect(clippy::cast_precision_loss, reason = "shares, as btt has them")]
     pub(super) fn percent(&self) -> Option<[f64; Q2D_MS.len() + 1]> {
         let total: u64 = self.0.iter().sum();
-        (total > 0).then(|| self.0.map(|count| 100.0 * (count as f64 / total as f64)))
+        (total > 0).then(|| self.0.map(|count| 100.0 * count as f64 / total as f64))
     }
 }
 

@@ -76,13 +76,13 @@ impl Load {
     fn queue_until(&mut self, at: u64) {
         let span = at.saturating_sub(core::mem::replace(&mut self.queued_since, at));
         let area = i128::from(self.queued) * i128::from(span);
-        self.both(|counts| counts.queue += area);
+        self.both(|counts| counts.queue = counts.queue.saturating_add(area));
     }
 
     fn busy_until(&mut self, at: u64) {
         let span = at.saturating_sub(core::mem::replace(&mut self.busy_since, at));
         if self.in_device != 0 {
-            self.both(|counts| counts.busy += span);
+            self.both(|counts| counts.busy = counts.busy.saturating_add(span));
         }
     }
 
@@ -133,8 +133,7 @@ struct Row {
 
 #[expect(clippy::cast_precision_loss, reason = "rates, as btt has them")]
 fn row(counts: &Counts, span: u64) -> Row {
-    let span = seconds(span);
-    let rate = |count: u64| count as f64 / span;
+    let rate = |count: u64| count as f64 / seconds(span);
     let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
     let [merges, requests, sectors] = [counts.merges, counts.requests, counts.sectors];
     let (ios, all) = (requests[0] + requests[1], merges[0] + merges[1]);
@@ -143,10 +142,10 @@ fn row(counts: &Counts, span: u64) -> Row {
     Row {
         rates: [m0, m1, r0, r1, s0, s1, k0, k1],
         request: mean(sectors[0] as f64 + sectors[1] as f64, ios),
-        queue: counts.queue as f64 / 1e9 / span,
+        queue: counts.queue as f64 / 1e9 / seconds(span),
         wait: mean(1000.0 * seconds(counts.waited), ios + all),
         service: mean(1000.0 * seconds(counts.served), ios),
-        busy: 100.0 * (seconds(counts.busy) / span),
+        busy: share(counts.busy, span),
     }
 }
 
@@ -161,12 +160,18 @@ impl fmt::Display for Row {
     }
 }
 
+/// Part of a span, in percent.
+fn share(part: u64, span: u64) -> f64 {
+    100.0 * seconds(part) / seconds(span)
+}
+
 /// The tables.
 #[derive(Debug)]
 pub(super) struct Iostat {
     output: Output,
     interval: u64,
-    last: u64,
+    /// The first event, or the last table.
+    last: Option<u64>,
     now: u64,
 }
 
@@ -175,13 +180,13 @@ impl Iostat {
     pub(super) fn new(name: &str, every: u64, outputs: &mut Outputs<impl Files>) -> Iostat {
         let output = outputs.make(name.to_owned());
         outputs.write(output, format_args!("{HEADING}"));
-        Iostat { output, interval: every.saturating_mul(1_000_000_000), last: 0, now: 0 }
+        Iostat { output, interval: every.saturating_mul(1_000_000_000), last: None, now: 0 }
     }
 
     /// Whether an event at this time comes behind a table.
     pub(super) fn is_due(&mut self, at: u64) -> bool {
         self.now = at;
-        at.saturating_sub(self.last) >= self.interval
+        at.saturating_sub(*self.last.get_or_insert(at)) >= self.interval
     }
 
     /// Writes a table of all devices.
@@ -191,15 +196,17 @@ impl Iostat {
         outputs: &mut Outputs<impl Files>,
     ) {
         let (at, stamp) = (self.now, format!("{:8.2}", seconds(self.now)));
-        let span = at.saturating_sub(self.last);
+        let last = self.last.replace(at).unwrap_or(at);
+        let span = at.saturating_sub(last);
         let (mut sum, mut count) = (Row::default(), 0);
         for (name, load) in devices {
             load.queue_until(at);
             load.busy_since = at;
-            let mut row = row(&core::mem::take(&mut load.window), span);
-            // A device that came behind the first table was idle until its own first row.
-            if !core::mem::replace(&mut load.told, true) && self.last > 0 {
-                row.busy = 0.0;
+            let window = core::mem::take(&mut load.window);
+            let mut row = row(&window, span);
+            // A device's time before this table counts as idle in its first row.
+            if !core::mem::replace(&mut load.told, true) {
+                row.busy = share(window.busy.saturating_sub(last), span);
             }
             outputs.write(self.output, format_args!("{name:<11}{row}{stamp}\n"));
             add_means(&mut sum, &row);
@@ -212,7 +219,6 @@ impl Iostat {
         if count > 0 {
             outputs.write(self.output, format_args!("\n"));
         }
-        self.last = at;
     }
 
     /// Writes the table of the whole time.

@@ -24,7 +24,7 @@ mod tests {
     /// Are infinite and undefined numbers printed as C does?
     #[test]
     fn numbers_that_are_none_are_printed_as_in_c() {
-        let shown = [1.5, 1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0];
+        let shown = [1.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
         let shown = shown.map(|value| format!("{:6.2}", Number(value)));
         assert_eq!(shown, ["  1.50", "   inf", "  -inf", "  -nan"]);
     }

@@ -180,12 +180,14 @@ impl Outstanding {
 
     fn forget_age(&mut self, node: u32) {
         let (older, younger) = (self.bios[node].older, self.bios[node].younger);
-        if older == NONE {
-            self.oldest = younger
-        } else {
-            self.bios[older].younger = younger
+        match older {
+            NONE => self.oldest = younger,
+            older => self.bios[older].younger = younger,
         }
-        if younger == NONE { self.youngest = older } else { self.bios[younger].older = older }
+        match younger {
+            NONE => self.youngest = older,
+            younger => self.bios[younger].older = older,
+        }
     }
 
     /// Takes a bio out.

@@ -27,7 +27,7 @@ pub(super) struct Exact(pub(super) u64);
 impl fmt::Display for Exact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = f.width().unwrap_or(0);
-        let whole = self.0 / 1_000_000_000 & 0xffff_ffff;
+        let whole = (self.0 / 1_000_000_000) & 0xffff_ffff;
         write!(f, "{whole:width$}.{:09}", self.0 % 1_000_000_000)
     }
 }

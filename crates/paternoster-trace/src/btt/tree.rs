@@ -167,19 +167,6 @@ impl Forest {
         }
     }
 
-    /// Puts a node in the very place of another, which leaves the tree.
-    pub(super) fn replace(&mut self, root: &mut u32, old: u32, new: u32) {
-        let links = self.links[old];
-        self.links[new] = links;
-        self.replace_below(root, links.parent & !RED, old, new);
-        for child in links.child {
-            if child != NONE {
-                self.set_parent(child, new);
-            }
-        }
-        self.links[old] = Links::FREE;
-    }
-
     /// Takes a node out, and balances.
     pub(super) fn remove(&mut self, root: &mut u32, node: u32) {
         let [left, right] = self.links[node].child;
