@@ -9,8 +9,10 @@
 //! 0     10     20    22 ms        so it is one with the span before: 4 MB in 12 ms, 333 MB/s
 //! ```
 //!
-//! Spans are the same for all runs, and at most [`POINTS_MAX`], so that a slow disk has some
-//! requests in each.
+//! (A run ends with a request, so its last span always has one, however short that is.)
+//!
+//! Spans are the same for all runs, and at most [`POINTS_MAX`]; fewer, if there were less than
+//! [`REQUESTS_MIN`] requests in each of them, since a line of single requests is a comb.
 
 use std::fmt::Write as _;
 
@@ -24,6 +26,10 @@ use super::{Picture, Run};
 use crate::record::{Amount, FlowRecord};
 
 const POINTS_MAX: usize = 128;
+/// Not fewer than these for want of requests.
+const POINTS_MIN: usize = 16;
+/// So many requests there are to be in a span, on average, of some run.
+const REQUESTS_MIN: u64 = 4;
 /// Height of a panel that is alone, and of one of two.
 const HEIGHT: i64 = 380;
 const HEIGHT_OF_TWO: i64 = 230;
@@ -85,6 +91,7 @@ pub(super) fn picture(rate: Rate, subject: &str, runs: &[Run]) -> Picture {
     let size = |record: &FlowRecord| (record.width(), record.buckets().len());
     let points = if records.len() > CURVES_MANY { POINTS_MAX / 2 } else { POINTS_MAX };
     super::even(&mut records, points, size, FlowRecord::halve);
+    thin(&mut records);
     let there = DIRECTIONS
         .into_iter()
         .filter(|(direction, _)| records.iter().any(|record| record.total()[*direction].count > 0));
@@ -129,6 +136,22 @@ pub(super) fn picture(rate: Rate, subject: &str, runs: &[Run]) -> Picture {
         nothing: Some("nothing was read or written"),
     }
     .draw()
+}
+
+/// Makes spans wider while no run has enough requests in each of its own.
+fn thin(records: &mut [FlowRecord]) {
+    loop {
+        let spans = |record: &FlowRecord| record.buckets().len();
+        let longest = records.iter().map(spans).max().unwrap_or(0);
+        let enough = |record: &FlowRecord| {
+            let count: u64 = record.total().iter().map(|all| all.count).sum();
+            count > 0 && count >= REQUESTS_MIN * spans(record) as u64
+        };
+        if longest <= POINTS_MIN || records.iter().any(enough) {
+            return;
+        }
+        records.iter_mut().for_each(FlowRecord::halve);
+    }
 }
 
 /// The lines of one run, a colour for each direction.
@@ -191,7 +214,7 @@ fn planes(
     }
 }
 
-/// The rate in each span; a short rest is one with the span before.
+/// The rate in each span; what is left of the last one is one with the span before.
 fn bars(rate: Rate, record: &FlowRecord, direction: usize) -> Vec<Option<Bar>> {
     let (width, end) = (record.width().0, record.end().0);
     let mut amounts: Vec<Amount> = record.buckets().map(|amounts| amounts[direction]).collect();
@@ -199,14 +222,13 @@ fn bars(rate: Rate, record: &FlowRecord, direction: usize) -> Vec<Option<Bar>> {
     amounts.truncate(usize::try_from(end / width + 1).unwrap_or(usize::MAX));
     let count = amounts.len() as u64;
     let last = count.saturating_sub(1) * width;
-    let joined = count > 1 && end - last < width / 2;
-    let short = |nth: u64| joined && nth + 2 >= count;
+    let joined = |nth: u64| count > 1 && nth + 2 >= count;
     let rest = amounts.last().copied().unwrap_or_default();
     let bar = |(amount, nth): (&Amount, u64)| {
         let from = nth * width;
         let to = if nth + 1 == count && count > 1 { end } else { from + width };
         let (mut amount, mut length) = (*amount, to - from);
-        if short(nth) {
+        if joined(nth) {
             let before = amounts.iter().rev().nth(1).copied().unwrap_or_default();
             amount = Amount { bytes: before.bytes + rest.bytes, count: before.count + rest.count };
             length = width + (end - last);
@@ -263,6 +285,19 @@ mod tests {
         let values: Vec<u64> = bars.iter().flatten().map(|bar| bar.value).collect();
         assert_eq!(values, [8_192_000_000, 10_240_000_000, 10_240_000_000]);
         assert_eq!(bars.iter().flatten().map(|bar| bar.to).max(), Some(2_200));
+    }
+
+    /// Are spans made wider until there are requests in each? 10 of them in 100 us: 100 spans of
+    /// 1 us have less than 4 each, and so on down to 13 of 8 us, which are few enough.
+    #[test]
+    fn few_requests_have_few_spans() {
+        let steps: Vec<(u64, u32)> = (0..10).map(|nth| (nth * 11, 8)).collect();
+        let mut records = [record(&steps), FlowRecord::default()];
+        thin(&mut records);
+        assert_eq!((records[0].buckets().len(), records[0].width()), (13, Nanos(8_000)));
+        let mut dense = [record(&(0..400).map(|nth| (nth / 4, 8)).collect::<Vec<(u64, u32)>>())];
+        thin(&mut dense);
+        assert_eq!(dense[0].buckets().len(), 100);
     }
 
     /// Are rates told with digits that suit them?
