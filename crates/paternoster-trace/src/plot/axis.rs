@@ -31,7 +31,7 @@ pub(super) const RATES: [Unit; 4] =
     [(1, "bytes/s"), (1_000, "kB/s"), (1_000_000, "MB/s"), (1_000_000_000, "GB/s")];
 /// From thousandths of a request in a second.
 pub(super) const IOPS: [Unit; 3] =
-    [(1_000, "IOPS"), (10_000_000, "thousand IOPS"), (10_000_000_000, "million IOPS")];
+    [(1_000, "IOPS"), (1_000_000, "thousand IOPS"), (1_000_000_000, "million IOPS")];
 /// From thousandths of a percent.
 pub(super) const PERCENT: [Unit; 1] = [(1_000, "%")];
 /// From thousandths of a request.
@@ -249,6 +249,19 @@ mod tests {
         assert_eq!(labels(&few), "0 1");
         let more = Axis::new(0, 8_200, 6, 1_000, &REQUESTS).rounded();
         assert_eq!((labels(&more), more.to), ("0 2 4 6 8 10".to_owned(), 10_000));
+    }
+
+    /// Are units what they are called? 20,000 requests a second are 20 thousand, 24,000,000 bytes
+    /// 24 MB, and 100,000 thousandths of a percent everything.
+    #[test]
+    fn units_are_what_they_are_called() {
+        let axis = |to, units: &[Unit]| Axis::new(0, to, 5, 1, units);
+        let iops = axis(20_000_000, &IOPS);
+        assert_eq!((labels(&iops), iops.unit()), ("0 5 10 15 20".to_owned(), "thousand IOPS"));
+        let rate = axis(24_000_000, &RATES);
+        assert_eq!((labels(&rate), rate.unit()), ("0 5 10 15 20".to_owned(), "MB/s"));
+        let part = axis(100_000, &PERCENT);
+        assert_eq!((labels(&part), part.unit()), ("0 20 40 60 80 100".to_owned(), "%"));
     }
 
     /// Is a value's place rounded to the nearest tenth? A third of 100.0 pixels is 33.3.

@@ -71,7 +71,9 @@ impl Rate {
     /// A rate with its unit.
     fn words(self, rate: u64) -> String {
         let units = self.units();
-        let unit = units.iter().rev().find(|unit| unit.0 <= rate).or(units.first());
+        // Thousands of requests are written out up to ten.
+        let least = if self == Rate::Iops { 10 } else { 1 };
+        let unit = units.iter().rev().find(|unit| unit.0 * least <= rate).or(units.first());
         let (of, name) = unit.copied().unwrap_or((1, ""));
         // Three digits at least, if there are as many.
         let decimals = match rate / of {
@@ -306,6 +308,6 @@ mod tests {
         let said = [800, 83_400, 12_345_678, 250_000_000].map(|rate| Rate::Throughput.words(rate));
         assert_eq!(said, ["800 bytes/s", "83.4 kB/s", "12.3 MB/s", "250 MB/s"]);
         let said = [0, 83_400, 9_999_000, 123_400_000].map(|rate| Rate::Iops.words(rate));
-        assert_eq!(said, ["0.00 IOPS", "83.4 IOPS", "9999 IOPS", "12.3 thousand IOPS"]);
+        assert_eq!(said, ["0.00 IOPS", "83.4 IOPS", "9999 IOPS", "123 thousand IOPS"]);
     }
 }
