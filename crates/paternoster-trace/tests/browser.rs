@@ -37,6 +37,8 @@ fn open(browser: &str, page: &Path, hash: &str, what: &[&str]) -> Output {
     let mut command = Command::new(browser);
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
     command.args(["--disable-background-networking", "--disable-component-update"]);
+    // A container may have little shared memory.
+    command.arg("--disable-dev-shm-usage");
     command.args(["--no-first-run", "--enable-logging=stderr", "--v=0", &own]);
     command.args(["--virtual-time-budget=3000", "--window-size=1060,6000"]);
     command.args(what).arg(address).output().expect("the browser starts")
