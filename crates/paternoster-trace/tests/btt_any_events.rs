@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whatever events come, in whatever order, with whatever numbers: an analysis ends, and its figures
-//! hold together.
+//! Whatever events come, in whatever order, with whatever numbers: an analysis ends, and its
+//! figures hold together.
 
 use paternoster::Nanos;
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Record};

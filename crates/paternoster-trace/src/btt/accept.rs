@@ -2,10 +2,10 @@
 //! Accept: which events count.
 //!
 //! Commands passed through to the device do not, nor what lies outside of the time window, nor I/Os
-//! without data (flushes), splits, bounces, aborts and drivers' data. Of a device nothing counts before
-//! its first bio or remap: requests that were under way when the trace began would have half of their
-//! steps. A message makes its device known, even one before the time window; the window ends with the
-//! first event behind it.
+//! without data (flushes), splits, bounces, aborts and drivers' data. Of a device nothing counts
+//! before its first bio or remap: requests that were under way when the trace began would have half
+//! of their steps. A message makes its device known, even one before the time window; the window
+//! ends with the first event behind it.
 //!
 //! Source: spec `trace.md` 3.1.
 

@@ -7,9 +7,9 @@
 //! periods   ├─────────┤   ├────────┤      2 live, the rest from 0 to the last C idle
 //! ```
 //!
-//! An interval is known when it ends. Those that are known are kept in order; a new one takes in all
-//! that it reaches back to. While nothing is under way none of them can be reached any more, and only
-//! their number and length need be kept.
+//! An interval is known when it ends. Those that are known are kept in order; a new one takes in
+//! all that it reaches back to. While nothing is under way none of them can be reached any more,
+//! and only their number and length need be kept.
 //!
 //! Invariants: I1 periods are in order and do not touch; I2 at most [`PERIODS_MAX`] are kept unless
 //! all are asked for (an I/O that was issued longer ago than so many periods would not join them).
@@ -138,7 +138,7 @@ mod tests {
         // 30 + 30 of 80 ns; a pause of 10 between the two, but btt counts the one before the first
         // as well: (80 - 60) / 1.
         let figures = kept.figures();
-        assert_eq!((figures.live, figures.percent), (2, 75.0));
+        assert_eq!((figures.live, format!("{:6.2}", figures.percent)), (2, " 75.00".to_owned()));
         assert_eq!(format!("{:.9}", figures.average_active), "0.000000030");
         assert_eq!(format!("{:.9}", figures.average_idle), "0.000000020");
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chunks: an array that grows without ever being copied.
 //!
-//! A vector that doubles holds one and a half times its contents while it moves. Of a trace that lost
-//! its completions a hundred megabytes of bios are outstanding, and that would be what a reader sees
-//! as our memory. Chunks cost one more look-up.
+//! A vector that doubles holds one and a half times its contents while it moves. Of a trace that
+//! lost its completions a hundred megabytes of bios are outstanding, and that would be what a
+//! reader sees as our memory. Chunks cost one more look-up.
 
 /// Elements of a chunk, as a power of two.
 const SHIFT: u32 = 14;

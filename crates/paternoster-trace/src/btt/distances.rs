@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Distances: how often each seek distance occurred, and in which order they first did.
 //!
-//! A random workload has as many distances as I/Os, so each must be cheap. A tree or a hash table of
-//! millions costs several misses of the cache for each seek. Here a seek is written behind the others,
-//! and now and then these are sorted and merged, in passes in order:
+//! A random workload has as many distances as I/Os, so each must be cheap. A tree or a hash table
+//! of millions costs several misses of the cache for each seek. Here a seek is written behind the
+//! others, and now and then these are sorted and merged, in passes in order:
 //!
 //! ```text
 //! seek ──▶ cache of 256 ──▶ recent, in order of time ──sort, merge──▶ known, sorted
-//!          (streams stay)   at most an eighth of known                16 bytes each, merged in place
+//!          (streams stay)   at most an eighth of known                16 bytes each, in place
 //! ```
 //!
-//! The shape of btt's tree, which decides a tie of the most frequent distances, is found at the end from
-//! the order of first occurrence ([`super::shape`]).
+//! The shape of btt's tree, which decides a tie of the most frequent distances, is found at the end
+//! from the order of first occurrence ([`super::shape`]).
 //!
-//! Invariants: I1 `known` is sorted, each distance is there once; I2 the counts are together the number
-//! of calls of [`Distances::add`].
+//! Invariants: I1 `known` is sorted, each distance is there once; I2 the counts are together the
+//! number of calls of [`Distances::add`].
 
 use super::shape::post_order;
 
@@ -118,7 +118,8 @@ impl Distances {
         self.recent.reserve_exact(room);
     }
 
-    /// Adds those recent ones that are known to their counts, and takes these away; how many are new.
+    /// Adds those recent ones that are known to their counts, and takes these away; how many are
+    /// new.
     fn add_to_known(&mut self) -> usize {
         let (mut at, mut new) = (0, 0);
         for node in &mut self.recent {
@@ -137,8 +138,8 @@ impl Distances {
         new
     }
 
-    /// btt's median, when all is settled: the one that occurred at least half as often as there were
-    /// seeks; of two different ones the first, of three the middle one. Otherwise 0.
+    /// btt's median, when all is settled: the one that occurred at least half as often as there
+    /// were seeks; of two different ones the first, of three the middle one. Otherwise 0.
     pub(super) fn median(&self, seeks: u64) -> u64 {
         let half = seeks / 2;
         let enough = |node: &&Node| u64::from(node.count) >= half;
@@ -155,7 +156,8 @@ impl Distances {
         [&middle, &low].into_iter().find(enough).map_or(0, |node| node.distance)
     }
 
-    /// The true median, when all is settled: half of the seeks are not longer (the lower one of two).
+    /// The true median, when all is settled: half of the seeks are not longer (the lower one of
+    /// two).
     pub(super) fn true_median(&self) -> u64 {
         let total: u64 = self.known.iter().map(|node| u64::from(node.count)).sum();
         let mut seen = 0;
@@ -237,7 +239,8 @@ mod tests {
             for (at, distance) in (0..).zip(&list) {
                 naive.entry(*distance).or_insert((0, at)).0 += 1;
             }
-            let found = distances.known.iter().map(|node| (node.distance, (node.count, node.first)));
+            let pair = |node: &Node| (node.distance, (node.count, node.first));
+            let found = distances.known.iter().map(pair);
             prop_assert!(found.eq(naive));
         }
     }

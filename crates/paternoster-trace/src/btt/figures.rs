@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures: what an analysis found, as plain data.
 //!
-//! The report is printed from these, so whoever reads them sees what btt would print, before rounding.
+//! The report is printed from these, so whoever reads them sees what btt would print, before
+//! rounding.
 
 use super::active::ActiveFigures;
 use super::histograms::QueueTimes;

@@ -2,8 +2,8 @@
 //! Files: where side outputs go, by name; the caller decides what a name is.
 //!
 //! Every output is written through a small buffer and opened with its first line: one that stays
-//! empty was never there (btt deletes it at its end). A failure does not stop the analysis: it is kept,
-//! what follows is dropped, and the end tells it.
+//! empty was never there (btt deletes it at its end). A failure does not stop the analysis: it is
+//! kept, what follows is dropped, and the end tells it.
 
 use std::collections::BTreeMap;
 use std::fmt;

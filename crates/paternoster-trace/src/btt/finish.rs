@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finish: figures from what was counted, and all outputs that come at the end.
 //!
-//! Seek distances are most of the memory. They are turned into figures one device after the other, and of
-//! the most frequent ones only two are kept: all that a report prints. Their full list goes to the
+//! Seek distances are most of the memory. They are turned into figures one device after the other,
+//! and of the most frequent ones only two are kept: all that a report prints. Their full list goes
+//! to the
 //! `.xvg` at once.
 
 use std::io;

@@ -5,15 +5,18 @@
 //! counts. The columns are btt's, with what they hold there:
 //!
 //! ```text
-//! rrqm/s   merges                                 avgqu-sz  requests from G to C, each bio leaving
-//! r/s      requests going to the device           await     from I (or M) to C, over requests and merges
-//! rsec/s   their sectors                          svctm     from Q to C, over requests
-//! avgrq-sz sectors of a request                   %util     while more or fewer bios came back than
-//!                                                           requests went out
+//! rrqm/s    merges
+//! r/s       requests that go to the device
+//! rsec/s    their sectors
+//! avgrq-sz  sectors of a request
+//! avgqu-sz  requests from G to C, where every bio leaves
+//! await     from I (or M) to C, over requests and merges
+//! svctm     from Q to C, over requests
+//! %util     while more or fewer bios came back than requests went out
 //! ```
 //!
-//! So with merges the queue goes below zero, and a device seems busy for ever. The row of all devices
-//! has means, no sums, and rates in the last table only, with reads and writes exchanged.
+//! So with merges the queue goes below zero, and a device seems busy for ever. The row of all
+//! devices has means, no sums, and rates in the last table only, with reads and writes exchanged.
 //!
 //! Source: spec `trace.md` 3.15; what it does not say, from outputs of the real tool.
 
@@ -23,8 +26,8 @@ use super::files::{Files, Output, Outputs};
 use super::numbers::Number;
 use super::times::{NEVER, seconds};
 
-const HEADING: &str = "Device:       rrqm/s   wrqm/s     r/s     w/s    rsec/s    wsec/s     rkB/s     \
-                       wkB/s avgrq-sz avgqu-sz   await   svctm  %util   Stamp\n";
+const HEADING: &str = "Device:       rrqm/s   wrqm/s     r/s     w/s    rsec/s    wsec/s     \
+                       rkB/s     wkB/s avgrq-sz avgqu-sz   await   svctm  %util   Stamp\n";
 
 /// What is counted in a span of time; reads and writes apart.
 #[derive(Debug, Clone, Copy, Default)]

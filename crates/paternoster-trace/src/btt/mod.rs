@@ -13,8 +13,8 @@
 //! It differs from btt where that would fail: an unplug without a number counts as 0, not as a
 //! crash. What is counted is what btt counts, also where it is odd (its median is none).
 //!
-//! Bounds: [`OUTSTANDING_MAX`], [`DEVICES_MAX`], [`PROCESSES_MAX`], [`RANGES_MAX`], [`PERIODS_MAX`].
-//! Memory grows with different seek distances only, 18 bytes for each.
+//! Bounds: [`OUTSTANDING_MAX`], [`DEVICES_MAX`], [`PROCESSES_MAX`], [`RANGES_MAX`],
+//! [`PERIODS_MAX`]. Memory grows with different seek distances only, 18 bytes for each.
 //!
 //! Source: spec `trace.md` 3.
 
@@ -43,6 +43,8 @@ mod report;
 mod seeks;
 mod shape;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod times;
 mod tree;
 mod waiting;

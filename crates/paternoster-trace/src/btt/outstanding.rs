@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Outstanding: the bios under way, found by sector.
 //!
-//! Events name sectors, not bios. So every bio that was queued and not completed lies in its device's
-//! tree by its first sector, with the times of the steps that it took:
+//! Events name sectors, not bios. So every bio that was queued and not completed lies in its
+//! device's tree by its first sector, with the times of the steps that it took:
 //!
 //! ```text
 //! C 1000+32 ──▶ all bios within [1000, 1032)     [1000+8] [1008+8] [1016+8] [1024+8]
 //! I 1016+8  ──▶ the bio that contains 1016
 //! ```
 //!
-//! Bios of one device should not overlap. Where they do, btt's answers depend on its tree: it goes left
-//! only if it must, so that a bio can be hidden by another. The tree here has the same shape and
-//! is searched in the same way. Several bios are told as they are met: a node first, then what is
-//! left of it, then right.
+//! Bios of one device should not overlap. Where they do, btt's answers depend on its tree: it goes
+//! left only if it must, so that a bio can be hidden by another. The tree here has the same shape
+//! and is searched in the same way. Several bios are told as they are met: a node first, then what
+//! is left of it, then right.
 //!
 //! Limit: [`OUTSTANDING_MAX`] bios of all devices. The oldest falls out, which is counted: of a
 //! trace that lost its completions the bios would pile up.

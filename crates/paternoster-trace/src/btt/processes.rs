@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes: who submits, by name; processes of one name are one.
 //!
-//! Notes name them: the name ends at its first `/` (`kworker/0:1` is `kworker`), process 0 is always
+//! Notes name them: the name ends at its first `/` (`kworker/0:1` is `kworker`), process 0 is
+//! always
 //! `kernel`. One that has no note by its first event is called `pid000001234`.
 //!
 //! Limit: [`PROCESSES_MAX`] names; further ones share the last.

@@ -6,8 +6,8 @@
 //! ranges  ├───────┤          ├────┤     the pause between them is longer than delta
 //! ```
 //!
-//! Kept for the system, every device and every process. Limit: [`RANGES_MAX`] for each of them, after
-//! which the last one goes on.
+//! Kept for the system, every device and every process. Limit: [`RANGES_MAX`] for each of them,
+//! after which the last one goes on.
 //!
 //! Source: spec `trace.md` 3.12.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rates: I/Os and megabytes per second of completions, and seeks per second.
 //!
-//! Completions are counted by whole seconds of the clock; a second without any has no line. Seeks are
-//! counted by buckets that begin with a seek and end with the first one a second later:
+//! Completions are counted by whole seconds of the clock; a second without any has no line. Seeks
+//! are counted by buckets that begin with a seek and end with the first one a second later:
 //!
 //! ```text
 //! seeks   |  |   |            |           bucket of 3, rate 3 / (last - first); 1 if they are one

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shape: the post-order of a red-black tree that was never built.
 //!
-//! Which of several equally frequent distances btt tells first depends on the shape of its tree, and
-//! that on the order in which millions of keys came. Building it costs a walk through memory for
-//! each key. But a red-black tree is a 2-3-4 tree in disguise (a black node with its red children is
-//! one node of up to three keys), and a node of that tree splits by its own keys only, whatever
-//! is above it. So it can be found level by level, by passes in order:
+//! Which of several equally frequent distances btt tells first depends on the shape of its tree,
+//! and that on the order in which millions of keys came. Building it costs a walk through memory
+//! for each key. But a red-black tree is a 2-3-4 tree in disguise (a black node with its red
+//! children is one node of up to three keys), and a node of that tree splits by its own keys only,
+//! whatever is above it. So it can be found level by level, by passes in order:
 //!
 //! ```text
-//! keys in order of time   50 20 80 │ 60 30 90 …      the first three are a node; the fourth splits it:
+//! keys in order of time   50 20 80 │ 60 30 90 …      three are a node, the fourth splits it:
 //!                         the middle one, 50, goes up at the time of the fourth (60)
 //!      below 50: 20 30 …      above 50: 80 60 90 …   and each side goes on by itself
 //! ```
 //!
-//! That is quicksort with the middle of the first three as pivot. What went up, in order of time, is
-//! the next level. Within a node of two keys the one that came first is black, in one of three
+//! That is quicksort with the middle of the first three as pivot. What went up, in order of time,
+//! is the next level. Within a node of two keys the one that came first is black, in one of three
 //! the middle one; from there the order of the binary tree follows.
 //!
-//! Where keys came in order quicksort would take forever; then the tree is built after all, which is
-//! quick then: its places are near each other.
+//! Where keys came in order quicksort would take forever; then the tree is built after all, which
+//! is quick then: its places are near each other.
 //!
-//! Invariant: I1 the order is that of [`Forest`] with plain insertion (a test holds both side by side).
+//! Invariant: I1 the order is that of [`Forest`] with plain insertion (a test holds both side by
+//! side).
 //!
 //! Source: Guibas and Sedgewick, "A dichromatic framework for balanced trees" (1978); spec 3.7.
 
@@ -44,8 +45,8 @@ enum Node {
     Three,
 }
 
-/// The keys that are wanted, in post-order of the red-black tree into which all were inserted in this
-/// order; no key may come twice.
+/// The keys that are wanted, in post-order of the red-black tree into which all were inserted in
+/// this order; no key may come twice.
 pub(super) fn post_order(count: usize, keys: impl Iterator<Item = (u64, bool)>) -> Vec<u64> {
     let (mut sorted, mut times) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for (time, (key, wanted)) in (0_u32..).zip(keys) {

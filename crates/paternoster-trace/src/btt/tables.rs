@@ -61,11 +61,8 @@ pub(super) fn queue_times(
 ) -> io::Result<()> {
     const RULE: &str = "===== ===== ===== ===== ===== ===== ===== ===== ===== =====";
     heading("Q2D Histogram", text)?;
-    writeln!(
-        text,
-        "{:>10} | <.005 <.010 <.025 <.050 <.075 <.100 <.250 <.500 < 1.0 >=1.0\n --------- | {RULE} ",
-        "DEV"
-    )?;
+    writeln!(text, "       DEV | <.005 <.010 <.025 <.050 <.075 <.100 <.250 <.500 < 1.0 >=1.0")?;
+    writeln!(text, " --------- | {RULE} ")?;
     let mut all = QueueTimes::default();
     for device in &figures.devices {
         all.extend(&device.queue_times);

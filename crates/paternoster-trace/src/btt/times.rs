@@ -13,7 +13,8 @@ pub(super) fn seconds(ns: u64) -> f64 {
     (ns / 1_000_000_000) as f64 + (ns % 1_000_000_000) as f64 / 1e9
 }
 
-/// Nanoseconds in seconds by one division, which rounds otherwise: btt has it in files of latencies.
+/// Nanoseconds in seconds by one division, which rounds otherwise: btt has it in files of
+/// latencies.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "the rounding is meant")]
 pub(super) fn in_one(ns: u64) -> f64 {

@@ -12,8 +12,8 @@
 //!                          3 5
 //! ```
 //!
-//! Only links are kept here, twelve bytes a node; keys are the caller's, who walks down to the place
-//! of a new node himself.
+//! Only links are kept here, twelve bytes a node; keys are the caller's, who walks down to the
+//! place of a new node himself.
 //!
 //! Invariants: I1 no red node has a red child; I2 every way down meets as many black nodes.
 //!

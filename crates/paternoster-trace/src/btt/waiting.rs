@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting: how many bios were not yet issued when another came.
 //!
-//! Not how many are in the device: what counts is the crowd in front of it. A requeued request counts
-//! as one that comes again; merges and issues take one out, so the number is one of requests rather
-//! than bios.
+//! Not how many are in the device: what counts is the crowd in front of it. A requeued request
+//! counts as one that comes again; merges and issues take one out, so the number is one of requests
+//! rather than bios.
 //!
 //! Source: spec `trace.md` 3.10.
 
