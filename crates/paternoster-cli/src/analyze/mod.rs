@@ -11,6 +11,8 @@
 //! and drawn into one picture of each kind.
 
 mod btt;
+#[cfg(feature = "parquet")]
+mod columns;
 mod data;
 mod letters;
 mod options;
@@ -36,6 +38,10 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     match options.format {
         Form::Btt => return btt::run(options, &selection),
         Form::Blkparse => return parse::run(options, &selection),
+        // Before the trace is read.
+        Form::Parquet if options.output.is_none() || !cfg!(feature = "parquet") => {
+            return write_columns(options, &[]);
+        }
         _ => options.no_words()?,
     }
     let mut plots = Plots::new(&options.plot)?;
@@ -69,10 +75,10 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         let problems = source.problems().count();
         all.push(Analysed { name: name.clone(), found, names, problems });
     }
-    let result = render(options.format, &all);
-    match &options.output {
-        None => print(&result)?,
-        Some(path) => std::fs::write(path, result)
+    match (&options.output, options.format) {
+        (_, Form::Parquet) => write_columns(options, &all)?,
+        (None, form) => print(&render(form, &all))?,
+        (Some(path), form) => std::fs::write(path, render(form, &all))
             .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?,
     }
     let subject = options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", ");
@@ -124,6 +130,32 @@ pub(crate) fn each(
     }
 }
 
+/// The figures of all traces as one table.
+fn rows(all: &[Analysed]) -> Vec<data::Row> {
+    let of = |one: &Analysed| data::rows(&one.name, &one.found, &|device| one.device(device));
+    all.iter().flat_map(of).collect()
+}
+
+/// Writes them as columns.
+#[cfg(feature = "parquet")]
+fn write_columns(options: &AnalyzeOptions, all: &[Analysed]) -> Result<(), Failure> {
+    let path = options.output.as_deref().ok_or_else(no_output)?;
+    columns::write(path, &rows(all)).map_err(Failure::Request)
+}
+
+/// Says how there would be columns.
+#[cfg(not(feature = "parquet"))]
+fn write_columns(_: &AnalyzeOptions, _: &[Analysed]) -> Result<(), Failure> {
+    let message = "--format parquet needs a program that was built with `cargo build --release \
+                   --features parquet`; --format csv has the same rows";
+    Err(Failure::Request(message.to_owned()))
+}
+
+#[cfg(feature = "parquet")]
+fn no_output() -> Failure {
+    Failure::Request("--format parquet goes to a file: name it with --output".to_owned())
+}
+
 fn render(form: Form, all: &[Analysed]) -> String {
     match form {
         Form::Json => {
@@ -138,13 +170,7 @@ fn render(form: Form, all: &[Analysed]) -> String {
                 several => format!("{:#}\n", Value::from(several)),
             }
         }
-        Form::Csv => {
-            let mut rows = Vec::new();
-            for one in all {
-                rows.extend(data::rows(&one.name, &one.found, &|device| one.device(device)));
-            }
-            data::csv(&rows)
-        }
+        Form::Csv => data::csv(&rows(all)),
         _ => {
             let told =
                 |one: &Analysed| text::report(&one.name, &one.found, &|device| one.device(device));

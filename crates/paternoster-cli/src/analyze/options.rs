@@ -79,6 +79,8 @@ pub(crate) enum Form {
     Json,
     /// One line for each phase of each device and process
     Csv,
+    /// The same as a Parquet file (--output); needs a program built with the feature `parquet`
+    Parquet,
     /// What btt prints, to the byte
     Btt,
     /// What blkparse prints, to the byte

@@ -20,7 +20,7 @@ use super::per_io::{self, Completion};
 use super::processes::Processes;
 use super::ranges::Activity;
 use super::rates::PerSecond;
-use super::times::{Exact, NEVER};
+use super::times::{Exact, NEVER, seconds};
 use crate::blktrace::{Code, DeviceNumber, Record};
 use crate::source::Entry;
 
@@ -230,10 +230,11 @@ impl<F: Files> Analysis<F> {
     fn queue(&mut self, device: u32, process: u32, record: &Record) {
         let (at, extent) = (record.at.0, (record.sector, record.end()));
         let (delta, absolute) = (self.options.range_delta, self.options.absolute_seeks);
+        let clock = seconds(at);
         let own = &mut self.devices[device as usize];
         let interval = if own.remapper { Interval::Q2QRemapper } else { Interval::Q2Q };
         own.waiting.arrive();
-        own.activity.queued.add(at, delta);
+        own.activity.queued.add(clock, delta);
         own.seek_queued((at, extent, record.is_write()), absolute, &mut self.outputs);
         if !own.remapper {
             self.system.queue_sizes.add(record.sectors());
@@ -242,11 +243,11 @@ impl<F: Files> Analysis<F> {
             own.intervals.add(interval, ns);
         }
         let submitter = self.processes.get_mut(process);
-        submitter.activity.queued.add(at, delta);
+        submitter.activity.queued.add(clock, delta);
         if let Some(ns) = submitter.arrivals.next(at) {
             submitter.intervals.add(interval, ns);
         }
-        self.system.activity.queued.add(at, delta);
+        self.system.activity.queued.add(clock, delta);
         if let Some(ns) = self.system.arrivals.next(at) {
             self.system.intervals.add(interval, ns);
         }
@@ -328,7 +329,7 @@ impl<F: Files> Analysis<F> {
         own.load.issued(at, write, record.sectors());
         own.seek_issued((at, extent, write), absolute, &mut self.outputs);
         if let Some(files) = &own.block_files {
-            let (at, from, to) = (super::times::seconds(at), extent.0, extent.1);
+            let (at, from, to) = (seconds(at), extent.0, extent.1);
             files.write(write, format_args!("{at:15.9} {from} {to}\n"), &mut self.outputs);
         }
         if !own.remapper {
@@ -365,14 +366,14 @@ impl<F: Files> Analysis<F> {
 
     fn complete(&mut self, device: u32, process: u32, record: &Record) {
         let done = Completion { at: record.at.0, sector: record.sector, sectors: record.sectors() };
-        let delta = self.options.range_delta;
+        let (delta, clock) = (self.options.range_delta, seconds(done.at));
         let own = &mut self.devices[device as usize];
         own.blocks.add(done.sectors);
-        own.activity.completed.add(done.at, delta);
+        own.activity.completed.add(clock, delta);
         own.depth.completed(done.at, &mut self.outputs);
         own.rates.add(done.at, done.sectors, &mut self.outputs);
-        self.processes.get_mut(process).activity.completed.add(done.at, delta);
-        self.system.activity.completed.add(done.at, delta);
+        self.processes.get_mut(process).activity.completed.add(clock, delta);
+        self.system.activity.completed.add(clock, delta);
         self.system.rates.add(done.at, done.sectors, &mut self.outputs);
         let mut found = core::mem::take(&mut self.found);
         self.bios.within(device, (record.sector, record.end()), &mut found);

@@ -19,6 +19,9 @@ pub const PROCESSES_MAX: usize = 1 << 14;
 /// Numbers of processes that are remembered; further ones have no name.
 const NOTES_MAX: usize = 1 << 20;
 
+/// Processes that are found without a search.
+const RECENT: usize = 64;
+
 /// All processes of one name.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -34,7 +37,8 @@ pub(super) struct Processes {
     processes: Vec<Process>,
     by_name: BTreeMap<String, u32>,
     by_pid: BTreeMap<u32, u32>,
-    last: Option<(u32, u32)>,
+    /// The last ones that were looked up, by the low bits of their number.
+    recent: [Option<(u32, u32)>; RECENT],
     shared: u64,
 }
 
@@ -44,7 +48,7 @@ impl Processes {
             processes: Vec::new(),
             by_name: BTreeMap::new(),
             by_pid: BTreeMap::new(),
-            last: None,
+            recent: [None; RECENT],
             shared: 0,
         }
     }
@@ -63,8 +67,8 @@ impl Processes {
     /// The process of this number.
     #[inline]
     pub(super) fn of(&mut self, pid: u32) -> u32 {
-        match self.last {
-            Some((last, process)) if last == pid => process,
+        match self.recent[pid as usize % RECENT] {
+            Some((known, process)) if known == pid => process,
             _ => self.look_up(pid),
         }
     }
@@ -80,7 +84,7 @@ impl Processes {
                 process
             }
         };
-        self.last = Some((pid, process));
+        self.recent[pid as usize % RECENT] = Some((pid, process));
         process
     }
 

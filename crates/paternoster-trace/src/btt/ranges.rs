@@ -13,8 +13,6 @@
 
 use std::io::{self, Write};
 
-use super::times::seconds;
-
 /// Ranges that are kept of one kind.
 pub const RANGES_MAX: usize = 1 << 18;
 
@@ -25,9 +23,9 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// Something happened.
-    pub(super) fn add(&mut self, at: u64, delta: f64) {
-        let at = seconds(at);
+    /// Something happened, at so many seconds.
+    #[inline]
+    pub(super) fn add(&mut self, at: f64, delta: f64) {
         match self.known.last_mut() {
             Some(last) if at < last.1 => {}
             Some(last) if at - last.1 < delta => last.1 = at,
@@ -121,6 +119,7 @@ impl Activity {
 
 #[cfg(test)]
 mod tests {
+    use super::super::times::seconds;
     use super::*;
 
     /// Does a pause longer than delta end a range?
@@ -128,7 +127,7 @@ mod tests {
     fn a_long_pause_ends_a_range() {
         let mut ranges = Ranges::default();
         for at in [0, 99_000_000, 198_000_000, 300_000_000, 300_000_000] {
-            ranges.add(at, 0.1);
+            ranges.add(seconds(at), 0.1);
         }
         // 198 ms to 300 ms are more than 100 ms.
         assert_eq!(ranges.iter().collect::<Vec<_>>(), [(0.0, 0.198), (0.3, 0.3)]);
