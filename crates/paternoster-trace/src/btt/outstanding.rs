@@ -219,21 +219,24 @@ impl Outstanding {
     pub(super) fn within(&mut self, device: u32, extent: (u64, u64), found: &mut Vec<u32>) {
         found.clear();
         self.path.clear();
-        self.path.push(self.roots[device as usize]);
-        while let Some(at) = self.path.pop() {
+        let mut at = self.roots[device as usize];
+        loop {
             if at == NONE {
-                continue;
+                match self.path.pop() {
+                    Some(next) => at = next,
+                    None => return,
+                }
             }
             let bio = &self.bios[at];
             if extent.0 <= bio.start && bio.end <= extent.1 {
                 found.push(at);
             }
-            if bio.end < extent.1 {
-                self.path.push(self.forest.child(at, Side::Right));
+            let right = self.forest.child(at, Side::Right);
+            if bio.end < extent.1 && right != NONE {
+                self.path.push(right);
             }
-            if extent.0 < bio.start {
-                self.path.push(self.forest.child(at, Side::Left));
-            }
+            let go_left = extent.0 < bio.start;
+            at = if go_left { self.forest.child(at, Side::Left) } else { NONE };
         }
     }
 }
