@@ -155,11 +155,13 @@ fn write(stream: Stream, mut files: IntoIter<BufWriter<File>>) -> io::Result<(u6
     let (mut events, mut known, mut names) = (0, BTreeSet::new(), Names::default());
     while let Some(entry) = source.next() {
         let record = entry.record;
-        if !record.is_note() && record.pid != 0 && known.insert(record.pid) {
-            if let Some(name) = names.of(record.pid) {
-                let record = named(&record);
-                files.record(&Entry { record, payload: name.as_bytes() })?;
-            }
+        if !record.is_note()
+            && record.pid != 0
+            && known.insert(record.pid)
+            && let Some(name) = names.of(record.pid)
+        {
+            let record = named(&record);
+            files.record(&Entry { record, payload: name.as_bytes() })?;
         }
         events += u64::from(!record.is_note());
         files.record(&entry)?;

@@ -176,10 +176,10 @@ impl Names {
         for folder in FOLDERS {
             let text = std::fs::read_to_string(Path::new(folder).join("saved_cmdlines"));
             for line in text.unwrap_or_default().lines() {
-                if let Some((pid, name)) = line.trim().split_once(' ') {
-                    if let Ok(pid) = pid.parse() {
-                        self.saved.entry(pid).or_insert_with(|| name.to_owned());
-                    }
+                if let Some((pid, name)) = line.trim().split_once(' ')
+                    && let Ok(pid) = pid.parse()
+                {
+                    self.saved.entry(pid).or_insert_with(|| name.to_owned());
                 }
             }
         }
