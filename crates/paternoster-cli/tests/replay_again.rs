@@ -220,8 +220,8 @@ fn any_recording() -> impl Strategy<Value = Recording> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Does whatever was recorded come to an end, in every manner under every scheduler, with hardly
-    /// any requests and small ones? Nothing may wait for itself: not a plug, not an end.
+    /// Does whatever was recorded come to an end, in every manner under every scheduler, with
+    /// hardly any requests and small ones? Nothing may wait for itself: not a plug, not an end.
     #[test]
     fn everything_ends(recording in any_recording(), under in 0..SCHEDULERS.len()) {
         prop_assume!(!recording.ios().is_empty());

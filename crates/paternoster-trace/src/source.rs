@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! binary, per CPU ─┐
-//! ftrace text      ├─▶ Source: record, record, record … in order of time ─▶ analysis, plots, replay
+//! ftrace text      ├─▶ Source: records, in order of time ─▶ analysis, plots, replay
 //! MSR's CSV …     ─┘         └▶ problems: what was refused, and where
 //! ```
 //!

@@ -55,7 +55,7 @@ pub(crate) fn experiment() -> Experiment {
             "The read part of tiobench with 8 threads: 2000 MB each (his total is 14 GB), 4 KiB a \
              call; read_ahead_kb=512 and low_latency=0, his settings; hz=250.",
             "A window of read-ahead is one bio here, and nothing is merged; that file system made \
-             several of it, which were. So #Q, the ratio and the intervals between arrivals differ.",
+             several of it, which were: #Q, the ratio and the intervals between arrivals differ.",
             "The CFQ of 2.6.16 is not specified: `slice_idle=0` is the nearest stand-in. What else \
              changed between the two kernels is not in it.",
             "Judged is where the time goes: I2D's part of Q2C. The rest depends on files, memory \

@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(Head::decode(layout, &bytes[..47]), None);
     }
 
-    /// Is the device number the kernel's, 12 and 20 bits, as in the golden files (8,64 is 0x800040)?
+    /// Is the device number the kernel's, 12 and 20 bits, as in the golden files? 8,64: 0x800040.
     #[test]
     fn device_numbers_are_the_kernels() {
         assert_eq!(DeviceNumber::new(8, 64).0, 0x80_0040);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Depth: how many commands the device had at a time, as mean and maximum over buckets of time.
 //!
-//! `D` adds a command, `C` and `R` take one away; a `C` whose `D` is not known does not. Each bucket
-//! keeps the area under the curve, so that its mean is one over time and not over events, and the
-//! highest point.
+//! `D` adds a command, `C` and `R` take one away; a `C` whose `D` is not known does not. Each
+//! bucket keeps the area under the curve, so that its mean is one over time and not over events,
+//! and the highest point.
 //!
 //! ```text
 //! depth 2 |     ┌───┐           buckets of 4 us from here:  area  6 us   mean 1.5   max 2

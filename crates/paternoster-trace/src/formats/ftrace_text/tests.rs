@@ -159,12 +159,12 @@ fn lines_of_a_real_kernel() {
     let text = "# tracer: nop\n#\n\
         #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n\
         #              | |         |   |||||     |         |\n\
-        \x20             dd-12072   [001] ..... 48124.869790: block_bio_queue: 254,0 WS 329248288 + \
-        128 [dd]\n\
+        \x20             dd-12072   [001] ..... 48124.869790: block_bio_queue: 254,0 WS 329248288 \
+        + 128 [dd]\n\
         \x20             dd-12072   [001] ..... 48124.869796: block_touch_buffer: 254,0 \
         sector=40042719 size=4096\n\
-        \x20             dd-12072   [001] ..... 48124.869801: block_getrq: 254,0 WS 329248288 + 128 \
-        [dd]\n\
+        \x20             dd-12072   [001] ..... 48124.869801: block_getrq: 254,0 WS 329248288 + \
+        128 [dd]\n\
         \x20             dd-12072   [001] ..... 48124.869802: block_io_start: 254,0 WS 65536 () \
         329248288 + 128 be,0,4 [dd]\n\
         \x20             dd-12072   [001] ..... 48124.869803: block_plug: [dd]\n\
@@ -173,8 +173,8 @@ fn lines_of_a_real_kernel() {
         329248288 + 128 be,0,4 [dd]\n\
         \x20             dd-12072   [001] ..... 48124.869806: block_rq_issue: 254,0 WS 65536 () \
         329248288 + 128 be,0,4 [dd]\n\
-        \x20       blktrace-12032   [001] .Ns1. 48124.869970: block_rq_complete: 254,0 WS () 329248288 \
-        + 128 be,0,4 [0]\n";
+        \x20       blktrace-12032   [001] .Ns1. 48124.869970: block_rq_complete: 254,0 WS () \
+        329248288 + 128 be,0,4 [0]\n";
     let letters = |text: &str| -> Vec<(Code, u32)> {
         events(text).iter().map(|(record, _)| (record.code, record.bytes)).collect()
     };
@@ -193,10 +193,10 @@ fn lines_of_a_real_kernel() {
     let perf = "\
         \x20 perf 12102 [001] 48125.482279:                 block:block_dirty_buffer: 254,0 \
         sector=18446744073709486080 size=4096\n\
-        \x20   dd 12104 [000] 48125.483672:                     block:block_rq_issue: 254,0 WS 65536 \
-        () 329241680 + 128 0x2,0,4 [dd]\n\
-        \x20   dd 12104 [000] 48125.489672:                     block:block_rq_issue: 254,0 FF 0 () \
-        18446744073709551615 + 0 0x0,0,0 [dd]\n\
+        \x20   dd 12104 [000] 48125.483672:                     block:block_rq_issue: 254,0 WS \
+        65536 () 329241680 + 128 0x2,0,4 [dd]\n\
+        \x20   dd 12104 [000] 48125.489672:                     block:block_rq_issue: 254,0 FF 0 \
+        () 18446744073709551615 + 0 0x0,0,0 [dd]\n\
         \x20 perf 12102 [001] 48125.489922:                  block:block_rq_complete: 254,0 WS () \
         329241680 + 128 0x2,0,4 [0]\n";
     assert_eq!(letters(perf), [(Code::ISSUE, bytes), (Code::ISSUE, 0), (Code::COMPLETE, bytes)]);
