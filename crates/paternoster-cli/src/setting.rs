@@ -59,8 +59,8 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "HOW", default_value = "near")]
     pub(crate) placement: String,
 
-    /// Draws all runs into one picture: queue-depth (requests in the device over time) or access
-    /// (places of the device over time); may be given several times
+    /// Draws all runs into one picture: queue-depth, access (places of the device), throughput,
+    /// iops, latency over time, or latency-histogram; may be given several times
     #[arg(long, value_name = "KIND=FILE.svg")]
     pub(crate) plot: Vec<String>,
 

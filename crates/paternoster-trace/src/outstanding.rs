@@ -11,14 +11,14 @@
 //! ```
 //!
 //! One extent for each first sector: a second one takes the place of the first. Of more than
-//! [`OUTSTANDING_MAX`] the one at the lowest sector is given up.
+//! [`OUTSTANDING_MAX`] the one at the lowest sector is given up; no queue holds that many.
 //!
 //! Source: spec `trace.md` 3.2.
 
 use std::collections::BTreeMap;
 
 /// The most extents that are under way on one device.
-pub const OUTSTANDING_MAX: usize = 1 << 20;
+pub const OUTSTANDING_MAX: usize = 1 << 13;
 
 /// Extents with what is known of them.
 #[derive(Debug, Clone)]
@@ -67,6 +67,11 @@ impl<T> Outstanding<T> {
     pub fn within(&mut self, start: u64, end: u64) -> impl Iterator<Item = &mut T> {
         let range = self.by_start.range_mut(start..end.max(start));
         range.filter(move |(_, (last, _))| *last <= end).map(|(_, (_, value))| value)
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.by_start.clear();
     }
 
     /// Takes one that lies within `start` to `end`, the first by place.

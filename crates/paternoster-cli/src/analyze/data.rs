@@ -46,6 +46,7 @@ fn of_device(name: &str, device: &DeviceFigures) -> Value {
     let directions = ["read", "write"].into_iter().enumerate().map(|(place, direction)| {
         let value = json!({
             "queued": counts.queued[place],
+            "queued_bytes": counts.queued_bytes[place],
             "merged": counts.merged[place],
             "issued": counts.issued[place],
             "issued_bytes": counts.issued_bytes[place],
@@ -93,6 +94,7 @@ fn of_process(process: &ProcessFigures) -> Value {
         "pid": process.pid,
         "name": process.name,
         "queued": process.queued,
+        "queued_bytes": process.asked_bytes,
         "completed": process.done,
         "read_bytes": process.read_bytes,
         "write_bytes": process.write_bytes,

@@ -179,9 +179,13 @@ fn render(form: Form, all: &[Analysed]) -> String {
     }
 }
 
-/// What a device is called: its number, or the name that the trace gives it.
+/// What a device is called: its number, behind the name that the trace gives it.
 fn device_name(source: &dyn Source, device: &DeviceFigures) -> String {
-    source.device_name(device.number).map_or_else(|| device.number.to_string(), text::printable)
+    let number = device.number;
+    match source.device_name(number) {
+        Some(name) => format!("{} ({number})", text::printable(name)),
+        None => number.to_string(),
+    }
 }
 
 /// A trace's name in pictures: without its folder.

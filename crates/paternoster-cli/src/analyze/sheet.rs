@@ -23,6 +23,10 @@ impl Sheet {
         self.rows.push(cells);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// For a terminal: every row on one line, however wide.
     pub(super) fn text(&self) -> String {
         let mut table = plain_table();

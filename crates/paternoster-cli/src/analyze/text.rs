@@ -10,6 +10,9 @@ use paternoster_trace::record::Histogram;
 
 use super::sheet::Sheet;
 
+/// With more devices there is an overview, and only so many in full.
+const DEVICES_SHOWN: usize = 4;
+const DEVICES_IN_FULL: usize = 2;
 /// Processes that are shown; the others are one row.
 const SHOWN: usize = 24;
 
@@ -21,11 +24,65 @@ pub(super) fn report(
 ) -> String {
     let mut text = String::new();
     let _infallible = writeln!(text, "{title}: {}", facts(found));
-    for device in &found.devices {
+    let mut shown: Vec<&DeviceFigures> = found.devices.iter().collect();
+    if shown.len() > DEVICES_SHOWN {
+        text.push('\n');
+        text.push_str(&overview(found, name).text());
+        shown.sort_by_key(|device| core::cmp::Reverse(bytes(device)));
+        let _infallible = writeln!(
+            text,
+            "\nthose with the most bytes in full; --device MAJOR,MINOR shows any other"
+        );
+        shown.truncate(DEVICES_IN_FULL);
+    }
+    for device in shown {
         text.push('\n');
         text.push_str(&of_device(&name(device), device));
     }
     text
+}
+
+/// A row for each device, those with the most bytes first.
+pub(super) fn overview(found: &Findings, name: &dyn Fn(&DeviceFigures) -> String) -> Sheet {
+    let mut table = Sheet::new(
+        1,
+        ["device", "I/Os", "MB", "reads %", "mean us", "p99 us", "in device", "busy %"],
+    );
+    let mut devices: Vec<&DeviceFigures> = found.devices.iter().collect();
+    devices.sort_by_key(|device| core::cmp::Reverse(bytes(device)));
+    for device in devices {
+        let ios = if device.counts.are_arrivals() {
+            device.counts.queued
+        } else {
+            device.counts.completed
+        };
+        let whole = &device.phases[Phase::Whole as usize];
+        let [mean, p99, _] = &latencies(whole, &[990])[..] else { continue };
+        let (inside, span) = (&device.in_device, device.span);
+        let known = whole.count() > 0;
+        let figure = |value: f64| if known { format!("{value:.2}") } else { "-".to_owned() };
+        table.row(vec![
+            name(device),
+            sum(ios).to_string(),
+            format!("{:.1}", bytes(device) as f64 / 1e6),
+            if sum(ios) == 0 {
+                "-".to_owned()
+            } else {
+                format!("{:.1}", 100.0 * ratio(ios[0], sum(ios)))
+            },
+            mean.clone(),
+            p99.clone(),
+            figure(inside.mean(span)),
+            figure(100.0 * inside.busy().0 as f64 / (span.0 as f64).max(1.0)),
+        ]);
+    }
+    table
+}
+
+/// What went through a device, or was asked of it if nothing else is known.
+fn bytes(device: &DeviceFigures) -> u64 {
+    let counts = &device.counts;
+    sum(if counts.are_arrivals() { counts.queued_bytes } else { counts.completed_bytes })
 }
 
 /// How much there is.
@@ -46,13 +103,18 @@ fn of_device(name: &str, device: &DeviceFigures) -> String {
     text.push('\n');
     text.push_str(&transfer(device).text());
     text.push('\n');
-    text.push_str(&phases(device).text());
-    text.push('\n');
+    let phases = phases(device);
+    if !phases.is_empty() {
+        text.push_str(&phases.text());
+        text.push('\n');
+    }
     for line in use_lines(device) {
         text.push_str(&format!(" {line}\n"));
     }
-    text.push('\n');
-    text.push_str(&processes(device).text());
+    if tells_processes(device) {
+        text.push('\n');
+        text.push_str(&processes(device).text());
+    }
     text
 }
 
@@ -70,8 +132,16 @@ pub(super) fn transfer(device: &DeviceFigures) -> Sheet {
         if counts.queued[place] + counts.issued[place] + counts.completed[place] == 0 {
             continue;
         }
-        let (done, bytes) = (counts.completed[place], counts.completed_bytes[place]);
-        let (issued, sent) = (counts.issued[place], counts.issued_bytes[place]);
+        let (done, bytes) = if counts.are_arrivals() {
+            (counts.queued[place], counts.queued_bytes[place])
+        } else {
+            (counts.completed[place], counts.completed_bytes[place])
+        };
+        let (issued, sent) = if counts.are_arrivals() {
+            (counts.queued[place], counts.queued_bytes[place])
+        } else {
+            (counts.issued[place], counts.issued_bytes[place])
+        };
         let whole = match device.whole[place].count() {
             0 => &device.device[place],
             _ => &device.whole[place],
@@ -80,8 +150,8 @@ pub(super) fn transfer(device: &DeviceFigures) -> Sheet {
             direction.to_owned(),
             counts.queued[place].to_string(),
             counts.merged[place].to_string(),
-            issued.to_string(),
-            done.to_string(),
+            counts.issued[place].to_string(),
+            counts.completed[place].to_string(),
             format!("{:.1}", bytes as f64 / 1e6),
             per_second(bytes as f64 / 1e6, device.span, 2),
             per_second(done as f64, device.span, 1),
@@ -151,6 +221,11 @@ pub(super) fn use_lines(device: &DeviceFigures) -> Vec<String> {
             if median < 1024 { "below 1024".to_owned() } else { median.to_string() },
         ));
     }
+    if counts.are_arrivals() {
+        lines
+            .push("The trace has arrivals only: rates are those of what was asked for.".to_owned());
+        return lines;
+    }
     lines.push(format!(
         "waiting     mean {:.2}, most {} I/Os that the device did not have yet",
         device.waiting.mean(span),
@@ -188,6 +263,11 @@ pub(super) fn use_lines(device: &DeviceFigures) -> Vec<String> {
     lines
 }
 
+/// Whether the trace knows processes: most formats do not.
+pub(super) fn tells_processes(device: &DeviceFigures) -> bool {
+    !matches!(&device.processes[..], [only] if only.pid == 0)
+}
+
 /// What each process got.
 pub(super) fn processes(device: &DeviceFigures) -> Sheet {
     let mut table = Sheet::new(
@@ -209,14 +289,14 @@ pub(super) fn processes(device: &DeviceFigures) -> Sheet {
     let (shown, others) = device.processes.split_at(device.processes.len().min(SHOWN));
     for process in shown {
         let mut row = vec![process.pid.to_string(), printable(&process.name)];
-        row.extend(cells(process, device.span));
+        row.extend(cells(process, device));
         table.row(row);
     }
     if !others.is_empty() {
         let time: u64 = others.iter().map(|process| process.device_time.0).sum();
-        let bytes: u64 = others.iter().map(|other| other.read_bytes + other.write_bytes).sum();
+        let amounts = others.iter().map(|other| amount(other, device));
+        let (done, bytes) = amounts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let share: f64 = others.iter().map(|process| process.share).sum();
-        let done: u64 = others.iter().map(|process| process.done).sum();
         let most = others.iter().map(|process| process.whole.most()).max().unwrap_or_default();
         table.row(vec![
             String::new(),
@@ -235,8 +315,9 @@ pub(super) fn processes(device: &DeviceFigures) -> Sheet {
     table
 }
 
-fn cells(process: &ProcessFigures, span: Nanos) -> [String; 9] {
-    let megabytes = (process.read_bytes + process.write_bytes) as f64 / 1e6;
+fn cells(process: &ProcessFigures, device: &DeviceFigures) -> [String; 9] {
+    let (ios, bytes) = amount(process, device);
+    let (megabytes, span) = (bytes as f64 / 1e6, device.span);
     let [mean, p99, max] = match &latencies(&process.whole, &[990])[..] {
         [mean, p99, max] => [mean.clone(), p99.clone(), max.clone()],
         _ => Default::default(),
@@ -246,7 +327,7 @@ fn cells(process: &ProcessFigures, span: Nanos) -> [String; 9] {
         _ => micros(process.waited.mean()),
     };
     [
-        process.done.to_string(),
+        ios.to_string(),
         format!("{megabytes:.1}"),
         per_second(megabytes, span, 2),
         mean,
@@ -256,6 +337,15 @@ fn cells(process: &ProcessFigures, span: Nanos) -> [String; 9] {
         format!("{:.3}", seconds(process.device_time)),
         format!("{:.1}", 100.0 * process.share),
     ]
+}
+
+/// I/Os and bytes that a process got, or that it asked for if nothing else is known.
+fn amount(process: &ProcessFigures, device: &DeviceFigures) -> (u64, u64) {
+    if device.counts.are_arrivals() {
+        (process.queued, process.asked_bytes)
+    } else {
+        (process.done, process.read_bytes + process.write_bytes)
+    }
 }
 
 /// Mean, percentiles in permille, maximum; in microseconds.

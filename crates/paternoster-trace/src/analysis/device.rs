@@ -12,16 +12,18 @@ use std::collections::{BTreeMap, VecDeque};
 use paternoster::Nanos;
 
 use super::depth::Depth;
-use super::names::Names;
+use super::names::{Names, OTHERS};
 use super::process::{Process, ProcessFigures, jain};
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
-use crate::outstanding::Outstanding;
+use crate::outstanding::{OUTSTANDING_MAX, Outstanding};
 use crate::record::Histogram;
 
 /// Sectors up to which a seek is near: 64 KiB.
 pub const NEAR: u64 = 128;
 /// Flushes that are waited for.
 const FLUSHES_MAX: usize = 1024;
+/// After so many arrivals and nothing else a trace has only arrivals.
+const ARRIVALS: u64 = 4096;
 
 /// A part of an I/O's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +80,8 @@ impl Phase {
 pub struct Counts {
     /// Bios that were submitted.
     pub queued: [u64; 2],
+    /// Their bytes.
+    pub queued_bytes: [u64; 2],
     /// Bios that were merged into a request of others.
     pub merged: [u64; 2],
     /// Commands that went to the device.
@@ -100,6 +104,15 @@ pub struct Counts {
     pub unplugs: [u64; 2],
     /// Requests that they released.
     pub unplugged: u64,
+}
+
+impl Counts {
+    /// Whether nothing is known but what was asked for, as of traces without completions.
+    #[must_use]
+    pub fn are_arrivals(&self) -> bool {
+        let steps = [self.issued, self.completed, self.merged];
+        steps.iter().flatten().all(|count| *count == 0)
+    }
 }
 
 /// How far commands are from each other.
@@ -219,8 +232,15 @@ impl Device {
         }
     }
 
-    /// Reads one event of a process.
-    pub(super) fn record(&mut self, record: &Record, process: u32) {
+    /// Reads one event of a process, which gets a row if `may_grow`; whether it got one.
+    pub(super) fn record(&mut self, record: &Record, process: u32, may_grow: bool) -> bool {
+        let rows = self.processes.len();
+        let known = may_grow || self.processes.contains_key(&process);
+        self.step(record, if known { process } else { OTHERS });
+        self.processes.len() > rows
+    }
+
+    fn step(&mut self, record: &Record, process: u32) {
         let (begins, _) = self.active.unwrap_or((record.at, record.at));
         self.active = Some((begins, record.at));
         match record.code {
@@ -243,9 +263,12 @@ impl Device {
     fn queue(&mut self, record: &Record, process: u32) {
         let write = usize::from(record.is_write());
         self.counts.queued[write] += 1;
+        self.counts.queued_bytes[write] += u64::from(record.bytes);
         self.counts.discards += u64::from(record.categories.contains(Categories::DISCARD));
-        self.processes.entry(process).or_default().queued += 1;
-        if record.bytes == 0 {
+        let asking = self.processes.entry(process).or_default();
+        asking.queued += 1;
+        asking.asked_bytes += u64::from(record.bytes);
+        if record.bytes == 0 || self.has_only_arrivals() {
             return;
         }
         let journey = Journey {
@@ -268,6 +291,17 @@ impl Device {
             }
             None => self.waiting.enter(record.at),
         }
+    }
+
+    /// Whether nothing but arrivals came, and nobody waits for more.
+    fn has_only_arrivals(&mut self) -> bool {
+        let queued: u64 = self.counts.queued.iter().sum();
+        let only = queued > ARRIVALS && self.counts.are_arrivals();
+        if only && !self.bios.is_empty() {
+            self.bios.clear();
+            self.waiting = Depth::default();
+        }
+        only
     }
 
     fn get(&mut self, record: &Record) {
@@ -336,6 +370,10 @@ impl Device {
         }
         if self.commands.insert(record.sector, command).is_none() {
             self.in_device.enter(record.at);
+        }
+        // Some never come back.
+        if self.commands.len() > OUTSTANDING_MAX && self.commands.pop_first().is_some() {
+            self.in_device.leave(record.at);
         }
     }
 
@@ -439,7 +477,8 @@ impl Device {
             .map(|(index, process)| process.finish(names.of(index), all))
             .collect();
         processes.sort_by_key(|process| {
-            (core::cmp::Reverse(process.device_time), core::cmp::Reverse(process.done))
+            let ProcessFigures { device_time, done, queued, .. } = *process;
+            core::cmp::Reverse((device_time, done, queued))
         });
         DeviceFigures {
             number: self.number,

@@ -20,8 +20,9 @@
 //! The same phases are btt's; its own figures, to the digit, are in [`crate::btt`]. Percentiles
 //! are at most 1/16 too high (see [`crate::record::Histogram`]), means and extremes exact.
 //!
-//! Limits: [`DEVICES_MAX`] devices and [`PROCESSES_MAX`] rows of processes; what is beyond them is
-//! counted as one.
+//! Limits: [`DEVICES_MAX`] devices, [`PROCESSES_MAX`] processes and [`ROWS_MAX`] pairs of both; what
+//! is beyond them is counted as one. Of each device at most
+//! [`OUTSTANDING_MAX`](crate::outstanding::OUTSTANDING_MAX) I/Os are under way.
 //!
 //! Invariants: I1 phases count what btt counts; I2 the device times of all rows of a device add up
 //! to the time during which it was busy with commands that ended.
@@ -47,9 +48,11 @@ use device::Device;
 use names::Names;
 
 /// The most devices.
-pub const DEVICES_MAX: usize = 4096;
-/// The most processes, over all devices.
+pub const DEVICES_MAX: usize = 1024;
+/// The most processes.
 pub const PROCESSES_MAX: usize = 1 << 16;
+/// The most processes, counted on each device anew; a row has at most 8 KiB.
+pub const ROWS_MAX: usize = 1 << 13;
 
 /// Reads a trace, event by event.
 #[derive(Debug, Default)]
@@ -60,6 +63,8 @@ pub struct Analysis {
     names: Names,
     events: u64,
     messages: u64,
+    /// Pairs of a process and a device.
+    rows: usize,
     span: Option<(Nanos, Nanos)>,
 }
 
@@ -106,7 +111,9 @@ impl Analysis {
         }
         let process = self.names.index(record.pid);
         let place = self.place(record.device);
-        self.devices[place].record(record, process);
+        let may_grow = self.rows < ROWS_MAX;
+        let grown = self.devices[place].record(record, process, may_grow);
+        self.rows += usize::from(grown);
     }
 
     /// Where a device is kept.

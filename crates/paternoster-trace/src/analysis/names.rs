@@ -10,6 +10,9 @@ use super::PROCESSES_MAX;
 /// Bytes of a name that are kept; the kernel has 15.
 const NAME_MAX: usize = 64;
 
+/// Stands for all processes that have no row of their own.
+pub(super) const OTHERS: u32 = u32::MAX;
+
 /// Processes in the order in which they were seen.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -56,6 +59,9 @@ impl Names {
 
     /// Number and name of the process of this index; the kernel's own is number 0.
     pub(super) fn of(&self, index: u32) -> (u32, String) {
+        if index == OTHERS {
+            return (0, "(others)".to_owned());
+        }
         let pid = self.pids.get(index as usize).copied().unwrap_or(0);
         let name = match self.called.get(&pid) {
             Some(name) => name.clone(),

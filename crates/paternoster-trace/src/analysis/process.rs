@@ -14,6 +14,8 @@ pub struct ProcessFigures {
     pub name: String,
     /// I/Os that it asked for.
     pub queued: u64,
+    /// Their bytes.
+    pub asked_bytes: u64,
     /// Of those, I/Os that ended.
     pub done: u64,
     /// Bytes that were read for it.
@@ -36,6 +38,7 @@ pub struct ProcessFigures {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Process {
     pub(super) queued: u64,
+    pub(super) asked_bytes: u64,
     pub(super) done: u64,
     pub(super) bytes: [u64; 2],
     pub(super) whole: Histogram,
@@ -53,6 +56,7 @@ impl Process {
             pid,
             name,
             queued: self.queued,
+            asked_bytes: self.asked_bytes,
             done: self.done,
             read_bytes: self.bytes[0],
             write_bytes: self.bytes[1],
