@@ -8,9 +8,11 @@
 //! ```
 //!
 //! A trace is written while its run lasts, one file for each of [`CPUS`] processors, as blktrace
-//! leaves them; existing files are written over. The device is 8,0. Without `--plot` and `--trace`
-//! nothing is recorded.
+//! leaves them; existing files of the name are written over, those of further processors removed.
+//! The device is 8,0. Without `--plot` and `--trace` nothing is recorded.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
@@ -63,6 +65,8 @@ impl Which<'_> {
 pub(crate) struct Evidence {
     plots: Plots,
     trace: Option<String>,
+    /// How often there was a run of this name.
+    named: RefCell<BTreeMap<String, u32>>,
 }
 
 impl Evidence {
@@ -81,7 +85,7 @@ impl Evidence {
                 return Err(Failure::Request(format!("--trace {prefix}: {message}")));
             }
         }
-        Ok(Evidence { plots, trace: options.trace.clone() })
+        Ok(Evidence { plots, trace: options.trace.clone(), named: RefCell::default() })
     }
 
     /// What a run of clients of these names is to be observed by.
@@ -93,7 +97,7 @@ impl Evidence {
         let tracer = match &self.trace {
             None => None,
             Some(prefix) => {
-                let suffix = which.suffix();
+                let suffix = self.unique(which.suffix());
                 let dot = if suffix.is_empty() { "" } else { "." };
                 let traced = Traced {
                     device: DEVICE,
@@ -105,6 +109,18 @@ impl Evidence {
             }
         };
         Ok(Witness { clients, recorder: self.plots.recorder(), tracer })
+    }
+
+    /// A name that no run had before: the second one of a name is its `-2`.
+    fn unique(&self, suffix: String) -> String {
+        let mut named = self.named.borrow_mut();
+        let count = named.entry(suffix.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => suffix,
+            count if suffix.is_empty() => count.to_string(),
+            count => format!("{suffix}-{count}"),
+        }
     }
 
     /// Takes what the witness of a run has.
@@ -151,6 +167,15 @@ fn file_name(prefix: &str, cpu: u32) -> String {
     format!("{prefix}.blktrace.{cpu}")
 }
 
+/// Takes away what an older trace of more processors has left: readers would take it for ours.
+pub(crate) fn remove_further(prefix: &str, cpus: u32) {
+    for cpu in cpus.. {
+        if std::fs::remove_file(file_name(prefix, cpu)).is_err() {
+            break;
+        }
+    }
+}
+
 /// The files of one run's trace; the first thing that goes wrong is kept until the end.
 struct TraceFiles {
     prefix: String,
@@ -162,6 +187,7 @@ impl TraceFiles {
     fn create(prefix: String) -> Result<TraceFiles, Failure> {
         let folder = prefix.clone();
         let open = move |cpu| File::create(file_name(&folder, cpu)).map(BufWriter::new);
+        remove_further(&prefix, CPUS);
         // Also those on which nothing will happen: what an older run left there is not read.
         let all = (0..CPUS).try_for_each(|cpu| File::create(file_name(&prefix, cpu)).map(drop));
         match all {

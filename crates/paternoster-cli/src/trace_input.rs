@@ -5,8 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use paternoster_trace::Source;
+use paternoster::Nanos;
+use paternoster_trace::blktrace::DeviceNumber;
 use paternoster_trace::formats::{Format, open_path};
+use paternoster_trace::{Entry, Problems, Source};
 
 use crate::Failure;
 
@@ -28,6 +30,38 @@ impl InputOptions {
         let wanted = self.input_format.as_deref();
         let format = Format::ALL.into_iter().find(|format| Some(format.name()) == wanted);
         open_path(Path::new(name), format).map_err(|error| Failure::Request(error.to_string()))
+    }
+}
+
+/// A trace whose times count from its first event, as those of a machine's own clock do not.
+pub(crate) struct Rebased {
+    source: Box<dyn Source>,
+    first: Option<Nanos>,
+}
+
+impl Rebased {
+    pub(crate) const fn new(source: Box<dyn Source>) -> Rebased {
+        Rebased { source, first: None }
+    }
+}
+
+impl Source for Rebased {
+    fn next(&mut self) -> Option<Entry<'_>> {
+        let mut entry = self.source.next()?;
+        let record = &mut entry.record;
+        if self.first.is_none() && !record.is_note() {
+            self.first = Some(record.at);
+        }
+        record.at = Nanos(record.at.0.saturating_sub(self.first.unwrap_or(record.at).0));
+        Some(entry)
+    }
+
+    fn problems(&self) -> &Problems {
+        self.source.problems()
+    }
+
+    fn device_name(&self, device: DeviceNumber) -> Option<&str> {
+        self.source.device_name(device)
     }
 }
 

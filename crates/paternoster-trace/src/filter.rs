@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! -a issue -a complete      Mask    an event passes that has one of these categories
-//! -w 1.5:3                  Window  seconds from the first event, both ends belong to it
+//! -w 1.5:3                  Window  seconds from the first event, both ends belong to it;
+//!                                   either may be left out
 //! ```
 //!
 //! Invariants: I1 a window is not empty; I2 without a mask every event passes that has a category.
@@ -101,14 +102,18 @@ pub enum Position {
 }
 
 impl Window {
-    /// Reads `END` or `START:END`, in seconds with a fraction.
+    /// Reads `END`, `START:END`, `START:` or `:END`, in seconds with a fraction.
     ///
     /// # Errors
     ///
     /// A message with what is no time, or that the window is empty.
     pub fn parse(text: &str) -> Result<Window, String> {
         let (start, end) = text.split_once(':').unwrap_or(("0", text));
-        let (start, end) = (seconds(start)?, seconds(end)?);
+        let (start, end) = match (start, end) {
+            (start, "") if !start.is_empty() => (seconds(start)?, Nanos::MAX),
+            ("", end) if !end.is_empty() => (Nanos::ZERO, seconds(end)?),
+            (start, end) => (seconds(start)?, seconds(end)?),
+        };
         if start >= end {
             let text = quote(text.as_bytes());
             return Err(format!("the window {text} ends before it has begun; as `1.5:3`"));
@@ -134,7 +139,9 @@ fn seconds(text: &str) -> Result<Nanos, String> {
     let value: f64 = text.trim().parse().unwrap_or(f64::NAN);
     if !(0.0..1e10).contains(&value) {
         let text = quote(text.as_bytes());
-        return Err(format!("{text} is no time in seconds; a window is `END` or `START:END`"));
+        return Err(format!(
+            "{text} is no time in seconds; a window is `END`, `START:END`, `START:` or `:END`"
+        ));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1e19")]
     Ok(Nanos((value * 1e9) as u64))
@@ -174,7 +181,9 @@ mod tests {
         let [before, within, behind] = [Position::Before, Position::Within, Position::Behind];
         assert_eq!(places, [before, within, within, behind]);
         assert_eq!(Window::parse("1e-3").unwrap().end, Nanos(1_000_000));
-        for wrong in ["", ":1", "1:", "2:1", "1:1", "-1:1", "1x", "inf", "nan", "1:2:3"] {
+        assert_eq!(Window::parse("1:").unwrap().end, Nanos::MAX);
+        assert_eq!(Window::parse(":1").unwrap(), Window::parse("1").unwrap());
+        for wrong in ["", ":", "2:1", "1:1", "-1:1", "1x", "inf", "nan", "1:2:3"] {
             assert!(Window::parse(wrong).is_err(), "{wrong}");
         }
     }

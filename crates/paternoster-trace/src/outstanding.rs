@@ -8,6 +8,7 @@
 //! bios         [8,16)  [16,24)            [64,72)
 //! find(20)             [16,24)
 //! within(8,24) [8,16)  [16,24)
+//! touching(10,20)      both
 //! ```
 //!
 //! One extent for each first sector: a second one takes the place of the first. Of more than
@@ -63,6 +64,19 @@ impl<T> Outstanding<T> {
         before.find(|(_, (end, _))| sector < *end).map(|(_, (_, value))| value)
     }
 
+    /// Those that have a sector of `start` to `end`, by place, with their extents.
+    pub fn touching(&mut self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, &mut T)> {
+        let from = start.saturating_sub(self.longest);
+        let range = self.by_start.range_mut(from..end.max(from));
+        let reaches = range.filter(move |(_, (last, _))| *last > start);
+        reaches.map(|(first, (last, value))| (*first, *last, value))
+    }
+
+    /// Takes the extent that begins here.
+    pub fn take(&mut self, start: u64) -> Option<T> {
+        self.by_start.remove(&start).map(|(_, value)| value)
+    }
+
     /// Those that lie within `start` to `end`, by place.
     pub fn within(&mut self, start: u64, end: u64) -> impl Iterator<Item = &mut T> {
         let range = self.by_start.range_mut(start..end.max(start));
@@ -72,13 +86,6 @@ impl<T> Outstanding<T> {
     /// Forgets all of them.
     pub fn clear(&mut self) {
         self.by_start.clear();
-    }
-
-    /// Takes one that lies within `start` to `end`, the first by place.
-    pub fn take_within(&mut self, start: u64, end: u64) -> Option<T> {
-        let mut range = self.by_start.range(start..end.max(start));
-        let place = range.find(|(_, (last, _))| *last <= end).map(|(place, _)| *place)?;
-        self.by_start.remove(&place).map(|(_, value)| value)
     }
 }
 
@@ -98,10 +105,10 @@ mod tests {
         assert_eq!(all.within(8, 24).map(|name| *name).collect::<String>(), "ab");
         assert_eq!(all.within(8, 23).count(), 1);
         assert_eq!(all.insert(16, 32, 'd'), Some('b'));
-        assert_eq!(all.take_within(8, 40), Some('a'));
-        assert_eq!(all.take_within(8, 40), Some('d'));
-        assert_eq!((all.take_within(8, 40), all.len()), (None, 1));
-        assert_eq!(all.take_within(9, 3), None);
+        let touched: Vec<_> = all.touching(10, 20).map(|(first, end, _)| (first, end)).collect();
+        assert_eq!(touched, [(8, 16), (16, 32)]);
+        assert_eq!(all.touching(16, 16).count() + all.touching(9, 3).count(), 0);
+        assert_eq!((all.take(8), all.take(8), all.len()), (Some('a'), None, 2));
     }
 
     /// Is a long extent found though a shorter one begins within it and ends before?

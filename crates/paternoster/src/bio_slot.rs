@@ -71,6 +71,12 @@ pub(crate) struct BioRun {
 }
 
 impl BioRun {
+    /// Whether there is none.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first == NIL
+    }
+
     pub(crate) const EMPTY: BioRun = BioRun { first: NIL, last: NIL };
 
     pub(crate) const fn one(index: u32) -> BioRun {

@@ -284,15 +284,14 @@ impl<O: Observer> RequestQueue<O> {
     /// What to do next. Call it until it says `Wait`.
     pub fn next(&mut self, now: Nanos) -> Output {
         self.advance(now);
-        let output = match self.hand_back() {
-            Some(output) => output,
-            None => {
-                self.run_timers();
-                // A flush that was put off may have ended without a command.
-                match self.hand_back() {
-                    Some(output) => output,
-                    None => self.choose(),
-                }
+        let output = loop {
+            if let Some(output) = self.hand_back() {
+                break output;
+            }
+            self.run_timers();
+            // A flush that was put off may have ended without a command.
+            if self.done.is_empty() {
+                break self.choose();
             }
         };
         self.end_call();

@@ -28,7 +28,7 @@ use paternoster_trace::{Entry, Run, Source};
 use serde_json::Value;
 
 use crate::plot::Plots;
-use crate::trace_input::tell_problems;
+use crate::trace_input::{Rebased, tell_problems};
 use crate::{Failure, print};
 pub(crate) use options::AnalyzeOptions;
 use options::{Form, Selection};
@@ -36,6 +36,11 @@ use options::{Form, Selection};
 pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     let selection = options.selection()?;
     match options.format {
+        Form::Btt | Form::Blkparse if !options.plot.is_empty() || options.html.is_some() => {
+            let message = "--plot and --html go with our own forms of report, not with those of \
+                           btt and blkparse";
+            return Err(Failure::Request(message.to_owned()));
+        }
         Form::Btt => return btt::run(options, &selection),
         Form::Blkparse => return parse::run(options, &selection),
         // Before the trace is read.
@@ -48,7 +53,7 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     let draws = !options.plot.is_empty() || options.html.is_some();
     let (mut all, mut runs) = (Vec::new(), Vec::new());
     for name in &options.traces {
-        let mut source = options.input.open(name)?;
+        let mut source = Rebased::new(options.input.open(name)?);
         let mut recorder = plots.recorder();
         if options.html.is_some() {
             page::record(&mut recorder);
@@ -56,13 +61,13 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         let mut pictures =
             FromTrace::new(recorder, selection.device.map_or(Devices::All, Devices::One));
         let mut analysis = Analysis::default();
-        each(&mut *source, &selection, |entry| {
+        each(&mut source, &selection, |entry| {
             analysis.record(entry);
             if draws {
                 pictures.entry(entry);
             }
         });
-        tell_problems(&*source);
+        tell_problems(&source);
         let found = analysis.finish();
         if found.events == 0 {
             let why = "there is no event in it that was asked for";
@@ -71,7 +76,7 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         let (recorder, clients) =
             pictures.finish(|device| source.device_name(device).map(str::to_owned));
         runs.push(Run { label: label(name), clients, recorder });
-        let names = found.devices.iter().map(|device| device_name(&*source, device)).collect();
+        let names = found.devices.iter().map(|device| device_name(&source, device)).collect();
         let problems = source.problems().count();
         all.push(Analysed { name: name.clone(), found, names, problems });
     }

@@ -33,7 +33,8 @@ pub(crate) struct AnalyzeOptions {
     pub(super) traces: Vec<String>,
 
     /// How to tell it
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Report)]
+    #[arg(long, alias = "output-format", value_name = "FORM", value_enum)]
+    #[arg(default_value_t = Form::Report)]
     pub(super) format: Form,
 
     /// Only this span, in seconds from the first event

@@ -29,8 +29,10 @@ use std::vec::IntoIter;
 use clap::Args;
 use paternoster_trace::blktrace::{Categories, Code, Ordered, PerCpu, Record};
 use paternoster_trace::{Entry, Source};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::Failure;
+use crate::evidence::remove_further;
 use stream::Stream;
 use tracefs::{Names, Tracing};
 
@@ -53,8 +55,8 @@ pub(crate) struct RecordOptions {
     #[arg(long, short, value_name = "PREFIX")]
     output: Option<String>,
 
-    /// How long, unless a command is given [default: until Ctrl-C]
-    #[arg(long, value_name = "N")]
+    /// How long [default: until Ctrl-C]
+    #[arg(long, value_name = "N", conflicts_with = "command")]
     seconds: Option<f64>,
 
     /// KiB of the kernel's buffer, for each processor
@@ -77,16 +79,18 @@ pub(crate) fn record(options: &RecordOptions) -> Result<(), Failure> {
     };
     let name = tracefs::device_name(&options.device)?;
     let prefix = options.output.clone().unwrap_or_else(|| name.clone());
-    let files = create(&prefix)?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let tracing = Tracing::start(&name, options.buffer)?;
+    // An older recording of the name is there until there is a new one.
+    let mut child = spawn(&options.command)?;
+    let files = create(&prefix).inspect_err(|_| end(&mut child))?;
     let over = Arc::new(AtomicBool::new(false));
     let stream = Stream::new(tracing.pipe()?, Arc::clone(&over));
     let writer = std::thread::spawn(move || write(stream, files));
-    let status = watch(options, seconds, &stop);
+    let status = watch(child, seconds, &|| stop.load(Ordering::Relaxed) || writer.is_finished());
     tracing.pause();
     over.store(true, Ordering::Relaxed);
     let written = writer.join().map_err(|_| Failure::Job("the writer has ended".to_owned()))?;
@@ -106,6 +110,7 @@ pub(crate) fn record(options: &RecordOptions) -> Result<(), Failure> {
 /// A file for each processor of this machine.
 fn create(prefix: &str) -> Result<IntoIter<BufWriter<File>>, Failure> {
     let cpus = tracefs::processors();
+    remove_further(prefix, cpus);
     let create = |cpu: u32| {
         let name = format!("{prefix}.blktrace.{cpu}");
         let file = File::create(&name).map(BufWriter::new);
@@ -115,32 +120,40 @@ fn create(prefix: &str) -> Result<IntoIter<BufWriter<File>>, Failure> {
     Ok(files?.into_iter())
 }
 
+/// Starts the command, if there is one.
+fn spawn(command: &[String]) -> Result<Option<Child>, Failure> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+    let child = Command::new(program).args(arguments).spawn();
+    child.map(Some).map_err(|error| Failure::Request(format!("{program}: {error}")))
+}
+
+/// Ends the command, if there is one.
+fn end(child: &mut Option<Child>) {
+    if let Some(child) = child {
+        let _gone_already = child.kill();
+        let _gone_already = child.wait();
+    }
+}
+
 /// Waits until the command has ended, the time is over or somebody asks to stop.
 fn watch(
-    options: &RecordOptions,
+    mut child: Option<Child>,
     seconds: Option<Duration>,
-    stop: &AtomicBool,
+    stops: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
-    let mut child = match options.command.split_first() {
-        None => None,
-        Some((program, arguments)) => {
-            let child = Command::new(program).args(arguments).spawn();
-            Some(child.map_err(|error| Failure::Request(format!("{program}: {error}")))?)
-        }
-    };
     let begin = Instant::now();
     loop {
-        if stop.load(Ordering::Relaxed) || seconds.is_some_and(|most| begin.elapsed() >= most) {
+        if stops() || seconds.is_some_and(|most| begin.elapsed() >= most) {
+            end(&mut child);
             return Ok(());
         }
         if let Some(ended) = child.as_mut().map(Child::try_wait).transpose()?.flatten() {
             // What it wrote last is on its way.
             std::thread::sleep(GLANCE);
-            let program = options.command.first().map_or("", String::as_str);
             return if ended.success() {
                 Ok(())
             } else {
-                Err(Failure::Job(format!("{program} ended with {ended}")))
+                Err(Failure::Job(format!("the command ended with {ended}")))
             };
         }
         std::thread::sleep(GLANCE);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! tracefs: the files by which the kernel's tracer is told what to do.
 //!
-//! What is changed is written down first and set back at the end, in the opposite order:
+//! What is changed is set back at the end, in the opposite order: the buffer to what it was, the
+//! rest to what a kernel has when nobody traces (one that was killed may have left it otherwise):
 //!
 //! ```text
 //! start  tracing_on 0, buffer, options, act_mask, enable 1, current_tracer blk, tracing_on 1
@@ -26,7 +27,7 @@ const EVERYTHING: &str = "0xffff";
 #[derive(Debug)]
 pub(super) struct Tracing {
     folder: PathBuf,
-    /// What files held before, in the order in which they were changed.
+    /// What files are to hold again, in the order in which they were changed.
     before: Vec<(PathBuf, String)>,
 }
 
@@ -66,30 +67,31 @@ impl Tracing {
     fn set_up(&mut self, device: &str, buffer: u32) -> Result<(), Failure> {
         let folder = self.folder.clone();
         let block = PathBuf::from("/sys/class/block").join(device).join("trace");
-        self.set(&folder.join("tracing_on"), "0")?;
-        self.set(&folder.join("buffer_size_kb"), &buffer.to_string())?;
-        for (option, value) in [("bin", "1"), ("blk_classic", "0"), ("context-info", "0")] {
+        self.set(&folder.join("tracing_on"), "0", Some("1"))?;
+        self.set(&folder.join("buffer_size_kb"), &buffer.to_string(), None)?;
+        let options = [("bin", "1", "0"), ("blk_classic", "0", "0"), ("context-info", "0", "1")];
+        for (option, value, usual) in options {
             let file = folder.join("options").join(option);
             // An old kernel may not have all of them.
             if file.exists() {
-                self.set(&file, value)?;
+                self.set(&file, value, Some(usual))?;
             }
         }
-        self.set(&block.join("enable"), "1")?;
-        self.set(&block.join("act_mask"), EVERYTHING)?;
-        self.set(&folder.join("current_tracer"), "blk")?;
+        self.set(&block.join("enable"), "1", Some("0"))?;
+        self.set(&block.join("act_mask"), EVERYTHING, Some(EVERYTHING))?;
+        self.set(&folder.join("current_tracer"), "blk", Some("nop"))?;
         std::fs::write(folder.join("tracing_on"), "1")?;
         Ok(())
     }
 
-    /// Sets a file, and remembers what it held.
-    fn set(&mut self, file: &Path, value: &str) -> Result<(), Failure> {
+    /// Sets a file, and remembers what it will hold again: the usual, or what it held.
+    fn set(&mut self, file: &Path, value: &str, usual: Option<&str>) -> Result<(), Failure> {
         let wrong = |error: std::io::Error| {
             Failure::Request(format!("{}: {error}; recording needs root", file.display()))
         };
         let before = std::fs::read_to_string(file).map_err(wrong)?;
         std::fs::write(file, value).map_err(wrong)?;
-        self.before.push((file.to_owned(), before.trim().to_owned()));
+        self.before.push((file.to_owned(), usual.unwrap_or(before.trim()).to_owned()));
         Ok(())
     }
 
@@ -127,7 +129,6 @@ impl Drop for Tracing {
         for (file, value) in self.before.iter().rev() {
             // A buffer that has its first size says more than the number.
             let value = value.split_whitespace().next().unwrap_or("");
-            // It held one mask or another, and is set with the next recording anyway.
             let _best_effort = std::fs::write(file, value);
         }
     }

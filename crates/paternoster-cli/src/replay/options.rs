@@ -2,8 +2,8 @@
 //! Options of `paternoster replay`, and what is wrong with them.
 
 use clap::{Args, ValueEnum};
-use paternoster::Nanos;
-use paternoster_workload::replay::{Fit, LATEST, Manner, Speed};
+use paternoster_trace::filter::Window;
+use paternoster_workload::replay::{Fit, Manner, Speed};
 
 use super::read::Part;
 use crate::Failure;
@@ -96,9 +96,13 @@ fn named<T: Copy + Send + Sync + 'static>(
 impl ReplayOptions {
     /// Which part of the trace.
     pub(super) fn part(&self) -> Result<Part, Failure> {
+        let wrong = |text: &str, why| Failure::Request(format!("--window {text}: {why}"));
         let window = match &self.window {
             None => (None, None),
-            Some(text) => window(text)?,
+            Some(text) => {
+                let Window { start, end } = Window::parse(text).map_err(|why| wrong(text, why))?;
+                (Some(start), Some(end))
+            }
         };
         Ok(Part { window, device: self.from_device.clone() })
     }
@@ -142,54 +146,13 @@ fn speed(factor: f64) -> Option<Speed> {
     Speed::millionths(millionths as u64)
 }
 
-/// `START:END` in seconds, either may be missing.
-fn window(text: &str) -> Result<(Option<Nanos>, Option<Nanos>), Failure> {
-    let wrong = |why: &str| Failure::Request(format!("--window {text}: {why}"));
-    let Some((start, end)) = text.split_once(':') else {
-        return Err(wrong("it is START:END in seconds, as 10:20, 10: or :20"));
-    };
-    let bound = |text: &str| match text {
-        "" => Ok(None),
-        text => seconds(text).map(Some).ok_or_else(|| {
-            wrong(&format!("`{text}` is no time in seconds, as 10 or 0.25, of at most ten years"))
-        }),
-    };
-    let window = (bound(start)?, bound(end)?);
-    match window {
-        (Some(start), Some(end)) if end <= start => Err(wrong("it ends before it begins")),
-        window => Ok(window),
-    }
-}
-
-/// Seconds with at most nine decimals, exactly.
-fn seconds(text: &str) -> Option<Nanos> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(part) || part.len() > 9 {
-        return None;
-    }
-    let time = Nanos::from_secs(whole.parse().ok().filter(|whole| *whole <= LATEST.0)?)
-        + Nanos(format!("{part:0<9}").parse().ok()?);
-    (time <= LATEST).then_some(time)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Are windows and speeds read, and others refused?
+    /// Are speeds read, and others refused?
     #[test]
-    fn windows_and_speeds_are_read() {
-        let whole = |s| Some(Nanos::from_secs(s));
-        let read = |text| window(text).ok();
-        assert_eq!(read("10:20"), Some((whole(10), whole(20))));
-        assert_eq!(read("0.5:"), Some((Some(Nanos::from_millis(500)), None)));
-        assert_eq!(read(":20"), Some((None, whole(20))));
-        assert_eq!(seconds("1.000000001"), Some(Nanos(1_000_000_001)));
-        for text in ["10", "20:10", "a:b", "5:5", "1.:2", ".5:2", "0:1e9", "0:99999999999999999999"]
-        {
-            assert_eq!(read(text), None, "{text}");
-        }
+    fn speeds_are_read() {
         assert_eq!(speed(2.0), Speed::millionths(2_000_000));
         for wrong in [0.0, -1.0, 1001.0, f64::NAN, f64::INFINITY] {
             assert_eq!(speed(wrong), None, "{wrong}");

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Device: the events of one device put together as journeys, and counted.
 //!
-//! A bio is known by its sectors from `Q` to `C`, a request by its first sector from `D` to `C`;
-//! flushes without data have no sectors and are counted from `D` to `C` only, the oldest first.
+//! A bio is known by its sectors from `Q` to `C`, a request by its first sector from `D` to `C`. A
+//! bio that goes to the device in parts (split, or merged with others) ends when its last sector
+//! does, and is issued with its first. Flushes without data have no sectors, and are no reads and
+//! no writes: they are counted from `D` to `C` only, the oldest first. Kernels tell the end of the
+//! process's flush, too (`C` of a write): where commands have no write only those end one.
 //!
 //! A seek is from where the last command ended to where the next begins. One that begins at most
 //! [`NEAR`] sectors away is near, one that begins right there sequential.
@@ -84,7 +87,7 @@ pub struct Counts {
     pub queued_bytes: [u64; 2],
     /// Bios that were merged into a request of others.
     pub merged: [u64; 2],
-    /// Commands that went to the device.
+    /// Commands that went to the device, those that it refused left out.
     pub issued: [u64; 2],
     /// Their bytes.
     pub issued_bytes: [u64; 2],
@@ -104,6 +107,20 @@ pub struct Counts {
     pub unplugs: [u64; 2],
     /// Requests that they released.
     pub unplugged: u64,
+}
+
+impl Seeks {
+    /// From where the last one ended to where this one begins.
+    fn record(&mut self, record: &Record) {
+        if let Some(head) = self.head.replace(record.end()) {
+            let distance = record.sector.abs_diff(head);
+            self.count += 1;
+            self.sequential += u64::from(distance == 0);
+            self.near += u64::from(distance <= NEAR);
+            self.distance += u128::from(distance);
+            self.distances.add(Nanos(distance));
+        }
+    }
 }
 
 impl Counts {
@@ -128,6 +145,8 @@ pub struct Seeks {
     pub distance: u128,
     /// The distances in sectors by size (a cell is at most 1/16 wide, but below 1024 sectors).
     pub distances: Histogram,
+    /// Where the last one ended.
+    head: Option<u64>,
 }
 
 /// What was found of one device.
@@ -145,7 +164,7 @@ pub struct DeviceFigures {
     pub device: [Histogram; 2],
     /// Flushes without data, in the device.
     pub flush: Histogram,
-    /// Between commands.
+    /// Between commands; between arrivals if nothing else is known.
     pub seeks: Seeks,
     /// Bios that the device does not have yet.
     pub waiting: Depth,
@@ -170,6 +189,8 @@ struct Journey {
     write: bool,
     bytes: u32,
     queued: Nanos,
+    /// Sectors that have not ended.
+    left: u64,
     slept: Option<Nanos>,
     got: Option<Nanos>,
     inserted: Option<Nanos>,
@@ -184,6 +205,8 @@ struct InService {
     at: Nanos,
     /// The device's clock when it began.
     clock: f64,
+    /// Of flushes: it has the bit of writes.
+    write: bool,
 }
 
 /// One device, while the trace is read.
@@ -196,7 +219,7 @@ pub(super) struct Device {
     device: [Histogram; 2],
     flush: Histogram,
     seeks: Seeks,
-    head: Option<u64>,
+    queue_seeks: Seeks,
     waiting: Depth,
     in_device: Depth,
     /// Goes on by 1/k of the passing time while k commands are in the device.
@@ -205,6 +228,8 @@ pub(super) struct Device {
     commands: BTreeMap<u64, InService>,
     flushes: VecDeque<InService>,
     active: Option<(Nanos, Nanos)>,
+    /// First sectors of bios that end together.
+    ended: Vec<u64>,
     processes: BTreeMap<u32, Process>,
     lost: u64,
 }
@@ -219,7 +244,7 @@ impl Device {
             device: Default::default(),
             flush: Histogram::default(),
             seeks: Seeks::default(),
-            head: None,
+            queue_seeks: Seeks::default(),
             waiting: Depth::default(),
             in_device: Depth::default(),
             clock: 0.0,
@@ -227,6 +252,7 @@ impl Device {
             commands: BTreeMap::new(),
             flushes: VecDeque::new(),
             active: None,
+            ended: Vec::new(),
             processes: BTreeMap::new(),
             lost: 0,
         }
@@ -261,6 +287,9 @@ impl Device {
     }
 
     fn queue(&mut self, record: &Record, process: u32) {
+        if record.bytes == 0 {
+            return;
+        }
         let write = usize::from(record.is_write());
         self.counts.queued[write] += 1;
         self.counts.queued_bytes[write] += u64::from(record.bytes);
@@ -268,7 +297,8 @@ impl Device {
         let asking = self.processes.entry(process).or_default();
         asking.queued += 1;
         asking.asked_bytes += u64::from(record.bytes);
-        if record.bytes == 0 || self.has_only_arrivals() {
+        self.queue_seeks.record(record);
+        if self.has_only_arrivals() {
             return;
         }
         let journey = Journey {
@@ -276,6 +306,7 @@ impl Device {
             write: record.is_write(),
             bytes: record.bytes,
             queued: record.at,
+            left: record.sectors(),
             slept: None,
             got: None,
             inserted: None,
@@ -338,10 +369,9 @@ impl Device {
 
     fn issue(&mut self, record: &Record, process: u32) {
         let write = usize::from(record.is_write());
-        self.counts.issued[write] += 1;
-        self.counts.issued_bytes[write] += u64::from(record.bytes);
         self.pass(record.at);
-        let mut command = InService { process, at: record.at, clock: self.clock };
+        let (at, clock) = (record.at, self.clock);
+        let mut command = InService { process, at, clock, write: record.is_write() };
         if record.bytes == 0 {
             self.counts.flushes += 1;
             if self.flushes.len() < FLUSHES_MAX {
@@ -350,11 +380,16 @@ impl Device {
             }
             return;
         }
-        self.seek(record);
+        self.counts.issued[write] += 1;
+        self.counts.issued_bytes[write] += u64::from(record.bytes);
+        self.seeks.record(record);
         let mut first = true;
-        for journey in self.bios.within(record.sector, record.end()) {
+        for (_, _, journey) in self.bios.touching(record.sector, record.end()) {
             if core::mem::take(&mut first) {
                 command.process = journey.process;
+            }
+            if journey.issued.is_some() {
+                continue;
             }
             let from = match (journey.inserted, journey.merged) {
                 (Some(inserted), _) => Some((Phase::Schedule, inserted)),
@@ -364,9 +399,8 @@ impl Device {
             if let Some((phase, from)) = from {
                 self.phases[phase as usize].add(since(from, record.at));
             }
-            if journey.issued.replace(record.at).is_none() {
-                self.waiting.leave(record.at);
-            }
+            journey.issued = Some(record.at);
+            self.waiting.leave(record.at);
         }
         if self.commands.insert(record.sector, command).is_none() {
             self.in_device.enter(record.at);
@@ -377,22 +411,16 @@ impl Device {
         }
     }
 
-    /// From where the last command ended to where this one begins.
-    fn seek(&mut self, record: &Record) {
-        if let Some(head) = self.head {
-            let distance = record.sector.abs_diff(head);
-            self.seeks.count += 1;
-            self.seeks.sequential += u64::from(distance == 0);
-            self.seeks.near += u64::from(distance <= NEAR);
-            self.seeks.distance += u128::from(distance);
-            self.seeks.distances.add(Nanos(distance));
-        }
-        self.head = Some(record.end());
-    }
-
     fn requeue(&mut self, record: &Record) {
         self.counts.requeued += 1;
         self.pass(record.at);
+        if record.bytes > 0 {
+            let write = usize::from(record.is_write());
+            let counts = &mut self.counts;
+            counts.issued[write] = counts.issued[write].saturating_sub(1);
+            let bytes = counts.issued_bytes[write].saturating_sub(u64::from(record.bytes));
+            counts.issued_bytes[write] = bytes;
+        }
         let command = if record.bytes == 0 {
             self.flushes.pop_back()
         } else {
@@ -401,7 +429,7 @@ impl Device {
         if command.is_some() {
             self.in_device.leave(record.at);
         }
-        for journey in self.bios.within(record.sector, record.end()) {
+        for (_, _, journey) in self.bios.touching(record.sector, record.end()) {
             if journey.issued.take().is_some() {
                 self.waiting.enter(record.at);
             }
@@ -409,27 +437,47 @@ impl Device {
     }
 
     fn complete(&mut self, record: &Record) {
+        self.counts.failed += u64::from(record.error != 0);
+        self.pass(record.at);
+        if record.bytes == 0 {
+            return self.complete_flush(record);
+        }
         let write = usize::from(record.is_write());
         self.counts.completed[write] += 1;
         self.counts.completed_bytes[write] += u64::from(record.bytes);
-        self.counts.failed += u64::from(record.error != 0);
-        self.pass(record.at);
-        let command = if record.bytes == 0 {
-            self.flushes.pop_front()
-        } else {
-            self.commands.remove(&record.sector)
-        };
-        if let Some(command) = command {
-            let served = self.clock - command.clock;
-            self.in_device.leave(record.at);
-            self.processes.entry(command.process).or_default().device_time += served;
-            if record.bytes == 0 {
-                self.flush.add(since(command.at, record.at));
+        if let Some(command) = self.commands.remove(&record.sector) {
+            self.leave(&command, record.at);
+        }
+        let mut ended = core::mem::take(&mut self.ended);
+        for (first, end, journey) in self.bios.touching(record.sector, record.end()) {
+            let part = end.min(record.end()) - first.max(record.sector);
+            journey.left = journey.left.saturating_sub(part);
+            if journey.left == 0 {
+                ended.push(first);
             }
         }
-        while let Some(journey) = self.bios.take_within(record.sector, record.end()) {
-            self.done(&journey, record.at);
+        for first in ended.drain(..) {
+            if let Some(journey) = self.bios.take(first) {
+                self.done(&journey, record.at);
+            }
         }
+        self.ended = ended;
+    }
+
+    /// The end of a flush command; or of a process's flush, if the commands have no write.
+    fn complete_flush(&mut self, record: &Record) {
+        let of_commands = self.flushes.front().is_some_and(|one| one.write == record.is_write());
+        if of_commands && let Some(command) = self.flushes.pop_front() {
+            self.leave(&command, record.at);
+            self.flush.add(since(command.at, record.at));
+        }
+    }
+
+    /// A command leaves the device.
+    fn leave(&mut self, command: &InService, at: Nanos) {
+        let served = self.clock - command.clock;
+        self.in_device.leave(at);
+        self.processes.entry(command.process).or_default().device_time += served;
     }
 
     /// A bio has ended.
@@ -487,7 +535,7 @@ impl Device {
             whole: self.whole,
             device: self.device,
             flush: self.flush,
-            seeks: self.seeks,
+            seeks: if self.counts.are_arrivals() { self.queue_seeks } else { self.seeks },
             waiting: self.waiting,
             in_device: self.in_device,
             active: self.active.unwrap_or_default(),

@@ -18,14 +18,16 @@
 //! equal, 1/n if one has everything.
 //!
 //! The same phases are btt's; its own figures, to the digit, are in [`crate::btt`]. Percentiles
-//! are at most 1/16 too high (see [`crate::record::Histogram`]), means and extremes exact.
+//! are at most 1/16 too high, below 1024 ns at most 1024 (see [`crate::record::Histogram`]); means
+//! and extremes are exact.
 //!
-//! Limits: [`DEVICES_MAX`] devices, [`PROCESSES_MAX`] processes and [`ROWS_MAX`] pairs of both; what
-//! is beyond them is counted as one. Of each device at most
+//! Limits: [`DEVICES_MAX`] devices, [`PROCESSES_MAX`] processes and [`ROWS_MAX`] pairs of both;
+//! what is beyond them is counted as one. Of each device at most
 //! [`OUTSTANDING_MAX`](crate::outstanding::OUTSTANDING_MAX) I/Os are under way.
 //!
-//! Invariants: I1 phases count what btt counts; I2 the device times of all rows of a device add up
-//! to the time during which it was busy with commands that ended.
+//! Invariants: I1 phases count what btt counts, but for bios in several parts; I2 the device
+//! times of all rows of a device add up to the time during which it was busy with commands that
+//! ended.
 //!
 //! Source: spec `trace.md` 3; the plan of the house, "Device time".
 

@@ -113,6 +113,52 @@ fn refusals_and_flushes_are_counted() {
     assert_eq!(device.waiting.busy(), Nanos(590));
 }
 
+/// A bio of 16 sectors that goes to the device in two parts: is it one I/O, issued with its first
+/// part and ended with its last? Q 0, D 100 and 200, C 400 and 1000: 1000 in all, 900 from D.
+#[test]
+fn a_split_bio_is_one() {
+    use Code as C;
+    let found = findings(&[
+        event(0, 1, C::QUEUE, 0, 16),
+        event(50, 1, C::SPLIT, 0, 8),
+        event(100, 1, C::ISSUE, 0, 8),
+        event(200, 1, C::ISSUE, 8, 8),
+        event(400, 0, C::COMPLETE, 0, 8),
+        event(1000, 0, C::COMPLETE, 8, 8),
+    ]);
+    let device = &found.devices[0];
+    let of = |phase: Phase| {
+        let phase = &device.phases[phase as usize];
+        (phase.count(), phase.most())
+    };
+    assert_eq!((of(Phase::Whole), of(Phase::Device)), ((1, Nanos(1000)), (1, Nanos(900))));
+    assert_eq!((device.processes[0].done, device.processes[0].read_bytes), (1, 16 * 512));
+    assert_eq!((device.waiting.busy(), device.lost), (Nanos(100), 0));
+}
+
+/// A kernel's flush: the process's `Q FW`, the device's `D FN` and `C FN`, then `C W 0`, which ends
+/// nothing. Is it one flush of 8 us, and no read and no write?
+#[test]
+fn a_kernels_flush_ends_once() {
+    use Code as C;
+    let flush = |at, code, more: Categories| Record {
+        categories: more | Categories::FS,
+        ..event(at, 3, code, 0, 0)
+    };
+    let (write, fua) = (Categories::WRITE, Categories::FLUSH);
+    let found = findings(&[
+        flush(0, C::QUEUE, write | fua),
+        flush(10, C::ISSUE, fua),
+        flush(15, C::COMPLETE, write),
+        flush(8010, C::COMPLETE, fua),
+        flush(8011, C::COMPLETE, write),
+    ]);
+    let device = &found.devices[0];
+    assert_eq!((device.flush.count(), device.flush.most()), (1, Nanos(8000)));
+    let counts = &device.counts;
+    assert_eq!((counts.issued, counts.completed, counts.queued), ([0, 0], [0, 0], [0, 0]));
+}
+
 /// Jain's index: of 1, 1, 1, 1 it is 1, of 1, 0, 0, 0 a quarter, of 3 and 1 16 / (2 * 10).
 #[test]
 fn jain_by_hand() {

@@ -19,7 +19,8 @@
 //! records    Q 1000   G 1001   I 1002   D 1003   C 9000
 //! ```
 //!
-//! A flush is a write of no sectors with the flag of flushes, as in kernels since 2.6.37.
+//! A process's flush is a write of no sectors with the flag of flushes; the command that the device
+//! gets for it, and for others, has that flag alone: `FW` and `FN`, as in kernels since 2.6.37.
 //!
 //! Invariants: I1 times go up; I2 every event gives one record, of the same sector and length.
 //!
@@ -185,7 +186,12 @@ impl<S: Sink> Observer for Tracer<S> {
         self.introduce(event.at, event.client);
         let (code, category) = coded(event.action);
         let plug = matches!(event.action, Action::Plug | Action::Unplug | Action::UnplugTimer);
-        let io = if plug { Categories::default() } else { categories(event.op, event.flags) };
+        let command = matches!(event.action, Action::Issue | Action::Requeue | Action::Complete);
+        let io = match event.op {
+            _ if plug => Categories::default(),
+            Op::Flush if command => Categories::FLUSH,
+            op => categories(op, event.flags),
+        };
         let record = Record {
             at: self.stamp(event.at),
             sector: if plug { 0 } else { event.sector },

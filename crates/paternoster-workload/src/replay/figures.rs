@@ -87,20 +87,28 @@ impl Account {
     pub fn recorded(recording: &Recording) -> Account {
         let ios = recording.ios();
         let (served, busy) = device_time(recording).unzip();
-        Account::new(recording, &|io| (ios[io].at(), ios[io].completed()), served, busy)
+        let times = |io: usize| (ios[io].at(), ios[io].completed());
+        Account::new(recording, [&times, &times], served, busy)
     }
 
-    /// As it went in a replay.
+    /// As it went in a replay. I/Os whose end the recording does not tell count here, too, but not
+    /// how long they took: both accounts are to be of the same ones.
     #[must_use]
     pub fn replayed(recording: &Recording, replayed: &Replayed) -> Account {
         let Replayed { came, ended, served, device, .. } = replayed;
+        let ios = recording.ios();
+        let tells_none = recording.completions() == 0;
         let times = |io: usize| (came[io], Some(ended[io]));
-        Account::new(recording, &times, Some(served.clone()), Some(device.busy))
+        let told = |io: usize| {
+            let is_told = tells_none || ios[io].completed().is_some();
+            (came[io], is_told.then_some(ended[io]))
+        };
+        Account::new(recording, [&told, &times], Some(served.clone()), Some(device.busy))
     }
 
     fn new(
         recording: &Recording,
-        times: &dyn Fn(usize) -> (Nanos, Option<Nanos>),
+        [times, all_times]: [&dyn Fn(usize) -> (Nanos, Option<Nanos>); 2],
         served: Option<Vec<Nanos>>,
         busy: Option<Nanos>,
     ) -> Account {
@@ -120,7 +128,7 @@ impl Account {
             reads: tally.of(of_op(Op::Read)),
             writes: tally.of(of_op(Op::Write)),
             busy,
-            backlog: Backlog::of((0..ios.len()).map(times)),
+            backlog: Backlog::of((0..ios.len()).map(all_times)),
         }
     }
 }
