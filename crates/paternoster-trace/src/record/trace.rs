@@ -10,7 +10,8 @@
 //! ```
 //!
 //! One device is chosen, or all are taken together: their requests add up, their places stand one
-//! above the other by the ranges that were used ([`AccessRecord::shelves`]).
+//! above the other by the ranges that were used ([`AccessRecord::shelves`]). Where a trace has
+//! arrivals only, these are the accesses.
 //!
 //! # Limits
 //! * Clients are numbered as they come; from the 257th on they are one ([`CLIENTS_KEPT`]).
@@ -20,7 +21,7 @@
 //! * Commands that are passed through to the device are neither read nor write, and left out.
 //! * What belongs together is found by its place: see [`Journeys`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use paternoster::Nanos;
 
@@ -56,6 +57,8 @@ pub struct FromTrace {
     journeys: Journeys,
     /// Accesses of each device; those that come late share the last one's.
     places: Vec<(DeviceNumber, AccessRecord)>,
+    /// Devices to which something went; of others arrivals are the accesses.
+    issued: BTreeSet<DeviceNumber>,
     /// The client of each process that did something.
     clients: BTreeMap<u32, u32>,
     /// What processes are called that are clients, or may become one.
@@ -76,6 +79,7 @@ impl FromTrace {
             devices,
             journeys: Journeys::default(),
             places: Vec::new(),
+            issued: BTreeSet::new(),
             clients: BTreeMap::new(),
             names: BTreeMap::new(),
             namesakes: None,
@@ -165,14 +169,22 @@ impl FromTrace {
     }
 
     fn follow(&mut self, device: DeviceNumber, step: Step) {
-        let FromTrace { recorder, journeys, places, .. } = self;
+        let FromTrace { recorder, journeys, places, issued, .. } = self;
         // Where each device has its accesses, the recorder's own are put together at the end.
         let mut own = recorder.access.take();
         let mut place = own.as_ref().map(|_| place(places, device));
         journeys.follow(device.0, step, |step| {
             recorder.step(step);
-            if let Some(place) = &mut place {
-                place.step(step);
+            let Some(place) = &mut place else { return };
+            match step.kind {
+                StepKind::Issue if issued.len() < DEVICES_MAX && issued.insert(device) => {
+                    **place = AccessRecord::default();
+                    place.step(step);
+                }
+                StepKind::Queue if issued.len() < DEVICES_MAX && !issued.contains(&device) => {
+                    place.step(&Step { kind: StepKind::Issue, ..*step });
+                }
+                _ => place.step(step),
             }
         });
         recorder.access = own.take();
@@ -289,6 +301,28 @@ mod tests {
         for &(record, payload) in entries {
             trace.entry(&Entry { record, payload });
         }
+    }
+
+    /// Are arrivals the accesses of a device to which nothing goes, and forgotten once something
+    /// does? sda: the Q at 8 until the D at 64; sdb: its two.
+    #[test]
+    fn arrivals_are_accesses_if_nothing_else_is_known() {
+        let accesses = |entries: &[(Record, &[u8])], device| {
+            let mut trace = FromTrace::new(recorder(), Devices::One(device));
+            feed(&mut trace, entries);
+            let (recorder, _) = trace.finish(|_| None);
+            let access = recorder.access.unwrap();
+            access.accesses().map(|access| access.sector).collect::<Vec<_>>()
+        };
+        let entries = [
+            (record(1, Code::QUEUE, 7, SDA, 8), &[][..]),
+            (record(2, Code::ISSUE, 7, SDA, 64), &[]),
+            (record(3, Code::QUEUE, 7, SDA, 800), &[]),
+            (record(4, Code::QUEUE, 7, SDB, 8), &[]),
+            (record(5, Code::QUEUE, 7, SDB, 8000), &[]),
+        ];
+        assert_eq!(accesses(&entries, SDA), [64]);
+        assert_eq!(accesses(&entries, SDB), [8, 8000]);
     }
 
     /// Is a request the one's who submitted it, with the name that its note gave, and pids beside
