@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Progress: one line on a terminal while runs take longer than a moment; nothing anywhere else.
+//! Progress: one line on a terminal while runs, or traces, take longer than a moment; nothing
+//! anywhere else.
 
 use std::time::Duration;
 
@@ -21,6 +22,13 @@ impl Display {
                 Display(Some(bar))
             }
             _ => Display(None),
+        }
+    }
+
+    /// So many events of a trace were read.
+    pub(crate) fn read(&self, events: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(format!("{events} events"));
         }
     }
 

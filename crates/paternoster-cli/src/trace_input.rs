@@ -11,6 +11,7 @@ use paternoster_trace::formats::{Format, open_path};
 use paternoster_trace::{Entry, Problems, Source};
 
 use crate::Failure;
+use crate::progress::Display;
 
 /// How a trace is read.
 #[derive(Debug, Clone, Default, Args)]
@@ -29,7 +30,48 @@ impl InputOptions {
     pub(crate) fn open(&self, name: &str) -> Result<Box<dyn Source>, Failure> {
         let wanted = self.input_format.as_deref();
         let format = Format::ALL.into_iter().find(|format| Some(format.name()) == wanted);
-        open_path(Path::new(name), format).map_err(|error| Failure::Request(error.to_string()))
+        let source = open_path(Path::new(name), format);
+        let source = source.map_err(|error| Failure::Request(error.to_string()))?;
+        let display = Display::new(false, name);
+        Ok(Box::new(Shown { source, display, events: 0 }))
+    }
+}
+
+/// Events between two updates of the line on the terminal.
+const TOLD_EVERY: u64 = 1 << 16;
+
+/// A trace that says how far it was read.
+struct Shown {
+    source: Box<dyn Source>,
+    display: Display,
+    events: u64,
+}
+
+impl Source for Shown {
+    fn next(&mut self) -> Option<Entry<'_>> {
+        self.events += 1;
+        if self.events.is_multiple_of(TOLD_EVERY) {
+            self.display.read(self.events);
+        }
+        let entry = self.source.next();
+        if entry.is_none() {
+            self.display.clear();
+        }
+        entry
+    }
+
+    fn problems(&self) -> &Problems {
+        self.source.problems()
+    }
+
+    fn device_name(&self, device: DeviceNumber) -> Option<&str> {
+        self.source.device_name(device)
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.display.clear();
     }
 }
 

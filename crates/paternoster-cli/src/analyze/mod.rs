@@ -24,7 +24,7 @@ mod text;
 use paternoster_trace::analysis::{Analysis, DeviceFigures, Findings};
 use paternoster_trace::filter::Position;
 use paternoster_trace::record::{Devices, FromTrace};
-use paternoster_trace::{Entry, Run, Source};
+use paternoster_trace::{Entry, Recorder, Run, Source};
 use serde_json::Value;
 
 use crate::plot::Plots;
@@ -50,35 +50,15 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         _ => options.no_words()?,
     }
     let mut plots = Plots::new(&options.plot)?;
-    let draws = !options.plot.is_empty() || options.html.is_some();
     let (mut all, mut runs) = (Vec::new(), Vec::new());
     for name in &options.traces {
-        let mut source = Rebased::new(options.input.open(name)?);
         let mut recorder = plots.recorder();
         if options.html.is_some() {
             page::record(&mut recorder);
         }
-        let mut pictures =
-            FromTrace::new(recorder, selection.device.map_or(Devices::All, Devices::One));
-        let mut analysis = Analysis::default();
-        each(&mut source, &selection, |entry| {
-            analysis.record(entry);
-            if draws {
-                pictures.entry(entry);
-            }
-        });
-        tell_problems(&source);
-        let found = analysis.finish();
-        if found.events == 0 {
-            let why = "there is no event in it that was asked for";
-            return Err(Failure::Request(format!("{name}: {why}")));
-        }
-        let (recorder, clients) =
-            pictures.finish(|device| source.device_name(device).map(str::to_owned));
-        runs.push(Run { label: label(name), clients, recorder });
-        let names = found.devices.iter().map(|device| device_name(&source, device)).collect();
-        let problems = source.problems().count();
-        all.push(Analysed { name: name.clone(), found, names, problems });
+        let (analysed, run) = read(options, &selection, name, recorder)?;
+        all.push(analysed);
+        runs.push(run);
     }
     match (&options.output, options.format) {
         (_, Form::Parquet) => write_columns(options, &all)?,
@@ -93,6 +73,38 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     }
     runs.into_iter().for_each(|run| plots.add(run));
     plots.write(&subject)
+}
+
+/// Reads a trace to its end: what it says, and what pictures need of it.
+fn read(
+    options: &AnalyzeOptions,
+    selection: &Selection,
+    name: &str,
+    recorder: Recorder,
+) -> Result<(Analysed, Run), Failure> {
+    let mut source = Rebased::new(options.input.open(name)?);
+    let draws = !options.plot.is_empty() || options.html.is_some();
+    let devices = selection.device.map_or(Devices::All, Devices::One);
+    let mut pictures = FromTrace::new(recorder, devices);
+    let mut analysis = Analysis::default();
+    each(&mut source, selection, |entry| {
+        analysis.record(entry);
+        if draws {
+            pictures.entry(entry);
+        }
+    });
+    tell_problems(&source);
+    let found = analysis.finish();
+    if found.events == 0 {
+        let why = "there is no event in it that was asked for";
+        return Err(Failure::Request(format!("{name}: {why}")));
+    }
+    let of_device = |device| source.device_name(device).map(str::to_owned);
+    let (recorder, clients) = pictures.finish(of_device);
+    let names = found.devices.iter().map(|device| device_name(&source, device)).collect();
+    let problems = source.problems().count();
+    let analysed = Analysed { name: name.to_owned(), found, names, problems };
+    Ok((analysed, Run { label: label(name), clients, recorder }))
 }
 
 /// One trace with its findings.
