@@ -108,11 +108,11 @@ impl Window {
     ///
     /// A message with what is no time, or that the window is empty.
     pub fn parse(text: &str) -> Result<Window, String> {
-        let (start, end) = text.split_once(':').unwrap_or(("0", text));
-        let (start, end) = match (start, end) {
-            (start, "") if !start.is_empty() => (seconds(start)?, Nanos::MAX),
-            ("", end) if !end.is_empty() => (Nanos::ZERO, seconds(end)?),
-            (start, end) => (seconds(start)?, seconds(end)?),
+        let (start, end) = match text.split_once(':') {
+            None => (Nanos::ZERO, seconds(text)?),
+            Some((start, "")) if !start.is_empty() => (seconds(start)?, Nanos::MAX),
+            Some(("", end)) if !end.is_empty() => (Nanos::ZERO, seconds(end)?),
+            Some((start, end)) => (seconds(start)?, seconds(end)?),
         };
         if start >= end {
             let text = quote(text.as_bytes());
