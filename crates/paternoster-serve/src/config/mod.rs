@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Configuration: what the administrator wrote, checked, in the server's own terms.
+//!
+//! Everything in here is plain data, whoever wrote it: a TOML file or the command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use paternoster::{Class, Nanos};
+
+/// A whole server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    /// Sockets, limits, who it runs as.
+    pub server: Server,
+    /// Devices, each with its own queue and thread.
+    pub devices: Vec<Device>,
+    /// Groups of tenants, parents before children.
+    pub groups: Vec<Group>,
+    /// Tenants.
+    pub tenants: Vec<Tenant>,
+    /// Which client belongs to which tenant; the first that matches wins.
+    pub rules: Vec<Rule>,
+}
+
+/// Sockets, limits, who it runs as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Where clients come to.
+    pub listen: Vec<Listen>,
+    /// Certificates, if any listener wants them.
+    pub tls: Option<Tls>,
+    /// The unix socket for orders.
+    pub control: Option<PathBuf>,
+    /// Where metrics and health are told; loopback only.
+    pub metrics: Option<SocketAddr>,
+    /// Written once the sockets are open.
+    pub pidfile: Option<PathBuf>,
+    /// Who it becomes once everything is open: user, and group if another than the user's.
+    pub user: Option<String>,
+    /// The group it becomes.
+    pub group: Option<String>,
+    /// Connections at a time, of all volumes.
+    pub connections: u32,
+    /// Bytes of data under way for one connection at most.
+    pub connection_memory: u64,
+    /// A client must have chosen its export by then.
+    pub handshake_timeout: Nanos,
+    /// A client that takes no answer for so long is gone.
+    pub stall_timeout: Nanos,
+    /// At a stop: how long guests may finish what they asked for.
+    pub drain_timeout: Nanos,
+    /// TCP without TLS beyond loopback.
+    pub insecure: bool,
+    /// Requests are told on standard error.
+    pub verbose: bool,
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server {
+            listen: Vec::new(),
+            tls: None,
+            control: None,
+            metrics: None,
+            pidfile: None,
+            user: None,
+            group: None,
+            connections: 4096,
+            connection_memory: 16 << 20,
+            handshake_timeout: Nanos::from_secs(10),
+            stall_timeout: Nanos::from_secs(60),
+            drain_timeout: Nanos::from_secs(10),
+            insecure: false,
+            verbose: false,
+        }
+    }
+}
+
+/// A socket that clients come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Where.
+    pub at: Address,
+    /// Whether they must, may, or cannot use TLS.
+    pub tls: TlsMode,
+}
+
+/// Where a socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A unix socket and its mode (0600 unless told otherwise).
+    Unix {
+        /// Where.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// TCP.
+    Tcp(SocketAddr),
+    /// Inherited, already listening (socket activation).
+    Inherited(i32),
+}
+
+/// Whether clients use TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsMode {
+    /// It is not offered.
+    #[default]
+    Off,
+    /// Who asks gets it.
+    Offered,
+    /// Who does not ask gets nothing.
+    Required,
+}
+
+/// Certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The server's chain, PEM.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+    /// Who signs clients; with it, clients must show a certificate.
+    pub client_authority: Option<PathBuf>,
+}
+
+/// A device: one queue, one thread, one scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Scheduler, and attributes in the order they are set.
+    pub scheduler: String,
+    /// Attributes of queue and scheduler, in the order they are set.
+    pub attributes: Vec<(String, String)>,
+    /// Commands it is given at a time; `None`: what the backend likes.
+    pub depth: Option<u32>,
+    /// Bytes for data under way, of all its guests.
+    pub memory: u64,
+    /// Whether the kernel's cache is passed by.
+    pub direct: Direct,
+    /// How commands are done.
+    pub engine: Engine,
+    /// Bound on the time that requests wait in the queue.
+    pub delay_bound: Option<Nanos>,
+    /// What of it clients see.
+    pub volumes: Vec<Volume>,
+}
+
+/// Whether the kernel's cache is passed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direct {
+    /// Where it can be, but for files in memory.
+    #[default]
+    Auto,
+    /// Or not at all.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// How commands are done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// io_uring where the kernel allows it, else threads; files in memory at once.
+    #[default]
+    Auto,
+    /// io_uring or not at all.
+    Uring,
+    /// Plain threads.
+    Threads,
+    /// The file has the data; a model of this name or file says how long commands take.
+    Model(String),
+}
+
+/// What clients see as one disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// The export's name.
+    pub name: String,
+    /// File or block device.
+    pub path: PathBuf,
+    /// First byte of it.
+    pub start: u64,
+    /// Bytes; `None`: all the rest.
+    pub length: Option<u64>,
+    /// Nothing may be written.
+    pub readonly: bool,
+    /// For people.
+    pub description: String,
+}
+
+/// Tenants that share one weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// The group above, if not the root.
+    pub parent: Option<String>,
+    /// Share relative to its siblings.
+    pub weight: u32,
+    /// Limits.
+    pub caps: Caps,
+    /// Least part of what the siblings share, in thousandths.
+    pub floor: Option<u16>,
+}
+
+/// One customer: all its connections share one weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its name.
+    pub name: String,
+    /// The group it is in, if not the root.
+    pub group: Option<String>,
+    /// Share relative to its siblings.
+    pub weight: u32,
+    /// Scheduling class.
+    pub class: ServiceClass,
+    /// Level within the class, 0 (most) to 7.
+    pub level: u8,
+    /// Limits.
+    pub caps: Caps,
+    /// Least part of what the siblings share, in thousandths.
+    pub floor: Option<u16>,
+}
+
+/// The class of a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServiceClass {
+    /// As the kernel's classes.
+    Kernel(Class),
+    /// Whatever the others leave, and never less than this many thousandths.
+    Background {
+        /// Least part, in thousandths.
+        minimum: u16,
+    },
+}
+
+/// Most that somebody gets, whoever else wants the device. 0: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caps {
+    /// Bytes a second.
+    pub bytes: u64,
+    /// Requests a second.
+    pub requests: u64,
+}
+
+/// Who is meant, and whose tenant they are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rule {
+    /// All that are given must match.
+    pub who: Who,
+    /// The tenant's name; `$export`, `$uid`, `$pid`, `$cgroup`, `$address` and `$certificate` stand for
+    /// what the client has. A tenant of a name that is not configured has weight 100.
+    pub tenant: String,
+}
+
+/// What a rule asks of a client. Texts are patterns with `*` and `?`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Who {
+    /// Export name.
+    pub export: Option<String>,
+    /// Peer's user, of a unix socket.
+    pub uid: Option<u32>,
+    /// Peer's process.
+    pub pid: Option<u32>,
+    /// Peer's cgroup.
+    pub cgroup: Option<String>,
+    /// Peer's address, `10.0.0.0/8`: address and prefix length.
+    pub address: Option<(std::net::IpAddr, u8)>,
+    /// The name in the client's certificate.
+    pub certificate: Option<String>,
+}
+
+/// What is known of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// The export it chose.
+    pub export: String,
+    /// Peer's user, of a unix socket.
+    pub uid: Option<u32>,
+    /// Peer's process, of a unix socket.
+    pub pid: Option<u32>,
+    /// Peer's cgroup.
+    pub cgroup: Option<String>,
+    /// Peer's address, of TCP.
+    pub address: Option<std::net::IpAddr>,
+    /// The name in its certificate.
+    pub certificate: Option<String>,
+}

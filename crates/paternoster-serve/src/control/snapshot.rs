@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Snapshots: how a desk stands, as numbers since its start.
+//!
+//! Counters only go up; who wants rates takes the difference of two.
+
+use serde::{Deserialize, Serialize};
+
+/// A desk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Snapshot {
+    /// The device's name.
+    pub device: String,
+    /// How commands are done, in words.
+    pub backend: String,
+    /// The scheduler's name.
+    pub scheduler: String,
+    /// Commands it takes at a time.
+    pub depth: u32,
+    /// Nanoseconds since the desk began.
+    pub now_ns: u64,
+    /// Nanoseconds that at least one command was in the device.
+    pub busy_ns: u64,
+    /// Commands in the device.
+    pub in_device: u32,
+    /// Requests waiting in the queue.
+    pub waiting: u32,
+    /// Bytes of memory for data under way, and in use.
+    pub memory: u64,
+    /// Of these, in use.
+    pub memory_used: u64,
+    /// A trace is being written.
+    pub tracing: bool,
+    /// Volumes.
+    pub volumes: Vec<VolumeLine>,
+    /// Groups and tenants, parents before children.
+    pub tenants: Vec<TenantLine>,
+    /// Connections.
+    pub connections: Vec<ConnectionLine>,
+}
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct VolumeLine {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Nothing may be written.
+    pub readonly: bool,
+    /// Takes no requests now.
+    pub drained: bool,
+}
+
+/// A tenant or a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct TenantLine {
+    /// Its name.
+    pub name: String,
+    /// The group above; empty for the root.
+    pub parent: String,
+    /// It is a group of tenants.
+    pub is_group: bool,
+    /// As configured or ordered.
+    pub weight: u32,
+    /// What the elevator goes by, with floors and background.
+    pub effective_weight: u32,
+    /// `best-effort`, `realtime`, `idle`, `background`.
+    pub class: String,
+    /// 0 to 7.
+    pub level: u8,
+    /// Present connections.
+    pub connections: u32,
+    /// Figures of all its connections, also of those that have gone.
+    pub figures: Figures,
+}
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ConnectionLine {
+    /// Numbers connections since the start.
+    pub id: u64,
+    /// Its tenant.
+    pub tenant: String,
+    /// Its volume.
+    pub volume: String,
+    /// Who it is, in words: `unix uid 1000 pid 4711`, `10.0.0.3:4000`.
+    pub peer: String,
+    /// Requests taken and not answered.
+    pub under_way: u32,
+    /// Figures.
+    pub figures: Figures,
+}
+
+/// What somebody got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Figures {
+    /// Reads answered.
+    pub reads: u64,
+    /// Bytes of them.
+    pub read_bytes: u64,
+    /// Writes, zeroes and trims answered.
+    pub writes: u64,
+    /// Bytes of them.
+    pub write_bytes: u64,
+    /// Flushes answered.
+    pub flushes: u64,
+    /// Requests answered with an error.
+    pub errors: u64,
+    /// Device time, ns.
+    pub served_ns: u64,
+    /// From arrival to answer, ns, of all requests together.
+    pub latency_ns: u64,
+    /// Requests by latency: bucket i holds those below 2^i microseconds, the last all others.
+    pub latency_log2_us: Vec<u64>,
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handles: how other threads speak to a desk.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::control::order::{Answer, Order};
+
+type Ask = dyn Fn(Order) -> Answer + Send + Sync;
+
+/// Asks a desk; cheap to clone.
+#[derive(Clone)]
+pub struct DeskHandle {
+    /// The device's name.
+    pub device: String,
+    /// Its volumes' names.
+    pub volumes: Vec<String>,
+    ask: Arc<Ask>,
+}
+
+impl DeskHandle {
+    /// A handle whose questions are answered by `ask`, which waits for the answer a bounded time.
+    pub fn new(
+        device: String,
+        volumes: Vec<String>,
+        ask: impl Fn(Order) -> Answer + Send + Sync + 'static,
+    ) -> DeskHandle {
+        DeskHandle { device, volumes, ask: Arc::new(ask) }
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// Why not, in words for whoever asked.
+    pub fn ask(&self, order: Order) -> Answer {
+        (self.ask)(order)
+    }
+}
+
+impl fmt::Debug for DeskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeskHandle")
+            .field("device", &self.device)
+            .field("volumes", &self.volumes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Backends: what does a desk's commands, in real time.
+//!
+//! ```text
+//! desk ──Job (slot, work, file, offset, pieces)──▶ Backend ──Finished (slot, error)──▶ desk
+//!                                                    │
+//!                                                 wakeup(): readable when reap has something
+//! ```
+//!
+//! A backend has *files*: the places that volumes are in. A job is of one file; its pieces are
+//! where its data come from or go to, in the order of the file. A backend does what it is given,
+//! at once and in any order: order is the queue's business.
+//!
+//! Invariants: I1 every job that was taken is reported once; I2 pieces are not touched after that.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+
+use paternoster::{DeviceFacts, Nanos};
+
+/// A piece of memory that a job moves data from or to.
+///
+/// Raw, because the kernel writes to it while nobody here looks: who makes it keeps the memory
+/// until the job has been reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first byte.
+    pub at: NonNull<u8>,
+    /// How many bytes.
+    pub length: usize,
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Fill the pieces from the file.
+    Read,
+    /// Write the pieces to the file; `fua`: durable when it ends.
+    Write {
+        /// Durable when it ends.
+        fua: bool,
+    },
+    /// The file may forget the range (a hole where it can have one).
+    Discard,
+    /// The range reads as zeroes afterwards.
+    Zero {
+        /// It may become a hole.
+        may_unmap: bool,
+        /// Durable when it ends.
+        fua: bool,
+    },
+    /// The range will be read soon.
+    Prefetch,
+    /// Everything that was reported before becomes durable, of all files.
+    Flush,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// Names it; below the backend's depth, and free.
+    pub slot: u32,
+    /// What is done.
+    pub work: Work,
+    /// Which of the backend's files.
+    pub file: u16,
+    /// First byte within the file.
+    pub offset: u64,
+    /// How many bytes; 0 for a flush.
+    pub length: u64,
+    /// Where the data are, for reads and writes; their lengths add up to `length`.
+    pub pieces: &'a [Piece],
+    /// Where the elevator sees it start, in sectors: what a model of a device goes by.
+    pub sector: u64,
+}
+
+/// A job that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished {
+    /// Which.
+    pub slot: u32,
+    /// 0, or the errno.
+    pub error: i32,
+}
+
+/// What a file can do and how it wants to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Bytes.
+    pub size: u64,
+    /// Offsets and lengths must be multiples of this many bytes; a power of two, 512 or more.
+    pub block: u32,
+    /// The size that it likes best.
+    pub preferred: u32,
+    /// Nothing may be written.
+    pub readonly: bool,
+    /// It can forget ranges.
+    pub discards: bool,
+    /// It can zero a range faster than by writing zeroes.
+    pub zeroes_fast: bool,
+    /// It spins.
+    pub rotational: bool,
+}
+
+/// A run of a file that is all hole or all data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes.
+    pub length: u64,
+    /// Nothing is allocated there; it reads as zeroes.
+    pub hole: bool,
+}
+
+/// The backend takes no job now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// Does jobs in real time.
+pub trait Backend: Send {
+    /// In words, for start and listings: `io_uring, O_DIRECT`.
+    fn describe(&self) -> String;
+
+    /// What the queue is told of the device: depth, caches, limits. The capacity is the desk's.
+    fn facts(&self) -> DeviceFacts;
+
+    /// What a file can do.
+    fn file(&self, file: u16) -> FileFacts;
+
+    /// Takes a job.
+    ///
+    /// # Safety
+    /// The memory of its pieces stays valid, and nobody else touches it, until the job has been
+    /// reported by [`Backend::reap`].
+    ///
+    /// # Errors
+    /// [`Full`]; the job was not taken.
+    unsafe fn submit(&mut self, now: Nanos, job: Job<'_>) -> Result<(), Full>;
+
+    /// Hands over what was submitted, where jobs are handed over in bundles.
+    fn kick(&mut self);
+
+    /// Adds to `finished` what has ended by now.
+    fn reap(&mut self, now: Nanos, finished: &mut Vec<Finished>);
+
+    /// Readable when [`Backend::reap`] has something; the desk reads it empty by calling `reap`.
+    fn wakeup(&self) -> Option<BorrowedFd<'_>>;
+
+    /// When to call [`Backend::reap`] at the latest, for backends that go by the clock.
+    fn deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// The memory from which all pieces come, to be registered once where that is of use.
+    ///
+    /// # Safety
+    /// The memory outlives the backend.
+    unsafe fn register(&mut self, _arena: NonNull<[u8]>) {}
+
+    /// Tells runs of hole and data from `offset` on, until `each` says false or `length` is
+    /// reached. May do short system calls; never reads data.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn extents(
+        &mut self,
+        file: u16,
+        offset: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> io::Result<()>;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Real time: a block server whose clients share a device fairly.
+//!
+//! ```text
+//! socket ──▶ lobby ──guest──▶ desk ──bio──▶ RequestQueue ──command──▶ backend
+//!            (handshake,      (one thread    (the library, as in        (io_uring, threads,
+//!             TLS, tenant)     a device)      the simulator)             memory, a model)
+//!                               ▲   │
+//!                      orders ──┘   └──▶ snapshot, trace, decision record
+//! ```
+//!
+//! * [`config`]: what the administrator wrote, checked.
+//! * [`nbd`]: the protocol, without I/O.
+//! * [`device`]: what does the commands.
+//! * [`desk`]: the thread in front of a device: its queue, its guests, its memory.
+//! * [`ledger`]: the queue, and a record of every call of it.
+//! * [`control`]: orders to a running server, and what it tells of itself.
+
+pub mod config;
+pub mod control;
+pub mod desk;
+pub mod device;
+pub mod ledger;
+pub mod nbd;
