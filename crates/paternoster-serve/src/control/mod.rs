@@ -1,5 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Control: orders to a running server, and what it tells of itself.
+//!
+//! ```text
+//! unix socket ──▶ door ──line──▶ request ──▶ answer ──Order──▶ desks
+//! loopback    ──▶ door ──GET ──▶ http ─────▶ metrics ─Snapshot─▶ desks
+//! ```
+//!
+//! * [`request`]: the language of the control socket, and [`answer`]: who is asked, what is said.
+//! * [`server`]: the socket; [`client`]: its other end; [`socket_file`]: its place.
+//! * [`http`]: metrics and health for monitors; [`metrics`]: their text.
+//! * `door`: threads, few at a time, for connections whose patience is bounded.
+//! * [`order`], [`snapshot`]: what desks are asked and tell.
 
+pub mod answer;
+pub mod client;
+mod door;
+pub mod http;
+pub mod metrics;
 pub mod order;
+pub mod request;
+pub mod server;
 pub mod snapshot;
+pub mod socket_file;
+
+/// Where the control socket is unless somebody says otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/paternoster/control.sock";

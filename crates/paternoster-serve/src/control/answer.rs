@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers: which desks a request concerns, and what is said to whoever asked.
+//!
+//! ```text
+//! {"do":"weight","name":"db","weight":300}
+//!   ├─▶ desk disk0: ok                        {"ok":true,"devices":[{"device":"disk0"},
+//!   └─▶ desk disk1: there is no tenant db  ──▶   {"device":"disk1","error":"there is no …"}]}
+//! ```
+//!
+//! Who names no device means: all of them (what can be asked without harm, weights and classes,
+//! the end of a trace), the one that has the volume, or the only one.
+//!
+//! Invariants: I1 every answer is an object, with `ok` or with `error`; I2 an order that no desk
+//! carried out is an error; I3 desks are asked in the order of the configuration.
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::order::{Answer, Order};
+use super::request::{FORMS, Request, What};
+use super::snapshot::Snapshot;
+use crate::desk::DeskHandle;
+
+/// Answers a request; [`What::Stop`] is answered too, but whoever called ends the server.
+#[must_use]
+pub fn answer(desks: &[DeskHandle], request: &Request) -> Value {
+    let result = match &request.what {
+        What::Help => Ok(help()),
+        What::Stop => Ok(json!({ "ok": true })),
+        What::List => ask(desks, request.device.as_deref(), &Order::Snapshot).map(without_figures),
+        What::Order(order) => ask(desks, request.device.as_deref(), order),
+    };
+    result.unwrap_or_else(|error| refusal(&error))
+}
+
+/// An answer that says why not.
+#[must_use]
+pub fn refusal(why: &str) -> Value {
+    json!({ "error": why })
+}
+
+fn help() -> Value {
+    let forms = FORMS.iter().map(|form| {
+        let fields = form.fields.iter().map(
+            |field| json!({ "name": field.name, "takes": field.takes, "optional": field.optional }),
+        );
+        json!({ "do": form.name, "fields": fields.collect::<Vec<_>>(), "meaning": form.meaning })
+    });
+    json!({ "ok": true, "help": forms.collect::<Vec<_>>() })
+}
+
+fn ask(desks: &[DeskHandle], device: Option<&str>, order: &Order) -> Result<Value, String> {
+    let concerned = concerned(desks, device, order)?;
+    let (mut lines, mut errors) = (Vec::new(), Vec::new());
+    for desk in &concerned {
+        let line = match desk.ask(order.clone()) {
+            Ok(value) => line(&desk.device, value),
+            Err(error) => {
+                let mut line = Map::new();
+                line.insert("device".to_owned(), desk.device.clone().into());
+                line.insert("error".to_owned(), error.clone().into());
+                errors.push(format!("{}: {error}", desk.device));
+                Value::Object(line)
+            }
+        };
+        lines.push(line);
+    }
+    if errors.len() == lines.len() {
+        return Err(errors.join("; "));
+    }
+    Ok(json!({ "ok": true, "devices": lines }))
+}
+
+/// A desk's answer, which says first of which device it is.
+fn line(device: &str, value: Value) -> Value {
+    let mut line = match value {
+        Value::Object(fields) => fields,
+        Value::Null => Map::new(),
+        other => Map::from_iter([("answer".to_owned(), other)]),
+    };
+    line.insert("device".to_owned(), device.into());
+    Value::Object(line)
+}
+
+/// Whom an order concerns.
+fn concerned<'a>(
+    desks: &'a [DeskHandle],
+    device: Option<&str>,
+    order: &Order,
+) -> Result<Vec<&'a DeskHandle>, String> {
+    if let Some(name) = device {
+        let named: Vec<_> = desks.iter().filter(|desk| desk.device == name).collect();
+        if named.is_empty() {
+            return Err(format!("there is no device {name:?}: there are {}", devices(desks)));
+        }
+        return Ok(named);
+    }
+    match order {
+        Order::Drain { volume } | Order::Resume { volume } => {
+            let has = |desk: &&DeskHandle| desk.volumes.iter().any(|name| name == volume);
+            let having: Vec<_> = desks.iter().filter(has).collect();
+            if having.is_empty() {
+                let all: Vec<&str> =
+                    desks.iter().flat_map(|desk| &desk.volumes).map(|v| &**v).collect();
+                let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+                return Err(format!("there is no volume {volume:?}: there are {all}"));
+            }
+            Ok(having)
+        }
+        _ if desks.is_empty() => Err("this server has no device".to_owned()),
+        Order::Scheduler { .. }
+        | Order::Attribute { value: Some(_), .. }
+        | Order::Trace { prefix: Some(_) }
+        | Order::Stop
+            if desks.len() > 1 =>
+        {
+            Err(format!("the field \"device\" must say which: there are {}", devices(desks)))
+        }
+        _ => Ok(desks.iter().collect()),
+    }
+}
+
+fn devices(desks: &[DeskHandle]) -> String {
+    let names: Vec<&str> = desks.iter().map(|desk| &*desk.device).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Figures are for `snapshot`: a list is for people.
+fn without_figures(mut answer: Value) -> Value {
+    for device in answer["devices"].as_array_mut().into_iter().flatten() {
+        for list in ["tenants", "connections"] {
+            let lines = device.get_mut(list).and_then(Value::as_array_mut);
+            for line in lines.into_iter().flatten().filter_map(Value::as_object_mut) {
+                line.remove("figures");
+            }
+        }
+    }
+    answer
+}
+
+/// Asks all desks for a snapshot at once; who has not answered within `bound` is late.
+#[must_use]
+pub fn snapshots(desks: &[DeskHandle], bound: Duration) -> Vec<(String, Result<Snapshot, String>)> {
+    let (sender, answers) = channel::<(usize, Answer)>();
+    for (place, desk) in desks.iter().cloned().enumerate() {
+        let sender = sender.clone();
+        let ask = move || drop(sender.send((place, desk.ask(Order::Snapshot))));
+        // Without a thread there is no answer, and that is what is said of the desk.
+        drop(thread::Builder::new().name("ask".to_owned()).spawn(ask));
+    }
+    drop(sender);
+    let late = || format!("no answer within {} ms", bound.as_millis());
+    let mut all: Vec<_> = desks.iter().map(|desk| (desk.device.clone(), Err(late()))).collect();
+    let deadline = Instant::now() + bound;
+    while let Ok((place, answer)) =
+        answers.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
+        let read = |value| serde_json::from_value(value).map_err(|error| error.to_string());
+        all[place].1 = answer.and_then(read);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::request::parse;
+    use crate::control::snapshot::{ConnectionLine, TenantLine};
+
+    /// A desk that knows these tenants and says what it is told to do.
+    fn desk(device: &str, volume: &str, tenant: &'static str) -> DeskHandle {
+        let snapshot = Snapshot {
+            device: device.to_owned(),
+            tenants: vec![TenantLine { name: tenant.to_owned(), ..TenantLine::default() }],
+            connections: vec![ConnectionLine::default()],
+            ..Snapshot::default()
+        };
+        DeskHandle::new(device.to_owned(), vec![volume.to_owned()], move |order| match order {
+            Order::Snapshot => Ok(serde_json::to_value(&snapshot).expect("plain data")),
+            Order::Weight { name, .. } if name != tenant => {
+                Err(format!("there is no tenant or group {name:?}"))
+            }
+            Order::Attribute { name, value } => Ok(json!({ "name": name, "value": value })),
+            _ => Ok(json!({})),
+        })
+    }
+
+    fn two() -> [DeskHandle; 2] {
+        [desk("disk0", "a", "db"), desk("disk1", "b", "web")]
+    }
+
+    fn said(desks: &[DeskHandle], line: &str) -> String {
+        answer(desks, &parse(line.as_bytes()).expect("a request")).to_string()
+    }
+
+    /// Who is asked when no device is named?
+    #[test]
+    fn who_is_concerned() {
+        for (line, expected) in [
+            (
+                r#"{"do":"weight","name":"db","weight":300}"#,
+                r#"{"devices":[{"device":"disk0"},{"device":"disk1","error":"there is no tenant or group \"db\""}],"ok":true}"#,
+            ),
+            (
+                r#"{"do":"weight","name":"x","weight":300}"#,
+                r#"{"error":"disk0: there is no tenant or group \"x\"; disk1: there is no tenant or group \"x\""}"#,
+            ),
+            (r#"{"do":"drain","volume":"b"}"#, r#"{"devices":[{"device":"disk1"}],"ok":true}"#),
+            (
+                r#"{"do":"drain","volume":"c"}"#,
+                r#"{"error":"there is no volume \"c\": there are a, b"}"#,
+            ),
+            (
+                r#"{"do":"scheduler","name":"bfq"}"#,
+                r#"{"error":"the field \"device\" must say which: there are disk0, disk1"}"#,
+            ),
+            (
+                r#"{"do":"scheduler","name":"bfq","device":"disk1"}"#,
+                r#"{"devices":[{"device":"disk1"}],"ok":true}"#,
+            ),
+            (
+                r#"{"do":"explain","device":"disk7"}"#,
+                r#"{"error":"there is no device \"disk7\": there are disk0, disk1"}"#,
+            ),
+            (
+                r#"{"do":"get","attribute":"hz"}"#,
+                r#"{"devices":[{"device":"disk0","name":"hz","value":null},{"device":"disk1","name":"hz","value":null}],"ok":true}"#,
+            ),
+        ] {
+            assert_eq!(said(&two(), line), expected, "{line}");
+        }
+        let only = r#"{"devices":[{"device":"disk0"}],"ok":true}"#;
+        assert_eq!(said(&two()[..1], r#"{"do":"scheduler","name":"bfq"}"#), only);
+        assert_eq!(said(&[], r#"{"do":"snapshot"}"#), r#"{"error":"this server has no device"}"#);
+    }
+
+    /// Does a list leave the figures out, and a snapshot not?
+    #[test]
+    fn a_list_has_no_figures() {
+        let list = said(&two(), r#"{"do":"list"}"#);
+        assert!(!list.contains("figures") && list.contains("\"weight\""), "{list}");
+        assert!(said(&two(), r#"{"do":"snapshot"}"#).contains("figures"));
+    }
+
+    /// Does the help name every form?
+    #[test]
+    fn help_is_complete() {
+        let help = answer(&[], &parse(br#"{"do":"help"}"#).expect("a request"));
+        assert_eq!(help["help"].as_array().map(Vec::len), Some(FORMS.len()));
+    }
+
+    /// Is a desk that hangs late, and no other?
+    #[test]
+    fn who_hangs_is_late() {
+        let (keep, hang) = channel::<()>();
+        let hang = std::sync::Mutex::new(hang);
+        let hung = DeskHandle::new("hung".to_owned(), Vec::new(), move |_| {
+            let _ = hang.lock().map(|hang| hang.recv());
+            Err("never mind".to_owned())
+        });
+        let all = snapshots(&[hung], Duration::from_millis(10));
+        assert_eq!(all, [("hung".to_owned(), Err("no answer within 10 ms".to_owned()))]);
+        // All answers are there at once, so that nobody waits for this bound.
+        let all = snapshots(&two(), Duration::from_secs(600));
+        assert!(all.iter().all(|(_, snapshot)| snapshot.is_ok()), "{all:?}");
+        drop(keep);
+    }
+}

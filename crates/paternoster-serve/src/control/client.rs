@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The other end of the control socket: asks a line, gets a value, says in words what went wrong.
+//!
+//! ```no_run
+//! use paternoster_serve::control::client::Client;
+//! let mut client = Client::connect("/run/paternoster/control.sock".as_ref())?;
+//! let answer = client.ask(&serde_json::json!({ "do": "list" }))?;
+//! println!("{}", answer["devices"][0]["scheduler"]);
+//! # Ok::<(), paternoster_serve::control::client::ClientError>(())
+//! ```
+//!
+//! A server of another protocol at the path is noticed by its first byte: answers begin with a
+//! brace, an NBD server's greeting does not.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::request::LINE_LIMIT;
+
+/// Bytes of an answer at most: a snapshot of four thousand connections has about four million.
+const ANSWER_LIMIT: u64 = 64 << 20;
+/// A drain may take as long as the server lets it; between two bytes, this is the longest.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nothing is there.
+    #[error("{}: there is no server: no such socket", path.display())]
+    NoSocket {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A socket without a server.
+    #[error("{}: nobody listens there: the server has ended", path.display())]
+    NobodyListens {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Only its owner may.
+    #[error("{}: permission denied: only its owner and root may give orders", path.display())]
+    Forbidden {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Another protocol.
+    #[error("{}: this is not a control socket: {what}", path.display())]
+    NotControl {
+        /// Where.
+        path: PathBuf,
+        /// How one can tell.
+        what: String,
+    },
+    /// The question is longer than a line may be.
+    #[error("the request is longer than {LINE_LIMIT} bytes")]
+    TooLong,
+    /// The server said no.
+    #[error("{0}")]
+    Refused(String),
+    /// Anything else that the system says.
+    #[error("{}: {error}", path.display())]
+    System {
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+/// A connection to a control socket.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    path: PathBuf,
+    /// Read and not asked for.
+    bytes: Vec<u8>,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nothing is there, nobody listens, it is not allowed.
+    pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        let path = path.to_owned();
+        let stream = match UnixStream::connect(&path) {
+            Ok(stream) => stream,
+            Err(error) => {
+                return Err(match error.kind() {
+                    ErrorKind::NotFound => ClientError::NoSocket { path },
+                    ErrorKind::PermissionDenied => ClientError::Forbidden { path },
+                    ErrorKind::ConnectionRefused if is_socket(&path) => {
+                        ClientError::NobodyListens { path }
+                    }
+                    ErrorKind::ConnectionRefused => {
+                        ClientError::NotControl { path, what: "it is no socket".to_owned() }
+                    }
+                    _ => ClientError::System { path, error },
+                });
+            }
+        };
+        let patient = stream.set_read_timeout(Some(PATIENCE));
+        let patient = patient.and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        patient.map_err(|error| ClientError::System { path: path.clone(), error })?;
+        Ok(Client { stream, path, bytes: Vec::new() })
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with what the server said, or why it said nothing.
+    pub fn ask(&mut self, request: &Value) -> Result<Value, ClientError> {
+        self.ask_text(&request.to_string())
+    }
+
+    /// Asks a line as it is written, and waits for the answer.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn ask_text(&mut self, line: &str) -> Result<Value, ClientError> {
+        if line.len() > LINE_LIMIT {
+            return Err(ClientError::TooLong);
+        }
+        // One line is one request, however it was typed.
+        let mut line = line.replace(['\n', '\r'], " ");
+        line.push('\n');
+        let sent = self.stream.write_all(line.as_bytes());
+        // Who was refused at the door could send nothing, and has an answer all the same.
+        let answer = self.line().map_err(|error| match (error, sent) {
+            (ClientError::System { .. }, Err(error)) => self.system(error),
+            (error, _) => error,
+        })?;
+        let answer: Value = serde_json::from_slice(&answer)
+            .map_err(|error| self.not_control(format!("its answer is no JSON: {error}")))?;
+        match answer.get("error") {
+            Some(Value::String(why)) => Err(ClientError::Refused(why.clone())),
+            Some(other) => Err(ClientError::Refused(other.to_string())),
+            None => Ok(answer),
+        }
+    }
+
+    fn line(&mut self) -> Result<Vec<u8>, ClientError> {
+        let mut searched = 0;
+        loop {
+            if self.bytes.first().is_some_and(|byte| *byte != b'{') {
+                let beginning: Vec<u8> = self.bytes.iter().take(16).copied().collect();
+                let beginning = String::from_utf8_lossy(&beginning).into_owned();
+                return Err(self.not_control(format!("it says {beginning:?}")));
+            }
+            let end = self.bytes[searched..].iter().position(|byte| *byte == b'\n');
+            if let Some(end) = end {
+                let rest = self.bytes.split_off(searched + end + 1);
+                return Ok(std::mem::replace(&mut self.bytes, rest));
+            }
+            searched = self.bytes.len();
+            if searched as u64 > ANSWER_LIMIT {
+                return Err(self.not_control("its answer has no end".to_owned()));
+            }
+            let mut piece = [0; 16 << 10];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(self.system(ErrorKind::UnexpectedEof.into())),
+                Ok(read) => self.bytes.extend_from_slice(&piece[..read]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.system(error)),
+            }
+        }
+    }
+
+    fn system(&self, error: io::Error) -> ClientError {
+        let error = match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                io::Error::new(error.kind(), "the server closed the connection")
+            }
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                let seconds = PATIENCE.as_secs();
+                io::Error::new(error.kind(), format!("no answer within {seconds} seconds"))
+            }
+            _ => error,
+        };
+        ClientError::System { path: self.path.clone(), error }
+    }
+
+    fn not_control(&self, what: String) -> ClientError {
+        ClientError::NotControl { path: self.path.clone(), what }
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|there| there.file_type().is_socket())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// What is said where there is no control socket?
+    #[test]
+    fn errors_in_words() {
+        let folder =
+            std::env::temp_dir().join(format!("paternoster-client-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("s");
+        let said = |expected: &str| {
+            let error = Client::connect(&path).expect_err("no server").to_string();
+            assert_eq!(error, format!("{}: {expected}", path.display()));
+        };
+        said("there is no server: no such socket");
+        std::fs::write(&path, "").expect("a file");
+        said("this is not a control socket: it is no socket");
+        std::fs::remove_file(&path).expect("gone");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let nbd = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            stream.write_all(b"NBDMAGICIHAVEOPT\x00\x03").expect("sent");
+        });
+        let mut client = Client::connect(&path).expect("a server");
+        let error = client.ask_text("{}").expect_err("another protocol").to_string();
+        assert!(error.contains("not a control socket: it says \"NBDMAGICIHAVEOPT\""), "{error}");
+        nbd.join().expect("it ends");
+        said("nobody listens there: the server has ended");
+        std::fs::remove_dir_all(&folder).expect("gone");
+    }
+}

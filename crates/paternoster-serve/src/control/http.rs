@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! HTTP for monitors: `/metrics` and `/healthz`, on loopback.
+//!
+//! ```text
+//! GET /metrics HTTP/1.1  ──▶ desks: Snapshot ──▶ 200, text (the dialect that `Accept` asks for)
+//! GET /healthz HTTP/1.1  ──▶ desks: Snapshot ──▶ 200 "ok", or 503 and who did not answer
+//! ```
+//!
+//! One request a connection, no body, at most 8 KiB, ten seconds from beginning to end. Addresses
+//! beyond loopback are refused at start: this tells tenants' names to whoever asks.
+//!
+//! Source: RFC 9112 (messages), RFC 9110 (statuses).
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::answer::snapshots;
+use super::door::{Door, Peer};
+use super::metrics::{Dialect, exposition};
+use crate::desk::DeskHandle;
+
+/// Bytes of a request at most.
+const REQUEST_LIMIT: usize = 8 << 10;
+/// Connections at a time.
+const CONNECTIONS: usize = 16;
+/// A desk that has not answered by then is not well.
+const BOUND: Duration = Duration::from_secs(2);
+/// From the connection to the request's last byte; and for the answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server for monitors; ends when it is dropped.
+pub struct HttpServer {
+    door: Door,
+    address: SocketAddr,
+}
+
+impl fmt::Debug for HttpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl HttpServer {
+    /// Listens at a loopback address; port 0 takes one that is free.
+    ///
+    /// # Errors
+    /// The address is not of loopback, or cannot be listened at.
+    pub fn start(address: SocketAddr, desks: Vec<DeskHandle>) -> io::Result<HttpServer> {
+        HttpServer::with_patience(address, desks, PATIENCE)
+    }
+
+    fn with_patience(
+        address: SocketAddr,
+        desks: Vec<DeskHandle>,
+        patience: Duration,
+    ) -> io::Result<HttpServer> {
+        if !is_loopback(address.ip()) {
+            let why = format!(
+                "metrics at {address}: only loopback is served, like 127.0.0.1:{} or [::1]:{}",
+                address.port(),
+                address.port()
+            );
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("metrics at {address}: {error}"))
+        };
+        let listener = TcpListener::bind(address).map_err(named)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let full = Reply::refusal(503, "too many connections\n").bytes(true);
+        let door = Door::open(
+            "metrics",
+            listener,
+            CONNECTIONS,
+            move |peer| serve(peer, &desks, patience),
+            move |peer| drop(peer.write_all(&full, Instant::now())),
+        )?;
+        Ok(HttpServer { door, address })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes all connections and waits for their threads.
+    pub fn stop(mut self) {
+        self.door.close();
+    }
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn serve(peer: &mut Peer<TcpStream>, desks: &[DeskHandle], patience: Duration) {
+    let deadline = Instant::now() + patience;
+    let mut bytes = Vec::new();
+    let reply = loop {
+        match head_end(&bytes) {
+            Some(end) => break respond(&bytes[..end], desks),
+            None if bytes.len() >= REQUEST_LIMIT => {
+                break Reply::refusal(431, "a request has at most 8 KiB\n");
+            }
+            None => {}
+        }
+        let mut piece = [0; 1024];
+        match peer.read(&mut piece, deadline) {
+            Ok(0) if bytes.is_empty() => return,
+            Ok(0) => break Reply::refusal(400, "the request has no end\n"),
+            Ok(read) => bytes.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                break Reply::refusal(408, "the request did not end in time\n");
+            }
+            Err(_) => return,
+        }
+    };
+    let with_body = !bytes.starts_with(b"HEAD ");
+    if peer.write_all(&reply.bytes(with_body), Instant::now() + patience).is_ok() {
+        peer.see_off(Instant::now() + Duration::from_secs(1));
+    }
+}
+
+/// Behind the blank line that ends a head.
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    let find =
+        |end: &[u8]| bytes.windows(end.len()).position(|w| w == end).map(|at| at + end.len());
+    match (find(b"\r\n\r\n"), find(b"\n\n")) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Head<'a> {
+    method: &'a str,
+    path: &'a str,
+    accept: &'a str,
+}
+
+/// Reads a head.
+fn parse(bytes: &[u8]) -> Result<Head<'_>, Reply> {
+    let bad = |why: &str| Reply::refusal(400, why);
+    let text = std::str::from_utf8(bytes).map_err(|_| bad("the request is not text\n"))?;
+    let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let first = lines.next().unwrap_or("");
+    let words: Vec<&str> = first.split(' ').collect();
+    let [method, target, version] = words[..] else {
+        return Err(bad("the first line is METHOD PATH HTTP/1.1\n"));
+    };
+    if !["HTTP/1.1", "HTTP/1.0"].contains(&version) {
+        return Err(Reply::refusal(505, "this server speaks HTTP/1.1\n"));
+    }
+    if !is_token(method) || !target.starts_with('/') {
+        return Err(bad("the first line is METHOD PATH HTTP/1.1\n"));
+    }
+    let path = target.split('?').next().unwrap_or("");
+    let (mut hosts, mut head) = (0, Head { method, path, accept: "" });
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let field = line.split_once(':').filter(|(name, _)| is_token(name));
+        let Some((name, value)) = field else { return Err(bad("a field is NAME: VALUE\n")) };
+        hosts += u32::from(name.eq_ignore_ascii_case("host"));
+        if name.eq_ignore_ascii_case("accept") {
+            head.accept = value;
+        }
+    }
+    if version == "HTTP/1.1" && hosts != 1 {
+        return Err(bad("there must be one field Host\n"));
+    }
+    Ok(head)
+}
+
+fn is_token(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+fn respond(bytes: &[u8], desks: &[DeskHandle]) -> Reply {
+    let head = match parse(bytes) {
+        Ok(head) => head,
+        Err(reply) => return reply,
+    };
+    let known = ["/metrics", "/healthz"].contains(&head.path);
+    match (head.method, head.path) {
+        _ if !known => Reply::refusal(404, "there are /metrics and /healthz\n"),
+        ("GET" | "HEAD", "/metrics") => metrics(desks, head.accept),
+        ("GET" | "HEAD", _) => health(desks),
+        _ => Reply::refusal(405, "only GET and HEAD\n"),
+    }
+}
+
+fn metrics(desks: &[DeskHandle], accept: &str) -> Reply {
+    let dialect = if accept.to_ascii_lowercase().contains("application/openmetrics-text") {
+        Dialect::OpenMetrics
+    } else {
+        Dialect::Prometheus
+    };
+    let all = snapshots(desks, BOUND);
+    let known: Vec<_> = all.into_iter().map(|(name, snapshot)| (name, snapshot.ok())).collect();
+    Reply { status: 200, kind: dialect.content_type(), body: exposition(&known, dialect) }
+}
+
+fn health(desks: &[DeskHandle]) -> Reply {
+    let ill: Vec<String> = snapshots(desks, BOUND)
+        .into_iter()
+        .filter_map(|(name, snapshot)| snapshot.err().map(|why| format!("{name}: {why}\n")))
+        .collect();
+    if ill.is_empty() {
+        return Reply { status: 200, kind: TEXT, body: "ok\n".to_owned() };
+    }
+    Reply { status: 503, kind: TEXT, body: ill.concat() }
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+#[derive(Debug, PartialEq, Eq)]
+struct Reply {
+    status: u16,
+    kind: &'static str,
+    body: String,
+}
+
+impl Reply {
+    fn refusal(status: u16, why: &str) -> Reply {
+        Reply { status, kind: TEXT, body: why.to_owned() }
+    }
+
+    fn bytes(&self, with_body: bool) -> Vec<u8> {
+        let reason = match self.status {
+            200 => "OK",
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            408 => "Request Timeout",
+            431 => "Request Header Fields Too Large",
+            505 => "HTTP Version Not Supported",
+            _ => "Service Unavailable",
+        };
+        let allow = if self.status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
+        let body = if with_body { self.body.as_str() } else { "" };
+        format!(
+            "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{allow}\
+             Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}",
+            self.status,
+            self.kind,
+            self.body.len()
+        )
+        .into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+    use crate::control::snapshot::Snapshot;
+
+    fn desks() -> Vec<DeskHandle> {
+        let well = DeskHandle::new("disk0".to_owned(), Vec::new(), |_| {
+            let snapshot = Snapshot { device: "disk0".to_owned(), ..Snapshot::default() };
+            Ok(serde_json::to_value(snapshot).expect("plain data"))
+        });
+        let ill = DeskHandle::new("disk1".to_owned(), Vec::new(), |_| {
+            Err("the desk has ended".to_owned())
+        });
+        vec![well, ill]
+    }
+
+    fn start(desks: Vec<DeskHandle>) -> HttpServer {
+        HttpServer::start("127.0.0.1:0".parse().expect("an address"), desks).expect("a port")
+    }
+
+    fn exchange(server: &HttpServer, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(server.local_addr()).expect("a server");
+        stream.write_all(request).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        text
+    }
+
+    /// Is every request answered as HTTP wants it, right or wrong?
+    #[test]
+    fn statuses() {
+        let server = start(desks());
+        let host = "Host: localhost\r\n\r\n";
+        for (request, status, body) in [
+            (format!("GET /metrics HTTP/1.1\r\n{host}"), "200 OK", "# HELP paternoster_up "),
+            (format!("GET /metrics?x=1 HTTP/1.1\r\n{host}"), "200 OK", "# HELP paternoster_up "),
+            ("GET /metrics HTTP/1.0\n\n".to_owned(), "200 OK", "# HELP paternoster_up "),
+            (format!("HEAD /metrics HTTP/1.1\r\n{host}"), "200 OK", ""),
+            (
+                format!("GET /healthz HTTP/1.1\r\n{host}"),
+                "503 Service Unavailable",
+                "disk1: the desk has ended\n",
+            ),
+            (format!("GET / HTTP/1.1\r\n{host}"), "404 Not Found", "there are /metrics"),
+            (format!("POST /metrics HTTP/1.1\r\n{host}"), "405 Method Not Allowed", "only GET"),
+            ("GET /metrics HTTP/1.1\r\n\r\n".to_owned(), "400 Bad Request", "there must be one"),
+            (
+                format!("GET /metrics HTTP/1.1\r\n{host}").replace("Host:", "Host :"),
+                "400 ",
+                "a field",
+            ),
+            (format!("GET /metrics HTTP/2\r\n{host}"), "505 ", "this server"),
+            (format!("GET metrics HTTP/1.1\r\n{host}"), "400 ", "the first line"),
+            ("\r\n\r\n".to_owned(), "400 ", "the first line"),
+            (format!("G\0T / HTTP/1.1\r\n{host}"), "400 ", "the first line"),
+            (format!("GET /{} HTTP/1.1\r\n{host}", "x".repeat(9000)), "431 ", "a request has"),
+        ] {
+            let answer = exchange(&server, request.as_bytes());
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
+            let (head, said) = answer.split_once("\r\n\r\n").expect("a head");
+            assert!(said.starts_with(body), "{request}: {answer}");
+            let length: usize = head
+                .lines()
+                .find_map(|line| line.strip_prefix("Content-Length: "))
+                .and_then(|text| text.parse().ok())
+                .expect("a length");
+            assert!(request.starts_with("HEAD") || length == said.len(), "{answer}");
+        }
+        let invalid = exchange(&server, b"GET /\xff HTTP/1.1\r\n\r\n");
+        assert!(invalid.starts_with("HTTP/1.1 400 "), "{invalid}");
+        server.stop();
+    }
+
+    /// Does the dialect follow what the monitor accepts?
+    #[test]
+    fn dialects() {
+        let server = start(desks());
+        let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: \
+                       Application/OpenMetrics-Text;version=1.0.0,text/plain;q=0.5\r\n\r\n";
+        let answer = exchange(&server, request.as_bytes());
+        assert!(answer.contains("Content-Type: application/openmetrics-text; version=1.0.0"));
+        assert!(answer.ends_with("# EOF\n"), "{answer}");
+        assert!(answer.contains("paternoster_up{device=\"disk1\"} 0\n"), "{answer}");
+    }
+
+    /// Is a server whose desks all answer well?
+    #[test]
+    fn health_is_of_the_desks() {
+        let server = start(desks().into_iter().take(1).collect());
+        let answer = exchange(&server, b"GET /healthz HTTP/1.0\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("\r\n\r\nok\n"));
+    }
+
+    /// Is who does not come to an end told so, and let go?
+    #[test]
+    fn who_stalls_is_let_go() {
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let server = HttpServer::with_patience(address, desks(), Duration::from_millis(10));
+        let server = server.expect("a port");
+        let answer = exchange(&server, b"GET /metr");
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
+
+    /// Is everything but loopback refused, with a word on what would be right?
+    #[test]
+    fn loopback_only() {
+        let start = |text: &str| HttpServer::start(text.parse().expect("an address"), Vec::new());
+        for address in ["0.0.0.0:9100", "[::]:9100", "192.0.2.1:9100", "[::ffff:192.0.2.1]:9100"] {
+            let error = start(address).expect_err("not loopback").to_string();
+            assert!(error.starts_with(&format!("metrics at {address}: only loopback")), "{error}");
+            assert!(error.ends_with("like 127.0.0.1:9100 or [::1]:9100"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control socket: lines in, lines out.
+//!
+//! ```text
+//! client: {"do":"weight","name":"db","weight":300}
+//! server: {"devices":[{"device":"disk0"}],"ok":true}
+//! ```
+//!
+//! Only who may open the socket's file (its mode is 0600) gives orders. A line has 64 KiB and ten
+//! seconds to arrive, its answer ten more to be read; who says nothing for five minutes is let go.
+//! What is no sentence of the language is answered as such, and the next line is read. After an
+//! endless line the connection is closed, since nobody knows where the next one begins.
+//!
+//! Invariant: each line that is not blank has one answer, in the order of the lines.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::answer::{answer, refusal};
+use super::door::{Door, Peer};
+use super::request::{LINE_LIMIT, What, parse};
+use super::socket_file::SocketFile;
+use crate::desk::DeskHandle;
+
+/// Permission bits of the socket.
+const MODE: u32 = 0o600;
+
+/// How patient a server is.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// Connections at a time.
+    connections: usize,
+    /// From a line's first byte to its last, and for an answer to be taken.
+    line: Duration,
+    /// From an answer to the next line's first byte.
+    idle: Duration,
+}
+
+const PATIENCE: Patience =
+    Patience { connections: 16, line: Duration::from_secs(10), idle: Duration::from_secs(300) };
+
+/// A control socket with its threads; ends when it is dropped.
+pub struct ControlServer {
+    door: Door,
+    file: Option<SocketFile>,
+}
+
+impl fmt::Debug for ControlServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlServer").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl ControlServer {
+    /// Listens at `path`. `on_stop` is called when somebody orders an end, after he has his answer;
+    /// it must not wait for this server to end, since a thread of this server calls it.
+    ///
+    /// # Errors
+    /// The socket cannot be made; the message names it.
+    pub fn start(
+        path: &Path,
+        desks: Vec<DeskHandle>,
+        on_stop: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<ControlServer> {
+        ControlServer::with_patience(path, desks, on_stop, PATIENCE)
+    }
+
+    fn with_patience(
+        path: &Path,
+        desks: Vec<DeskHandle>,
+        on_stop: impl Fn() + Send + Sync + 'static,
+        patience: Patience,
+    ) -> io::Result<ControlServer> {
+        let (listener, file) = SocketFile::listen(path, MODE)?;
+        listener.set_nonblocking(true)?;
+        let most = patience.connections;
+        let full = refusal(&format!("{most} connections are open, which is the most"));
+        let full = line(&full);
+        let door = Door::open(
+            "control",
+            listener,
+            most,
+            move |peer| converse(peer, &desks, patience, &on_stop),
+            move |peer| drop(peer.write_all(&full, Instant::now())),
+        )?;
+        Ok(ControlServer { door, file: Some(file) })
+    }
+
+    /// Closes all connections, waits for their threads, removes the socket's file.
+    pub fn stop(mut self) {
+        self.door.close();
+        drop(self.file.take());
+    }
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut text = value.to_string().into_bytes();
+    text.push(b'\n');
+    text
+}
+
+/// Answers line by line, until the other side ends, errs or loses its time.
+fn converse(
+    peer: &mut Peer<UnixStream>,
+    desks: &[DeskHandle],
+    patience: Patience,
+    on_stop: &impl Fn(),
+) {
+    let mut lines = Lines::default();
+    loop {
+        let text = match lines.next(peer, patience) {
+            Ok(Some(text)) => text,
+            Ok(None) => return,
+            Err(error) => {
+                let why = match error.kind() {
+                    ErrorKind::InvalidData => error.to_string(),
+                    ErrorKind::TimedOut if lines.is_within() => {
+                        format!("the line did not end within {:?}", patience.line)
+                    }
+                    _ => return,
+                };
+                let _ = peer.write_all(&line(&refusal(&why)), Instant::now() + patience.line);
+                return peer.see_off(Instant::now() + Duration::from_millis(100));
+            }
+        };
+        if text.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let request = parse(&text);
+        let said = match &request {
+            Ok(request) => answer(desks, request),
+            Err(why) => refusal(why),
+        };
+        let written = peer.write_all(&line(&said), Instant::now() + patience.line);
+        if request.is_ok_and(|request| request.what == What::Stop) {
+            on_stop();
+        }
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+/// Bytes that have come and were not asked for yet.
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    /// When the line that is not complete began.
+    began: Option<Instant>,
+}
+
+impl Lines {
+    /// Part of a line has come.
+    fn is_within(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// The next line without its end, also an unfinished last one; `None` behind it.
+    fn next(
+        &mut self,
+        peer: &mut Peer<UnixStream>,
+        patience: Patience,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let idle = Instant::now() + patience.idle;
+        self.began = self.is_within().then(Instant::now);
+        let mut searched = 0;
+        loop {
+            let end = self.bytes[searched..].iter().position(|byte| *byte == b'\n');
+            if let Some(end) = end {
+                let rest = self.bytes.split_off(searched + end + 1);
+                let mut line = std::mem::replace(&mut self.bytes, rest);
+                line.pop();
+                return Ok(Some(line));
+            }
+            searched = self.bytes.len();
+            if searched > LINE_LIMIT {
+                let why = format!("the line is longer than {LINE_LIMIT} bytes");
+                return Err(io::Error::new(ErrorKind::InvalidData, why));
+            }
+            let deadline = self.began.map_or(idle, |began| began + patience.line);
+            let mut piece = [0; 4096];
+            match peer.read(&mut piece, deadline)? {
+                0 if self.bytes.is_empty() => return Ok(None),
+                0 => return Ok(Some(std::mem::take(&mut self.bytes))),
+                read => self.bytes.extend_from_slice(&piece[..read]),
+            }
+            self.began.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
