@@ -2,13 +2,13 @@
 //! Replies: their headers. Data of reads go behind them, from wherever they are.
 //!
 //! ```text
-//! simple   67446698 │ error u32 │ cookie u64                               │ data …
-//! chunk    668e33ef │ flags u16 │ type u16 │ cookie u64 │ length u32       │ payload:
-//!            data                                       │ offset u64       │ data …
-//!            hole                                       │ offset u64       │ length u32
-//!            block status                               │ context u32      │ (length u32, flags u32) …
-//!            error                                      │ errno u32        │ u16, text
-//!            error at                                   │ errno u32        │ u16, text, offset u64
+//! simple   67446698 │ error u32 │ cookie u64 │ data …
+//! chunk    668e33ef │ flags u16 │ type u16 │ cookie u64 │ length u32 │ payload:
+//!            data                          │ offset u64       │ data …
+//!            hole                          │ offset u64       │ length u32
+//!            block status                  │ context u32      │ (length u32, flags u32) …
+//!            error                         │ errno u32        │ u16, text
+//!            error at                      │ errno u32        │ u16, text, offset u64
 //! ```
 //!
 //! A client that negotiated structured replies must never see a simple reply to a read; other

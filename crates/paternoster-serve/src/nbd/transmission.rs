@@ -15,7 +15,7 @@
 //! |---|---|
 //! | a write, trim or zeroing of a read-only export | EPERM |
 //! | unknown or not offered command; flag unknown, not offered or of another command | EINVAL |
-//! | no length; a flush with offset or length; not in whole blocks, if the client knows blocks | EINVAL |
+//! | no length; a flush with a range; not in blocks, if the client knows blocks | EINVAL |
 //! | more data than one request may carry | EOVERFLOW |
 //! | past the end: writes and zeroes; all others | ENOSPC; EINVAL |
 //!
