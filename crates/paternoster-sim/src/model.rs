@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use paternoster::{Command, Completion, Device, DeviceFacts, Nanos, Refused};
 
 /// A device as a state machine. Calls come in order of time.
-pub trait Model: Debug {
+pub trait Model: Debug + Send {
     /// What it says of itself.
     fn facts(&self) -> DeviceFacts;
 

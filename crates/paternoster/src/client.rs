@@ -32,7 +32,7 @@ pub struct ClientId(pub(crate) Key);
 
 impl ClientId {
     /// Nobody in particular: who plugs the device, whose a request is that has none.
-    pub(crate) const NOBODY: ClientId = ClientId(Key::new(NIL, 0));
+    pub const NOBODY: ClientId = ClientId(Key::new(NIL, 0));
 
     /// A small number, unique among the present clients: an index for tables.
     #[must_use]

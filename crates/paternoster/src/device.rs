@@ -66,6 +66,13 @@ impl Default for DeviceFacts {
 pub struct Tag(pub(crate) Key);
 
 impl Tag {
+    /// The tag of a slot that no queue has given out: for who drives a model without a queue.
+    /// Every queue takes it for stale.
+    #[must_use]
+    pub const fn of_slot(slot: u32) -> Tag {
+        Tag(Key::new(slot, 0))
+    }
+
     /// The slot, below the device's depth: an index for buffers.
     #[must_use]
     pub const fn index(self) -> u32 {

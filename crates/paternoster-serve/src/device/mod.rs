@@ -12,6 +12,32 @@
 //! at once and in any order: order is the queue's business.
 //!
 //! Invariants: I1 every job that was taken is reported once; I2 pieces are not touched after that.
+//!
+//! ```text
+//! open ──▶ inline   files in memory, at once      files       opening, facts, holes
+//!     ├──▶ uring    io_uring                      plain       a job by plain system calls
+//!     ├──▶ threads  plain threads                 clearing    how a range becomes zeroes
+//!     └──▶ model    a model tells the time        durability  what is owed to a flush
+//! faulty: faults in front of any of them          real: a backend as the library's `Device`
+//! ```
+
+mod clearing;
+mod durability;
+mod event;
+pub mod faulty;
+mod files;
+pub mod in_use;
+mod inline;
+pub mod memory;
+mod model;
+pub mod open;
+mod pieces;
+mod plain;
+pub mod real;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod uring;
 
 use std::io;
 use std::os::fd::BorrowedFd;

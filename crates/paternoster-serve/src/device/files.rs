@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files: the regular files and block devices that volumes are in, opened, and what they can do.
+//!
+//! ```text
+//! stat ──▶ open ──▶ in memory? ──▶ O_DIRECT where it is to be ──▶ size, block, holes, spinning
+//! ```
+//!
+//! * **Block**: what offsets, lengths and memory must be multiples of. With O_DIRECT it is what
+//!   statx says (Linux 6.1), else what a read accepts; of a block device always its logical block;
+//!   otherwise 512.
+//! * **Size**: rounded down to a whole number of blocks. What is left out is said at start.
+//! * **Holes**: a regular file is asked to punch one far behind its end, where nothing is; a block
+//!   device says in sysfs whether it can zero by itself.
+//! * A file in memory is one on tmpfs or ramfs.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fcntl_getfl,
+    fcntl_setfl, fstatfs, ioctl_blksszget, open as open_path, seek, statx,
+};
+use rustix::io::Errno;
+
+use super::clearing::Refusals;
+use super::durability::Durability;
+use super::memory::Memory;
+use super::open::OpenError;
+use super::{Extent, FileFacts};
+use crate::config::Direct;
+
+/// The least block there is.
+const BLOCK_MIN: u32 = 512;
+/// A file that wants larger blocks is not passed to O_DIRECT.
+const BLOCK_MAX: u32 = 64 << 10;
+const TMPFS: u64 = 0x0102_1994;
+const RAMFS: u64 = 0x8584_58f6;
+/// Where a hole is tried: a multiple of this behind the end.
+const FAR: u64 = 1 << 20;
+
+/// An open file or block device.
+#[derive(Debug)]
+pub(super) struct File {
+    fd: OwnedFd,
+    facts: FileFacts,
+    /// Bytes at the end that are no whole block.
+    pub(super) left_out: u64,
+    pub(super) block_device: bool,
+    pub(super) in_memory: bool,
+    pub(super) direct: bool,
+    pub(super) durability: Durability,
+    pub(super) refusals: Refusals,
+}
+
+impl File {
+    /// Opens a regular file or block device.
+    pub(super) fn open(path: &Path, direct: Direct, readonly: bool) -> Result<File, OpenError> {
+        let wrong = |doing: &'static str| {
+            let path = path.to_owned();
+            move |error: io::Error| OpenError::System { path, doing, error }
+        };
+        // Before it is opened: opening a pipe would wait for its other end.
+        only_files(path, &fs::metadata(path).map_err(wrong("it is not there"))?)?;
+        let access = if readonly { OFlags::RDONLY } else { OFlags::RDWR };
+        let fd = open_path(path, access | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| opening(path, readonly, errno))?;
+        let fd = fs::File::from(fd);
+        let metadata = fd.metadata().map_err(wrong("looking at it"))?;
+        only_files(path, &metadata)?;
+        let fd = OwnedFd::from(fd);
+        let block_device = metadata.file_type().is_block_device();
+        let in_memory = !block_device && is_in_memory(fd.as_fd());
+        let block = if block_device { ioctl_blksszget(&fd).ok() } else { None };
+        let (direct, block) = match pass_cache(fd.as_fd(), direct, in_memory, block) {
+            Ok(Some(block)) => (true, block),
+            Ok(None) => (false, block.unwrap_or(BLOCK_MIN)),
+            Err(error) => return Err(wrong("`direct = true` is refused")(error)),
+        };
+        let block = block.max(BLOCK_MIN).next_power_of_two();
+        let bytes = if block_device {
+            seek(&fd, SeekFrom::End(0)).map_err(|errno| wrong("asking its size")(errno.into()))?
+        } else {
+            metadata.len()
+        };
+        let left_out = bytes % u64::from(block);
+        let size = bytes - left_out;
+        if size == 0 {
+            return Err(OpenError::Empty { path: path.to_owned(), bytes, block });
+        }
+        let number = if block_device { metadata.rdev() } else { metadata.dev() };
+        let clears = !readonly
+            && match block_device {
+                true => queue_attribute(number, "write_zeroes_max_bytes") > 0,
+                false => can_have_holes(fd.as_fd(), bytes),
+            };
+        let preferred = u32::try_from(metadata.blksize()).unwrap_or(0).clamp(4096, 1 << 20);
+        let facts = FileFacts {
+            size,
+            block,
+            preferred: preferred.next_power_of_two().max(block),
+            readonly,
+            discards: clears,
+            zeroes_fast: clears,
+            rotational: !in_memory && queue_attribute(number, "rotational") > 0,
+        };
+        let (durability, refusals) = (Durability::default(), Refusals::default());
+        Ok(File { fd, facts, left_out, block_device, in_memory, direct, durability, refusals })
+    }
+
+    /// What it can do.
+    pub(super) const fn facts(&self) -> FileFacts {
+        self.facts
+    }
+
+    pub(super) fn as_raw(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Whether a range lies within it.
+    pub(super) fn holds(&self, offset: u64, length: u64) -> bool {
+        offset.checked_add(length).is_some_and(|end| end <= self.facts.size)
+    }
+
+    /// Tells runs of hole and data, until `each` says false or the range ends.
+    pub(super) fn extents(
+        &self,
+        offset: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> io::Result<()> {
+        let end = offset.saturating_add(length).min(self.facts.size);
+        let mut at = offset;
+        while at < end {
+            let (until, hole) = self.run_at(at, end)?;
+            if !each(Extent { length: until - at, hole }) {
+                return Ok(());
+            }
+            at = until;
+        }
+        Ok(())
+    }
+
+    /// Where the run that begins at `at` ends, and whether it is a hole.
+    fn run_at(&self, at: u64, end: u64) -> io::Result<(u64, bool)> {
+        if self.block_device {
+            return Ok((end, false));
+        }
+        match seek(&self.fd, SeekFrom::Data(at)) {
+            Ok(data) if data > at => Ok((data.min(end), true)),
+            Ok(_) => match seek(&self.fd, SeekFrom::Hole(at)) {
+                Ok(hole) => Ok((if hole > at { hole.min(end) } else { end }, false)),
+                Err(errno) => Err(errno.into()),
+            },
+            Err(Errno::NXIO) => Ok((end, true)),
+            // A file system that does not know: all of it may be data.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok((end, false)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// What all files of a backend have in common, in words.
+pub(super) fn how(files: &[File]) -> &'static str {
+    match files.iter().filter(|file| file.direct).count() {
+        0 if files.iter().all(|file| file.in_memory) => "files in memory",
+        0 => "through the page cache",
+        count if count == files.len() => "O_DIRECT",
+        _ => "O_DIRECT where it can be",
+    }
+}
+
+fn only_files(path: &Path, metadata: &fs::Metadata) -> Result<(), OpenError> {
+    let kind = metadata.file_type();
+    let found = match () {
+        () if kind.is_file() || kind.is_block_device() => return Ok(()),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a character device",
+    };
+    Err(OpenError::Kind { path: path.to_owned(), found })
+}
+
+fn opening(path: &Path, readonly: bool, errno: Errno) -> OpenError {
+    let denied = matches!(errno, Errno::ACCESS | Errno::PERM | Errno::ROFS);
+    let doing = match (readonly, denied) {
+        (true, _) => "opening it to read",
+        (false, false) => "opening it to read and write",
+        (false, true) => "opening it to write (`readonly = true` only reads)",
+    };
+    OpenError::System { path: PathBuf::from(path), doing, error: errno.into() }
+}
+
+fn is_in_memory(fd: BorrowedFd<'_>) -> bool {
+    #[expect(clippy::cast_sign_loss, reason = "magic numbers of 32 bits")]
+    let magic = fstatfs(fd).map_or(0, |system| system.f_type as u64 & 0xffff_ffff);
+    magic == TMPFS || magic == RAMFS
+}
+
+/// Turns O_DIRECT on where it is to be; the block it wants, `None` where the cache stays.
+fn pass_cache(
+    fd: BorrowedFd<'_>,
+    direct: Direct,
+    in_memory: bool,
+    device_block: Option<u32>,
+) -> io::Result<Option<u32>> {
+    if direct == Direct::No || (direct == Direct::Auto && in_memory) {
+        return Ok(None);
+    }
+    let flags = fcntl_getfl(fd)?;
+    let done = fcntl_setfl(fd, flags | OFlags::DIRECT).map_err(io::Error::from);
+    let done = done.and_then(|()| match device_block {
+        Some(block) => Ok(block),
+        None => direct_block(fd),
+    });
+    match done {
+        Ok(block) => Ok(Some(block)),
+        Err(error) if direct == Direct::Yes => Err(error),
+        Err(_) => {
+            fcntl_setfl(fd, flags)?;
+            Ok(None)
+        }
+    }
+}
+
+/// The block that O_DIRECT wants of a regular file.
+fn direct_block(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let told = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    if let Ok(told) = told
+        && StatxFlags::from_bits_retain(told.stx_mask).contains(StatxFlags::DIOALIGN)
+    {
+        // Memory is given in blocks too: one number serves for both.
+        let block = told.stx_dio_offset_align.max(told.stx_dio_mem_align);
+        return match told.stx_dio_offset_align {
+            1.. if block <= BLOCK_MAX => Ok(block),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        };
+    }
+    let mut memory = Memory::new(4096)?;
+    let tried = [512, 4096].into_iter().find(|&block| {
+        let block = block as usize;
+        rustix::io::pread(fd, &mut memory.bytes_mut()[..block], block as u64).is_ok()
+    });
+    tried.ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Whether a regular file can have holes: asked where there is nothing.
+fn can_have_holes(fd: BorrowedFd<'_>, bytes: u64) -> bool {
+    let behind = bytes.next_multiple_of(FAR).saturating_add(FAR);
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(fd, flags, behind, 4096).is_ok()
+}
+
+/// A number of a device's queue in sysfs, 0 where there is none. Partitions have it above them.
+fn queue_attribute(number: u64, name: &str) -> u64 {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let device = format!("/sys/dev/block/{major}:{minor}");
+    let read = |at: &str| fs::read_to_string(format!("{device}/{at}queue/{name}")).ok();
+    let text = read("").or_else(|| read("../"));
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}

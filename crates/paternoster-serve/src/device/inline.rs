@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inline: files in memory, done at once.
+//!
+//! A page of tmpfs is copied faster than a job is handed to anybody else and back. A job is done
+//! within [`Backend::submit`] and told at the next [`Backend::reap`], which is due at once: there
+//! is nothing to wait for.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use paternoster::{DeviceFacts, Nanos};
+
+use super::files::{self, File};
+use super::open::facts;
+use super::{Backend, Extent, FileFacts, Finished, Full, Job, plain};
+
+/// Does jobs at once, by plain system calls.
+pub(super) struct Inline {
+    files: Vec<File>,
+    depth: u32,
+    finished: Vec<Finished>,
+}
+
+impl Inline {
+    pub(super) fn new(files: Vec<File>, depth: u32) -> Inline {
+        Inline { files, depth, finished: Vec::with_capacity(depth as usize) }
+    }
+}
+
+impl Backend for Inline {
+    fn describe(&self) -> String {
+        format!("at once, {}", files::how(&self.files))
+    }
+
+    fn facts(&self) -> DeviceFacts {
+        facts(&self.files, self.depth)
+    }
+
+    fn file(&self, file: u16) -> FileFacts {
+        self.files[usize::from(file)].facts()
+    }
+
+    unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
+        if self.finished.len() >= self.depth as usize {
+            return Err(Full);
+        }
+        // SAFETY: the caller's promise for the pieces.
+        let error = unsafe { plain::perform(&self.files, &job) };
+        self.finished.push(Finished { slot: job.slot, error });
+        Ok(())
+    }
+
+    fn kick(&mut self) {}
+
+    fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
+        finished.append(&mut self.finished);
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        (!self.finished.is_empty()).then_some(Nanos::ZERO)
+    }
+
+    fn extents(
+        &mut self,
+        file: u16,
+        offset: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> io::Result<()> {
+        self.files[usize::from(file)].extents(offset, length, each)
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Open: from a configured device to the backend that does its commands.
+//!
+//! ```text
+//! engine auto    all files in memory ─▶ inline
+//!                io_uring allowed ────▶ uring
+//!                otherwise ───────────▶ threads, and a note that says why
+//! uring, threads, model NAME            that one or an error
+//! ```
+//!
+//! Each volume is one file of the backend, at the place that it has in the configuration; a path
+//! that several volumes name is opened for each. A file is all of what is at the path: where in it
+//! a volume begins is the desk's business.
+
+use std::io;
+use std::path::PathBuf;
+
+use paternoster::DeviceFacts;
+
+use super::files::File;
+use super::inline::Inline;
+use super::model::{self, Modelled};
+use super::pieces::VECTORS;
+use super::threads::Threads;
+use super::uring::Uring;
+use super::{Backend, FileFacts};
+use crate::config::{Device, Direct, Engine};
+
+/// Jobs at a time unless told otherwise.
+const DEPTH: u32 = 32;
+/// And where a job is done as soon as it is given.
+const DEPTH_INLINE: u32 = 128;
+/// What a ring, and a queue's tags, are good for.
+const DEPTH_MAX: u32 = 10_240;
+/// 1 MiB.
+const MAX_SECTORS: u32 = 2048;
+
+/// What does the commands of a device.
+pub struct Opened {
+    /// It.
+    pub backend: Box<dyn Backend>,
+    /// What an administrator should know: what is not as one might expect.
+    pub note: Option<String>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Opened { backend, note } = self;
+        f.debug_struct("Opened").field("backend", &backend.describe()).field("note", note).finish()
+    }
+}
+
+/// A device could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The system refused something.
+    #[error("{}: {doing}: {error}", path.display())]
+    System {
+        /// Of which file.
+        path: PathBuf,
+        /// What was done.
+        doing: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is no file.
+    #[error("{}: it is {found}; a volume is a regular file or a block device", path.display())]
+    Kind {
+        /// Which.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// There is nothing in it.
+    #[error(
+        "{}: it has {bytes} bytes, and a volume has at least one block of {block}; `truncate -s 1G` \
+         makes it larger", path.display()
+    )]
+    Empty {
+        /// Which.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The least size.
+        block: u32,
+    },
+    /// io_uring was asked for.
+    #[error(
+        "device {device}: io_uring is refused here ({error}); `engine = \"threads\"` does without"
+    )]
+    Uring {
+        /// Which device.
+        device: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Threads could not be had.
+    #[error("device {device}: starting its threads: {error}")]
+    Threads {
+        /// Which device.
+        device: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The model is not there or wrong.
+    #[error("model {name}: {why}")]
+    Model {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The configuration asks for what cannot be.
+    #[error("device {device}: {why}")]
+    Device {
+        /// Which.
+        device: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+}
+
+/// Opens the files of a device's volumes and makes the backend that it asks for.
+///
+/// # Errors
+/// [`OpenError`]: the file, what was done with it, what would be right.
+pub fn open(config: &Device) -> Result<Opened, OpenError> {
+    let wrong = |why: String| OpenError::Device { device: config.name.clone(), why };
+    if config.volumes.is_empty() || config.volumes.len() > usize::from(u16::MAX) {
+        let count = config.volumes.len();
+        return Err(wrong(format!("it has {count} volumes where 1 to 65535 can be")));
+    }
+    if let Some(depth) = config.depth.filter(|depth| !(1..=DEPTH_MAX).contains(depth)) {
+        return Err(wrong(format!("its depth is {depth} where 1 to {DEPTH_MAX} can be")));
+    }
+    let description = match &config.engine {
+        Engine::Model(name) => Some(model::find(name)?),
+        Engine::Auto | Engine::Uring | Engine::Threads => None,
+    };
+    // A model's time goes by while its data are moved: the page cache is the faster way.
+    let direct = match (&description, config.direct) {
+        (Some(_), Direct::Auto) => Direct::No,
+        (_, direct) => direct,
+    };
+    let files = config.volumes.iter();
+    let files = files.map(|volume| File::open(&volume.path, direct, volume.readonly));
+    let files: Vec<File> = files.collect::<Result<_, _>>()?;
+    let mut notes = rounded(config, &files);
+    let backend: Box<dyn Backend> = match description {
+        Some(model) => {
+            let most = model.facts.depth;
+            let depth = config.depth.unwrap_or(most).min(most);
+            Box::new(Modelled::new(files, &model, depth))
+        }
+        None => real(config, files, &mut notes)?,
+    };
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
+    Ok(Opened { backend, note })
+}
+
+/// What does commands without a model.
+fn real(
+    config: &Device,
+    files: Vec<File>,
+    notes: &mut Vec<String>,
+) -> Result<Box<dyn Backend>, OpenError> {
+    let depth = config.depth.unwrap_or(DEPTH);
+    let automatic = config.engine == Engine::Auto;
+    if automatic && files.iter().all(|file| file.in_memory) {
+        return Ok(Box::new(Inline::new(files, config.depth.unwrap_or(DEPTH_INLINE))));
+    }
+    let files = if config.engine == Engine::Threads {
+        files
+    } else {
+        match Uring::new(files, depth) {
+            Ok(uring) => return Ok(Box::new(uring)),
+            Err((files, error)) if automatic => {
+                notes.push(refused(&error));
+                files
+            }
+            Err((_, error)) => {
+                return Err(OpenError::Uring { device: config.name.clone(), error });
+            }
+        }
+    };
+    let threads = Threads::new(files, depth);
+    let threads =
+        threads.map_err(|error| OpenError::Threads { device: config.name.clone(), error })?;
+    Ok(Box::new(threads))
+}
+
+fn refused(error: &io::Error) -> String {
+    format!("io_uring is refused here ({error}): plain threads")
+}
+
+/// The files whose last bytes are left out.
+fn rounded(config: &Device, files: &[File]) -> Vec<String> {
+    let rounded = config.volumes.iter().zip(files).filter(|(_, file)| file.left_out > 0);
+    let told = rounded.map(|(volume, file)| {
+        let (path, FileFacts { size, block, .. }) = (volume.path.display(), file.facts());
+        let left_out = file.left_out;
+        format!("{path}: the last {left_out} bytes are no block of {block}: it has {size} here")
+    });
+    told.collect()
+}
+
+/// What a queue is told of these files.
+pub(super) fn facts(files: &[File], depth: u32) -> DeviceFacts {
+    DeviceFacts {
+        capacity: files.iter().map(|file| file.facts().size / 512).sum(),
+        depth,
+        rotational: files.iter().any(|file| file.facts().rotational),
+        write_cache: true,
+        fua: true,
+        flush_queueable: true,
+        max_sectors: MAX_SECTORS,
+        max_segments: u16::try_from(VECTORS).unwrap_or(u16::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is it said why there are threads where io_uring was to be?
+    #[test]
+    fn a_refused_ring_is_told() {
+        let error = io::Error::from_raw_os_error(libc::EPERM);
+        assert!(refused(&error).contains("Operation not permitted"), "{}", refused(&error));
+        assert!(refused(&error).ends_with(": plain threads"));
+    }
+}

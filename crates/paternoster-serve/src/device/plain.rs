@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plain: a job done by plain system calls, from its beginning to its end.
+//!
+//! Calls that do less than they were asked are continued. One that does nothing has met the end of
+//! a file that was shorter than it said: EIO, and never half of the data.
+
+use super::clearing::{Clearing, Next};
+use super::files::File;
+use super::pieces::{self, Vectors};
+use super::{Job, Piece, Work};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
+
+/// Does a job; its errno, 0 for none.
+///
+/// # Safety
+/// The memory of its pieces is valid, and nobody else touches it meanwhile.
+pub(super) unsafe fn perform(files: &[File], job: &Job<'_>) -> i32 {
+    // SAFETY: the same promise.
+    let done = unsafe { try_perform(files, job) };
+    done.err().unwrap_or(0)
+}
+
+/// Whether the job can be done at all: a file that there is, a range within it, not read-only.
+pub(super) fn check<'a>(files: &'a [File], job: &Job<'_>) -> Result<&'a File, i32> {
+    let file = files.get(usize::from(job.file)).ok_or(libc::EBADF)?;
+    match job.work {
+        Work::Read | Work::Prefetch | Work::Flush => {}
+        Work::Write { .. } | Work::Discard | Work::Zero { .. } if file.facts().readonly => {
+            return Err(libc::EPERM);
+        }
+        Work::Write { .. } | Work::Discard | Work::Zero { .. } => {}
+    }
+    if file.holds(job.offset, job.length) { Ok(file) } else { Err(libc::EINVAL) }
+}
+
+unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
+    let Job { offset, length, pieces, .. } = *job;
+    if job.work == Work::Flush {
+        return files.iter().try_for_each(sync_what_is_owed);
+    }
+    let file = check(files, job)?;
+    match job.work {
+        Work::Read => {
+            let from = Source::Pieces { pieces, to_file: false };
+            // SAFETY: the caller's promise for the pieces.
+            unsafe { transfer(file, from, offset, length, false) }
+        }
+        Work::Write { fua } => {
+            let from = Source::Pieces { pieces, to_file: true };
+            // SAFETY: the caller's promise for the pieces.
+            let done = unsafe { transfer(file, from, offset, length, fua) };
+            if !fua || done.is_err() {
+                file.durability.note_write();
+            }
+            done
+        }
+        Work::Discard => clear(file, Clearing::discard(), offset, length),
+        Work::Zero { may_unmap, fua } => {
+            let clearing = Clearing::zero(may_unmap, file.block_device);
+            clear(file, clearing, offset, length)?;
+            if fua { sync_what_is_owed(file) } else { Ok(()) }
+        }
+        Work::Prefetch => {
+            prefetch(file, offset, length);
+            Ok(())
+        }
+        Work::Flush => Ok(()),
+    }
+}
+
+/// Syncs a file if it owes anything.
+fn sync_what_is_owed(file: &File) -> Result<(), i32> {
+    let Some(covers) = file.durability.owed()? else { return Ok(()) };
+    sync(file).inspect(|()| file.durability.covered(covers))
+}
+
+fn sync(file: &File) -> Result<(), i32> {
+    loop {
+        match fdatasync(file.as_fd()) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => {
+                file.durability.failed(errno.raw_os_error());
+                return Err(errno.raw_os_error());
+            }
+        }
+    }
+}
+
+/// Where data are, and where they go.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Pieces { pieces: &'a [Piece], to_file: bool },
+    Zeroes,
+}
+
+/// Moves all of the data.
+///
+/// # Safety
+/// As [`perform`].
+unsafe fn transfer(
+    file: &File,
+    source: Source<'_>,
+    offset: u64,
+    length: u64,
+    mut fua: bool,
+) -> Result<(), i32> {
+    let (mut done, mut sync_after) = (0, false);
+    if let (Source::Pieces { pieces: &[piece], to_file }, false) = (source, fua) {
+        // Most jobs are this one call.
+        // SAFETY: the caller's promise for the piece.
+        done = unsafe { one_call(file, piece, offset, to_file) };
+        if done == length {
+            return Ok(());
+        }
+    }
+    let mut vectors = Vectors::new();
+    while done < length {
+        match source {
+            Source::Pieces { pieces, .. } => vectors.fill(pieces::rest(pieces, done)),
+            Source::Zeroes => vectors.fill(pieces::zeroes(length - done)),
+        }
+        let to_file = !matches!(source, Source::Pieces { to_file: false, .. });
+        // SAFETY: the caller's promise for the pieces; zeroes are only read from.
+        match unsafe { call(file, &vectors, offset + done, to_file, fua) } {
+            Ok(0) => return Err(libc::EIO),
+            // What follows of a last part of a block would not be a whole block.
+            Ok(moved) if file.direct && !moved.is_multiple_of(u64::from(file.facts().block)) => {
+                return Err(libc::EIO);
+            }
+            Ok(moved) => done += moved,
+            Err(libc::EINTR) => {}
+            Err(libc::EOPNOTSUPP) if fua => (fua, sync_after) = (false, true),
+            Err(errno) => return Err(errno),
+        }
+    }
+    if sync_after { sync(file) } else { Ok(()) }
+}
+
+/// One piece in one call; how much it has moved. What is wrong the next call finds too.
+unsafe fn one_call(file: &File, piece: Piece, offset: u64, to_file: bool) -> u64 {
+    let (fd, at, length) = (file.as_raw(), piece.at.as_ptr().cast(), piece.length);
+    let offset = offset.cast_signed();
+    let moved = if to_file {
+        // SAFETY: the caller's promise for the piece.
+        unsafe { libc::pwrite64(fd, at, length, offset) }
+    } else {
+        // SAFETY: the caller's promise for the piece.
+        unsafe { libc::pread64(fd, at, length, offset) }
+    };
+    let moved = u64::try_from(moved).unwrap_or(0);
+    // A part of a block is left to the loop, which knows what it means.
+    if moved == piece.length as u64 || !file.direct { moved } else { 0 }
+}
+
+/// One call; how much it has moved.
+unsafe fn call(
+    file: &File,
+    vectors: &Vectors,
+    offset: u64,
+    to_file: bool,
+    fua: bool,
+) -> Result<u64, i32> {
+    let (fd, at, count) = (file.as_raw(), vectors.as_ptr(), vectors.count());
+    let offset = offset.cast_signed();
+    // SAFETY: the vectors are of pieces for which the caller has promised.
+    let moved = unsafe {
+        match (to_file, fua) {
+            (false, _) => libc::preadv64(fd, at, count, offset),
+            (true, false) => libc::pwritev64(fd, at, count, offset),
+            (true, true) => libc::pwritev2(fd, at, count, offset, libc::RWF_DSYNC),
+        }
+    };
+    u64::try_from(moved).map_err(|_| last_errno())
+}
+
+fn last_errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Clears a range, by the first way that the file knows.
+fn clear(file: &File, mut clearing: Clearing, offset: u64, length: u64) -> Result<(), i32> {
+    let done = loop {
+        match clearing.next(&file.refusals) {
+            Next::Done => break Ok(()),
+            // SAFETY: no pieces are concerned.
+            Next::Write => break unsafe { transfer(file, Source::Zeroes, offset, length, false) },
+            Next::Allocate(flags) => {
+                let errno = allocate(file, flags, offset, length);
+                if let Err(errno) = clearing.ended(&file.refusals, errno) {
+                    break Err(errno);
+                }
+            }
+        }
+    };
+    file.durability.note_write();
+    done
+}
+
+fn allocate(file: &File, flags: FallocateFlags, offset: u64, length: u64) -> i32 {
+    fallocate(file.as_fd(), flags, offset, length).err().map_or(0, |errno| errno.raw_os_error())
+}
+
+/// Asks for a range to be read ahead; nothing is wrong if it is not.
+pub(super) fn prefetch(file: &File, offset: u64, length: u64) {
+    if let (false, Some(length)) = (file.direct, std::num::NonZeroU64::new(length)) {
+        let _hint = fadvise(file.as_fd(), offset, Some(length), Advice::WillNeed);
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads: plain threads and plain system calls, where io_uring is refused.
+//!
+//! ```text
+//! submit ──▶ waiting ──▶ a thread for each job, up to 32 ──▶ ended ──▶ reap
+//!            (bounded by the depth)                            └─▶ event
+//! ```
+//!
+//! With a thread for each job the order is the queue's and not that of a second one in here; with
+//! a depth above 32 some jobs wait once more. Buffers of tasks are used again: in the steady state
+//! nothing is allocated.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use paternoster::{DeviceFacts, Nanos};
+
+use super::event::Event;
+use super::files::{self, File};
+use super::open::facts;
+use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
+
+/// More threads would only wait for each other.
+const THREADS_MAX: u32 = 32;
+
+/// A job on its way to a thread.
+struct Task {
+    slot: u32,
+    work: Work,
+    file: u16,
+    offset: u64,
+    length: u64,
+    pieces: Vec<Piece>,
+}
+
+// SAFETY: who submits a job promises that nobody touches its memory until it was reported; the
+// thread that has the task is the one who does.
+unsafe impl Send for Task {}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Task>,
+    ended: Vec<Finished>,
+    /// Empty lists of pieces.
+    spare: Vec<Task>,
+    stop: bool,
+}
+
+struct Shared {
+    files: Vec<File>,
+    state: Mutex<State>,
+    come: Condvar,
+    event: Event,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that has panicked left a state that is whole: each step of it is one statement.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does jobs on threads.
+pub(super) struct Threads {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    depth: u32,
+    inside: u32,
+}
+
+impl Threads {
+    pub(super) fn new(files: Vec<File>, depth: u32) -> io::Result<Threads> {
+        let depth_in_all = depth as usize;
+        let state = State {
+            waiting: VecDeque::with_capacity(depth_in_all),
+            ended: Vec::with_capacity(depth_in_all),
+            spare: Vec::with_capacity(depth_in_all),
+            stop: false,
+        };
+        let (state, come) = (Mutex::new(state), Condvar::new());
+        let shared = Arc::new(Shared { files, state, come, event: Event::new()? });
+        let mut backend =
+            Threads { shared: Arc::clone(&shared), threads: Vec::new(), depth, inside: 0 };
+        for number in 0..depth.min(THREADS_MAX) {
+            let shared = Arc::clone(&shared);
+            let thread = Builder::new().name(format!("disk {number}"));
+            backend.threads.push(thread.spawn(move || work(&shared))?);
+        }
+        Ok(backend)
+    }
+}
+
+/// Does tasks until there shall be none any more.
+fn work(shared: &Shared) {
+    let mut state = shared.lock();
+    loop {
+        if state.stop {
+            return;
+        }
+        let Some(mut task) = state.waiting.pop_front() else {
+            state = shared.come.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        drop(state);
+        let Task { slot, work, file, offset, length, .. } = task;
+        let job = Job { slot, work, file, offset, length, pieces: &task.pieces, sector: 0 };
+        // SAFETY: the promise of who has submitted it, kept until it is reported below.
+        let error = unsafe { plain::perform(&shared.files, &job) };
+        task.pieces.clear();
+        state = shared.lock();
+        state.ended.push(Finished { slot, error });
+        state.spare.push(task);
+        shared.event.set();
+    }
+}
+
+impl Backend for Threads {
+    fn describe(&self) -> String {
+        format!("{} threads, {}", self.threads.len(), files::how(&self.shared.files))
+    }
+
+    fn facts(&self) -> DeviceFacts {
+        facts(&self.shared.files, self.depth)
+    }
+
+    fn file(&self, file: u16) -> FileFacts {
+        self.shared.files[usize::from(file)].facts()
+    }
+
+    unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
+        if self.inside >= self.depth {
+            return Err(Full);
+        }
+        self.inside += 1;
+        let mut state = self.shared.lock();
+        let Job { slot, work, file, offset, length, .. } = job;
+        let mut pieces = state.spare.pop().map_or_else(Vec::new, |task| task.pieces);
+        pieces.extend_from_slice(job.pieces);
+        state.waiting.push_back(Task { slot, work, file, offset, length, pieces });
+        drop(state);
+        self.shared.come.notify_one();
+        Ok(())
+    }
+
+    fn kick(&mut self) {}
+
+    fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
+        if self.inside == 0 {
+            return;
+        }
+        self.shared.event.clear();
+        let mut state = self.shared.lock();
+        self.inside -= u32::try_from(state.ended.len()).unwrap_or(self.inside);
+        finished.append(&mut state.ended);
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.shared.event.as_fd())
+    }
+
+    fn extents(
+        &mut self,
+        file: u16,
+        offset: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> io::Result<()> {
+        self.shared.files[usize::from(file)].extents(offset, length, each)
+    }
+}
+
+impl Drop for Threads {
+    /// What has begun is ended, what has not will not: nobody touches a piece after this.
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.come.notify_all();
+        for thread in self.threads.drain(..) {
+            let _panicked = thread.join();
+        }
+    }
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! io_uring: many jobs with few system calls.
+//!
+//! ```text
+//! submit ─▶ slot ─▶ entry ─▶ ┌ submission queue ┐ ─kick─▶ kernel
+//!            ▲                                              │
+//!            └── another step, if it takes one ◀── reap ◀── ┌ completion queue ┐ ─▶ eventfd
+//! ```
+//!
+//! A job is one step or several (`step.rs`): a read that came short is continued, a range that
+//! cannot be punched is zeroed otherwise, a flush syncs file after file. Each slot has at most one
+//! entry in the ring, so that neither queue can overflow: both have room for every slot.
+//!
+//! Files are registered, and the arena is where the limit on locked memory allows it; a job with
+//! one piece then moves its data without the kernel looking the pages up.
+//!
+//! # Threads
+//! Where the kernel can, the ring is for one thread, which does its deferred work when it reaps
+//! (SINGLE_ISSUER, DEFER_TASKRUN, Linux 6.1). The ring is made disabled and enabled with the first
+//! job, so that it may move to its thread between the two. After that it stays there.
+//!
+//! # Invariants
+//! I1  A slot that is busy has exactly one entry under way, or is being stepped.
+//! I2  Whoever ends the backend waits for what the kernel still has: it writes to the pieces.
+//!
+//! Sources: io_uring_setup(2), io_uring_enter(2), io_uring_register(2).
+
+mod step;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::ptr::NonNull;
+
+use io_uring::{Builder, IoUring, Probe, opcode, squeue, types};
+use paternoster::{DeviceFacts, Nanos};
+
+use self::step::Slot;
+use super::event::Event;
+use super::files::{self, File};
+use super::open::facts;
+use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, plain};
+
+/// The largest buffer that the kernel registers.
+const BUFFER_MAX: usize = 1 << 30;
+/// Buffers that it registers at most.
+const BUFFERS_MAX: usize = 1 << 14;
+/// A kernel that takes no entries now is asked again after so long.
+const RETRY: Nanos = Nanos::from_millis(1);
+
+/// Does jobs by io_uring.
+pub(super) struct Uring {
+    /// Dropped, that is closed, before what it points to.
+    ring: IoUring,
+    files: Vec<File>,
+    event: Event,
+    slots: Vec<Slot>,
+    /// Ended without the kernel.
+    ended: Vec<Finished>,
+    /// Entries in the kernel or on the way there.
+    under_way: u32,
+    /// Since when the kernel takes no entries.
+    refused_at: Option<Nanos>,
+    enabled: bool,
+    /// By file: its place among the registered ones, or its descriptor if they could not be.
+    targets: Vec<types::Fd>,
+    files_registered: bool,
+    /// Registered memory: where it is, and its length.
+    arena: Option<(usize, usize)>,
+    now: Nanos,
+}
+
+// SAFETY: its raw pointers are those of pieces, for which `submit` has a promise, and of its own
+// slots, which lie on the heap and move with it.
+unsafe impl Send for Uring {}
+
+/// The kinds of ring there are, the best first.
+const KINDS: [fn(&mut Builder); 3] = [
+    |builder| {
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        builder.setup_r_disabled().setup_submit_all();
+    },
+    |builder| {
+        builder.setup_coop_taskrun().setup_taskrun_flag().setup_r_disabled().setup_submit_all();
+    },
+    |builder| {
+        builder.setup_r_disabled();
+    },
+];
+
+/// A ring of the best kind that this kernel has.
+fn best_ring(entries: u32) -> io::Result<IoUring> {
+    let mut made = Err(io::ErrorKind::Unsupported.into());
+    for kind in KINDS {
+        let mut builder = IoUring::builder();
+        kind(&mut builder);
+        made = builder.build(entries);
+        match &made {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            _ => break,
+        }
+    }
+    made
+}
+
+/// Whether the kernel has what jobs are made of.
+fn has_operations(ring: &IoUring) -> io::Result<()> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [
+        opcode::Readv::CODE,
+        opcode::Writev::CODE,
+        opcode::ReadFixed::CODE,
+        opcode::WriteFixed::CODE,
+        opcode::Fsync::CODE,
+        opcode::Fallocate::CODE,
+        opcode::Fadvise::CODE,
+    ];
+    let all = needed.into_iter().all(|code| probe.is_supported(code));
+    if all { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
+impl Uring {
+    /// A ring for so many jobs at a time; gives the files back if there is none.
+    pub(super) fn new(files: Vec<File>, depth: u32) -> Result<Uring, (Vec<File>, io::Error)> {
+        let ring = best_ring(depth.next_power_of_two()).and_then(|ring| {
+            has_operations(&ring)?;
+            let event = Event::new()?;
+            ring.submitter().register_eventfd(event.as_raw())?;
+            Ok((ring, event))
+        });
+        let (ring, event) = match ring {
+            Ok(made) => made,
+            Err(error) => return Err((files, error)),
+        };
+        let raw: Vec<RawFd> = files.iter().map(File::as_raw).collect();
+        let files_registered = ring.submitter().register_files(&raw).is_ok();
+        let places = (0..).take(raw.len());
+        let targets = if files_registered { places.collect() } else { raw };
+        Ok(Uring {
+            ring,
+            files,
+            event,
+            slots: (0..depth).map(|_| Slot::new()).collect(),
+            ended: Vec::with_capacity(depth as usize),
+            under_way: 0,
+            refused_at: None,
+            enabled: false,
+            targets: targets.into_iter().map(types::Fd).collect(),
+            files_registered,
+            arena: None,
+            now: Nanos::ZERO,
+        })
+    }
+
+    /// The ring becomes this thread's.
+    fn enable(&mut self) -> Result<(), i32> {
+        if !self.enabled {
+            let enabled = self.ring.submitter().register_enable_rings();
+            enabled.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
+            self.enabled = true;
+        }
+        Ok(())
+    }
+
+    /// Makes the slot's next entry, or ends its job.
+    fn step(&mut self, number: u32) {
+        let place = number as usize;
+        let entry = match self.enable() {
+            Ok(()) => self.slots[place].next_entry(&self.files, &self.targets, self.arena),
+            Err(errno) => Err(errno),
+        };
+        let entry = match entry {
+            Ok(Some(entry)) => entry.user_data(u64::from(number)),
+            Ok(None) => return self.end(number, 0),
+            Err(errno) => return self.end(number, errno),
+        };
+        let registered = squeue::Flags::FIXED_FILE;
+        let entry = if self.files_registered { entry.flags(registered) } else { entry };
+        // SAFETY: what the entry points to are the pieces, the slot's vectors and zeroes; all of
+        // them stay until the slot has its completion.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        match pushed {
+            Ok(()) => self.under_way += 1,
+            // The queue has room for all slots (I1); who breaks that gets an error, not a hang.
+            Err(_) => self.end(number, libc::EBUSY),
+        }
+    }
+
+    fn end(&mut self, number: u32, error: i32) {
+        self.slots[number as usize].end(&self.files, error);
+        self.ended.push(Finished { slot: number, error });
+    }
+
+    /// Gives the kernel what was pushed. What it does not take now it is asked for again.
+    fn hand_over(&mut self) {
+        while !self.ring.submission().is_empty() {
+            match self.ring.submit() {
+                Ok(1..) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => {
+                    self.refused_at = Some(self.now);
+                    return;
+                }
+            }
+        }
+        self.refused_at = None;
+    }
+
+    /// Takes what the kernel has ended, and lets each job go on or end.
+    fn take_completions(&mut self) {
+        loop {
+            let Some(completion) = self.ring.completion().next() else { return };
+            self.under_way -= 1;
+            let Ok(number) = u32::try_from(completion.user_data()) else { continue };
+            let Some(slot) = self.slots.get_mut(number as usize) else { continue };
+            match slot.completed(&self.files, completion.result()) {
+                Ok(true) => self.end(number, 0),
+                Ok(false) => self.step(number),
+                Err(errno) => self.end(number, errno),
+            }
+        }
+    }
+}
+
+impl Backend for Uring {
+    fn describe(&self) -> String {
+        let buffers = if self.arena.is_some() { ", registered buffers" } else { "" };
+        format!("io_uring, {}{buffers}", files::how(&self.files))
+    }
+
+    fn facts(&self) -> DeviceFacts {
+        facts(&self.files, u32::try_from(self.slots.len()).unwrap_or(u32::MAX))
+    }
+
+    fn file(&self, file: u16) -> FileFacts {
+        self.files[usize::from(file)].facts()
+    }
+
+    unsafe fn submit(&mut self, now: Nanos, job: Job<'_>) -> Result<(), Full> {
+        self.now = now;
+        match self.slots.get_mut(job.slot as usize) {
+            Some(slot) if slot.is_free() => slot.begin(&job, &self.files),
+            _ => return Err(Full),
+        }
+        let checked = match job.work {
+            super::Work::Flush => Ok(()),
+            _ => plain::check(&self.files, &job).map(drop),
+        };
+        match checked {
+            Ok(()) => self.step(job.slot),
+            Err(errno) => self.end(job.slot, errno),
+        }
+        if !self.ended.is_empty() {
+            self.event.set();
+        }
+        Ok(())
+    }
+
+    fn kick(&mut self) {
+        self.hand_over();
+    }
+
+    fn reap(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
+        self.now = now;
+        if self.under_way > 0 || !self.ended.is_empty() {
+            self.event.clear();
+        }
+        if self.enabled && self.ring.submission().taskrun() {
+            // Deferred work is done by who enters the kernel; what it ends is taken below.
+            let _asked_again = self.ring.submit();
+        }
+        self.take_completions();
+        self.hand_over();
+        finished.append(&mut self.ended);
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.event.as_fd())
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.refused_at.map(|at| at + RETRY)
+    }
+
+    unsafe fn register(&mut self, arena: NonNull<[u8]>) {
+        let (base, length) = (arena.cast::<u8>().as_ptr(), arena.len());
+        if self.arena.is_some() || length.div_ceil(BUFFER_MAX) > BUFFERS_MAX {
+            return;
+        }
+        let buffer = |start: usize| libc::iovec {
+            iov_base: base.wrapping_add(start).cast(),
+            iov_len: BUFFER_MAX.min(length - start),
+        };
+        let buffers: Vec<libc::iovec> = (0..length).step_by(BUFFER_MAX).map(buffer).collect();
+        // SAFETY: the caller promises that the memory outlives the backend.
+        if unsafe { self.ring.submitter().register_buffers(&buffers) }.is_ok() {
+            self.arena = Some((base.addr(), length));
+        }
+    }
+
+    fn extents(
+        &mut self,
+        file: u16,
+        offset: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> io::Result<()> {
+        self.files[usize::from(file)].extents(offset, length, each)
+    }
+}
+
+/// The registered buffer that a piece lies in as a whole.
+fn buffer_of(arena: Option<(usize, usize)>, piece: Piece) -> Option<u16> {
+    let (base, length) = arena?;
+    let start = piece.at.as_ptr().addr().checked_sub(base)?;
+    let last = start.checked_add(piece.length)?.checked_sub(1)?;
+    let within = last < length && start / BUFFER_MAX == last / BUFFER_MAX;
+    if within { u16::try_from(start / BUFFER_MAX).ok() } else { None }
+}
+
+impl Drop for Uring {
+    /// I2: the kernel may still write to pieces.
+    fn drop(&mut self) {
+        self.hand_over();
+        while self.under_way > 0 {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            }
+            while let Some(_ended) = self.ring.completion().next() {
+                self.under_way -= 1;
+            }
+        }
+        if self.under_way > 0 {
+            // On another thread than its own it cannot wait. What entries point to must stay.
+            std::mem::forget(std::mem::take(&mut self.slots));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is a piece found in the registered buffer that it lies in, and none where it crosses two?
+    #[test]
+    fn pieces_lie_in_buffers() {
+        let base = 1 << 40;
+        let arena = Some((base, BUFFER_MAX + 8192));
+        let piece = |start: usize, length| Piece {
+            at: NonNull::new(std::ptr::without_provenance_mut(base + start)).unwrap(),
+            length,
+        };
+        assert_eq!(buffer_of(arena, piece(0, 4096)), Some(0));
+        assert_eq!(buffer_of(arena, piece(BUFFER_MAX - 4096, 4096)), Some(0));
+        assert_eq!(buffer_of(arena, piece(BUFFER_MAX - 4096, 4097)), None);
+        assert_eq!(buffer_of(arena, piece(BUFFER_MAX + 4096, 4096)), Some(1));
+        assert_eq!(buffer_of(arena, piece(BUFFER_MAX + 4096, 4097)), None);
+        assert_eq!(buffer_of(None, piece(0, 4096)), None);
+    }
+}

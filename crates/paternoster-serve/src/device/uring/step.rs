@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Step: what a job asks of the ring next, and what an answer means for it.
+//!
+//! ```text
+//! read, write   Transfer ─short▶ Transfer …         ──▶ end
+//!               Transfer ─no RWF_DSYNC▶ Transfer ▶ Sync ──▶ end
+//! discard, zero Clear ─way refused▶ Clear … │ Transfer of zeroes ──▶ (fua: Sync) ──▶ end
+//! flush         Flush of each file that owes one, one after the other ──▶ end
+//! prefetch      Advise ──▶ end, whatever it says
+//! ```
+
+use io_uring::{opcode, squeue, types};
+
+use super::buffer_of;
+use crate::device::clearing::{Clearing, Next};
+use crate::device::files::File;
+use crate::device::pieces::{self, Vectors};
+use crate::device::{Job, Piece, Work};
+
+/// A call that the kernel gives back undone is made again so often.
+const TRIES: u8 = 100;
+
+/// What a slot is at.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stage {
+    Free,
+    Transfer,
+    Clear(Clearing),
+    /// A sync of its own file: the job is to be durable.
+    Sync,
+    /// A sync of a file, with what it covers.
+    Flush {
+        file: u16,
+        covers: u64,
+    },
+    Advise,
+}
+
+/// A job under way.
+pub(super) struct Slot {
+    stage: Stage,
+    work: Work,
+    file: u16,
+    offset: u64,
+    length: u64,
+    done: u64,
+    pieces: Vec<Piece>,
+    vectors: Box<Vectors>,
+    /// Writes carry RWF_DSYNC.
+    dsync: bool,
+    /// It is durable only after a sync.
+    sync_after: bool,
+    tries: u8,
+}
+
+impl Slot {
+    pub(super) fn new() -> Slot {
+        Slot {
+            stage: Stage::Free,
+            work: Work::Flush,
+            file: 0,
+            offset: 0,
+            length: 0,
+            done: 0,
+            pieces: Vec::with_capacity(pieces::VECTORS),
+            vectors: Box::new(Vectors::new()),
+            dsync: false,
+            sync_after: false,
+            tries: 0,
+        }
+    }
+
+    pub(super) const fn is_free(&self) -> bool {
+        matches!(self.stage, Stage::Free)
+    }
+
+    /// Takes a job, whether it can be done or not.
+    pub(super) fn begin(&mut self, job: &Job<'_>, files: &[File]) {
+        let block_device = files.get(usize::from(job.file)).is_some_and(|file| file.block_device);
+        self.stage = match job.work {
+            Work::Read | Work::Write { .. } => Stage::Transfer,
+            Work::Discard => Stage::Clear(Clearing::discard()),
+            Work::Zero { may_unmap, .. } => Stage::Clear(Clearing::zero(may_unmap, block_device)),
+            Work::Prefetch => Stage::Advise,
+            Work::Flush => Stage::Flush { file: 0, covers: 0 },
+        };
+        (self.work, self.file) = (job.work, job.file);
+        (self.offset, self.length, self.done) = (job.offset, job.length, 0);
+        self.dsync = job.work == Work::Write { fua: true };
+        self.sync_after = matches!(job.work, Work::Zero { fua: true, .. });
+        self.tries = 0;
+        self.pieces.clear();
+        if matches!(job.work, Work::Read | Work::Write { .. }) {
+            self.pieces.extend_from_slice(job.pieces);
+        }
+    }
+
+    /// The job has ended.
+    pub(super) fn end(&mut self, files: &[File], error: i32) {
+        let wrote = match self.work {
+            Work::Write { .. } => !self.dsync || error != 0,
+            Work::Discard | Work::Zero { .. } => true,
+            Work::Read | Work::Prefetch | Work::Flush => false,
+        };
+        if let (true, Some(file)) = (wrote, files.get(usize::from(self.file))) {
+            file.durability.note_write();
+        }
+        self.stage = Stage::Free;
+    }
+
+    /// The entry of the next step; `None` when the job is done. `targets` has what the kernel
+    /// knows each file by.
+    ///
+    /// # Errors
+    /// The errno that ends the job.
+    pub(super) fn next_entry(
+        &mut self,
+        files: &[File],
+        targets: &[types::Fd],
+        arena: Option<(usize, usize)>,
+    ) -> Result<Option<squeue::Entry>, i32> {
+        let target = targets.get(usize::from(self.file)).copied().ok_or(libc::EBADF)?;
+        let sync = |target| opcode::Fsync::new(target).flags(types::FsyncFlags::DATASYNC).build();
+        let entry = match &mut self.stage {
+            Stage::Free => return Ok(None),
+            Stage::Transfer => self.transfer(target, arena),
+            Stage::Clear(clearing) => {
+                let Some(file) = files.get(usize::from(self.file)) else { return Err(libc::EBADF) };
+                match clearing.next(&file.refusals) {
+                    Next::Allocate(flags) => opcode::Fallocate::new(target, self.length)
+                        .offset(self.offset)
+                        .mode(flags.bits().cast_signed())
+                        .build(),
+                    Next::Write => {
+                        self.stage = Stage::Transfer;
+                        self.transfer(target, None)
+                    }
+                    Next::Done if self.sync_after => {
+                        self.stage = Stage::Sync;
+                        sync(target)
+                    }
+                    Next::Done => return Ok(None),
+                }
+            }
+            Stage::Sync => sync(target),
+            Stage::Flush { file, covers } => {
+                let Some((next, owed)) = first_that_owes(files, *file)? else { return Ok(None) };
+                (*file, *covers) = (next, owed);
+                sync(*targets.get(usize::from(next)).ok_or(libc::EBADF)?)
+            }
+            Stage::Advise if files.get(usize::from(self.file)).is_none_or(|file| file.direct) => {
+                return Ok(None);
+            }
+            Stage::Advise => {
+                let length = i64::try_from(self.length).unwrap_or(i64::MAX);
+                opcode::Fadvise::new(target, length, libc::POSIX_FADV_WILLNEED)
+                    .offset(self.offset)
+                    .build()
+            }
+        };
+        Ok(Some(entry))
+    }
+
+    /// The entry that moves what is left.
+    fn transfer(&mut self, target: types::Fd, arena: Option<(usize, usize)>) -> squeue::Entry {
+        let offset = self.offset + self.done;
+        let flags = if self.dsync { libc::RWF_DSYNC } else { 0 };
+        if let [piece] = self.pieces[..]
+            && let Some(left) = pieces::rest(&[piece], self.done).next()
+            && let (Some(buffer), Ok(length)) = (buffer_of(arena, left), u32::try_from(left.length))
+        {
+            let at = left.at.as_ptr();
+            return if self.work == Work::Read {
+                opcode::ReadFixed::new(target, at, length, buffer).offset(offset).build()
+            } else {
+                opcode::WriteFixed::new(target, at, length, buffer)
+                    .offset(offset)
+                    .rw_flags(flags)
+                    .build()
+            };
+        }
+        if matches!(self.work, Work::Zero { .. }) {
+            self.vectors.fill(pieces::zeroes(self.length - self.done));
+        } else {
+            self.vectors.fill(pieces::rest(&self.pieces, self.done));
+        }
+        let (vectors, count) = (self.vectors.as_ptr(), self.vectors.count().cast_unsigned());
+        if self.work == Work::Read {
+            opcode::Readv::new(target, vectors, count).offset(offset).build()
+        } else {
+            opcode::Writev::new(target, vectors, count).offset(offset).rw_flags(flags).build()
+        }
+    }
+
+    /// What an answer means: whether the job is done.
+    ///
+    /// # Errors
+    /// The errno that ends the job.
+    pub(super) fn completed(&mut self, files: &[File], result: i32) -> Result<bool, i32> {
+        let errno = if result < 0 { -result } else { 0 };
+        if matches!(errno, libc::EINTR | libc::EAGAIN) && self.tries < TRIES {
+            self.tries += 1;
+            return Ok(false);
+        }
+        let Some(file) = files.get(usize::from(self.file)) else { return Err(libc::EBADF) };
+        match &mut self.stage {
+            Stage::Free | Stage::Advise => Ok(true),
+            Stage::Transfer if errno == 0 => self.moved(file, u64::from(result.cast_unsigned())),
+            Stage::Transfer if errno == libc::EOPNOTSUPP && self.dsync => {
+                (self.dsync, self.sync_after) = (false, true);
+                Ok(false)
+            }
+            Stage::Transfer => Err(errno),
+            Stage::Clear(clearing) => clearing.ended(&file.refusals, errno).map(|()| false),
+            Stage::Sync if errno == 0 => Ok(true),
+            Stage::Sync => {
+                file.durability.failed(errno);
+                Err(errno)
+            }
+            Stage::Flush { file, covers } => {
+                let Some(file) = files.get(usize::from(*file)) else { return Err(libc::EBADF) };
+                if errno != 0 {
+                    file.durability.failed(errno);
+                    return Err(errno);
+                }
+                file.durability.covered(*covers);
+                // The same file may owe again by now, but not to this flush.
+                if let Stage::Flush { file, .. } = &mut self.stage {
+                    *file = file.saturating_add(1);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// So many bytes more have been moved.
+    fn moved(&mut self, file: &File, bytes: u64) -> Result<bool, i32> {
+        self.done += bytes;
+        let block = u64::from(file.facts().block);
+        match () {
+            () if self.done >= self.length && self.sync_after => {
+                self.stage = Stage::Sync;
+                Ok(false)
+            }
+            () if self.done >= self.length => Ok(true),
+            // The end of a file that was shorter than it said.
+            () if bytes == 0 || (file.direct && !bytes.is_multiple_of(block)) => Err(libc::EIO),
+            () => Ok(false),
+        }
+    }
+}
+
+/// The first file from `from` on that owes a sync, and what that will cover.
+fn first_that_owes(files: &[File], from: u16) -> Result<Option<(u16, u64)>, i32> {
+    for (file, place) in files.iter().zip(0..).skip(usize::from(from)) {
+        if let Some(covers) = file.durability.owed()? {
+            return Ok(Some((place, covers)));
+        }
+    }
+    Ok(None)
+}
