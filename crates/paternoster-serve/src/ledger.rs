@@ -3,19 +3,39 @@
 //!
 //! A desk speaks to its queue through the ledger alone, so that what it did can be written down and
 //! done again at another desk.
+//!
+//! ```text
+//! desk ──call──▶ Ledger ──▶ RequestQueue
+//!      ◀─answer──┘ │
+//!                  └─ call and answer ──▶ Clerk (only while the queue is recorded)
+//! ```
+//!
+//! Invariants: I1 everything that changes the queue goes through here; I2 the queue behaves the
+//! same whether it is recorded or not.
 
 use std::fmt;
+use std::io::{self, Write};
 
 use paternoster::{
-    AddError, AttributeError, Bio, ClientId, ClientSpec, DeviceFacts, Elevator, GroupId, GroupSpec,
-    InUse, Limits, Nanos, Observer, Outcome, Output, Priority, RequestQueue, Stale, SubmitError,
-    Tag, Ticket,
+    AddError, AttributeError, Bio, CancelError, ClientId, ClientSpec, DeviceFacts, Elevator,
+    GroupId, GroupSpec, InUse, Limits, Nanos, Observer, Outcome, Output, Priority, RequestQueue,
+    Stale, SubmitError, Tag, Ticket,
 };
+
+use crate::decisions::call::{Answer, BioOf, Call};
+use crate::decisions::clerk::{Clerk, RECORD_BYTES_MAX};
+use crate::decisions::names::answer_of;
+use crate::decisions::{RecordError, RecordState};
 
 /// A queue whose calls can be recorded.
 #[derive(Debug)]
 pub struct Ledger<O: Observer> {
     queue: RequestQueue<O>,
+    facts: DeviceFacts,
+    limits: Limits,
+    /// A call has been made.
+    begun: bool,
+    clerk: Option<Box<Clerk>>,
 }
 
 impl<O: Observer> Ledger<O> {
@@ -26,7 +46,51 @@ impl<O: Observer> Ledger<O> {
         elevator: Box<dyn Elevator>,
         observer: O,
     ) -> Ledger<O> {
-        Ledger { queue: RequestQueue::new(facts, limits, elevator, observer) }
+        let queue = RequestQueue::new(facts, limits, elevator, observer);
+        Ledger { queue, facts, limits, begun: false, clerk: None }
+    }
+
+    /// Writes every call from now on to `sink`, at most 16 GiB; only before the first call. The
+    /// sink is written to by a thread of its own, in pieces of up to 64 KiB.
+    ///
+    /// # Errors
+    /// Why there is no record; the queue goes on without.
+    pub fn record(&mut self, sink: Box<dyn Write + Send>) -> Result<(), RecordError> {
+        self.record_at_most(sink, RECORD_BYTES_MAX)
+    }
+
+    /// As [`Ledger::record`], but the record ends, with a mark, before it has more than `bytes`
+    /// (the heads of its blocks, 13 bytes in 64 KiB, apart).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn record_at_most(
+        &mut self,
+        sink: Box<dyn Write + Send>,
+        bytes: u64,
+    ) -> Result<(), RecordError> {
+        match self.clerk {
+            Some(_) => return Err(RecordError::Already),
+            None if self.begun => return Err(RecordError::Begun),
+            None => {}
+        }
+        let queue = (self.facts, self.limits, self.queue.elevator_name(), self.queue.root());
+        self.clerk = Some(Box::new(Clerk::start(sink, bytes, queue)?));
+        Ok(())
+    }
+
+    /// How the record stands, if there is one.
+    #[must_use]
+    pub fn recorded(&self) -> Option<RecordState> {
+        self.clerk.as_ref().map(|clerk| clerk.state())
+    }
+
+    /// Ends the record, if there is one, and waits for the disk. Dropping the ledger does, too.
+    ///
+    /// # Errors
+    /// What writing it failed with.
+    pub fn finish_record(&mut self) -> io::Result<Option<RecordState>> {
+        self.clerk.as_mut().map(|clerk| clerk.finish()).transpose()
     }
 
     /// The queue, to look at.
@@ -39,17 +103,43 @@ impl<O: Observer> Ledger<O> {
         self.queue.observer_mut()
     }
 
+    /// The clerk, if one writes; and a call has been made now.
+    #[inline]
+    fn begin(&mut self) -> (&mut RequestQueue<O>, Option<&mut Clerk>) {
+        self.begun = true;
+        let clerk = self.clerk.as_deref_mut().filter(|clerk| clerk.is_writing());
+        (&mut self.queue, clerk)
+    }
+
     /// As [`RequestQueue::submit`].
     ///
     /// # Errors
     /// As there.
     pub fn submit(&mut self, now: Nanos, bio: Bio) -> Result<Ticket, SubmitError> {
-        self.queue.submit(now, bio)
+        let (queue, clerk) = self.begin();
+        let answer = queue.submit(now, bio);
+        if let Some(clerk) = clerk {
+            let said = clerk.names.submitted(&answer);
+            let client = clerk.names.clients.name(bio.client);
+            let Bio { op, sector, sectors, segments, flags, priority, cookie, .. } = bio;
+            let bio = BioOf { client, op, sector, sectors, segments, flags, priority, cookie };
+            clerk.write(now, &Call::Submit(bio), &said);
+        }
+        answer
     }
 
     /// As [`RequestQueue::next`].
     pub fn next(&mut self, now: Nanos) -> Output {
-        self.queue.next(now)
+        let (queue, clerk) = self.begin();
+        let output = queue.next(now);
+        if let Some(clerk) = clerk {
+            let said = clerk.names.output(&output);
+            clerk.write(now, &Call::Next, &said);
+            if matches!(output, Output::Wait { .. }) {
+                clerk.names.tickets.tidy(|ticket| queue.request_with(ticket).is_some());
+            }
+        }
+        output
     }
 
     /// As [`RequestQueue::complete`].
@@ -57,7 +147,13 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn complete(&mut self, now: Nanos, tag: Tag, outcome: Outcome) -> Result<(), Stale> {
-        self.queue.complete(now, tag, outcome)
+        let (queue, clerk) = self.begin();
+        let answer = queue.complete(now, tag, outcome);
+        if let Some(clerk) = clerk {
+            let tag = clerk.names.tags.name(tag);
+            clerk.write(now, &Call::Complete { tag, outcome }, &answer_of(answer));
+        }
+        answer
     }
 
     /// As [`RequestQueue::requeue`].
@@ -65,7 +161,65 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn requeue(&mut self, now: Nanos, tag: Tag) -> Result<(), Stale> {
-        self.queue.requeue(now, tag)
+        let (queue, clerk) = self.begin();
+        let answer = queue.requeue(now, tag);
+        if let Some(clerk) = clerk {
+            let tag = clerk.names.tags.name(tag);
+            clerk.write(now, &Call::Requeue { tag }, &answer_of(answer));
+        }
+        answer
+    }
+
+    /// As [`RequestQueue::cancel`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn cancel(&mut self, now: Nanos, ticket: Ticket) -> Result<(), CancelError> {
+        let (queue, clerk) = self.begin();
+        let answer = queue.cancel(now, ticket);
+        if let Some(clerk) = clerk {
+            let ticket = clerk.names.tickets.number(ticket);
+            clerk.write(now, &Call::Cancel { ticket }, &answer_of(answer));
+        }
+        answer
+    }
+
+    /// As [`RequestQueue::plug`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plug(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
+        let (queue, clerk) = self.begin();
+        let answer = queue.plug(now, id);
+        if let Some(clerk) = clerk {
+            let client = clerk.names.clients.name(id);
+            clerk.write(now, &Call::Plug { client }, &answer_of(answer));
+        }
+        answer
+    }
+
+    /// As [`RequestQueue::unplug`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unplug(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
+        let (queue, clerk) = self.begin();
+        let answer = queue.unplug(now, id);
+        if let Some(clerk) = clerk {
+            let client = clerk.names.clients.name(id);
+            clerk.write(now, &Call::Unplug { client }, &answer_of(answer));
+        }
+        answer
+    }
+
+    /// As [`RequestQueue::dispatch_all`].
+    pub fn dispatch_all(&mut self, now: Nanos) -> u32 {
+        let (queue, clerk) = self.begin();
+        let count = queue.dispatch_all(now);
+        if let Some(clerk) = clerk {
+            clerk.write(now, &Call::DispatchAll, &Answer::Count(count));
+        }
+        count
     }
 
     /// As [`RequestQueue::attach`].
@@ -73,7 +227,12 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn attach(&mut self, spec: ClientSpec) -> Result<ClientId, AddError> {
-        self.queue.attach(spec)
+        let (queue, clerk) = self.begin();
+        let answer = queue.attach(spec);
+        if let Some(clerk) = clerk {
+            clerk.attached(queue, &answer);
+        }
+        answer
     }
 
     /// As [`RequestQueue::detach`].
@@ -81,7 +240,13 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn detach(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
-        self.queue.detach(now, id)
+        let (queue, clerk) = self.begin();
+        let answer = queue.detach(now, id);
+        if let Some(clerk) = clerk {
+            let client = clerk.names.clients.name(id);
+            clerk.write(now, &Call::Detach { client }, &answer_of(answer));
+        }
+        answer
     }
 
     /// As [`RequestQueue::set_priority`].
@@ -95,7 +260,13 @@ impl<O: Observer> Ledger<O> {
         priority: Priority,
         weight: u32,
     ) -> Result<(), Stale> {
-        self.queue.set_priority(now, id, priority, weight)
+        let (queue, clerk) = self.begin();
+        let answer = queue.set_priority(now, id, priority, weight);
+        if let Some(clerk) = clerk {
+            let client = clerk.names.clients.name(id);
+            clerk.write(now, &Call::SetPriority { client, priority, weight }, &answer_of(answer));
+        }
+        answer
     }
 
     /// As [`RequestQueue::move_client`].
@@ -103,7 +274,14 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn move_client(&mut self, now: Nanos, id: ClientId, to: GroupId) -> Result<(), AddError> {
-        self.queue.move_client(now, id, to)
+        let (queue, clerk) = self.begin();
+        let answer = queue.move_client(now, id, to);
+        if let Some(clerk) = clerk {
+            let client = clerk.names.clients.name(id);
+            let to = clerk.names.groups.name(to);
+            clerk.write(now, &Call::MoveClient { client, to }, &answer_of(answer));
+        }
+        answer
     }
 
     /// As [`RequestQueue::add_group`].
@@ -111,7 +289,12 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn add_group(&mut self, spec: GroupSpec) -> Result<GroupId, AddError> {
-        self.queue.add_group(spec)
+        let (queue, clerk) = self.begin();
+        let answer = queue.add_group(spec);
+        if let Some(clerk) = clerk {
+            clerk.group_added(queue, &answer);
+        }
+        answer
     }
 
     /// As [`RequestQueue::set_group_weight`].
@@ -119,7 +302,13 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn set_group_weight(&mut self, now: Nanos, id: GroupId, weight: u32) -> Result<(), Stale> {
-        self.queue.set_group_weight(now, id, weight)
+        let (queue, clerk) = self.begin();
+        let answer = queue.set_group_weight(now, id, weight);
+        if let Some(clerk) = clerk {
+            let group = clerk.names.groups.name(id);
+            clerk.write(now, &Call::SetGroupWeight { group, weight }, &answer_of(answer));
+        }
+        answer
     }
 
     /// As [`RequestQueue::remove_group`].
@@ -127,7 +316,13 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// As there.
     pub fn remove_group(&mut self, id: GroupId) -> Result<(), InUse> {
-        self.queue.remove_group(id)
+        let (queue, clerk) = self.begin();
+        let answer = queue.remove_group(id);
+        if let Some(clerk) = clerk {
+            let group = clerk.names.groups.name(id);
+            clerk.write_timeless(&Call::RemoveGroup { group }, &answer_of(answer));
+        }
+        answer
     }
 
     /// As [`RequestQueue::change_elevator`], by name.
@@ -138,7 +333,12 @@ impl<O: Observer> Ledger<O> {
         let Some(elevator) = paternoster::elevators::by_name(name) else {
             return Err(format!("there is no scheduler {name}"));
         };
-        self.queue.change_elevator(now, elevator);
+        let (queue, clerk) = self.begin();
+        queue.change_elevator(now, elevator);
+        if let Some(clerk) = clerk {
+            let name = name.to_owned();
+            clerk.write(now, &Call::ChangeElevator { name }, &Answer::Fine);
+        }
         Ok(())
     }
 
@@ -152,7 +352,14 @@ impl<O: Observer> Ledger<O> {
         name: &str,
         text: &str,
     ) -> Result<(), AttributeError> {
-        self.queue.set_attribute(now, name, text)
+        let (queue, clerk) = self.begin();
+        let answer = queue.set_attribute(now, name, text);
+        if let Some(clerk) = clerk {
+            let said = answer_of(answer.as_ref().copied());
+            let (name, text) = (name.to_owned(), text.to_owned());
+            clerk.write(now, &Call::SetAttribute { name, text }, &said);
+        }
+        answer
     }
 
     /// As [`RequestQueue::show_attribute`].
@@ -165,5 +372,12 @@ impl<O: Observer> Ledger<O> {
         out: &mut dyn fmt::Write,
     ) -> Result<(), AttributeError> {
         self.queue.show_attribute(name, out)
+    }
+}
+
+impl<O: Observer> Drop for Ledger<O> {
+    fn drop(&mut self) {
+        // Whoever wants to know asks before.
+        let _what_failed = self.finish_record();
     }
 }

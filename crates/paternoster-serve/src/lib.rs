@@ -13,12 +13,17 @@
 //! * [`nbd`]: the protocol, without I/O.
 //! * [`device`]: what does the commands.
 //! * [`desk`]: the thread in front of a device: its queue, its guests, its memory.
-//! * [`ledger`]: the queue, and a record of every call of it.
+//! * [`ledger`]: the queue, and a record of every call of it; [`decisions`]: what is in that
+//!   record, and doing it again.
+//! * [`witness`]: who got how much of the device, and a blktrace of it at any time.
 //! * [`control`]: orders to a running server, and what it tells of itself.
 
 pub mod config;
 pub mod control;
+pub mod decisions;
 pub mod desk;
 pub mod device;
 pub mod ledger;
 pub mod nbd;
+mod spool;
+pub mod witness;

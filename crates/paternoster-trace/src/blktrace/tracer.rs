@@ -5,10 +5,10 @@
 //! RequestQueue ──Event, Note──▶ Tracer ──Record, payload──▶ Sink: files, btt, blkparse, …
 //! ```
 //!
-//! Client number n is process [`PID_FIRST`] + n, under its own name; its events are those of
-//! processor n modulo the number of processors, completions too. Before its first event comes a
-//! note with its name, before everything the wall clock (the epoch: runs are in virtual time).
-//! Elevators' notes become messages.
+//! Client number n is process [`PID_FIRST`] + n, or the one that it is [called](Tracer::call), under
+//! its own name; its events are those of processor n modulo the number of processors, completions
+//! too. Before its first event comes a note with its name, before everything the wall clock (the
+//! epoch: runs are in virtual time). Elevators' notes become messages.
 //!
 //! **No two records have the same time.** In virtual time much happens at one instant; a machine's
 //! clock goes on meanwhile, and tools rely on it (merging by time, intervals of at least 1 ns). A
@@ -68,6 +68,8 @@ pub struct Tracer<S> {
     last: Option<Nanos>,
     /// By index of the client: whether its name was told.
     named: Vec<bool>,
+    /// By index of the client: the process number that it was called by, 0 for none.
+    pids: Vec<u32>,
     words: String,
 }
 
@@ -75,7 +77,24 @@ impl<S: Sink> Tracer<S> {
     /// A tracer of `traced` that gives its records to `sink`.
     pub fn new(traced: Traced, sink: S) -> Tracer<S> {
         let named = vec![false; traced.clients.len()];
-        Tracer { sink, traced, last: None, named, words: String::with_capacity(MESSAGE_MAX) }
+        let words = String::with_capacity(MESSAGE_MAX);
+        Tracer { sink, traced, last: None, named, pids: Vec::new(), words }
+    }
+
+    /// From now on client number `index` is the process `pid` of this name; `pid` 0 stands for
+    /// the number that it has without being called.
+    pub fn call(&mut self, index: u32, pid: u32, name: &str) {
+        let place = index as usize;
+        let clients = &mut self.traced.clients;
+        while clients.len() <= place {
+            clients.push(format!("client {}", clients.len()));
+        }
+        name.clone_into(&mut clients[place]);
+        let most = clients.len();
+        self.pids.resize(most.max(self.pids.len()), 0);
+        self.pids[place] = pid;
+        self.named.resize(most.max(self.named.len()), false);
+        self.named[place] = false;
     }
 
     /// What has taken the records.
@@ -100,9 +119,8 @@ impl<S: Sink> Tracer<S> {
     }
 
     /// A note that is no event of the device.
-    fn aside(&mut self, at: Nanos, code: Code, pid: u32, payload: &[u8]) {
+    fn aside(&mut self, at: Nanos, code: Code, (pid, cpu): (u32, u32), payload: &[u8]) {
         let (device, categories) = (self.traced.device, Categories::NOTIFY);
-        let cpu = pid.saturating_sub(PID_FIRST) % self.traced.cpus.max(1);
         let record = Record { at, code, categories, pid, device, cpu, ..Record::default() };
         self.sink.record(&record, payload);
     }
@@ -110,7 +128,7 @@ impl<S: Sink> Tracer<S> {
     /// Tells the wall clock before everything else.
     fn begin(&mut self, at: Nanos) {
         if self.last.is_none() {
-            self.aside(at, Code::NOTE_TIMESTAMP, 0, &[0; 8]);
+            self.aside(at, Code::NOTE_TIMESTAMP, (0, 0), &[0; 8]);
         }
     }
 
@@ -129,14 +147,19 @@ impl<S: Sink> Tracer<S> {
             let mut payload = [0; NAME_BYTES];
             let length = name.len().min(NAME_BYTES - 1);
             payload[..length].copy_from_slice(&name.as_bytes()[..length]);
-            self.aside(at, Code::NOTE_PROCESS, pid(client), &payload);
+            let who = (pid(&self.pids, client), self.cpu(client));
+            self.aside(at, Code::NOTE_PROCESS, who, &payload);
         }
     }
 }
 
-/// The process number of a client.
-fn pid(client: ClientId) -> u32 {
-    if client.is_nobody() { 0 } else { PID_FIRST.saturating_add(client.index()) }
+/// The process number of a client: what it is called in `called`, or a number of ours.
+fn pid(called: &[u32], client: ClientId) -> u32 {
+    match called.get(client.index() as usize) {
+        _ if client.is_nobody() => 0,
+        Some(&pid) if pid != 0 => pid,
+        _ => PID_FIRST.saturating_add(client.index()),
+    }
 }
 
 /// The code of an action, and the category that it stands for.
@@ -198,7 +221,7 @@ impl<S: Sink> Observer for Tracer<S> {
             bytes: if plug { 0 } else { event.sectors.saturating_mul(512) },
             code,
             categories: io | category | Categories::FS,
-            pid: pid(event.client),
+            pid: pid(&self.pids, event.client),
             device: self.traced.device,
             cpu: self.cpu(event.client),
             sequence: 0,
@@ -213,6 +236,7 @@ impl<S: Sink> Observer for Tracer<S> {
         self.begin(at);
         let at = self.stamp(at);
         let elevator = &self.traced.elevator;
+        let pid = |client| pid(&self.pids, client);
         let written = words::write(&mut self.words, elevator, at, note, &pid);
         debug_assert!(written.is_ok(), "a string takes everything");
         let payload = &self.words.as_bytes()[..self.words.len().min(MESSAGE_MAX)];
