@@ -17,13 +17,17 @@
 //!   record, and doing it again.
 //! * [`witness`]: who got how much of the device, and a blktrace of it at any time.
 //! * [`control`]: orders to a running server, and what it tells of itself.
+//! * [`host`]: sockets, peers, privileges, signals: what the system gives and takes.
+//! * [`server`]: all of it together.
 
 pub mod config;
 pub mod control;
 pub mod decisions;
 pub mod desk;
 pub mod device;
+pub mod host;
 pub mod ledger;
 pub mod nbd;
 mod spool;
 pub mod witness;
+pub mod server;

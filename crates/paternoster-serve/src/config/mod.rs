@@ -2,11 +2,34 @@
 //! Configuration: what the administrator wrote, checked, in the server's own terms.
 //!
 //! Everything in here is plain data, whoever wrote it: a TOML file or the command line.
+//!
+//! ```text
+//! file ──document──▶ server, devices, sharing ──▶ Config ──settle──▶ Config, sound
+//! flags ─────────────words, quantity────────────▶   │                (or a Complaint: where, why)
+//! ```
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use paternoster::{Class, Nanos};
+
+mod check;
+mod devices;
+mod document;
+mod file;
+pub mod limits;
+mod near;
+mod overlap;
+pub mod quantity;
+pub mod rules;
+mod server;
+mod settle;
+mod sharing;
+mod tree;
+mod words;
+
+pub use file::ConfigError;
+pub use settle::Complaint;
 
 /// A whole server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Near: the known word that was probably meant.
+//!
+//! Distance is counted in letters inserted, removed, replaced or swapped with the next one;
+//! `shceduler` is 1 from `scheduler`. A word is near within a third of its letters.
+
+/// Longer words are nobody's slip of the pen, and would take time to compare.
+const LETTERS_MAX: usize = 64;
+/// More names are not listed.
+const NAMES_SHOWN: usize = 20;
+
+/// The known word nearest to `word`, if one is near.
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LETTERS_MAX {
+        return None;
+    }
+    let plain: String = word.to_lowercase().replace('_', "-");
+    let distances = known.into_iter().map(|other| (distance(&plain, other), other));
+    let (distance, other) = distances.min_by_key(|(distance, _)| *distance)?;
+    (distance * 3 <= other.chars().count().max(3)).then_some(other)
+}
+
+/// What to say behind an unknown word: `; did you mean `x`? Known are x, y`.
+pub(super) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    let near = nearest(word, known.clone());
+    let mut names: Vec<&str> = known.into_iter().take(NAMES_SHOWN + 1).collect();
+    if names.len() > NAMES_SHOWN {
+        names[NAMES_SHOWN] = "…";
+    }
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    match near {
+        Some(near) => format!("; did you mean `{near}`? Known are {names}"),
+        None => format!("; known are {names}"),
+    }
+}
+
+/// Edits between two words, row by row of the usual table (optimal string alignment).
+fn distance(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.chars().collect();
+    let other: Vec<char> = other.chars().collect();
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (i, letter) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, opposite) in other.iter().enumerate() {
+            let replaced = last[j] + usize::from(letter != opposite);
+            let mut best = replaced.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && one[i - 1] == *opposite && other[j - 1] == *letter {
+                best = best.min(before_last[j - 1] + 1);
+            }
+            row.push(best);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are slips of the pen recognised, and other words left alone?
+    #[test]
+    fn slips_are_recognised() {
+        let known = ["scheduler", "depth", "memory", "delay-bound", "uid"];
+        assert_eq!(nearest("shceduler", known), Some("scheduler"));
+        assert_eq!(nearest("delay_bound", known), Some("delay-bound"));
+        assert_eq!(nearest("Depht", known), Some("depth"));
+        assert_eq!(nearest("uit", known), Some("uid"));
+        assert_eq!(nearest("banana", known), None);
+        assert_eq!(nearest("", known), None);
+        assert_eq!(nearest(&"x".repeat(1000), known), None);
+        assert_eq!(hint("uit", ["uid", "x"]), "; did you mean `uid`? Known are uid, x");
+        assert_eq!(hint("banana", ["uid"]), "; known are uid");
+        assert_eq!(hint("banana", []), "; known are none");
+    }
+}

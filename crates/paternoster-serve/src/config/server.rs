@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The section `[server]`: sockets, limits, who the server becomes.
+
+use std::path::PathBuf;
+
+use super::document::{Section, TextOrSection};
+use super::file::ConfigError;
+use super::limits::{CONNECTIONS, LISTENERS};
+use super::{Address, Listen, Server, Tls, TlsMode, quantity, words};
+
+const ADDRESSES: &str = "`\"unix:/PATH\"`, `\"tcp:ADDRESS:PORT\"`, or `{ at = \"…\", mode = \"0660\", tls = \"required\" }`";
+
+pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
+    let default = Server::default();
+    let tls = section.child("tls")?.map(tls).transpose()?;
+    let path = |section: &mut Section<'_>, key| section.parsed(key, words::path);
+    let server = Server {
+        listen: listen(&mut section, tls.is_some())?,
+        control: path(&mut section, "control")?,
+        metrics: section.parsed("metrics", words::socket_address)?,
+        pidfile: path(&mut section, "pidfile")?,
+        user: section.text("user")?,
+        group: section.text("group")?,
+        connections: section.number("connections", &CONNECTIONS)?.unwrap_or(default.connections),
+        connection_memory: section
+            .parsed("connection-memory", quantity::size)?
+            .unwrap_or(default.connection_memory),
+        handshake_timeout: section
+            .parsed("handshake-timeout", quantity::time)?
+            .unwrap_or(default.handshake_timeout),
+        stall_timeout: section
+            .parsed("stall-timeout", quantity::time)?
+            .unwrap_or(default.stall_timeout),
+        drain_timeout: section
+            .parsed("drain-timeout", quantity::time)?
+            .unwrap_or(default.drain_timeout),
+        insecure: section.switch("insecure")?.unwrap_or(default.insecure),
+        verbose: section.switch("verbose")?.unwrap_or(default.verbose),
+        tls,
+    };
+    section.finish()?;
+    Ok(server)
+}
+
+fn listen(section: &mut Section<'_>, certified: bool) -> Result<Vec<Listen>, ConfigError> {
+    let entries = section.texts_or_sections("listen", LISTENERS, ADDRESSES)?;
+    if entries.is_empty() {
+        return Err(section.missing("listen", ADDRESSES));
+    }
+    let each = |entry| match entry {
+        TextOrSection::Text(text, span) => {
+            let at: Address =
+                text.parse().map_err(|why: String| section.wrong_at("listen", span, &why))?;
+            Ok(Listen::new(at, certified))
+        }
+        TextOrSection::Section(section) => listener(section, certified),
+    };
+    entries.into_iter().map(each).collect()
+}
+
+fn listener(mut section: Section<'_>, certified: bool) -> Result<Listen, ConfigError> {
+    let Some(at) = section.parsed("at", str::parse)? else {
+        return Err(section.missing("at", "`at = \"unix:/PATH\"` or `at = \"tcp:ADDRESS:PORT\"`"));
+    };
+    let mut listen = Listen::new(at, certified);
+    let mode = section.parsed("mode", quantity::mode)?;
+    match (&mut listen.at, mode) {
+        (Address::Unix { mode, .. }, Some(asked)) => *mode = asked,
+        (_, Some(_)) => {
+            let why = "only unix sockets have a mode; leave it out";
+            return Err(section.wrong("mode", why));
+        }
+        (_, None) => {}
+    }
+    listen.tls = section.parsed("tls", str::parse::<TlsMode>)?.unwrap_or(listen.tls);
+    section.finish()?;
+    Ok(listen)
+}
+
+fn tls(mut section: Section<'_>) -> Result<Tls, ConfigError> {
+    let needed = |section: &mut Section<'_>, key| -> Result<PathBuf, ConfigError> {
+        let path = section.parsed(key, words::path)?;
+        path.ok_or_else(|| section.missing(key, "the path of a PEM file"))
+    };
+    let tls = Tls {
+        certificate: needed(&mut section, "certificate")?,
+        key: needed(&mut section, "key")?,
+        client_authority: section.parsed("client-authority", words::path)?,
+    };
+    section.finish()?;
+    Ok(tls)
+}

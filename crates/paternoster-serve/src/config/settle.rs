@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Settling: a configuration made sound as a whole, whoever wrote it.
+//!
+//! What one value alone can be wrong in is refused where it is read; here is what takes several:
+//! names that must exist, groups that must not be in themselves, promises that must fit together,
+//! volumes that must not lie upon each other. A complaint names the place by keys
+//! (`volume`, `vm1`, `device`), so that a file's line can be found from it.
+
+use std::fmt;
+
+use super::{Config, check, overlap, tree};
+
+/// Why a configuration is not sound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// Keys from the top of the file: `volume`, `vm1`, `device`.
+    pub place: Vec<String>,
+    /// What stands there; empty if it is about all of it.
+    pub text: String,
+    /// Why not, and what would be right.
+    pub why: String,
+}
+
+impl Complaint {
+    /// A complaint about the value `text` of a key.
+    pub(super) fn new(
+        place: &[&str],
+        text: impl fmt::Display,
+        why: impl Into<String>,
+    ) -> Complaint {
+        let place = place.iter().map(|key| (*key).to_owned()).collect();
+        Complaint { place, text: text.to_string(), why: why.into() }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.place.join(".");
+        match self.text.as_str() {
+            "" => write!(f, "`{path}`: {}", self.why),
+            text => write!(f, "`{path}` cannot be `{text}`: {}", self.why),
+        }
+    }
+}
+
+impl Config {
+    /// The configuration, checked as a whole; groups come out parents first.
+    ///
+    /// # Errors
+    /// The first [`Complaint`].
+    pub fn settle(mut self) -> Result<Config, Complaint> {
+        check::server(&self.server)?;
+        check::devices(&self.devices)?;
+        overlap::volumes(&self.devices)?;
+        check::sharers(&self)?;
+        self.groups = tree::parents_first(std::mem::take(&mut self.groups))?;
+        tree::floors(&self)?;
+        check::rules(&self.rules)?;
+        Ok(self)
+    }
+}

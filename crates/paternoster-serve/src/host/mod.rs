@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Host: what the system gives to a server and takes from it.
+//!
+//! ```text
+//! as root            listen::open ─▶ Pidfile::write ─▶ (devices opened) ─▶ Account::assume
+//! as somebody else   ──────────────────────────────────────────────────────┴─▶ clients are served
+//! the end            sockets and pidfile removed, as far as the new user may
+//! ```
+//!
+//! * [`listen`]: sockets that clients come to, opened or inherited ([`activation`]).
+//! * [`peer`]: who has come.
+//! * [`privileges`]: becoming somebody who may less.
+//! * [`pidfile`], [`signals`], [`private_folder`]: what daemons have beside.
+//! * [`uri`]: how clients name what is served.
+
+pub mod activation;
+pub mod listen;
+pub mod peer;
+pub mod pidfile;
+pub mod private_folder;
+pub mod privileges;
+pub mod signals;
+mod unix_socket;
+pub mod uri;
+
+#[cfg(test)]
+mod scratch;

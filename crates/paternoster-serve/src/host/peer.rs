@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Peers: who has come, as the system says it.
+//!
+//! Of a unix socket's peer the kernel noted user and process at `connect`; its cgroup is in
+//! `/proc/PID/cgroup`, as lines of `number:controllers:path`:
+//!
+//! ```text
+//! 0::/system.slice/db.service        the unified hierarchy: this is the one
+//! 4:memory:/docker/1f…               hierarchies of old: where the unified one says nothing
+//! ```
+//!
+//! The process may have ended since, and another may have its number: rules that ask for process
+//! or cgroup are as good as that; rules that ask for the user are exact.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use crate::config::Identity;
+
+/// Where processes are told of.
+pub const PROC: &str = "/proc";
+/// More than that is not read of what a process says of its cgroups.
+const CGROUP_FILE_BYTES: u64 = 64 << 10;
+/// A longer path is nobody's.
+const CGROUP_BYTES: usize = 4096;
+
+/// Who is at the other end of a unix socket; its export is still to be told.
+///
+/// # Errors
+/// What the system said.
+pub fn of_unix(socket: impl AsFd, proc_root: &Path) -> io::Result<Identity> {
+    let (pid, uid) = credentials(socket)?;
+    let cgroup = pid.and_then(|pid| cgroup_of(pid, proc_root));
+    Ok(Identity { uid: Some(uid), pid, cgroup, ..Identity::default() })
+}
+
+/// Who is at that address; the export is still to be told.
+#[must_use]
+pub fn of_tcp(at: SocketAddr) -> Identity {
+    Identity { address: Some(at.ip().to_canonical()), ..Identity::default() }
+}
+
+/// Process and user. A process that this namespace does not see has no number here.
+fn credentials(socket: impl AsFd) -> io::Result<(Option<u32>, u32)> {
+    let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let size = size_of::<libc::ucred>();
+    let mut length = libc::socklen_t::try_from(size).unwrap_or(0);
+    // SAFETY: the pointers are to a `ucred` and to its size, both live during the call, and the
+    // kernel writes at most `length` bytes of plain integers.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            std::ptr::from_mut(&mut found).cast(),
+            std::ptr::from_mut(&mut length),
+        )
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((u32::try_from(found.pid).ok().filter(|pid| *pid > 0), found.uid))
+}
+
+/// The cgroup of a process, if it is there.
+#[must_use]
+pub fn cgroup_of(pid: u32, proc_root: &Path) -> Option<String> {
+    let file = File::open(proc_root.join(pid.to_string()).join("cgroup")).ok()?;
+    let mut text = Vec::new();
+    file.take(CGROUP_FILE_BYTES).read_to_end(&mut text).ok()?;
+    cgroup_in(&String::from_utf8_lossy(&text))
+}
+
+fn cgroup_in(text: &str) -> Option<String> {
+    let paths = || {
+        text.lines().filter_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (number, _, path) = (parts.next()?, parts.next()?, parts.next()?);
+            path.starts_with('/').then_some((number, path))
+        })
+    };
+    let unified = paths().find(|(number, _)| *number == "0");
+    // Where both kinds are mounted, the unified one may be empty.
+    let telling = unified.filter(|(_, path)| *path != "/");
+    let old = || paths().find(|(number, path)| *number != "0" && *path != "/");
+    let (_, path) = telling.or_else(old).or(unified).or_else(|| paths().next())?;
+    (path.len() <= CGROUP_BYTES).then(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::net::UnixStream;
+
+    use super::super::scratch::Scratch;
+    use super::*;
+
+    /// Does the kernel tell our own user and process of a socket pair?
+    #[test]
+    fn of_a_unix_socket() {
+        let scratch = Scratch::new();
+        let pid = std::process::id();
+        fs::create_dir(scratch.path(&pid.to_string())).unwrap();
+        fs::write(scratch.path(&format!("{pid}/cgroup")), "0::/system.slice/db.service\n").unwrap();
+        let (one, _other) = UnixStream::pair().unwrap();
+        let who = of_unix(&one, &scratch.path("")).unwrap();
+        assert_eq!(who.pid, Some(pid));
+        assert_eq!(who.uid, Some(rustix::process::getuid().as_raw()));
+        assert_eq!(who.cgroup.as_deref(), Some("/system.slice/db.service"));
+        assert_eq!(who.address, None);
+        fs::remove_dir_all(scratch.path(&pid.to_string())).unwrap();
+        assert_eq!(of_unix(&one, &scratch.path("")).unwrap().cgroup, None);
+    }
+
+    /// Is a peer of TCP its address, in its plain form?
+    #[test]
+    fn of_tcp_sockets() {
+        let who = of_tcp("[::ffff:10.0.0.3]:4000".parse().unwrap());
+        assert_eq!(who.address, Some("10.0.0.3".parse().unwrap()));
+        assert_eq!((who.uid, who.pid, who.cgroup), (None, None, None));
+    }
+
+    /// Is the right line taken, of the unified hierarchy and of the old ones?
+    #[test]
+    fn lines_of_cgroups() {
+        let is = |text: &str| cgroup_in(text).unwrap_or_default();
+        assert_eq!(is("0::/a/b\n"), "/a/b");
+        assert_eq!(is("4:memory:/m\n1:name=systemd:/s\n0::/\n"), "/m");
+        assert_eq!(is("4:memory:/m\n0::/u\n"), "/u");
+        assert_eq!(is("0::/\n"), "/");
+        assert_eq!(is("4:cpu:/\n3:memory:/\n"), "/");
+        assert_eq!(is("0::/with:colon\n"), "/with:colon");
+        for text in ["", "0:", "0::relative\n", "\u{fffd}"] {
+            assert_eq!(cgroup_in(text), None, "{text}");
+        }
+        assert_eq!(cgroup_in(&format!("0::/{}\n", "x".repeat(CGROUP_BYTES))), None);
+    }
+}

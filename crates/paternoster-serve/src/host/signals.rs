@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Signals: being asked to stop, and asking others.
+//!
+//! A handler may do next to nothing, so it writes a byte into a socket, and a thread that waits at
+//! the other end does the rest. The first signal asks for an end in good order; the second one for
+//! an end at once. Each of them reaches who waits once.
+
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Hears SIGTERM and SIGINT from its making on; they end the process no more.
+#[derive(Debug)]
+pub struct StopSignals {
+    heard: UnixStream,
+}
+
+impl StopSignals {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn hear() -> io::Result<StopSignals> {
+        let (heard, tell) = UnixStream::pair()?;
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
+        }
+        Ok(StopSignals { heard })
+    }
+
+    /// Waits for the next one.
+    pub fn wait(&mut self) {
+        // The other end is never closed, and its handler writes whole bytes.
+        let _byte = self.heard.read_exact(&mut [0]);
+    }
+}
+
+/// A child process, by a handle that never means another one.
+#[derive(Debug)]
+pub struct Ward {
+    pidfd: OwnedFd,
+}
+
+impl Ward {
+    /// Of a child that has not been waited for.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn of(child: &Child) -> io::Result<Ward> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Ward { pidfd: pidfd_open(pid, PidfdFlags::empty())? })
+    }
+
+    /// Asks it to end (SIGTERM). It may have ended.
+    pub fn ask_to_end(&self) {
+        let _asked = pidfd_send_signal(&self.pidfd, Signal::TERM);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Does a signal reach who waits instead of ending the process?
+    #[test]
+    fn signals_are_heard() {
+        let mut signals = StopSignals::hear().unwrap();
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        signals.wait();
+        signal_hook::low_level::raise(SIGINT).unwrap();
+        signals.wait();
+    }
+
+    /// Is a child asked to end, and nothing else after it has ended?
+    #[test]
+    fn wards_are_asked_to_end() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let ward = Ward::of(&child).unwrap();
+        ward.ask_to_end();
+        assert_eq!(child.wait().unwrap().signal(), Some(SIGTERM));
+        ward.ask_to_end();
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A unix socket in the file system: made with its mode, and gone with its owner.
+//!
+//! ```text
+//! socket ─▶ bind (the path is there, nobody can connect) ─▶ mode, owner ─▶ listen (clients come)
+//! ```
+//!
+//! Before `listen` a connect is refused, so that nobody slips in while the permissions are still
+//! those of the process's mask. A path that is there already is one of three things: a socket that
+//! somebody answers (refused), a socket whose server died (replaced), or something else (refused).
+
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+
+use super::privileges::Account;
+
+/// A path that is removed when its owner goes, unless somebody has put another in its place.
+#[derive(Debug)]
+pub(super) struct OwnPath {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Drop for OwnPath {
+    fn drop(&mut self) {
+        let ours = |found: fs::Metadata| (found.dev(), found.ino()) == self.identity;
+        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
+            // Not allowed any more after a change of user; the next server replaces it.
+            let _gone = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Listens at `path`, with these permission bits, for `owner` if another than us.
+pub(super) fn open(
+    path: &Path,
+    mode: u32,
+    backlog: i32,
+    owner: Option<&Account>,
+) -> Result<(OwnedFd, OwnPath), String> {
+    let told = |what: &str, error: io::Error| format!("unix:{}: {what}: {error}", path.display());
+    make_room(path)?;
+    let socket = stream().map_err(|error| told("no socket", error))?;
+    let address = address(path).map_err(|error| told("not a socket's path", error))?;
+    bind(&socket, &address).map_err(|error| told("cannot be bound", error.into()))?;
+    let found = fs::symlink_metadata(path).map_err(|error| told("has gone", error))?;
+    let own = OwnPath { path: path.to_owned(), identity: (found.dev(), found.ino()) };
+    if let Some(owner) = owner {
+        owner.give(path).map_err(|error| told("cannot be given away", error))?;
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(|error| told("its mode cannot be set", error))?;
+    listen(&socket, backlog).map_err(|error| told("cannot listen", error.into()))?;
+    Ok((socket, own))
+}
+
+fn stream() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+fn address(path: &Path) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(path)?)
+}
+
+/// Removes a socket whose server is dead; everything else at `path` is refused.
+fn make_room(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(format!("unix:{shown}: {error}")),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(format!(
+                "unix:{shown}: there is something that is no socket; remove it or choose another path"
+            ));
+        }
+        Ok(_) => {}
+    }
+    match try_connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .map_err(|error| {
+                format!("unix:{shown}: a dead server's socket cannot be removed: {error}")
+            }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        // Full is alive too.
+        Ok(()) => Err(in_use(path)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(in_use(path)),
+        Err(error) => Err(format!(
+            "unix:{shown}: there is a socket, and whether a server is behind it cannot be seen: \
+             {error}; remove it or choose another path"
+        )),
+    }
+}
+
+fn in_use(path: &Path) -> String {
+    let shown = path.display();
+    format!("unix:{shown}: another server is listening there; stop it or choose another path")
+}
+
+fn try_connect(path: &Path) -> io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(connect(&socket, &address(path)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::super::scratch::Scratch;
+    use super::*;
+
+    /// Has a socket its mode whatever the mask, and does it go with its owner?
+    #[test]
+    fn its_mode_and_its_end() {
+        let scratch = Scratch::new();
+        for mode in [0o600, 0o666] {
+            let path = scratch.path("s");
+            let (socket, own) = open(&path, mode, 1, None).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+            UnixStream::connect(&path).unwrap();
+            drop((socket, own));
+            assert!(!path.exists());
+        }
+    }
+
+    /// Is a dead server's socket replaced, a live one's left alone, and anything else too?
+    #[test]
+    fn what_is_there_already() {
+        let scratch = Scratch::new();
+        let path = scratch.path("s");
+        // The standard library leaves the path behind, as a killed server does.
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let (_socket, _own) = open(&path, 0o600, 1, None).unwrap();
+        let refusal = open(&path, 0o600, 1, None).unwrap_err();
+        assert!(refusal.ends_with("stop it or choose another path"), "{refusal}");
+        let file = scratch.path("f");
+        fs::write(&file, "precious").unwrap();
+        let refusal = open(&file, 0o600, 1, None).unwrap_err();
+        assert!(refusal.contains("something that is no socket"), "{refusal}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+        let nowhere = open(&scratch.path("no/s"), 0o600, 1, None).unwrap_err();
+        assert!(nowhere.contains("cannot be bound: No such file"), "{nowhere}");
+    }
+
+    /// Is a server whose queue is full alive?
+    #[test]
+    fn a_full_server_is_alive() {
+        let scratch = Scratch::new();
+        let path = scratch.path("s");
+        let (_socket, _own) = open(&path, 0o600, 0, None).unwrap();
+        let _first = UnixStream::connect(&path).unwrap();
+        for _ in 0..3 {
+            let refusal = open(&path, 0o600, 1, None).unwrap_err();
+            assert!(refusal.contains("another server is listening"), "{refusal}");
+        }
+    }
+
+    /// Is another's socket of the same path left when the first owner goes?
+    #[test]
+    fn only_its_own_path_is_removed() {
+        let scratch = Scratch::new();
+        let path = scratch.path("s");
+        let (_socket, own) = open(&path, 0o600, 1, None).unwrap();
+        fs::rename(&path, scratch.path("old")).unwrap();
+        fs::write(&path, "another").unwrap();
+        drop(own);
+        assert!(path.exists());
+    }
+}
