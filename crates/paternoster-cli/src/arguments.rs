@@ -13,12 +13,14 @@ use paternoster_workload::report::TerseVersion;
 use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::capture::RecordOptions;
+use crate::ctl::CtlOptions;
 use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
 use crate::reproduce::ReproduceOptions;
 use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
+use crate::top::TopOptions;
 
 /// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
 #[derive(Debug, Parser)]
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Guarantees(GuaranteesOptions),
     Analyze(Box<AnalyzeOptions>),
     Record(RecordOptions),
+    Ctl(Box<CtlOptions>),
+    Top(TopOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell

@@ -16,6 +16,7 @@ mod builtin;
 mod capture;
 mod choice;
 mod compare;
+mod ctl;
 mod devices;
 mod evidence;
 mod experiments;
@@ -33,6 +34,7 @@ mod startup;
 mod sysbench;
 mod sysfs;
 mod table;
+mod top;
 mod trace_input;
 
 use std::io::{ErrorKind, Write};
@@ -91,6 +93,8 @@ fn main() -> ExitCode {
         Command::Guarantees(options) => guarantees::guarantees(&options),
         Command::Analyze(options) => analyze::analyze(&options),
         Command::Record(options) => capture::record(&options),
+        Command::Ctl(options) => ctl::ctl(&options),
+        Command::Top(options) => top::top(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),

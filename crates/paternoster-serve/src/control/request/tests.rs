@@ -171,7 +171,7 @@ fn refusals() {
         (
             r#"{"do":{"do":{}}}"#,
             "field \"do\": invalid type: map, expected a text, a number, true or false at column \
-             6; a line is one JSON object, as {\"do\":\"help\"}",
+             7; a line is one JSON object, as {\"do\":\"help\"}",
         ),
     ] {
         let Err(said) = parse(line.as_bytes()) else { panic!("{line} is understood") };

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Frames to the letter.
+
+use paternoster_serve::control::snapshot::{
+    ConnectionLine, Figures, Snapshot, TenantLine, VolumeLine,
+};
+
+use super::*;
+
+fn figures(reads: u64, served_ns: u64, bucket: usize) -> Figures {
+    let mut latency_log2_us = vec![0; 16];
+    latency_log2_us[bucket] = reads;
+    Figures {
+        reads,
+        read_bytes: reads * 4000,
+        writes: reads / 2,
+        write_bytes: 0,
+        served_ns,
+        latency_ns: reads * 1_000_000,
+        latency_log2_us,
+        ..Figures::default()
+    }
+}
+
+fn tenant(name: &str, parent: &str, figures: Figures) -> TenantLine {
+    TenantLine {
+        name: name.to_owned(),
+        parent: parent.to_owned(),
+        figures,
+        ..TenantLine::default()
+    }
+}
+
+/// A device after so many seconds: db has three quarters of it, web one; backup nothing.
+fn snapshot(seconds: u64) -> Snapshot {
+    let connection = |id, tenant: &str, under_way, figures| ConnectionLine {
+        id,
+        tenant: tenant.to_owned(),
+        volume: "vm".to_owned(),
+        peer: "unix uid 0".to_owned(),
+        under_way,
+        figures,
+    };
+    let db = figures(3000 * seconds, 600_000_000 * seconds, 11);
+    let web = figures(1000 * seconds, 200_000_000 * seconds, 15);
+    Snapshot {
+        device: "disk0".to_owned(),
+        backend: "io_uring".to_owned(),
+        scheduler: "bfq".to_owned(),
+        depth: 32,
+        now_ns: 1_000_000_000 * seconds,
+        busy_ns: 875_000_000 * seconds,
+        in_device: 4,
+        waiting: 61,
+        memory: 64 << 20,
+        memory_used: 3 << 20,
+        tracing: true,
+        volumes: vec![VolumeLine {
+            name: "old".to_owned(),
+            drained: true,
+            ..VolumeLine::default()
+        }],
+        tenants: vec![
+            tenant("backup", "", Figures::default()),
+            tenant("web", "gold", web.clone()),
+            TenantLine { name: "gold".to_owned(), is_group: true, ..TenantLine::default() },
+            tenant("db", "gold", db.clone()),
+        ],
+        connections: vec![
+            connection(1, "web", 1, web),
+            connection(2, "db", 32, Figures::default()),
+            connection(3, "db", 28, db),
+        ],
+    }
+}
+
+fn text(before: u64, after: u64, view: &View) -> String {
+    let lines = frame(&[snapshot(before)], &[snapshot(after)], view);
+    lines.iter().map(|line| format!("{}\n", line.text)).collect()
+}
+
+/// Is a frame what it should be, to the letter? In the two seconds between the snapshots db read
+/// 6000 times 4000 bytes: 12 MB/s. Its latencies are below 2^11 us; web's in the last bucket, which
+/// begins at 2^14 us.
+#[test]
+fn to_the_letter() {
+    let expected = "\
+disk0: bfq on io_uring, tracing, drained: old
+busy 87.5 %, 4 of 32 in the device, 61 waiting, 6000 requests/s, 16.0 MB/s, memory 3.0 MiB of 64.0…
+
+tenant     ↓share                          MB/s  reads/s  writes/s  mean ms   p99 ms   open
+gold/db    75.0 % ###############-----     12.0     3000      1500     1.00    <2.05     60
+gold/web   25.0 % #####---------------      4.0     1000       500     1.00    ≥16.4      1
+backup      0.0 % --------------------      0.0        0         0        -        -      0
+";
+    assert_eq!(text(3, 5, &View { width: 99, ..View::default() }), expected);
+}
+
+/// Do connections stand below their tenants, sorted alike?
+#[test]
+fn connections_below() {
+    let view = View { connections: true, sort: Column::Open, width: 80, ..View::default() };
+    let expected = "\
+disk0: bfq on io_uring, tracing, drained: old
+busy 87.5 %, 4 of 32 in the device, 61 waiting, 6000 requests/s, 16.0 MB/s, mem…
+
+tenant                share     MB/s  reads/s  writes/s  mean ms   p99 ms  ↓open
+gold/db              75.0 %     12.0     3000      1500     1.00    <2.05     60
+  #2 vm unix uid 0    0.0 %      0.0        0         0        -        -     32
+  #3 vm unix uid 0   75.0 %     12.0     3000      1500     1.00    <2.05     28
+gold/web             25.0 %      4.0     1000       500     1.00    ≥16.4      1
+  #1 vm unix uid 0   25.0 %      4.0     1000       500     1.00    ≥16.4      1
+backup                0.0 %      0.0        0         0        -        -      0
+";
+    assert_eq!(text(3, 5, &view), expected);
+}
+
+/// Does a frame keep within its terminal, whatever its size?
+#[test]
+fn within_the_terminal() {
+    for (width, height) in [(1, 1), (20, 3), (80, 8), (200, 50), (65535, 65535)] {
+        for scroll in [0, 5, usize::MAX] {
+            let view =
+                View { width, height, scroll, connections: true, live: true, ..View::default() };
+            let lines = frame(&[snapshot(3)], &[snapshot(5)], &view);
+            assert!(lines.len() <= usize::from(height), "{width}x{height}");
+            let widest = lines.iter().map(|line| line.text.chars().count()).max().unwrap_or(0);
+            assert!(widest <= usize::from(width), "{width}x{height}: {widest}");
+        }
+    }
+    // Ten lines, of which room is for four besides the two of the keys.
+    let view = View { height: 6, connections: true, live: true, ..View::default() };
+    let lines = frame(&[snapshot(3)], &[snapshot(5)], &view);
+    assert_eq!(lines[3].text, "… 7 more lines");
+    assert_eq!(lines[5].text, "q ends  c connections  left right sort  up down scroll");
+}
+
+/// What is shown where there is nothing to compare with: at the beginning, after a restart?
+#[test]
+fn without_a_past() {
+    let view = View::default();
+    let since_start = frame(&[], &[snapshot(5)], &view);
+    // All figures are proportional to time: any interval has the same rates.
+    assert_eq!(since_start, frame(&[snapshot(3)], &[snapshot(5)], &view));
+    assert_eq!(since_start, frame(&[snapshot(9)], &[snapshot(5)], &view));
+    assert!(text(5, 5, &view).contains("busy 0.0 %"));
+    assert_eq!(frame(&[], &[], &view)[0].text, "no device answers");
+}
+
+/// Do keys do what the last line says?
+#[test]
+fn keys() {
+    let mut view = View::default();
+    view.turn(Key::Right);
+    assert_eq!(view.sort, Column::Bytes);
+    for _ in 0..3 {
+        view.turn(Key::Left);
+    }
+    assert_eq!(view.sort, Column::Open, "around the edge");
+    view.turn(Key::Connections);
+    view.turn(Key::Down);
+    assert!(view.connections && view.scroll == 1);
+    view.turn(Key::Up);
+    view.turn(Key::Up);
+    assert_eq!(view.scroll, 0);
+    (view.sort, view.connections) = (Column::Name, false);
+    let names: String = text(3, 5, &view).lines().skip(4).map(|line| &line[..8]).collect();
+    assert_eq!(names, "backup  gold/db gold/web");
+}

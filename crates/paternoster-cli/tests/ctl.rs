@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ctl` and `top` against a real control socket whose desks are made up.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+use paternoster_serve::control::order::{Answer, Order};
+use paternoster_serve::control::server::ControlServer;
+use paternoster_serve::control::snapshot::{Figures, Snapshot, TenantLine, VolumeLine};
+use paternoster_serve::desk::DeskHandle;
+use serde_json::json;
+
+/// A server at a socket of its own.
+struct Server {
+    folder: PathBuf,
+    orders: Receiver<Order>,
+    stopped: Receiver<()>,
+    server: Option<ControlServer>,
+}
+
+impl Server {
+    fn start(devices: &[&str]) -> Server {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("paternoster-ctl-{}-{count}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (sender, orders) = channel();
+        let desks = devices.iter().map(|device| {
+            let (device, sender) = ((*device).to_owned(), Mutex::new(sender.clone()));
+            let name = device.clone();
+            let second = AtomicU64::new(0);
+            DeskHandle::new(name, vec![format!("{device}-vm")], move |order| {
+                sender.lock().expect("sound").send(order.clone()).expect("the test listens");
+                desk(&device, &second, order)
+            })
+        });
+        let (sender, stopped) = channel();
+        let on_stop = move || sender.send(()).expect("the test listens");
+        let server = ControlServer::start(&folder.join("control.sock"), desks.collect(), on_stop);
+        Server { server: Some(server.expect("a socket")), folder, orders, stopped }
+    }
+
+    fn socket(&self) -> String {
+        self.folder.join("control.sock").to_str().expect("text").to_owned()
+    }
+
+    fn succeeds(&self, arguments: &[&str]) -> String {
+        let output = paternoster(&self.socket(), arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn orders(&self) -> Vec<Order> {
+        self.orders.try_iter().collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.server.take());
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A desk that goes a second further with every snapshot: its tenant reads 1000 times 1000 bytes.
+fn desk(device: &str, second: &AtomicU64, order: Order) -> Answer {
+    match order {
+        Order::Snapshot => {
+            let second = second.fetch_add(1, Ordering::Relaxed) + 1;
+            let figures = Figures {
+                reads: 1000 * second,
+                read_bytes: 1_000_000 * second,
+                served_ns: 500_000_000 * second,
+                latency_ns: 2_000_000_000 * second,
+                latency_log2_us: [vec![0; 11], vec![1000 * second], vec![0; 4]].concat(),
+                ..Figures::default()
+            };
+            let tenant = TenantLine {
+                name: "db".to_owned(),
+                weight: 300,
+                effective_weight: 300,
+                class: "best-effort".to_owned(),
+                level: 4,
+                figures,
+                ..TenantLine::default()
+            };
+            let snapshot = Snapshot {
+                device: device.to_owned(),
+                backend: "a model".to_owned(),
+                scheduler: "bfq".to_owned(),
+                depth: 8,
+                now_ns: 1_000_000_000 * second,
+                busy_ns: 500_000_000 * second,
+                memory: 1 << 20,
+                volumes: vec![VolumeLine {
+                    name: format!("{device}-vm"),
+                    size: 1 << 30,
+                    ..VolumeLine::default()
+                }],
+                tenants: vec![tenant],
+                ..Snapshot::default()
+            };
+            Ok(serde_json::to_value(snapshot).expect("plain data"))
+        }
+        Order::Weight { name, .. } if name != "db" => Err(format!("there is no tenant {name}")),
+        Order::Attribute { name, value: None } => Ok(json!({ "name": name, "value": "250" })),
+        _ => Ok(json!({ "ok": true })),
+    }
+}
+
+fn paternoster(socket: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(arguments).env("PATERNOSTER_CONTROL", socket).stdin(Stdio::null());
+    command.output().expect("the program starts")
+}
+
+/// What is said on standard error by a command that ends with this status.
+fn fails(socket: &str, arguments: &[&str], status: i32) -> String {
+    let output = paternoster(socket, arguments);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// Does a list show what there is?
+#[test]
+fn a_list() {
+    let server = Server::start(&["disk0"]);
+    let expected = "\
+disk0: bfq, depth 8, a model
+
+ volume    size
+ disk0-vm  1.0 GiB
+
+ tenant  class        level  weight  effective  connections
+ db      best-effort      4     300        300            0
+";
+    assert_eq!(server.succeeds(&["ctl", "list"]), expected);
+}
+
+/// Do orders reach the desks, silently, and those that print a value print it?
+#[test]
+fn orders_arrive() {
+    let server = Server::start(&["disk0"]);
+    for arguments in [
+        &["ctl", "weight", "db", "200"][..],
+        &["ctl", "set", "hz=100", "slice_idle=0"],
+        &["ctl", "drain", "disk0-vm", "--device", "disk0"],
+        &["ctl", "trace", "stop"],
+    ] {
+        assert_eq!(server.succeeds(arguments), "", "{arguments:?}");
+    }
+    let set = |name: &str, value: &str| Order::Attribute {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+    };
+    let expected = [
+        Order::Weight { name: "db".to_owned(), weight: 200 },
+        set("hz", "100"),
+        set("slice_idle", "0"),
+        Order::Drain { volume: "disk0-vm".to_owned() },
+        Order::Trace { prefix: None },
+    ];
+    assert_eq!(server.orders(), expected);
+    assert_eq!(server.succeeds(&["ctl", "get", "hz"]), "250\n");
+    let raw = server.succeeds(&["ctl", "raw", r#"{"do":"get","attribute":"hz"}"#]);
+    let json =
+        "{\"devices\":[{\"device\":\"disk0\",\"name\":\"hz\",\"value\":\"250\"}],\"ok\":true}\n";
+    assert_eq!(raw, json);
+    assert_eq!(server.succeeds(&["ctl", "get", "hz", "--json"]), json);
+    assert_eq!(server.succeeds(&["ctl", "stop"]), "");
+    server.stopped.recv().expect("told");
+}
+
+/// Is what goes wrong said, with the exit status that scripts go by?
+#[test]
+fn what_goes_wrong() {
+    let server = Server::start(&["disk0", "disk1"]);
+    let socket = server.socket();
+    let said = fails(&socket, &["ctl", "weight", "web", "200"], 1);
+    assert_eq!(said, "paternoster: disk0: there is no tenant web; disk1: there is no tenant web\n");
+    let said = fails(&socket, &["ctl", "weight", "db", "0"], 1);
+    assert!(said.contains("field \"weight\" is 0: it takes a whole number from 1 to"), "{said}");
+    let said = fails(&socket, &["ctl", "scheduler", "noop"], 1);
+    assert!(said.contains("\"device\" must say which: there are disk0, disk1"), "{said}");
+    assert!(fails(&socket, &["ctl", "set", "hz"], 2).contains("ATTRIBUTE=VALUE"));
+    let nowhere = server.folder.join("nowhere");
+    let nowhere = nowhere.to_str().expect("text");
+    let said = fails(&socket, &["ctl", "list", "--socket", nowhere], 1);
+    assert_eq!(said, format!("paternoster: {nowhere}: there is no server: no such socket\n"));
+    assert!(fails(nowhere, &["top", "--once"], 1).contains("no such socket"));
+    assert!(fails(&socket, &["top", "--interval", "0"], 2).contains("at least 1ms"));
+}
+
+/// Does `top` print one interval, of the second that lies between its two snapshots?
+#[test]
+fn one_interval() {
+    let server = Server::start(&["disk0"]);
+    let expected = "\
+disk0: bfq on a model
+busy 50.0 %, 0 of 8 in the device, 0 waiting, 1000 requests/s, 1.0 MB/s, memory 0 B of 1.0 MiB
+
+tenant     ↓share                          MB/s  reads/s  writes/s  mean ms   p99 ms   open
+db        100.0 % ####################      1.0     1000         0     2.00    <2.05      0
+";
+    assert_eq!(server.succeeds(&["top", "--once", "--interval", "1ms"]), expected);
+    assert_eq!(server.orders(), [Order::Snapshot, Order::Snapshot]);
+}
