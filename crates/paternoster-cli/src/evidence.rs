@@ -111,6 +111,14 @@ impl Evidence {
         Ok(Witness { clients, recorder: self.plots.recorder(), tracer })
     }
 
+    /// A tracer of what has no setting, if a trace was asked for.
+    pub(crate) fn tracer(&self, elevator: &str) -> Result<Option<Tracer<TraceFiles>>, Failure> {
+        let Some(prefix) = &self.trace else { return Ok(None) };
+        let (elevator, clients) = (elevator.to_owned(), Vec::new());
+        let traced = Traced { device: DEVICE, cpus: CPUS, elevator, clients };
+        Ok(Some(Tracer::new(traced, TraceFiles::create(prefix.clone())?)))
+    }
+
     /// A name that no run had before: the second one of a name is its `-2`.
     fn unique(&self, suffix: String) -> String {
         let mut named = self.named.borrow_mut();
@@ -177,7 +185,7 @@ pub(crate) fn remove_further(prefix: &str, cpus: u32) {
 }
 
 /// The files of one run's trace; the first thing that goes wrong is kept until the end.
-struct TraceFiles {
+pub(crate) struct TraceFiles {
     prefix: String,
     files: PerCpu<BufWriter<File>, Opener>,
     wrong: Option<io::Error>,
@@ -200,7 +208,7 @@ impl TraceFiles {
         Failure::Request(format!("--trace {prefix}: {error}"))
     }
 
-    fn finish(mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let result = self.wrong.map_or_else(|| self.files.finish(), Err);
         result.map_err(|error| TraceFiles::failed(&self.prefix, &error))
     }

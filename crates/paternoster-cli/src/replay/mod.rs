@@ -7,7 +7,10 @@
 //!
 //! Everything is read and checked before anything runs: also whether the recording fits each
 //! device. What came out stands beside what was recorded.
+//!
+//! A record of a server's decisions is something else: `decisions.rs` makes every call again.
 
+mod decisions;
 mod options;
 mod read;
 mod tell;
@@ -30,6 +33,9 @@ use tell::{Told, ToldRun};
 const ENDS_NEEDED: u64 = 90;
 
 pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
+    if let Some(record) = &options.decisions {
+        return decisions::replay(record, options.dispatch.as_deref(), &options.setting);
+    }
     let setting = Setting::new(&options.setting, None)?;
     let (part, speed) = (options.part()?, options.speed()?);
     options.check_setting()?;
@@ -39,7 +45,7 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
             setting.check(&[], device, scheduler)?;
         }
     }
-    let trace = &options.recording;
+    let trace = options.trace();
     let read = read::read(trace, &mut *options.input.open(trace)?, &part)?;
     let manner = manner(options.manner, &read, trace)?;
     let mappings = setting.devices.iter().map(|device| mapping(&read, device, options.fit));

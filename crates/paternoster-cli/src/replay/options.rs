@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of `paternoster replay`, and what is wrong with them.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use paternoster_trace::filter::Window;
 use paternoster_workload::replay::{Fit, Manner, Speed};
@@ -29,13 +31,22 @@ Examples:
   paternoster replay sda --manner timed --speed 2 --scheduler kyber --output-format json
   paternoster replay merged.bin --from-device 8,16 --window 10:20 --plot queue-depth=depth.svg
   blktrace -d /dev/sda -w 10 -o - | paternoster replay - --scheduler cfq
+  paternoster replay --decisions live.sda.decisions --dispatch order.csv --trace again
 
-Exit status: 0 done, 1 I/Os failed, 2 the request was wrong.")]
+Exit status: 0 done, 1 I/Os failed or decisions differ, 2 the request was wrong.")]
 pub(crate) struct ReplayOptions {
     /// A trace of any format that can be read: blktrace's files by their prefix (sda for
     /// sda.blktrace.0 and so on), one file, or `-` for standard input
-    #[arg(value_name = "TRACE")]
-    pub(super) recording: String,
+    #[arg(value_name = "TRACE", required_unless_present = "decisions")]
+    recording: Option<String>,
+    /// Instead of a trace the record of a server's decisions (`paternoster serve --decisions`), or
+    /// `-`: every call is made again, every answer compared with the recorded one
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_TRACES)]
+    pub(super) decisions: Option<String>,
+    /// With --decisions: writes what went to the device, in this order (time_ns, op, sector,
+    /// sectors, client)
+    #[arg(long, value_name = "OUT.csv", requires = "decisions")]
+    pub(super) dispatch: Option<PathBuf>,
     /// When I/Os come again [default: think, or timed if the trace does not tell when they ended]
     #[arg(long, value_name = "HOW", value_parser = named(&MANNERS))]
     pub(super) manner: Option<Manner>,
@@ -63,6 +74,27 @@ pub(crate) struct ReplayOptions {
     #[command(flatten)]
     pub(super) setting: SettingOptions,
 }
+
+/// What means nothing to a record of decisions.
+const OF_TRACES: [&str; 17] = [
+    "recording",
+    "manner",
+    "speed",
+    "window",
+    "from_device",
+    "fit",
+    "processes",
+    "output_format",
+    "input_format",
+    "device",
+    "scheduler",
+    "set",
+    "fault",
+    "seed",
+    "submit_cost",
+    "host",
+    "plot",
+];
 
 /// How results are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,6 +126,11 @@ fn named<T: Copy + Send + Sync + 'static>(
 }
 
 impl ReplayOptions {
+    /// The trace, as it was named.
+    pub(super) fn trace(&self) -> &str {
+        self.recording.as_deref().unwrap_or_default()
+    }
+
     /// Which part of the trace.
     pub(super) fn part(&self) -> Result<Part, Failure> {
         let wrong = |text: &str, why| Failure::Request(format!("--window {text}: {why}"));
@@ -122,6 +159,7 @@ impl ReplayOptions {
         let given = [
             ("--submit-cost", submit_cost.is_some(), "computing is part of the recorded times"),
             ("--host", !host.is_empty(), "what was recorded is behind the page cache"),
+            ("--dispatch", self.dispatch.is_some(), "it goes with --decisions"),
             ("--placement", placement != "near", "sectors are those of the recording; see --fit"),
         ];
         match given.into_iter().find(|(_, given, _)| *given) {

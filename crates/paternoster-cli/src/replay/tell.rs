@@ -111,7 +111,7 @@ impl Told<'_> {
         };
         format!(
             "{}, device {}: {} I/Os of {processes}\nreplayed{on}, {}{speed}\n\n",
-            self.options.recording,
+            self.options.trace(),
             read.device,
             read.recording.ios().len(),
             match self.manner {
@@ -207,7 +207,7 @@ impl Told<'_> {
         let replays: Vec<Value> = replays.collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "trace": self.options.recording,
+            "trace": self.options.trace(),
             "from_device": self.read.device,
             "manner": self.manner.name(),
             "speed": self.speed.factor(),

@@ -377,9 +377,11 @@ fn a_difference_is_told() {
     // At 5 ns `next` answered to wake nobody: code 4 with bit 7, a step of 5 is 10, nobody is 0.
     writer.calls(&[4 | 0x80, 10, 0]).unwrap();
     let error = replay(&file[..]).unwrap_err();
-    let told = "call 0 (byte 72, at 5 ns), next: recorded was `wake client nobody`, now came \
-                `wait (Empty)`";
-    assert_eq!(error.to_string(), told);
+    // Magic 8; a head of 13; texts of 1 + version and 1 + 4; numbers of 3, 1, 2, 2; 4 flags; 5
+    // limits; a head of 13.
+    let byte = 8 + 13 + (1 + header.program.len()) + 5 + 8 + 4 + 5 + 13;
+    let told = "next: recorded was `wake client nobody`, now came `wait (Empty)`";
+    assert_eq!(error.to_string(), format!("call 0 (byte {byte}, at 5 ns), {told}"));
 }
 
 /// Are a foreign file, another version and a scheduler that nobody knows refused with their names?
@@ -488,4 +490,63 @@ fn a_failing_disk_is_told_of() {
     ledger.record(Box::new(Failing)).unwrap();
     many_calls(&mut ledger, 100);
     assert_eq!(ledger.finish_record().unwrap_err().kind(), io::ErrorKind::StorageFull);
+}
+
+/// Bytes of a record for each of many random reads of 4 KiB, of 2 clients at `depth` together on
+/// a device that takes 100 us and up to 31 us more.
+fn bytes_per_request(elevator: &str, depth: u32) -> f64 {
+    const REQUESTS: u32 = 4000;
+    let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
+    let elevator = elevators::by_name(elevator).unwrap();
+    let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver);
+    let sink = Kept::default();
+    ledger.record(Box::new(sink.clone())).unwrap();
+    let clients = [(); 2].map(|()| ledger.attach(ClientSpec::new()).unwrap());
+    let (mut now, mut number, mut inside) = (Nanos(0), 0u32, Vec::new());
+    let mut free: Vec<u32> = (0..depth).collect();
+    while number < REQUESTS {
+        // The cookie is the slot of the request, as a desk has it.
+        while let Some(slot) = free.pop() {
+            let sector = u64::from(number.wrapping_mul(2_654_435_761) >> 4) * 8;
+            let bio = Bio::new(clients[slot as usize % 2], Op::Read, sector, 8);
+            ledger.submit(now, bio.cookie(slot.into())).unwrap();
+            number += 1;
+        }
+        let mut until = None;
+        loop {
+            match ledger.next(now) {
+                Output::Issue(command) => {
+                    inside.push((now.0 + 100_000 + command.sector % 31_001, command.tag));
+                }
+                Output::Done(cookie, _) => free.push(u32::try_from(cookie).unwrap()),
+                Output::Wait { until: at, .. } => break until = at,
+                Output::Wake(_) => {}
+            }
+        }
+        inside.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        match inside.last() {
+            Some(&(at, tag)) if until.is_none_or(|until| at <= until.0) => {
+                inside.pop();
+                now = Nanos(at);
+                ledger.complete(now, tag, Outcome::OK).unwrap();
+            }
+            _ => now = until.unwrap_or(now).max(now),
+        }
+    }
+    ledger.finish_record().unwrap();
+    let bytes = sink.bytes();
+    replay(&bytes[..]).unwrap();
+    bytes.len() as f64 / f64::from(number)
+}
+
+/// How large is a record? What `docs/serve/recording.md` says: below 50 bytes for a request.
+#[test]
+fn a_request_takes_few_bytes() {
+    for elevator in ["noop", "mq-deadline", "kyber", "bfq"] {
+        for depth in [1, 32] {
+            let bytes = bytes_per_request(elevator, depth);
+            println!("{elevator}, {depth} under way: {bytes:.1} bytes for a request");
+            assert!(bytes < 50.0, "{elevator}, depth {depth}: {bytes}");
+        }
+    }
 }

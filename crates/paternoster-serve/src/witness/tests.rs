@@ -215,9 +215,9 @@ fn blkparse_and_btt_read_it() {
     assert!(text.contains("Skips: 0 forward"), "{text}");
     if Program::new("btt").arg("-V").output().is_ok() {
         let text = run("btt", &["-i", "merged"]);
-        // From D to C: 200 us each.
+        // From Q to C: 200 us each.
         assert!(
-            text.contains("D2C               0.000200000   0.000200000   0.000200000"),
+            text.contains("Q2C               0.000200000   0.000200000   0.000200000"),
             "{text}"
         );
     }

@@ -157,6 +157,9 @@ impl Trace {
     }
 
     fn end(&mut self) {
+        if !self.is_writing() {
+            return;
+        }
         if let State::Writing(tracer) = std::mem::replace(&mut self.state, State::Ended(None)) {
             let sheet = tracer.into_sink();
             let (path, summary) = (self.path.clone(), sheet.summary);
