@@ -9,6 +9,7 @@
 //!                      orders ──┘   └──▶ snapshot, trace, decision record
 //! ```
 //!
+//! * [`server`]: all of it, opened, started and stopped.
 //! * [`config`]: what the administrator wrote, checked.
 //! * [`nbd`]: the protocol, without I/O.
 //! * [`device`]: what does the commands.
@@ -18,8 +19,8 @@
 //! * [`witness`]: who got how much of the device, and a blktrace of it at any time.
 //! * [`control`]: orders to a running server, and what it tells of itself.
 //! * [`host`]: sockets, peers, privileges, signals: what the system gives and takes.
-//! * [`server`]: all of it together.
 
+mod catalog;
 pub mod config;
 pub mod control;
 pub mod decisions;
@@ -27,7 +28,10 @@ pub mod desk;
 pub mod device;
 pub mod host;
 pub mod ledger;
+mod lobby;
 pub mod nbd;
-mod spool;
-pub mod witness;
 pub mod server;
+mod spool;
+mod table;
+mod wire;
+pub mod witness;

@@ -1,26 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server: sockets, desks, control, together. To be written.
+//! Server: desks, lobby, control and metrics, put together and taken apart.
+//!
+//! ```text
+//! start    devices, memory, certificates, control socket       as whoever started it
+//!          then it becomes whom the configuration names
+//!          threads: one a device, the lobby, control, metrics
+//! stop     lobby closes, desks let guests finish, devices are flushed
+//! ```
+//!
+//! Invariant: a server that was asked to stop has written and flushed what it acknowledged.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
+use crate::catalog::Catalog;
 use crate::config::Config;
-use crate::desk::DeskHandle;
+use crate::control::http::HttpServer;
+use crate::control::order::Order;
+use crate::control::server::ControlServer;
+use crate::desk::inbox::{Slot, inbox};
+use crate::desk::{Desk, DeskHandle};
 use crate::host::listen::Socket;
 use crate::host::privileges::Account;
+use crate::lobby::{Lobby, wants_tls};
+use crate::wire;
 
 /// How it is started, beside what is configured.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Requests are told on standard error.
     pub verbose: bool,
+    /// Each desk's decisions are recorded, in `PREFIX.DEVICE.decisions`.
+    pub decisions: Option<std::path::PathBuf>,
 }
 
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    stopped: Mutex<bool>,
-    stop: Condvar,
-    sockets: Mutex<Vec<Socket>>,
+    handles: Vec<DeskHandle>,
+    notes: Vec<String>,
+    metrics: Option<SocketAddr>,
+    stop_asked: Sender<()>,
+    running: Mutex<Option<Running>>,
+}
+
+/// What has to be taken apart at the end.
+#[derive(Debug)]
+struct Running {
+    stop: Receiver<()>,
+    door: Slot<()>,
+    lobby: JoinHandle<()>,
+    desks: Vec<JoinHandle<()>>,
+    control: Option<ControlServer>,
+    http: Option<HttpServer>,
 }
 
 impl Server {
@@ -28,37 +63,142 @@ impl Server {
     ///
     /// # Errors
     /// What cannot be opened, and why.
-    pub fn start(
-        config: Config,
-        _options: Options,
-        sockets: Vec<Socket>,
-    ) -> Result<Server, String> {
-        // Devices, certificates, control: all that only root may open is opened before this.
+    pub fn start(config: Config, options: Options, sockets: Vec<Socket>) -> Result<Server, String> {
+        let mut config = config;
+        config.server.verbose |= options.verbose;
+        let tls = match &config.server.tls {
+            Some(tls) => Some(wire::server_config(tls)?),
+            None if wants_tls(&sockets) => {
+                return Err("TLS is asked for, but no certificate is configured".to_owned());
+            }
+            None => None,
+        };
+        let (mut catalog, mut desks, mut notes) = (Catalog::default(), Vec::new(), Vec::new());
+        for device in &config.devices {
+            let mut opened = Desk::open(&config, device, options.decisions.as_deref())?;
+            catalog.add(std::mem::take(&mut opened.exports), &opened.slot);
+            notes.append(&mut opened.notes);
+            desks.push(opened);
+        }
+        let handles: Vec<DeskHandle> = desks.iter().map(|desk| desk.handle.clone()).collect();
+        let (stop_asked, stop) = channel();
+        let control = start_control(&config, &handles, &stop_asked)?;
+        let http = start_http(&config, &handles)?;
         if let Some(account) = Account::of(&config.server)? {
             account.assume()?;
         }
-        Ok(Server {
-            stopped: Mutex::new(false),
-            stop: Condvar::new(),
-            sockets: Mutex::new(sockets),
-        })
+        let (door, letters) = inbox().map_err(told)?;
+        let lobby = Lobby::new(Arc::new(config), catalog, sockets, tls, letters).map_err(told)?;
+        let desks = desks
+            .into_iter()
+            .map(|opened| {
+                thread(format!("desk {}", opened.handle.device), move || opened.desk.run())
+            })
+            .collect::<Result<_, _>>()?;
+        let lobby = thread("lobby".to_owned(), move || lobby.run())?;
+        let metrics = http.as_ref().map(HttpServer::local_addr);
+        let running = Running { stop, door, lobby, desks, control, http };
+        let running = Mutex::new(Some(running));
+        Ok(Server { handles, notes, metrics, stop_asked, running })
     }
 
     /// Its desks.
-    pub const fn desks(&self) -> &[DeskHandle] {
-        &[]
+    pub fn desks(&self) -> &[DeskHandle] {
+        &self.handles
+    }
+
+    /// What to tell whoever started it: a line a device, and what had to be done otherwise.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Where metrics are told, if they are.
+    pub const fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// Asks it to end in good order: no more clients, and those that are there may finish.
     pub fn stop(&self) {
-        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.notify_all();
+        // It has ended already.
+        let _ended = self.stop_asked.send(());
     }
 
-    /// Waits until it has ended.
-    pub fn wait(&self) {
-        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.stop.wait_while(stopped, |stopped| !*stopped));
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// Waits until it was asked to end, and has.
+    ///
+    /// # Errors
+    /// What did not end as it should.
+    pub fn wait(&self) -> Result<(), String> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(running) = running else { return Ok(()) };
+        let _asked = running.stop.recv();
+        running.end(&self.handles)
     }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        let _result = self.wait();
+    }
+}
+
+impl Running {
+    fn end(self, handles: &[DeskHandle]) -> Result<(), String> {
+        let _ended = self.door.put(());
+        self.lobby.join().map_err(|_| "the lobby ended with a panic")?;
+        let asking: Vec<_> = handles
+            .iter()
+            .cloned()
+            .map(|handle| std::thread::spawn(move || handle.ask(Order::Stop)))
+            .collect();
+        let mut result = Ok(());
+        for (asking, handle) in asking.into_iter().zip(handles) {
+            if !matches!(asking.join(), Ok(Ok(_))) {
+                result = Err(format!("device {} did not end as it should", handle.device));
+            }
+        }
+        for desk in self.desks {
+            desk.join().map_err(|_| "a device's thread ended with a panic")?;
+        }
+        if let Some(control) = self.control {
+            control.stop();
+        }
+        if let Some(http) = self.http {
+            http.stop();
+        }
+        result
+    }
+}
+
+fn start_control(
+    config: &Config,
+    handles: &[DeskHandle],
+    stop: &Sender<()>,
+) -> Result<Option<ControlServer>, String> {
+    let Some(path) = &config.server.control else { return Ok(None) };
+    let stop = stop.clone();
+    let asked = move || {
+        // It has ended already.
+        let _ended = stop.send(());
+    };
+    ControlServer::start(path, handles.to_vec(), asked)
+        .map(Some)
+        .map_err(|error| format!("control socket {}: {error}", path.display()))
+}
+
+fn start_http(config: &Config, handles: &[DeskHandle]) -> Result<Option<HttpServer>, String> {
+    let Some(address) = config.server.metrics else { return Ok(None) };
+    HttpServer::start(address, handles.to_vec())
+        .map(Some)
+        .map_err(|error| format!("metrics on {address}: {error}"))
+}
+
+fn thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    let made = std::thread::Builder::new().name(name).spawn(run);
+    made.map_err(|error| format!("no thread could be started: {error}"))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn told(error: io::Error) -> String {
+    error.to_string()
 }

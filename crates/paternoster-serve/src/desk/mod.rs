@@ -1,6 +1,377 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Desk: the thread in front of a device.
+//! Desk: the thread in front of a device, with its queue, its guests and its memory.
+//!
+//! ```text
+//!            ┌────────────────────────── one thread ──────────────────────────┐
+//! lobby ───▶ │ inbox                                                          │
+//! control ─▶ │   guests ──▶ intake ──▶ errands ──▶ parts ──▶ ledger (queue)   │
+//!            │      ▲                                           │             │
+//!            │      └── answers ◀── ends of parts ◀── pump ◀── backend        │
+//!            └────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! One thread does everything for a device, without locks: it reads requests, asks the queue whose
+//! turn it is, gives commands to the backend and sends answers. Memory is taken once: an arena for
+//! data, slabs for guests, errands and parts. When something runs out, guests are not read from.
+//!
+//! * [`guest`], [`intake`]: connections, and reading from them. [`errand`], [`cut`]: requests,
+//!   and their pieces. [`pump`]: the queue and the device. [`answer`]: what clients are told.
+//! * [`tenants`], [`weights`], [`caps`], [`bound`]: whose share, and how much of it.
+//! * [`orders`], [`tell`]: what a running desk can be asked.
+//!
+//! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
+//! has gone; I3 memory is bounded by what was configured.
 
+mod answer;
+mod arena;
+mod bound;
+mod caps;
+mod cut;
+mod doors;
+mod errand;
+mod geometry;
+mod guest;
 mod handle;
+pub mod inbox;
+mod intake;
+mod open;
+mod orders;
+mod pump;
+mod tell;
+mod tenants;
+mod weights;
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::table::Table;
+use paternoster::{Nanos, Tag};
+use rustix::event::{Timespec, epoll};
 
 pub use handle::DeskHandle;
+pub use open::{Letter, Newcomer, Opened, next_id};
+
+use crate::control::order::Asked;
+use crate::device::{Backend, Finished, Piece};
+use crate::ledger::Ledger;
+use crate::witness::Witness;
+use arena::Arena;
+use bound::Bound;
+use errand::{Errand, Part};
+use geometry::Place;
+use guest::Guest;
+use inbox::Inbox;
+use tenants::Tenants;
+
+/// Events of one look at the sockets.
+const EVENTS: usize = 256;
+const TOKEN_INBOX: u64 = u64::MAX;
+const TOKEN_BACKEND: u64 = u64::MAX - 1;
+/// How often stalls and deadlines are looked after.
+const TICK: Nanos = Nanos::from_millis(250);
+
+/// Time since the desk began.
+#[derive(Debug, Clone, Copy)]
+struct Clock(Instant);
+
+impl Clock {
+    fn now(self) -> Nanos {
+        Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Whether a volume takes requests, and who waits for its last one.
+#[derive(Debug, Default)]
+struct Draining {
+    /// Errands of the volume.
+    under_way: u32,
+    /// No new ones; who asked for it, to be answered when there are none.
+    asked: Option<Vec<Asked>>,
+}
+
+impl Draining {
+    const fn is_drained(&self) -> bool {
+        self.asked.is_some()
+    }
+}
+
+/// The thread in front of a device.
+pub struct Desk {
+    name: String,
+    /// The backend goes before the arena, whose memory it may still know.
+    backend: Box<dyn Backend>,
+    arena: Arena,
+    ledger: Ledger<Witness>,
+    places: Vec<Place>,
+    drained: Vec<Draining>,
+    tenants: Tenants,
+    bound: Bound,
+    capped: bool,
+    verbose: bool,
+    connection_memory: u64,
+    stall_timeout: Nanos,
+    drain_timeout: Nanos,
+
+    clock: Clock,
+    now: Nanos,
+    next_tick: Nanos,
+    poll: OwnedFd,
+    inbox: Inbox<Letter>,
+
+    guests: Table<Guest>,
+    errands: Table<Errand>,
+    parts: Table<Part>,
+    /// By index of the queue's client.
+    by_client: Vec<u32>,
+    /// By slot: the command in the backend.
+    tags: Vec<Option<Tag>>,
+    in_device: u32,
+
+    /// Guests to be read from, to be sent to, waiting for room, and above their caps.
+    ready: VecDeque<u32>,
+    sending: Vec<u32>,
+    hungry: VecDeque<u32>,
+    sleepers: Vec<(Nanos, u32)>,
+    /// Guests that may be about to go.
+    leaving: Vec<u32>,
+    /// Parts that wait for another change of their block, and how many keep others away.
+    excluded: VecDeque<u32>,
+    exclusive: u32,
+    /// What has ended since the hungry were fed.
+    freed: usize,
+
+    stopping: bool,
+    stop_by: Option<Nanos>,
+    stop_asked: Vec<Asked>,
+
+    /// Kept to be used again.
+    buffer: Box<[u8]>,
+    pieces: Vec<Piece>,
+    finished: Vec<Finished>,
+    head: Vec<u8>,
+}
+
+// SAFETY: the desk moves to its thread before it runs; pieces are made and used there alone.
+unsafe impl Send for Desk {}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk")
+            .field("name", &self.name)
+            .field("guests", &self.guests.len())
+            .field("errands", &self.errands.len())
+            .field("parts", &self.parts.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Desk {
+    /// Serves until it is told to stop.
+    pub fn run(mut self) {
+        let mut until = None;
+        loop {
+            self.sleep(until);
+            self.reap();
+            self.read_letters();
+            for _ in 0..self.ready.len() {
+                let Some(index) = self.ready.pop_front() else { break };
+                if self.guests.is_live(index) {
+                    self.guests.at_mut(index).is_ready = false;
+                    self.serve(index);
+                }
+            }
+            until = self.pump();
+            self.send_all();
+            self.see_off();
+            self.feed_the_hungry();
+            self.look_after();
+            if self.stopping && self.is_done() {
+                return self.end();
+            }
+        }
+    }
+
+    /// Sleeps until something happens, at most until `until`, and notes what did.
+    fn sleep(&mut self, until: Option<Nanos>) {
+        let timeout = self.timeout(until);
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(&timeout)) {
+            Ok(found) => found,
+            // A signal: whatever it was for, others look after it.
+            Err(_) => (&mut [][..], &mut [][..]),
+        };
+        self.now = self.clock.now();
+        for event in events {
+            let token = event.data.u64();
+            if token == TOKEN_INBOX || token == TOKEN_BACKEND {
+                continue;
+            }
+            self.socket_event(token, event.flags);
+        }
+    }
+
+    /// How long to sleep.
+    fn timeout(&self, until: Option<Nanos>) -> Timespec {
+        let busy = !self.ready.is_empty() || !self.sending.is_empty() || self.freed != 0;
+        let mut at = if busy { self.now } else { self.next_tick };
+        let caps = self.sleepers.iter().map(|&(until, _)| until).min();
+        for wish in [until, self.backend.deadline(), caps].into_iter().flatten() {
+            at = at.min(wish);
+        }
+        let left = at.0.saturating_sub(self.clock.now().0);
+        Timespec {
+            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(1),
+            tv_nsec: i64::try_from(left % 1_000_000_000).unwrap_or(0),
+        }
+    }
+
+    /// What a socket has to say.
+    fn socket_event(&mut self, token: u64, flags: epoll::EventFlags) {
+        let index = pump::index_of(token & u64::from(u32::MAX));
+        if !self.guests.is_live(index) || self.guests.at(index).id != token >> 32 {
+            return;
+        }
+        let guest = self.guests.at_mut(index);
+        if flags.intersects(
+            epoll::EventFlags::IN
+                | epoll::EventFlags::RDHUP
+                | epoll::EventFlags::HUP
+                | epoll::EventFlags::ERR,
+        ) {
+            guest.readable = true;
+            if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                return self.close(index, "");
+            }
+            self.make_ready(index);
+        }
+        let guest = self.guests.at_mut(index);
+        if flags.contains(epoll::EventFlags::OUT) && !guest.writable {
+            guest.writable = true;
+            self.make_sending(index);
+        }
+    }
+
+    /// Letters from other threads.
+    fn read_letters(&mut self) {
+        self.inbox.hush();
+        while let Some(letter) = self.inbox.take() {
+            match letter {
+                Letter::Newcomer(newcomer) => self.welcome(*newcomer),
+                Letter::Asked(asked) => self.obey(asked),
+            }
+        }
+    }
+
+    /// What has to be done now and then.
+    fn look_after(&mut self) {
+        self.wake_sleepers(self.now);
+        if self.in_device == 0 {
+            self.bound.idle();
+        }
+        if self.now < self.next_tick {
+            return;
+        }
+        self.next_tick = self.now + TICK;
+        let patience = self.stall_timeout;
+        let now = self.now;
+        let stalled: Vec<u32> = self
+            .guests
+            .iter()
+            .filter(|(_, guest)| guest.stalled.is_some_and(|since| since + patience <= now))
+            .map(|(key, _)| key)
+            .collect();
+        for index in stalled {
+            self.close(index, "it takes no answers");
+        }
+        // Nobody is left hungry by a count that went wrong.
+        self.freed += 1;
+        if self.stop_by.is_some_and(|by| by <= now) {
+            let all: Vec<u32> = self.guests.iter().map(|(key, _)| key).collect();
+            for index in all {
+                self.close(index, "the server stops");
+            }
+        }
+    }
+
+    /// Whether nothing is left to be done.
+    fn is_done(&self) -> bool {
+        self.guests.is_empty() && self.in_device == 0
+    }
+
+    /// The last flush, and the answers to those who asked for the end.
+    fn end(mut self) {
+        self.flush_at_the_end();
+        // There may be none.
+        let _ended = self.end_trace();
+        if let Err(error) = self.ledger.finish_record() {
+            eprintln!("paternoster: device {}: decisions: {error}", self.name);
+        }
+        for asked in std::mem::take(&mut self.stop_asked) {
+            let _gone = asked.answer.send(Ok(serde_json::json!({ "ok": true })));
+        }
+    }
+
+    /// Makes everything durable that was accepted.
+    fn flush_at_the_end(&mut self) {
+        let job = crate::device::Job {
+            slot: 0,
+            work: crate::device::Work::Flush,
+            file: 0,
+            offset: 0,
+            length: 0,
+            pieces: &[],
+            sector: 0,
+        };
+        // SAFETY: a flush has no pieces.
+        if unsafe { self.backend.submit(self.now, job) }.is_err() {
+            return;
+        }
+        self.backend.kick();
+        let limit = self.clock.now() + self.drain_timeout;
+        while self.finished.is_empty() && self.clock.now() < limit {
+            let now = self.clock.now();
+            let mut finished = std::mem::take(&mut self.finished);
+            self.backend.reap(now, &mut finished);
+            self.finished = finished;
+            if self.finished.is_empty() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        if let Some(finished) = self.finished.first().filter(|finished| finished.error != 0) {
+            let error = std::io::Error::from_raw_os_error(finished.error);
+            eprintln!("paternoster: device {}: the last flush failed: {error}", self.name);
+        }
+    }
+}
+
+/// What every part of a desk needs of its poll.
+fn watch(
+    poll: &OwnedFd,
+    fd: impl AsFd,
+    token: u64,
+    flags: epoll::EventFlags,
+) -> std::io::Result<()> {
+    Ok(epoll::add(poll, fd, epoll::EventData::new_u64(token), flags)?)
+}
+
+/// Connections that are there, of all desks; one is taken back when its guest has gone.
+#[derive(Debug)]
+pub struct Seat(Arc<std::sync::atomic::AtomicU32>);
+
+impl Seat {
+    /// A seat, if fewer than `most` are taken.
+    pub fn take(seats: &Arc<std::sync::atomic::AtomicU32>, most: u32) -> Option<Seat> {
+        use std::sync::atomic::Ordering::SeqCst;
+        let taken = seats.fetch_update(SeqCst, SeqCst, |taken| (taken < most).then_some(taken + 1));
+        taken.is_ok().then(|| Seat(Arc::clone(seats)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers: the ends of parts and errands, and what a client is told of them.
+//!
+//! With structured replies each part of a read goes out as it ends, with its offset; the last one
+//! says so. Without, data go out in order behind one header; an error behind it can only be told
+//! by hanging up.
+//!
+//! Invariants: I1 every errand is answered once, or its guest has gone; I2 an errand is answered
+//! after all its parts have ended.
+
+use super::Desk;
+use super::arena::Block;
+use super::errand::{Errand, Part, Step};
+use super::guest::{Blocked, Intake, Segment};
+use super::tenants::BUCKETS;
+use crate::control::snapshot::Figures;
+use crate::device::Work;
+use crate::nbd::block_status::Descriptors;
+use crate::nbd::reply;
+use crate::nbd::transmission::{Kind, Request};
+use crate::nbd::wire::ALLOCATION_ID;
+
+impl Desk {
+    /// A part has ended: done, or with an errno of Linux.
+    pub(super) fn end_part(&mut self, index: u32, error: i32) {
+        let mut part = self.parts.release(index);
+        self.freed += 1;
+        if part.is_exclusive {
+            self.exclusive -= 1;
+        }
+        let errand = self.errands.at_mut(part.errand);
+        let guest = errand.guest;
+        errand.left -= 1;
+        if error != 0 && errand.error == 0 {
+            errand.error = error;
+        }
+        if let Some(edges) = part.edges.take() {
+            self.give_back(guest, edges);
+        }
+        if let Some(block) = part.block.take() {
+            if part.work == Work::Read && error == 0 && self.guests.at(guest).wire.is_some() {
+                self.answer_data(&part, block);
+            } else {
+                self.give_back(guest, block);
+            }
+        }
+        if part.is_change() && !self.excluded.is_empty() {
+            self.retry_excluded();
+        }
+        self.part_has_ended(part.errand);
+    }
+
+    /// What follows for the errand.
+    fn part_has_ended(&mut self, index: u32) {
+        let errand = self.errands.at(index);
+        let (owner, left) = (errand.guest, errand.left);
+        let guest = self.guests.at(owner);
+        match guest.intake {
+            // Whoever cuts it goes on and ends it.
+            Intake::Cutting { errand } if errand == index => {
+                if guest.blocked == Blocked::Own {
+                    self.unblock(owner);
+                }
+            }
+            // Its payload is still coming.
+            Intake::Payload { errand, .. } if errand == index => {}
+            _ if left == 0 => self.end_errand(index),
+            _ => {}
+        }
+    }
+
+    /// All parts have ended.
+    pub(super) fn end_errand(&mut self, index: u32) {
+        let errand = self.errands.at_mut(index);
+        let guest = errand.guest;
+        if errand.then_flush && errand.error == 0 && self.guests.at(guest).wire.is_some() {
+            errand.then_flush = false;
+            if self.flush_behind(index) {
+                return;
+            }
+        }
+        let errand = self.errands.release(index);
+        let place = self.guests.at(guest).place as usize;
+        self.drained[place].under_way -= 1;
+        if self.drained[place].is_drained() {
+            self.tell_the_drained(place);
+        }
+        self.count(&errand);
+        let now = self.guests.at_mut(guest);
+        now.errands -= 1;
+        if now.wire.is_some() && !errand.silent {
+            self.answer_end(&errand);
+        }
+        self.freed += 1;
+        self.leave_when_idle(guest);
+    }
+
+    /// A flush behind what was done; whether there was room for its part.
+    fn flush_behind(&mut self, index: u32) -> bool {
+        let part = Part {
+            errand: index,
+            work: Work::Flush,
+            offset: 0,
+            length: 0,
+            start: 0,
+            span: 0,
+            block: None,
+            edges: None,
+            filled: 0,
+            step: Step::Filling,
+            reads_first: false,
+            is_exclusive: false,
+            ticket: None,
+        };
+        let Ok(key) = self.parts.insert(part) else {
+            self.errands.at_mut(index).error = 12;
+            return false;
+        };
+        self.errands.at_mut(index).left += 1;
+        self.submit(key);
+        true
+    }
+
+    fn count(&mut self, errand: &Errand) {
+        let passed = (self.now - errand.arrived).0;
+        let guest = self.guests.at_mut(errand.guest);
+        add(&mut guest.figures, errand, passed);
+        let tenant = self.tenants.at_mut(guest.tenant);
+        add(&mut tenant.figures, errand, passed);
+    }
+
+    /// Data of a part that has ended.
+    fn answer_data(&mut self, part: &Part, block: Block) {
+        let errand = self.errands.at_mut(part.errand);
+        let guest = self.guests.at_mut(errand.guest);
+        let cookie = errand.request.cookie;
+        self.head.clear();
+        if guest.negotiated.structured {
+            let all = errand.cut == u64::from(errand.request.length);
+            let is_last = all && errand.left == 0 && errand.error == 0;
+            errand.silent = is_last;
+            reply::data(&mut self.head, cookie, part.offset, part.length, is_last);
+        } else if errand.answered == 0 {
+            reply::simple(&mut self.head, cookie, 0);
+        }
+        errand.answered += 1;
+        if !self.head.is_empty() {
+            guest.say(&self.head);
+        }
+        guest.out.push_back(Segment::Data(block, part.skew(), part.length as usize));
+        let guest = errand.guest;
+        self.make_sending(guest);
+    }
+
+    /// The end of an errand.
+    fn answer_end(&mut self, errand: &Errand) {
+        let guest = self.guests.at_mut(errand.guest);
+        let (cookie, errno) = (errand.request.cookie, reply::errno(errand.error));
+        self.head.clear();
+        if guest.negotiated.structured && errand.error != 0 {
+            let text = std::io::Error::from_raw_os_error(errand.error).to_string();
+            reply::error(&mut self.head, cookie, errno, &text, true);
+        } else if guest.negotiated.structured && errand.request.kind == Kind::Read {
+            reply::done(&mut self.head, cookie);
+        } else if errand.answered == 0 {
+            reply::simple(&mut self.head, cookie, errno);
+        } else if errand.error != 0 {
+            // Data have begun to go out: there is no way to take them back.
+            let guest = errand.guest;
+            return self.close(guest, "a read failed behind its first data");
+        }
+        if !self.head.is_empty() {
+            guest.say(&self.head);
+        }
+        self.make_sending(errand.guest);
+    }
+
+    /// A request that is not begun.
+    pub(super) fn refuse(&mut self, index: u32, request: &Request, errno: u32, text: &str) {
+        let guest = self.guests.at_mut(index);
+        self.head.clear();
+        if guest.negotiated.structured {
+            reply::error(&mut self.head, request.cookie, errno, text, true);
+        } else {
+            reply::simple(&mut self.head, request.cookie, errno);
+        }
+        guest.say(&self.head);
+        guest.figures.errors += 1;
+        let tenant = guest.tenant;
+        self.tenants.at_mut(tenant).figures.errors += 1;
+        self.make_sending(index);
+    }
+
+    /// Block status: where the volume has data and where holes.
+    pub(super) fn tell_extents(&mut self, index: u32, request: &Request) {
+        let place = &self.places[self.guests.at(index).place as usize];
+        let mut runs = Descriptors::new(
+            request.offset,
+            request.length,
+            place.facts.block,
+            request.flags.req_one(),
+        );
+        let offset = place.start + request.offset;
+        let length = u64::from(request.length);
+        let told = self.backend.extents(place.file, offset, length, &mut |run| runs.push(run));
+        if let Err(error) = told {
+            let errno = reply::errno(error.raw_os_error().unwrap_or(5));
+            return self.refuse(index, request, errno, &error.to_string());
+        }
+        self.head.clear();
+        let runs = runs.finish();
+        reply::block_status(&mut self.head, request.cookie, ALLOCATION_ID, &runs, true);
+        let guest = self.guests.at_mut(index);
+        guest.say(&self.head);
+        self.make_sending(index);
+    }
+
+    /// Puts a guest into the list of those to be sent to.
+    pub(super) fn make_sending(&mut self, index: u32) {
+        let guest = self.guests.at_mut(index);
+        if !guest.is_sending && guest.wire.is_some() {
+            guest.is_sending = true;
+            self.sending.push(index);
+        }
+    }
+
+    /// Sends to everybody for whom there is something.
+    pub(super) fn send_all(&mut self) {
+        let mut sending = std::mem::take(&mut self.sending);
+        for index in sending.drain(..) {
+            if !self.guests.is_live(index) {
+                continue;
+            }
+            let now = self.now;
+            let guest = self.guests.at_mut(index);
+            guest.is_sending = false;
+            if !guest.writable || guest.wire.is_none() {
+                continue;
+            }
+            let before = guest.out.len();
+            match guest.send(&mut self.arena) {
+                Ok(true) => {}
+                Ok(false) => {
+                    guest.writable = false;
+                    guest.stalled.get_or_insert(now);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    guest.writable = false;
+                    guest.stalled.get_or_insert(now);
+                }
+                Err(error) => {
+                    self.close(index, &error.to_string());
+                    continue;
+                }
+            }
+            self.freed += before - self.guests.at(index).out.len();
+            self.leave_when_idle(index);
+        }
+        // Nobody was added meanwhile but by closing, which adds nobody.
+        if self.sending.is_empty() {
+            self.sending = sending;
+        }
+    }
+}
+
+fn add(figures: &mut Figures, errand: &Errand, passed: u64) {
+    let bytes = u64::from(errand.request.length);
+    if errand.error != 0 {
+        figures.errors += 1;
+    }
+    match errand.request.kind {
+        Kind::Read | Kind::Cache => {
+            figures.reads += 1;
+            figures.read_bytes += bytes;
+        }
+        Kind::Flush => figures.flushes += 1,
+        _ => {
+            figures.writes += 1;
+            figures.write_bytes += bytes;
+        }
+    }
+    figures.latency_ns += passed;
+    let bucket = (u64::BITS - (passed / 1000).leading_zeros()) as usize;
+    figures.latency_log2_us[bucket.min(BUCKETS - 1)] += 1;
+}

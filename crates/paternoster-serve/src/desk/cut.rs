@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cutting: from errands to parts, and from parts to bios of the queue.
+//!
+//! ```text
+//! WRITE_ZEROES 100 … 5000, blocks of 512
+//!   [100..512)  written as zeroes, after its block was read
+//!   [512..4608) zeroed
+//!   [4608..5000) as the first
+//! ```
+//!
+//! A client may ask for any byte; files are asked for whole blocks. A read takes whole blocks and
+//! tells what was meant. A write that begins or ends within a block reads the block first; while
+//! it does, other changes of that block wait, and it waits for those that were before it.
+//!
+//! Invariants: I1 two changes of one block are never with the queue together if one of them reads
+//! first; I2 parts of an errand follow each other without gap.
+
+use paternoster::{Bio, Flags, Op, SubmitError};
+
+use super::Desk;
+use super::arena::{Arena, Block, LARGEST};
+use super::errand::{Part, Step};
+use super::guest::Blocked;
+use crate::device::Work;
+use crate::nbd::transmission::Kind;
+
+/// A part of zeroes or to be forgotten needs no memory, but the queue sees one command in it.
+const MOST: u64 = LARGEST as u64;
+const EIO: i32 = 5;
+
+impl Desk {
+    /// Makes parts of an errand without payload; whether it is all parts now.
+    pub(super) fn cut(&mut self, errand: u32) -> bool {
+        loop {
+            let now = self.errands.at(errand);
+            let whole = now.request.kind == Kind::Flush && now.left == 0 && now.cut == 0;
+            if !whole && now.cut == u64::from(now.request.length) {
+                if now.left == 0 {
+                    self.end_errand(errand);
+                }
+                return true;
+            }
+            // Without structured replies data go out in order: one part at a time.
+            let guest = self.guests.at(now.guest);
+            if now.request.kind == Kind::Read && !guest.negotiated.structured && now.left != 0 {
+                self.guests.at_mut(self.errands.at(errand).guest).blocked = Blocked::Own;
+                return false;
+            }
+            let Some(part) = self.next_part(errand) else { return false };
+            self.enqueue(part);
+            if whole {
+                if self.errands.at(errand).left == 0 {
+                    self.end_errand(errand);
+                }
+                return true;
+            }
+            if self.guests.at(self.errands.at(errand).guest).blocked != Blocked::No {
+                let now = self.errands.at(errand);
+                return now.cut == u64::from(now.request.length);
+            }
+        }
+    }
+
+    /// The next part of an errand, with its memory; `None` when there is no room, and the guest is
+    /// blocked then.
+    pub(super) fn next_part(&mut self, errand: u32) -> Option<u32> {
+        let part = self.measure(errand);
+        let guest = self.errands.at(errand).guest;
+        let needs_memory = matches!(part.work, Work::Read | Work::Write { .. });
+        let bytes = if needs_memory { part.span as usize } else { 0 };
+        if self.parts.is_full() || bytes as u64 > self.allowance(guest) {
+            self.block(guest, Blocked::Room);
+            return None;
+        }
+        let mut part = part;
+        if needs_memory {
+            let Some(block) = self.take_memory(guest, bytes) else {
+                self.block(guest, Blocked::Room);
+                return None;
+            };
+            if part.reads_first {
+                part.edges = self.take_memory(guest, bytes);
+                if part.edges.is_none() {
+                    self.give_back(guest, block);
+                    self.block(guest, Blocked::Room);
+                    return None;
+                }
+            }
+            if self.errands.at(errand).request.kind == Kind::WriteZeroes {
+                self.arena.bytes_mut(&block)[..bytes].fill(0);
+                part.filled = part.length;
+            }
+            part.block = Some(block);
+        }
+        let made = self.errands.at_mut(errand);
+        made.cut += u64::from(part.length);
+        made.left += 1;
+        let key = self.parts.insert(part).unwrap_or_else(|_| unreachable!("there was room"));
+        Some(key)
+    }
+
+    fn take_memory(&mut self, guest: u32, bytes: usize) -> Option<Block> {
+        let block = self.arena.take(bytes)?;
+        self.guests.at_mut(guest).memory += Arena::size(&block) as u64;
+        Some(block)
+    }
+
+    /// What the next part of an errand is, without memory.
+    fn measure(&self, errand: u32) -> Part {
+        let now = self.errands.at(errand);
+        let request = &now.request;
+        let place = &self.places[self.guests.at(now.guest).place as usize];
+        let block = u64::from(place.facts.block);
+        let offset = request.offset + now.cut;
+        let left = u64::from(request.length) - now.cut;
+        let fua = request.flags.fua();
+        let (skew, to_block) = (offset % block, block - offset % block);
+        let ragged_zero = request.kind == Kind::WriteZeroes && (skew != 0 || left < block);
+        let work = match request.kind {
+            Kind::Read => Work::Read,
+            Kind::Cache => Work::Prefetch,
+            Kind::Trim => Work::Discard,
+            Kind::WriteZeroes if !ragged_zero => {
+                Work::Zero { may_unmap: !request.flags.no_hole(), fua }
+            }
+            Kind::Flush => Work::Flush,
+            _ => Work::Write { fua },
+        };
+        let length = match work {
+            Work::Flush => 0,
+            Work::Zero { .. } => (left / block * block).min(MOST),
+            Work::Write { .. } if ragged_zero => left.min(to_block),
+            _ => left.min(MOST - skew),
+        };
+        let start = offset - skew;
+        let span = (skew + length).next_multiple_of(block).min(place.size - start);
+        #[allow(clippy::cast_possible_truncation, reason = "at most LARGEST")]
+        let (length, span) = (length as u32, span as u32);
+        let mut part = Part {
+            errand,
+            work,
+            offset,
+            length,
+            start,
+            span: if work == Work::Flush { 0 } else { span },
+            block: None,
+            edges: None,
+            filled: 0,
+            step: Step::Filling,
+            reads_first: false,
+            is_exclusive: false,
+            ticket: None,
+        };
+        part.reads_first = matches!(work, Work::Write { .. }) && part.is_ragged();
+        part
+    }
+
+    /// Gives a part that is complete to the queue, or makes it wait for another.
+    pub(super) fn enqueue(&mut self, index: u32) {
+        if self.parts.at(index).is_change() && self.is_excluded(index) {
+            self.parts.at_mut(index).step = Step::Excluded;
+            self.excluded.push_back(index);
+            return;
+        }
+        let part = self.parts.at(index);
+        // What is forgotten is a hint: what is not a whole block of it is not forgotten.
+        if part.work == Work::Discard && part.is_ragged() && !self.shrink(index) {
+            return self.end_part(index, 0);
+        }
+        let part = self.parts.at_mut(index);
+        if part.reads_first && !part.is_exclusive {
+            part.is_exclusive = true;
+            self.exclusive += 1;
+        }
+        self.submit(index);
+    }
+
+    /// Leaves the whole blocks of a part; whether there are any.
+    fn shrink(&mut self, index: u32) -> bool {
+        let part = self.parts.at_mut(index);
+        let guest = self.errands.at(part.errand).guest;
+        let place = &self.places[self.guests.at(guest).place as usize];
+        let block = u64::from(place.facts.block);
+        let start = part.offset.next_multiple_of(block);
+        let end = (part.offset + u64::from(part.length)) / block * block;
+        part.start = start;
+        #[allow(clippy::cast_possible_truncation, reason = "at most the part's length")]
+        {
+            part.span = end.saturating_sub(start) as u32;
+        }
+        part.span != 0
+    }
+
+    /// Whether another change of the same blocks must end first.
+    fn is_excluded(&self, index: u32) -> bool {
+        let part = self.parts.at(index);
+        if self.exclusive == 0 && !part.reads_first {
+            return false;
+        }
+        let place = self.place_of(index);
+        let (start, end) = (part.start, part.start + u64::from(part.span));
+        self.parts.iter().any(|(key, other)| {
+            let other_index = key;
+            other_index != index
+                && matches!(other.step, Step::Queued | Step::Refused)
+                && other.is_change()
+                && (part.reads_first || other.is_exclusive)
+                && self.place_of(other_index) == place
+                && other.touches(start, end)
+        })
+    }
+
+    fn place_of(&self, index: u32) -> u32 {
+        self.guests.at(self.errands.at(self.parts.at(index).errand).guest).place
+    }
+
+    /// Gives a part to the queue; if it takes no more, the guest waits for its wake.
+    pub(super) fn submit(&mut self, index: u32) {
+        let part = self.parts.at(index);
+        let guest_index = self.errands.at(part.errand).guest;
+        let guest = self.guests.at(guest_index);
+        if guest.wire.is_none() {
+            return self.end_part(index, EIO);
+        }
+        let place = &self.places[guest.place as usize];
+        let (op, flags) = match part.work {
+            _ if part.reads_first => (Op::Read, Flags::NOMERGE),
+            Work::Read => (Op::Read, Flags::NONE),
+            Work::Prefetch => (Op::Read, Flags::AHEAD | Flags::NOMERGE),
+            Work::Write { fua: true } => (Op::Write, Flags::SYNC | Flags::FUA),
+            Work::Write { fua: false } => (Op::Write, Flags::SYNC),
+            Work::Zero { fua: true, .. } => (Op::Write, Flags::SYNC | Flags::FUA | Flags::NOMERGE),
+            Work::Zero { fua: false, .. } => (Op::Write, Flags::SYNC | Flags::NOMERGE),
+            Work::Discard => (Op::Discard, Flags::NOMERGE),
+            Work::Flush => (Op::Flush, Flags::NONE),
+        };
+        let sector = if op == Op::Flush { 0 } else { place.sector(part.start) };
+        let bio = Bio::new(guest.client, op, sector, part.span / 512)
+            .flags(flags)
+            .cookie(u64::from(index));
+        match self.ledger.submit(self.now, bio) {
+            Ok(ticket) => {
+                let part = self.parts.at_mut(index);
+                part.step = Step::Queued;
+                part.ticket = Some(ticket);
+                self.tenants.at_mut(self.guests.at(guest_index).tenant).under_way += 1;
+            }
+            Err(SubmitError::Busy) => {
+                self.parts.at_mut(index).step = Step::Refused;
+                let guest = self.guests.at_mut(guest_index);
+                guest.refused.push_back(index);
+                guest.blocked = Blocked::Queue;
+            }
+            Err(error) => {
+                // The desk made the bio: that it is wrong is its own mistake, not the client's.
+                debug_assert!(false, "a bio of the desk was refused: {error}");
+                self.end_part(index, EIO);
+            }
+        }
+    }
+
+    /// The queue has room for a client that it refused.
+    pub(super) fn wake(&mut self, guest: u32) {
+        self.guests.at_mut(guest).blocked = Blocked::No;
+        while let Some(part) = self.guests.at_mut(guest).refused.pop_front() {
+            self.submit(part);
+            if self.guests.at(guest).blocked == Blocked::Queue {
+                // It stands at the end now; it was the first.
+                self.guests.at_mut(guest).refused.rotate_right(1);
+                return;
+            }
+        }
+        self.make_ready(guest);
+    }
+
+    /// A change has ended: those that waited for it try again.
+    pub(super) fn retry_excluded(&mut self) {
+        for _ in 0..self.excluded.len() {
+            if let Some(part) = self.excluded.pop_front() {
+                self.enqueue(part);
+            }
+        }
+    }
+}

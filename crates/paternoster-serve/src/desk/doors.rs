@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Doors: how guests come and how they go.
+//!
+//! A guest goes in two steps. When its socket is closed, whatever of its requests does not yet
+//! belong to the device is withdrawn; what is in the device ends by itself, into nobody's hands.
+//! When the last has ended, its client leaves the queue, and its place is another's.
+//!
+//! Invariant: nothing that a guest does or leaves behind is ever waited for by another.
+
+use paternoster::ClientSpec;
+use rustix::event::epoll::EventFlags;
+
+use super::errand::Step;
+use super::guest::{Blocked, Guest, Intake};
+use super::tenants::{BUCKETS, ROOT};
+use super::{Desk, Newcomer, watch};
+use crate::control::snapshot::Figures;
+
+const EIO: i32 = 5;
+
+impl Desk {
+    /// A client has come.
+    pub(super) fn welcome(&mut self, newcomer: Newcomer) {
+        let place = self.places.iter().position(|place| place.name == newcomer.negotiated.export);
+        let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else { return };
+        if self.stopping || self.guests.is_full() {
+            return;
+        }
+        let tenant = self.tenants.enter(self.now, &mut self.ledger, &newcomer.tenant);
+        let node = self.tenants.at(tenant);
+        let priority = node.priority();
+        let spec = ClientSpec::new()
+            .group(node.group)
+            .priority(priority.class, priority.level)
+            .pid(newcomer.pid);
+        let Ok(client) = self.ledger.attach(spec) else {
+            return self.tenants.leave(self.now, &mut self.ledger, tenant);
+        };
+        let name = format!("{}#{}", newcomer.tenant, newcomer.id);
+        self.ledger.observer_mut().name(client.index(), newcomer.pid, &name);
+        self.bound.divide(&self.tenants);
+        let guest = Guest {
+            id: newcomer.id,
+            peer: newcomer.peer,
+            negotiated: newcomer.negotiated,
+            place,
+            tenant,
+            client,
+            wire: Some(newcomer.wire),
+            intake: Intake::Header,
+            blocked: Blocked::No,
+            readable: true,
+            writable: true,
+            is_ready: false,
+            is_sending: false,
+            rest: newcomer.input,
+            sends_much: false,
+            errands: 0,
+            memory: 0,
+            refused: std::collections::VecDeque::new(),
+            out: std::collections::VecDeque::new(),
+            sent: 0,
+            stalled: None,
+            figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
+            _seat: newcomer.seat,
+        };
+        let (id, output) = (guest.id, newcomer.output);
+        let Ok(key) = self.guests.insert(guest) else { return };
+        let index = key;
+        self.by_client[client.index() as usize] = index;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let guest = self.guests.at_mut(index);
+        if let Some(wire) = &guest.wire
+            && let Err(error) = watch(&self.poll, wire, id << 32 | u64::from(index), flags)
+        {
+            return self.close(index, &error.to_string());
+        }
+        if !output.is_empty() {
+            guest.say(&output);
+            self.make_sending(index);
+        }
+        self.make_ready(index);
+    }
+
+    /// Closes a guest's socket and withdraws what can be withdrawn. An empty reason: it left.
+    pub(super) fn close(&mut self, index: u32, reason: &str) {
+        let guest = self.guests.at_mut(index);
+        if guest.wire.is_none() {
+            return;
+        }
+        if !reason.is_empty() {
+            let place = &self.places[guest.place as usize];
+            eprintln!("paternoster: {}: {}: closed: {reason}", place.name, guest.peer);
+        }
+        guest.hang_up(&mut self.arena);
+        guest.refused.clear();
+        guest.blocked = Blocked::No;
+        self.freed += 1;
+        self.withdraw(index);
+        self.leave_when_idle(index);
+    }
+
+    /// Withdraws the parts of a guest that the device does not have.
+    fn withdraw(&mut self, index: u32) {
+        let parts: Vec<u32> = self
+            .parts
+            .iter()
+            .filter(|(_, part)| self.errands.at(part.errand).guest == index)
+            .map(|(key, _)| key)
+            .collect();
+        for part in parts {
+            // Others of its errand may have been the last.
+            if !self.parts.is_live(part) {
+                continue;
+            }
+            if self.parts.at(part).step == Step::Queued {
+                if let Some(ticket) = self.parts.at(part).ticket {
+                    // What is in the device or shares a command ends by itself.
+                    let _ends_later = self.ledger.cancel(self.now, ticket);
+                }
+            } else {
+                self.excluded.retain(|&other| other != part);
+                self.end_part(part, EIO);
+            }
+        }
+        let empty: Vec<u32> = self
+            .errands
+            .iter()
+            .filter(|(_, errand)| errand.guest == index && errand.left == 0)
+            .map(|(key, _)| key)
+            .collect();
+        for errand in empty {
+            if self.errands.is_live(errand) {
+                self.end_errand(errand);
+            }
+        }
+    }
+
+    /// A guest that is over, and of which nothing is under way, will be seen off.
+    pub(super) fn leave_when_idle(&mut self, index: u32) {
+        if self.is_leaving(index) {
+            self.leaving.push(index);
+        }
+    }
+
+    fn is_leaving(&self, index: u32) -> bool {
+        let guest = self.guests.at(index);
+        let is_over = guest.intake == Intake::Over || self.stopping;
+        is_over && guest.is_idle()
+    }
+
+    /// Those who leave go: between two rounds, so that nobody loses its guest in mid-sentence.
+    pub(super) fn see_off(&mut self) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        for index in leaving.drain(..) {
+            if self.guests.is_live(index) && self.is_leaving(index) {
+                self.see_off_one(index);
+            }
+        }
+        self.leaving = leaving;
+    }
+
+    fn see_off_one(&mut self, index: u32) {
+        let guest = self.guests.release(index);
+        debug_assert_eq!(guest.memory, 0, "a guest leaves memory behind");
+        // Its client is the desk's own and there.
+        let _known = self.ledger.detach(self.now, guest.client);
+        let served = self.ledger.queue().observer().served(guest.client.index());
+        self.ledger.observer_mut().forget(guest.client.index());
+        let mut above = guest.tenant;
+        loop {
+            let node = self.tenants.at_mut(above);
+            node.figures.served_ns += served.0;
+            if above == ROOT {
+                break;
+            }
+            above = node.parent;
+        }
+        self.tenants.leave(self.now, &mut self.ledger, guest.tenant);
+        self.bound.divide(&self.tenants);
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Errands and parts: what a client asked for, and what of it is a bio of the queue.
+//!
+//! An *errand* is one request of the protocol, up to 4 GiB. It is cut into *parts* of at most
+//! 1 MiB, each with memory of its own and a bio of its own, as memory allows: no request needs
+//! more than one part's memory to go on.
+//!
+//! ```text
+//! errand   READ 2.5 MiB        cookie 0x77
+//! parts    [1 MiB] [1 MiB] [0.5 MiB]        a bio each; answered as they end
+//! ```
+//!
+//! Invariants: I1 `left` parts of an errand are in the slab; I2 a part's block is given back once;
+//! I3 the cookie of a bio is its part's index.
+
+use paternoster::{Nanos, Ticket};
+
+use super::arena::Block;
+use crate::device::Work;
+use crate::nbd::transmission::Request;
+
+/// A request of a client, taken and not yet answered.
+#[derive(Debug)]
+pub(super) struct Errand {
+    /// Whose.
+    pub guest: u32,
+    /// What the client said.
+    pub request: Request,
+    /// When it was read.
+    pub arrived: Nanos,
+    /// Bytes of it that were made parts (or, of a write, will never be).
+    pub cut: u64,
+    /// Parts that have not ended.
+    pub left: u32,
+    /// Parts whose data wait to be sent, or were sent.
+    pub answered: u32,
+    /// The first error, as errno of Linux.
+    pub error: i32,
+    /// A flush follows what was written (FUA of what has no FUA of its own).
+    pub then_flush: bool,
+    /// All of its answer is in the guest's hands, or there is nobody to answer.
+    pub silent: bool,
+}
+
+/// What a part is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Its payload is being read.
+    Filling,
+    /// It could not be given to the queue yet.
+    Refused,
+    /// It waits for a write to the same block.
+    Excluded,
+    /// The queue has it.
+    Queued,
+}
+
+/// A piece of an errand: one bio.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Whose.
+    pub errand: u32,
+    /// What is done.
+    pub work: Work,
+    /// First byte of the volume, as the client said it.
+    pub offset: u64,
+    /// Bytes of it.
+    pub length: u32,
+    /// First byte of the volume, rounded down to a block.
+    pub start: u64,
+    /// Bytes, rounded up to whole blocks.
+    pub span: u32,
+    /// Memory, for reads and writes.
+    pub block: Option<Block>,
+    /// Memory for what stands around a write that begins or ends within a block.
+    pub edges: Option<Block>,
+    /// Bytes of payload that have come.
+    pub filled: u32,
+    /// What it is doing.
+    pub step: Step,
+    /// First it is read, because it begins or ends within a block.
+    pub reads_first: bool,
+    /// It is counted among those that keep others away.
+    pub is_exclusive: bool,
+    /// To withdraw it.
+    pub ticket: Option<Ticket>,
+}
+
+impl Part {
+    /// Whether it begins or ends within a block.
+    pub(super) const fn is_ragged(&self) -> bool {
+        self.start != self.offset || self.span != self.length
+    }
+
+    /// Where the client's bytes begin in the part's memory.
+    #[allow(clippy::cast_possible_truncation, reason = "less than a block")]
+    pub(super) const fn skew(&self) -> usize {
+        (self.offset - self.start) as usize
+    }
+
+    /// Whether it changes what is on the volume.
+    pub(super) const fn is_change(&self) -> bool {
+        matches!(self.work, Work::Write { .. } | Work::Discard | Work::Zero { .. })
+    }
+
+    /// Whether two parts touch a common block.
+    pub(super) const fn touches(&self, start: u64, end: u64) -> bool {
+        self.start < end && start < self.start + self.span as u64
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Geometry: where volumes lie on the line of sectors that the scheduler sees.
+//!
+//! One queue orders the requests of all volumes of a device. Ranges of one file keep their places
+//! to each other; files lie one behind the other, with a gap, so that requests of two files are
+//! never merged.
+//!
+//! ```text
+//! sectors   0 ....... 2048 ............ 4096+gap ....
+//! file a    |-- vol x --|-- vol y --|
+//! file b                              |-- vol z --|
+//! ```
+
+use std::path::PathBuf;
+
+use crate::config;
+use crate::device::FileFacts;
+
+/// Sectors between two files: 1 MiB, more than any merge reaches over.
+const GAP: u64 = 2048;
+
+/// A volume and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The export's name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// Which of the backend's files.
+    pub file: u16,
+    /// Its first byte within the file.
+    pub start: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The sector at which the file begins on the line.
+    pub base: u64,
+    /// Nothing may be written.
+    pub readonly: bool,
+    /// What its file can do.
+    pub facts: FileFacts,
+}
+
+impl Place {
+    /// The sector on the line of a byte of the volume.
+    pub(super) const fn sector(&self, offset: u64) -> u64 {
+        self.base + (self.start + offset) / 512
+    }
+
+    /// The byte of the file at a sector of the line.
+    pub(super) const fn file_offset(&self, sector: u64) -> u64 {
+        (sector - self.base) * 512
+    }
+}
+
+/// Where all volumes lie, and how long the line is.
+///
+/// # Errors
+/// A volume that reaches beyond its file, or has nothing.
+pub(super) fn lay_out(
+    volumes: &[config::Volume],
+    facts: impl Fn(u16) -> FileFacts,
+) -> Result<(Vec<Place>, u64), String> {
+    let mut places: Vec<Place> = Vec::with_capacity(volumes.len());
+    let mut files: Vec<(PathBuf, u64)> = Vec::new();
+    let mut end = 0;
+    for (file, volume) in (0u16..).zip(volumes) {
+        let facts = facts(file);
+        let block = u64::from(facts.block);
+        let base = match files.iter().find(|(path, _)| *path == volume.path) {
+            Some((_, base)) => *base,
+            None => {
+                let base = end;
+                end += facts.size / 512 + GAP;
+                files.push((volume.path.clone(), base));
+                base
+            }
+        };
+        let name = &volume.name;
+        if !volume.start.is_multiple_of(block) {
+            let start = volume.start;
+            return Err(format!(
+                "volume {name} starts at {start}, not a multiple of {block} bytes"
+            ));
+        }
+        let left = facts.size.saturating_sub(volume.start);
+        let size = volume.length.unwrap_or(left) / block * block;
+        if size > left || size == 0 {
+            return Err(format!(
+                "volume {name} ({} + {size} bytes) does not fit in {} of {} bytes",
+                volume.start,
+                volume.path.display(),
+                facts.size
+            ));
+        }
+        places.push(Place {
+            name: name.clone(),
+            description: volume.description.clone(),
+            file,
+            start: volume.start,
+            size,
+            base,
+            readonly: volume.readonly || facts.readonly,
+            facts,
+        });
+    }
+    Ok((places, end.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: FileFacts = FileFacts {
+        size: 1 << 20,
+        block: 512,
+        preferred: 4096,
+        readonly: false,
+        discards: true,
+        zeroes_fast: true,
+        rotational: false,
+    };
+
+    fn volume(name: &str, path: &str, start: u64, length: Option<u64>) -> config::Volume {
+        config::Volume {
+            name: name.into(),
+            path: path.into(),
+            start,
+            length,
+            readonly: false,
+            description: String::new(),
+        }
+    }
+
+    /// Do ranges of one file lie as they lie there, and another file behind a gap? 1 MiB is 2048
+    /// sectors; the gap is as long.
+    #[test]
+    fn files_lie_one_behind_the_other() {
+        let volumes = [
+            volume("x", "a", 0, Some(4096)),
+            volume("y", "a", 4096, None),
+            volume("z", "b", 0, None),
+        ];
+        let (places, end) = lay_out(&volumes, |_| FACTS).unwrap();
+        let sectors: Vec<u64> = places.iter().map(|place| place.sector(0)).collect();
+        assert_eq!(sectors, [0, 8, 4096]);
+        assert_eq!(places[1].size, (1 << 20) - 4096);
+        assert_eq!(places[2].file_offset(places[2].sector(1024)), 1024);
+        assert_eq!(end, 8192);
+    }
+
+    /// Is a volume that does not fit refused with the numbers?
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let volumes = [volume("x", "a", 1 << 19, Some(1 << 20))];
+        let message = lay_out(&volumes, |_| FACTS).unwrap_err();
+        assert!(message.contains("524288 + 1048576"), "{message}");
+    }
+}

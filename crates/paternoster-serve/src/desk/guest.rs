@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Guests: the connections of a desk, after they chose their volume.
+//!
+//! ```text
+//! wire ──▶ intake (header, payload, cutting) ──▶ errands ──▶ … ──▶ out ──▶ wire
+//! ```
+//!
+//! A guest whose intake is blocked is not read from: what it sends stays in its socket, and the
+//! client's own writes stop. That is the only back-pressure there is, and it harms nobody else.
+//!
+//! Invariants: I1 `memory` is the bytes of the blocks of its parts and answers; I2 `errands` counts
+//! its errands; I3 a closed guest stays, without a wire, until its last errand has ended.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+use paternoster::{ClientId, Nanos};
+
+use super::arena::{Arena, Block};
+use crate::control::snapshot::Figures;
+use crate::nbd::Negotiated;
+use crate::wire::Wire;
+
+/// Errands of a connection at a time; more stay in its socket.
+pub(super) const ERRANDS: u32 = 512;
+/// Slices of one write to a socket.
+const SLICES: usize = 128;
+/// Bytes of a header that is kept in place.
+const HEAD: usize = 40;
+
+/// Where the reading of a guest's requests stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intake {
+    /// A header comes next.
+    Header,
+    /// The payload of this errand; the part that is being filled.
+    Payload {
+        /// Of which errand.
+        errand: u32,
+        /// Which part is being filled, if one could be made.
+        part: Option<u32>,
+    },
+    /// An errand without payload that is not all parts yet.
+    Cutting {
+        /// Which.
+        errand: u32,
+    },
+    /// Payload that nobody wants, of a request that was refused.
+    Skipping {
+        /// Bytes to come.
+        left: u64,
+    },
+    /// It said good-bye, or must go once its errands have ended.
+    Over,
+}
+
+/// Why a guest is not read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// It is.
+    No,
+    /// No memory, no part or no errand is free, or its own are used up.
+    Room,
+    /// The queue took no more; a wake will come.
+    Queue,
+    /// Its tenant is above its cap until then.
+    Cap(Nanos),
+    /// Its answers must be sent, or its parts end, first.
+    Own,
+}
+
+/// Something to send.
+#[derive(Debug)]
+pub(super) enum Segment {
+    /// A header.
+    Head([u8; HEAD], u8),
+    /// A longer text.
+    Text(Vec<u8>),
+    /// Data: the block, and the first byte and the number of bytes of it that are meant.
+    Data(Block, usize, usize),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Guest {
+    /// Numbers connections since the start of the server.
+    pub id: u64,
+    /// Who it is, in words.
+    pub peer: String,
+    /// What was agreed.
+    pub negotiated: Negotiated,
+    /// Index of its volume.
+    pub place: u32,
+    /// Its tenant.
+    pub tenant: u32,
+    /// What the queue knows it as.
+    pub client: ClientId,
+    /// Its socket; `None` once it is closed.
+    pub wire: Option<Wire>,
+    /// Where reading stands.
+    pub intake: Intake,
+    /// Why it is not read from.
+    pub blocked: Blocked,
+    /// The socket may have more.
+    pub readable: bool,
+    /// The socket takes more.
+    pub writable: bool,
+    /// It stands in the list of those to be read from.
+    pub is_ready: bool,
+    /// It stands in the list of those to be sent to.
+    pub is_sending: bool,
+    /// Bytes that were read and not yet understood.
+    pub rest: Vec<u8>,
+    /// Requests with large payloads come: read headers alone, payloads straight to their place.
+    pub sends_much: bool,
+    /// Errands.
+    pub errands: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Parts that the queue refused.
+    pub refused: VecDeque<u32>,
+    /// What is to be sent.
+    pub out: VecDeque<Segment>,
+    /// How much of the first of these was sent.
+    pub sent: usize,
+    /// Since when nothing could be sent.
+    pub stalled: Option<Nanos>,
+    /// What it got.
+    pub figures: Figures,
+    /// Its seat among the connections of the server.
+    pub _seat: super::Seat,
+}
+
+impl Guest {
+    /// Whether nothing of it is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.errands == 0 && self.out.is_empty() && (self.stalled.is_none() || self.wire.is_none())
+    }
+
+    /// Adds a header or text to what is sent.
+    pub(super) fn say(&mut self, text: &[u8]) {
+        if text.len() <= HEAD {
+            let mut head = [0; HEAD];
+            head[..text.len()].copy_from_slice(text);
+            #[allow(clippy::cast_possible_truncation, reason = "at most HEAD")]
+            self.out.push_back(Segment::Head(head, text.len() as u8));
+        } else {
+            self.out.push_back(Segment::Text(text.to_vec()));
+        }
+    }
+
+    /// Sends what can be sent; gives blocks back. Whether all has gone.
+    ///
+    /// # Errors
+    /// The end of the wire.
+    pub(super) fn send(&mut self, arena: &mut Arena) -> io::Result<bool> {
+        let Some(wire) = &mut self.wire else { return Ok(true) };
+        while !self.out.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let (mut count, mut skip, mut offered) = (0, self.sent, 0);
+            for segment in self.out.iter().take(SLICES) {
+                let bytes = bytes_of(segment, arena);
+                slices[count] = IoSlice::new(&bytes[skip..]);
+                offered += bytes.len() - skip;
+                (count, skip) = (count + 1, 0);
+            }
+            let taken = wire.write(&slices[..count])?;
+            self.stalled = None;
+            self.sent += taken;
+            while let Some(first) = self.out.front() {
+                let length = bytes_of(first, arena).len();
+                if self.sent < length {
+                    break;
+                }
+                self.sent -= length;
+                if let Some(Segment::Data(block, ..)) = self.out.pop_front() {
+                    self.memory -= Arena::size(&block) as u64;
+                    arena.give_back(block);
+                }
+            }
+            if taken < offered {
+                return Ok(false);
+            }
+        }
+        wire.flush()
+    }
+
+    /// Forgets what was to be sent.
+    pub(super) fn hang_up(&mut self, arena: &mut Arena) {
+        self.wire = None;
+        self.intake = Intake::Over;
+        self.rest = Vec::new();
+        for segment in std::mem::take(&mut self.out) {
+            if let Segment::Data(block, ..) = segment {
+                self.memory -= Arena::size(&block) as u64;
+                arena.give_back(block);
+            }
+        }
+    }
+}
+
+fn bytes_of<'a>(segment: &'a Segment, arena: &'a Arena) -> &'a [u8] {
+    match segment {
+        Segment::Head(bytes, length) => &bytes[..usize::from(*length)],
+        Segment::Text(text) => text,
+        Segment::Data(block, first, length) => &arena.bytes(block)[*first..first + length],
+    }
+}

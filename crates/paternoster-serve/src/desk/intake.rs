@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Intake: from the bytes of a guest's socket to errands.
+//!
+//! Bytes are read into one buffer of the desk, as many as there are: a client with 32 requests
+//! outstanding brings several with one call. What was not understood yet stays with the guest. A
+//! large payload is read straight into the memory that the device will take it from.
+//!
+//! Nothing is read from a guest that is blocked; a guest is served for so many bytes and then the
+//! next one is.
+
+use std::io::ErrorKind;
+
+use paternoster::Nanos;
+
+use super::Desk;
+use super::arena::{Arena, LARGEST, PAGE};
+use super::errand::Errand;
+use super::guest::{Blocked, ERRANDS, Intake};
+use crate::nbd::transmission::{self, HEADER, Kind, Request};
+
+/// Bytes of the desk's reading buffer.
+pub(super) const BUFFER: usize = 256 << 10;
+/// Bytes of one guest before it is the next one's turn.
+const TURN: usize = 1 << 20;
+/// Payloads from this on are worth a call of their own.
+const LARGE: u32 = 64 << 10;
+/// What a client is told while the server ends.
+const ESHUTDOWN: u32 = 108;
+const EOVERFLOW: u32 = 75;
+
+/// What reading needs to go on.
+enum Need {
+    /// More bytes.
+    Bytes,
+    /// Something else first.
+    Patience,
+}
+
+impl Desk {
+    /// Reads from a guest and does what it says, for a turn.
+    pub(super) fn serve(&mut self, index: u32) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let done = self.serve_with(index, &mut buffer);
+        self.buffer = buffer;
+        if let Err(reason) = done {
+            self.close(index, &reason);
+        }
+    }
+
+    fn serve_with(&mut self, index: u32, buffer: &mut [u8]) -> Result<(), String> {
+        let guest = self.guests.at_mut(index);
+        let mut end = guest.rest.len();
+        buffer[..end].copy_from_slice(&guest.rest);
+        guest.rest.clear();
+        let (mut from, mut turn) = (0, 0);
+        loop {
+            let need = self.digest(index, &buffer[..end], &mut from)?;
+            let guest = self.guests.at_mut(index);
+            if matches!(need, Need::Patience) || !guest.readable || guest.wire.is_none() {
+                break;
+            }
+            if turn > TURN {
+                self.make_ready(index);
+                break;
+            }
+            buffer.copy_within(from..end, 0);
+            (from, end) = (0, end - from);
+            match self.read_more(index, buffer, &mut end)? {
+                0 => break,
+                read => turn += read,
+            }
+        }
+        let guest = self.guests.at_mut(index);
+        guest.rest.extend_from_slice(&buffer[from..end]);
+        Ok(())
+    }
+
+    /// Reads once: to the part that is being filled, or behind what is in the buffer.
+    fn read_more(
+        &mut self,
+        index: u32,
+        buffer: &mut [u8],
+        end: &mut usize,
+    ) -> Result<usize, String> {
+        if *end == 0
+            && let Some(read) = self.read_straight(index)?
+        {
+            return Ok(read);
+        }
+        let guest = self.guests.at_mut(index);
+        let Some(wire) = &mut guest.wire else { return Ok(0) };
+        let straight = wire.reads_straight();
+        let headers_alone = guest.sends_much && straight;
+        let most = if headers_alone { (*end + HEADER).min(buffer.len()) } else { buffer.len() };
+        if *end == most {
+            return Ok(0);
+        }
+        let read = wire.read(&mut buffer[*end..most]);
+        let read = took(read, &mut guest.readable)?;
+        // A short answer means that the socket is empty; its next bytes ring again.
+        if straight && read < most - *end {
+            guest.readable = false;
+        }
+        *end += read;
+        Ok(read)
+    }
+
+    /// Reads payload to where the device will take it from.
+    fn read_straight(&mut self, index: u32) -> Result<Option<usize>, String> {
+        let guest = self.guests.at_mut(index);
+        let Intake::Payload { part: Some(part), .. } = guest.intake else { return Ok(None) };
+        let Some(wire) = guest.wire.as_mut().filter(|wire| wire.reads_straight()) else {
+            return Ok(None);
+        };
+        let part = self.parts.at_mut(part);
+        let Some(block) = &part.block else { return Ok(None) };
+        let from = part.skew() + part.filled as usize;
+        let to = part.skew() + part.length as usize;
+        let read =
+            took(wire.read(&mut self.arena.bytes_mut(block)[from..to]), &mut guest.readable)?;
+        if read < to - from {
+            guest.readable = false;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "at most the part's length")]
+        {
+            part.filled += read as u32;
+        }
+        Ok(Some(read))
+    }
+
+    /// Understands what is in `input` from `from` on, as far as it can.
+    fn digest(&mut self, index: u32, input: &[u8], from: &mut usize) -> Result<Need, String> {
+        loop {
+            let guest = self.guests.at_mut(index);
+            if guest.blocked != Blocked::No || guest.wire.is_none() {
+                return Ok(Need::Patience);
+            }
+            match guest.intake {
+                Intake::Over => return Ok(Need::Patience),
+                Intake::Skipping { left } => {
+                    let have = left.min((input.len() - *from) as u64);
+                    *from += usize::try_from(have).unwrap_or(0);
+                    if have < left {
+                        guest.intake = Intake::Skipping { left: left - have };
+                        return Ok(Need::Bytes);
+                    }
+                    guest.intake = Intake::Header;
+                }
+                Intake::Cutting { errand } => {
+                    if !self.cut(errand) {
+                        return Ok(Need::Patience);
+                    }
+                    self.guests.at_mut(index).intake = Intake::Header;
+                }
+                Intake::Payload { errand, part } => {
+                    if let Some(need) = self.fill(index, errand, part, input, from) {
+                        return Ok(need);
+                    }
+                }
+                Intake::Header => {
+                    let Some(header) = input[*from..].first_chunk::<HEADER>() else {
+                        return Ok(Need::Bytes);
+                    };
+                    let request = transmission::parse(header).map_err(|wrong| wrong.to_string())?;
+                    if !self.admit(index, &request) {
+                        return Ok(Need::Patience);
+                    }
+                    *from += HEADER;
+                    self.begin(index, request);
+                }
+            }
+        }
+    }
+
+    /// Moves payload to the part that it belongs to; `None` when there is more to understand.
+    fn fill(
+        &mut self,
+        index: u32,
+        errand: u32,
+        part: Option<u32>,
+        input: &[u8],
+        from: &mut usize,
+    ) -> Option<Need> {
+        let Some(place) = part.or_else(|| self.next_part(errand)) else {
+            return Some(Need::Patience);
+        };
+        let part = self.parts.at_mut(place);
+        let wanted = (part.length - part.filled) as usize;
+        let have = wanted.min(input.len() - *from);
+        if let Some(block) = &part.block {
+            let to = part.skew() + part.filled as usize;
+            self.arena.bytes_mut(block)[to..to + have].copy_from_slice(&input[*from..*from + have]);
+        }
+        *from += have;
+        #[allow(clippy::cast_possible_truncation, reason = "at most the part's length")]
+        {
+            part.filled += have as u32;
+        }
+        if part.filled < part.length {
+            self.guests.at_mut(index).intake = Intake::Payload { errand, part: Some(place) };
+            return Some(Need::Bytes);
+        }
+        let errand_now = self.errands.at(errand);
+        let is_last = errand_now.cut == u64::from(errand_now.request.length);
+        self.guests.at_mut(index).intake =
+            if is_last { Intake::Header } else { Intake::Payload { errand, part: None } };
+        self.enqueue(place);
+        None
+    }
+
+    /// Whether a request may come now; otherwise the guest is blocked.
+    fn admit(&mut self, index: u32, request: &Request) -> bool {
+        let now = self.now;
+        let guest = self.guests.at_mut(index);
+        if guest.errands >= ERRANDS || self.errands.is_full() {
+            self.block(index, Blocked::Room);
+            return false;
+        }
+        let tenant = guest.tenant;
+        if self.capped && self.tenants.is_capped(tenant) {
+            let until = self.tenants.open_at(tenant);
+            if until > now {
+                self.block(index, Blocked::Cap(until));
+                return false;
+            }
+            self.tenants.charge(tenant, now, u64::from(request.length));
+        }
+        if !self.bound.has_room(self.tenants.at(tenant)) {
+            self.block(index, Blocked::Room);
+            return false;
+        }
+        true
+    }
+
+    /// Begins an errand, or refuses it.
+    fn begin(&mut self, index: u32, request: Request) {
+        let guest = self.guests.at_mut(index);
+        let place = &self.places[guest.place as usize];
+        if self.verbose {
+            eprintln!(
+                "{} {} {} {}+{} flags {:#x}",
+                place.name,
+                guest.peer,
+                request.kind.name(),
+                request.offset,
+                request.length,
+                request.flags.0
+            );
+        }
+        if request.kind == Kind::Disconnect {
+            guest.intake = Intake::Over;
+            return self.leave_when_idle(index);
+        }
+        let refusal = if self.stopping || self.drained[guest.place as usize].is_drained() {
+            Some((ESHUTDOWN, "the volume is being drained".to_owned()))
+        } else {
+            let checked = transmission::check(&request, &guest.negotiated);
+            checked
+                .err()
+                .map(|refusal| (refusal.errno, refusal.text))
+                .or_else(|| too_long(&request))
+        };
+        guest.sends_much = request.kind == Kind::Write && request.length >= LARGE;
+        if let Some((errno, text)) = refusal {
+            let left = u64::from(request.payload());
+            if left != 0 {
+                self.guests.at_mut(index).intake = Intake::Skipping { left };
+            }
+            return self.refuse(index, &request, errno, &text);
+        }
+        if request.kind == Kind::BlockStatus {
+            return self.tell_extents(index, &request);
+        }
+        let made = Errand {
+            guest: index,
+            request,
+            arrived: self.now,
+            cut: 0,
+            left: 0,
+            answered: 0,
+            error: 0,
+            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
+            silent: false,
+        };
+        // There is room: it was looked for before.
+        let Ok(key) = self.errands.insert(made) else { return };
+        let errand = key;
+        self.guests.at_mut(index).errands += 1;
+        self.drained[self.guests.at(index).place as usize].under_way += 1;
+        self.guests.at_mut(index).intake = match request.kind {
+            Kind::Write => Intake::Payload { errand, part: None },
+            _ => Intake::Cutting { errand },
+        };
+    }
+
+    /// A guest is not read from until something happens.
+    pub(super) fn block(&mut self, index: u32, why: Blocked) {
+        let guest = self.guests.at_mut(index);
+        guest.blocked = why;
+        match why {
+            Blocked::Room => self.hungry.push_back(index),
+            Blocked::Cap(until) => self.sleepers.push((until, index)),
+            Blocked::No | Blocked::Queue | Blocked::Own => {}
+        }
+    }
+
+    /// What blocked a guest has gone.
+    pub(super) fn unblock(&mut self, index: u32) {
+        self.guests.at_mut(index).blocked = Blocked::No;
+        self.make_ready(index);
+    }
+
+    /// Puts a guest into the list of those to be read from.
+    pub(super) fn make_ready(&mut self, index: u32) {
+        let guest = self.guests.at_mut(index);
+        if !guest.is_ready && guest.wire.is_some() {
+            guest.is_ready = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// Parts that end make room: as many of those who wait for it as have ended look again.
+    pub(super) fn feed_the_hungry(&mut self) {
+        let meals = std::mem::take(&mut self.freed).saturating_mul(2);
+        for _ in 0..meals.min(self.hungry.len()) {
+            let Some(index) = self.hungry.pop_front() else { return };
+            if self.guests.is_live(index) && self.guests.at(index).blocked == Blocked::Room {
+                self.unblock(index);
+            }
+        }
+    }
+
+    /// Those above their caps whose time has come.
+    pub(super) fn wake_sleepers(&mut self, now: Nanos) {
+        let mut place = 0;
+        while place < self.sleepers.len() {
+            let (until, index) = self.sleepers[place];
+            if until > now {
+                place += 1;
+                continue;
+            }
+            self.sleepers.swap_remove(place);
+            if self.guests.is_live(index) && self.guests.at(index).blocked == Blocked::Cap(until) {
+                self.unblock(index);
+            }
+        }
+    }
+
+    /// Bytes that the parts of a guest may still take.
+    pub(super) fn allowance(&self, index: u32) -> u64 {
+        let guest = self.guests.at(index);
+        // One part always fits, or nothing would ever go on.
+        if guest.memory == 0 {
+            u64::MAX
+        } else {
+            self.connection_memory.saturating_sub(guest.memory)
+        }
+    }
+
+    /// The memory of a part goes back.
+    pub(super) fn give_back(&mut self, guest: u32, block: super::arena::Block) {
+        self.guests.at_mut(guest).memory -= Arena::size(&block) as u64;
+        self.arena.give_back(block);
+    }
+}
+
+/// A read that must come in one piece, and is longer than a piece.
+fn too_long(request: &Request) -> Option<(u32, String)> {
+    let is_long = request.length as usize > LARGEST - PAGE;
+    (request.kind == Kind::Read && request.flags.df() && is_long)
+        .then(|| (EOVERFLOW, format!("{} bytes do not go out in one piece", request.length)))
+}
+
+/// What a read brought; 0 when there was nothing now.
+fn took(read: std::io::Result<usize>, readable: &mut bool) -> Result<usize, String> {
+    match read {
+        Ok(0) => Err(String::new()),
+        Ok(read) => Ok(read),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            *readable = false;
+            Ok(0)
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening a desk: its backend, its line of sectors, its queue, its memory.
+//!
+//! ```text
+//! config::Device ──▶ backend ──▶ places ──▶ queue (elevator, attributes) ──▶ tenants ──▶ desk
+//! ```
+//!
+//! Attributes are set in the order in which they were written. Two have other defaults than in
+//! the kernel: `nr_requests` is as large as the queue, because what waits is bounded by memory;
+//! and bfq's `low_latency` is off, because it favours whoever came last over the weights.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use crate::table::Table;
+use paternoster::{DeviceFacts, Limits, Nanos, elevators};
+use rustix::event::epoll;
+
+use super::arena::{Arena, LARGEST};
+use super::bound::Bound;
+use super::geometry::{self, Place};
+use super::inbox::{Slot, inbox};
+use super::tenants::Tenants;
+use super::{Clock, Desk, DeskHandle, Draining, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch};
+use crate::config::{self, Config};
+use crate::control::order::{Asked, Order};
+use crate::device;
+use crate::ledger::Ledger;
+use crate::nbd::{ExportFacts, Negotiated};
+use crate::wire::Wire;
+use crate::witness::Witness;
+
+/// Requests that wait or are under way at most; more stay in the sockets. One for so many bytes
+/// of memory, within these bounds.
+const REQUESTS: (u64, u64) = (128, 4096);
+const BYTES_PER_REQUEST: u64 = 16 << 10;
+/// How long who asks a desk waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What other threads send to a desk.
+#[derive(Debug)]
+pub enum Letter {
+    /// A client that has chosen a volume of this desk.
+    Newcomer(Box<Newcomer>),
+    /// An order.
+    Asked(Asked),
+}
+
+/// A client that has chosen its volume.
+#[derive(Debug)]
+pub struct Newcomer {
+    /// Its socket, which does not block.
+    pub wire: Wire,
+    /// What was agreed.
+    pub negotiated: Negotiated,
+    /// Numbers connections since the start of the server, below 2^32.
+    pub id: u64,
+    /// Who it is, in words.
+    pub peer: String,
+    /// Its process, if known.
+    pub pid: u32,
+    /// The name of its tenant.
+    pub tenant: String,
+    /// What was read behind its handshake, and what is still to be sent of the server's part.
+    pub input: Vec<u8>,
+    /// See there.
+    pub output: Vec<u8>,
+    /// Given back when it goes.
+    pub seat: Seat,
+}
+
+/// A desk that is ready to run.
+#[derive(Debug)]
+pub struct Opened {
+    /// To be run on a thread of its own.
+    pub desk: Desk,
+    /// To speak to it.
+    pub handle: DeskHandle,
+    /// Where newcomers are sent to.
+    pub slot: Slot<Letter>,
+    /// What clients are told of its volumes.
+    pub exports: Vec<ExportFacts>,
+    /// What to tell whoever started the server.
+    pub notes: Vec<String>,
+}
+
+impl Desk {
+    /// Opens a device of a configuration.
+    ///
+    /// # Errors
+    /// What could not be opened or made, in words.
+    pub fn open(
+        config: &Config,
+        device: &config::Device,
+        decisions: Option<&Path>,
+    ) -> Result<Opened, String> {
+        let told = |error: &dyn std::fmt::Display| format!("device {}: {error}", device.name);
+        let opened = device::open::open(device).map_err(|error| told(&error))?;
+        let mut notes: Vec<String> = opened.note.into_iter().collect();
+        let mut backend = opened.backend;
+        let (places, capacity) = geometry::lay_out(&device.volumes, |file| backend.file(file))
+            .map_err(|error| told(&error))?;
+        let facts = facts(&*backend, &places, capacity);
+        let arena =
+            Arena::new(usize::try_from(device.memory).unwrap_or(usize::MAX).max(4 * LARGEST))
+                .map_err(|error| told(&error))?;
+        // SAFETY: the desk drops its backend before its arena.
+        unsafe { backend.register(arena.region()) };
+        let limits = limits(config, device, facts.depth);
+        let mut ledger = make_queue(device, facts, limits).map_err(|error| told(&error))?;
+        if let Some(prefix) = decisions {
+            let path = record(&device.name, prefix, &mut ledger).map_err(|error| told(&error))?;
+            notes.push(format!("{}: decisions are recorded in {}", device.name, path.display()));
+        }
+        let tenants = Tenants::new(config, &mut ledger).map_err(|error| told(&error))?;
+        set_attributes(device, limits.requests, &mut ledger).map_err(|error| told(&error))?;
+        let (slot, inbox) = inbox().map_err(|error| told(&error))?;
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| told(&error))?;
+        watch(&poll, inbox.bell(), TOKEN_INBOX, epoll::EventFlags::IN).map_err(|e| told(&e))?;
+        if let Some(wakeup) = backend.wakeup() {
+            watch(&poll, wakeup, TOKEN_BACKEND, epoll::EventFlags::IN).map_err(|e| told(&e))?;
+        }
+        notes.push(format!("{}: {}, {}", device.name, backend.describe(), device.scheduler));
+        let exports = places.iter().map(|place| export_facts(place, &facts)).collect();
+        let volumes = places.iter().map(|place| place.name.clone()).collect();
+        let handle = handle(device.name.clone(), volumes, slot.clone());
+        let mut bound = Bound::new(device.delay_bound, facts.depth);
+        bound.divide(&tenants);
+        let capped = tenants.iter().any(|(_, node)| node.cap.limits());
+        let desk = Desk {
+            name: device.name.clone(),
+            backend,
+            arena,
+            ledger,
+            drained: places.iter().map(|_| Draining::default()).collect(),
+            places,
+            capped,
+            tenants,
+            bound,
+            verbose: config.server.verbose,
+            connection_memory: config.server.connection_memory,
+            stall_timeout: config.server.stall_timeout,
+            drain_timeout: config.server.drain_timeout,
+            clock: Clock(Instant::now()),
+            now: Nanos::ZERO,
+            next_tick: Nanos::ZERO,
+            poll,
+            inbox,
+            guests: Table::new(config.server.connections),
+            errands: Table::new(2 * limits.bios),
+            parts: Table::new(limits.bios),
+            by_client: vec![0; limits.clients as usize],
+            tags: vec![None; facts.depth as usize],
+            in_device: 0,
+            ready: VecDeque::new(),
+            sending: Vec::new(),
+            hungry: VecDeque::new(),
+            sleepers: Vec::new(),
+            leaving: Vec::new(),
+            excluded: VecDeque::new(),
+            exclusive: 0,
+            freed: 0,
+            stopping: false,
+            stop_by: None,
+            stop_asked: Vec::new(),
+            buffer: vec![0; intake::BUFFER].into_boxed_slice(),
+            pieces: Vec::with_capacity(usize::from(facts.max_segments)),
+            finished: Vec::with_capacity(facts.depth as usize),
+            head: Vec::with_capacity(4096),
+        };
+        Ok(Opened { desk, handle, slot, exports, notes })
+    }
+}
+
+/// What the queue is told: the backend's facts, and the line's length.
+fn facts(backend: &dyn device::Backend, places: &[Place], capacity: u64) -> DeviceFacts {
+    let facts = backend.facts();
+    let rotational = places.iter().any(|place| place.facts.rotational);
+    DeviceFacts { capacity, rotational: facts.rotational || rotational, ..facts }
+}
+
+fn limits(config: &Config, device: &config::Device, depth: u32) -> Limits {
+    let requests = (device.memory / BYTES_PER_REQUEST).clamp(REQUESTS.0, REQUESTS.1);
+    let requests = u32::try_from(requests).unwrap_or(u32::MAX).max(2 * depth);
+    Limits {
+        requests,
+        bios: 2 * requests,
+        clients: config.server.connections.saturating_add(1),
+        groups: Tenants::groups_needed(config),
+        notes: 64,
+    }
+}
+
+fn make_queue(
+    device: &config::Device,
+    facts: DeviceFacts,
+    limits: Limits,
+) -> Result<Ledger<Witness>, String> {
+    let Some(elevator) = elevators::by_name(&device.scheduler) else {
+        return Err(format!("there is no scheduler {}", device.scheduler));
+    };
+    Ok(Ledger::new(facts, limits, elevator, Witness::new(&limits)))
+}
+
+/// Records the desk's decisions from the first call on.
+fn record(device: &str, prefix: &Path, ledger: &mut Ledger<Witness>) -> Result<PathBuf, String> {
+    let mut path = prefix.as_os_str().to_owned();
+    path.push(format!(".{device}.decisions"));
+    let path = PathBuf::from(path);
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let file = std::fs::File::create(&path).map_err(|error| named(&error))?;
+    ledger.record(Box::new(file)).map_err(|error| named(&error))?;
+    Ok(path)
+}
+
+fn set_attributes(
+    device: &config::Device,
+    requests: u32,
+    ledger: &mut Ledger<Witness>,
+) -> Result<(), String> {
+    let nr_requests = requests.to_string();
+    let defaults = [("nr_requests", nr_requests.as_str()), ("low_latency", "0")];
+    for (name, value) in defaults {
+        // An elevator without it has no such habit.
+        let _unknown = ledger.set_attribute(Nanos::ZERO, name, value);
+    }
+    for (name, value) in &device.attributes {
+        ledger.set_attribute(Nanos::ZERO, name, value).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// What clients are told of a volume.
+fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
+    ExportFacts {
+        name: place.name.clone(),
+        description: place.description.clone(),
+        size: place.size,
+        readonly: place.readonly,
+        block: place.facts.block,
+        preferred: place.facts.preferred.max(place.facts.block),
+        most: 32 << 20,
+        flush: true,
+        fua: !place.readonly,
+        trim: place.facts.discards && !place.readonly,
+        zeroes: !place.readonly,
+        fast_zero: place.facts.zeroes_fast && !place.readonly,
+        cache: true,
+        multi_conn: true,
+        rotational: facts.rotational,
+    }
+}
+
+fn handle(device: String, volumes: Vec<String>, slot: Slot<Letter>) -> DeskHandle {
+    // mpsc's sender is not Sync in older compilers' eyes; a lock around it costs nothing here.
+    let slot = std::sync::Mutex::new(slot);
+    DeskHandle::new(device, volumes, move |order| {
+        let patience = match order {
+            Order::Drain { .. } | Order::Stop => 6 * PATIENCE,
+            _ => PATIENCE,
+        };
+        let (answer, answers) = channel();
+        let put = match slot.lock() {
+            Ok(slot) => slot.put(Letter::Asked(Asked { order, answer })),
+            Err(_) => return Err("the device's thread has gone".to_owned()),
+        };
+        put.map_err(|_| "the device's thread has ended".to_owned())?;
+        answers
+            .recv_timeout(patience)
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", patience.as_secs())))
+    })
+}
+
+/// Numbers connections.
+pub fn next_id(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Orders: what a running desk is asked, and does.
+//!
+//! Orders come as letters between two rounds of the desk: they see a consistent state, and what
+//! they change holds from the next request on. A weight or a class changes what the scheduler does
+//! with requests that already wait.
+
+use paternoster_trace::blktrace::DeviceNumber;
+use serde_json::{Value, json};
+
+use super::Desk;
+use crate::config::ServiceClass;
+use crate::control::order::{Answer, Asked, Order};
+
+/// What traces say they are of: a number of the range that is for local use.
+const DEVICE: DeviceNumber = DeviceNumber::new(240, 0);
+
+impl Desk {
+    /// Does what was asked and answers; a drain and a stop are answered when they are done.
+    pub(super) fn obey(&mut self, asked: Asked) {
+        let answer = match &asked.order {
+            Order::Snapshot => {
+                let snapshot = self.snapshot();
+                serde_json::to_value(snapshot).map_err(|error| error.to_string())
+            }
+            Order::Weight { name, weight } => self.order_weight(name, *weight),
+            Order::Class { name, class, level } => self.order_class(name, *class, *level),
+            Order::Scheduler { name } => self.order_scheduler(name),
+            Order::Attribute { name, value } => self.order_attribute(name, value.as_deref()),
+            Order::Attributes => Ok(self.attributes()),
+            Order::Explain { tenant } => self.explain(tenant.as_deref()),
+            Order::Trace { prefix } => match prefix {
+                Some(prefix) => self.begin_trace(prefix),
+                None => self.end_trace(),
+            },
+            Order::Resume { volume } => self.order_resume(volume),
+            Order::Drain { volume } => match self.volume(volume) {
+                Err(error) => Err(error),
+                Ok(place) => {
+                    self.drained[place].asked.get_or_insert_default().push(asked);
+                    return self.tell_the_drained(place);
+                }
+            },
+            Order::Stop => {
+                self.stop_asked.push(asked);
+                return self.stop();
+            }
+        };
+        // Who asked may have gone.
+        let _gone = asked.answer.send(answer);
+    }
+
+    fn volume(&self, name: &str) -> Result<usize, String> {
+        self.places
+            .iter()
+            .position(|place| place.name == name)
+            .ok_or_else(|| format!("device {} has no volume {name}", self.name))
+    }
+
+    fn tenant(&self, name: &str) -> Result<u32, String> {
+        self.tenants
+            .find(name)
+            .ok_or_else(|| format!("device {} knows no tenant or group {name}", self.name))
+    }
+
+    fn order_weight(&mut self, name: &str, weight: u32) -> Answer {
+        let place = self.tenant(name)?;
+        if !(1..=10_000).contains(&weight) {
+            return Err(format!("{weight} is no weight; 1 to 10000 is"));
+        }
+        self.now = self.clock.now();
+        self.tenants.set_weight(self.now, &mut self.ledger, place, weight);
+        self.bound.divide(&self.tenants);
+        let node = self.tenants.at(place);
+        Ok(json!({ "name": name, "weight": weight, "effective_weight": node.effective }))
+    }
+
+    fn order_class(&mut self, name: &str, class: ServiceClass, level: u8) -> Answer {
+        let place = self.tenant(name)?;
+        let node = self.tenants.at_mut(place);
+        if node.is_group {
+            return Err(format!("{name} is a group; classes are of tenants"));
+        }
+        (node.class, node.level) = (class, level.min(7));
+        let priority = node.priority();
+        self.now = self.clock.now();
+        self.tenants.settle(self.now, &mut self.ledger, place);
+        self.bound.divide(&self.tenants);
+        let clients = self.guests.iter().filter(|(_, guest)| guest.tenant == place);
+        let clients: Vec<_> = clients.map(|(_, guest)| guest.client).collect();
+        for client in clients {
+            // A guest's client is there as long as the guest.
+            let _known = self.ledger.set_priority(self.now, client, priority, 100);
+        }
+        Ok(json!({ "ok": true }))
+    }
+
+    fn order_scheduler(&mut self, name: &str) -> Answer {
+        self.now = self.clock.now();
+        self.ledger.change_elevator(self.now, name)?;
+        // The same habits as at the start (see `open.rs`).
+        let _unknown = self.ledger.set_attribute(self.now, "low_latency", "0");
+        Ok(json!({ "scheduler": name }))
+    }
+
+    fn order_attribute(&mut self, name: &str, value: Option<&str>) -> Answer {
+        self.now = self.clock.now();
+        if let Some(value) = value {
+            self.ledger.set_attribute(self.now, name, value).map_err(|error| error.to_string())?;
+        }
+        let mut shown = String::new();
+        self.ledger.show_attribute(name, &mut shown).map_err(|error| error.to_string())?;
+        Ok(json!({ "name": name, "value": shown }))
+    }
+
+    fn attributes(&self) -> Value {
+        let mut all = Vec::new();
+        self.ledger.queue().for_each_attribute(|name, attribute, value| {
+            all.push(json!({ "name": name, "value": value, "meaning": attribute.help }));
+        });
+        json!({ "elevator": self.ledger.queue().elevator_name(), "attributes": all })
+    }
+
+    fn order_resume(&mut self, volume: &str) -> Answer {
+        let place = self.volume(volume)?;
+        for asked in self.drained[place].asked.take().into_iter().flatten() {
+            let _gone = asked.answer.send(Err("the volume was resumed meanwhile".to_owned()));
+        }
+        Ok(json!({ "ok": true }))
+    }
+
+    /// Answers those who wait for the last request of a volume.
+    pub(super) fn tell_the_drained(&mut self, place: usize) {
+        let draining = &mut self.drained[place];
+        if draining.under_way != 0 {
+            return;
+        }
+        for asked in draining.asked.iter_mut().flat_map(std::mem::take) {
+            let _gone = asked.answer.send(Ok(json!({ "drained": self.places[place].name })));
+        }
+    }
+
+    /// No new requests; guests finish, then the desk ends.
+    fn stop(&mut self) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.now = self.clock.now();
+        self.stop_by = Some(self.now + self.drain_timeout);
+        let all: Vec<u32> = self.guests.iter().map(|(key, _)| key).collect();
+        for index in all {
+            self.leave_when_idle(index);
+        }
+    }
+
+    fn begin_trace(&mut self, prefix: &std::path::Path) -> Answer {
+        let names: Vec<(u32, String)> = self
+            .guests
+            .iter()
+            .map(|(_, guest)| {
+                let tenant = &self.tenants.at(guest.tenant).name;
+                (guest.client.index(), format!("{tenant}#{}", guest.id))
+            })
+            .collect();
+        let elevator = self.ledger.queue().elevator_name();
+        self.now = self.clock.now();
+        self.ledger
+            .observer_mut()
+            .start_trace(prefix, self.now, wall_clock(), DEVICE, elevator, &names)
+            .map_err(|error| format!("{}: {error}", prefix.display()))?;
+        Ok(json!({ "trace": prefix.display().to_string() }))
+    }
+
+    /// Ends a trace, if one is written.
+    pub(super) fn end_trace(&mut self) -> Answer {
+        let told = self.ledger.observer_mut().stop_trace().map_err(|error| error.to_string())?;
+        Ok(json!({ "events": told.events, "bytes": told.bytes, "dropped": told.dropped }))
+    }
+}
+
+/// Seconds and nanoseconds since the epoch: where a trace begins.
+fn wall_clock() -> (u64, u32) {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or((0, 0), |since| (since.as_secs(), since.subsec_nanos()))
+}

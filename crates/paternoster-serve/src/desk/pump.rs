@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pump: the twenty lines around the queue, and what a command is made of.
+//!
+//! ```text
+//! loop  completions ─▶ queue      next: Issue ─▶ job ─▶ backend
+//!                                       Done  ─▶ part ends
+//!                                       Wake  ─▶ guest goes on
+//!                                       Wait  ─▶ sleep until then
+//! ```
+//!
+//! The order at one instant is the library's: completions, timers, submissions, then `next` until
+//! it waits.
+
+use paternoster::{Command, Nanos, Op, Outcome, Output, Status};
+
+use super::Desk;
+use crate::device::{Finished, Job, Piece, Work};
+
+const EIO: i32 = 5;
+
+impl Desk {
+    /// Asks the queue until it waits; when to ask again at the latest.
+    pub(super) fn pump(&mut self) -> Option<Nanos> {
+        loop {
+            match self.ledger.next(self.now) {
+                Output::Issue(command) => self.issue(command),
+                Output::Done(cookie, outcome) => self.bio_done(cookie, outcome),
+                Output::Wake(client) => {
+                    let guest = self.by_client[client.index() as usize];
+                    if self.guests.is_live(guest) {
+                        self.wake(guest);
+                    }
+                }
+                Output::Wait { until, .. } => {
+                    self.backend.kick();
+                    // What is done at once has ended by now.
+                    if !self.reap() {
+                        return until;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells the queue what has ended; whether anything has.
+    pub(super) fn reap(&mut self) -> bool {
+        if self.in_device == 0 {
+            return false;
+        }
+        self.now = self.clock.now();
+        let mut finished = std::mem::take(&mut self.finished);
+        self.backend.reap(self.now, &mut finished);
+        let any = !finished.is_empty();
+        for Finished { slot, error } in finished.drain(..) {
+            let Some(tag) = self.tags[slot as usize].take() else { continue };
+            self.in_device -= 1;
+            let outcome = if error == 0 { Outcome::OK } else { Outcome::failed(error) };
+            // The tag was issued and has not been completed.
+            let _known = self.ledger.complete(self.now, tag, outcome);
+        }
+        self.finished = finished;
+        any
+    }
+
+    /// Gives a command to the backend.
+    fn issue(&mut self, command: Command) {
+        let tag = command.tag;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let (work, place) = self.gather(&command, &mut pieces);
+        let place = place.map(|place| &self.places[place as usize]);
+        let job = Job {
+            slot: tag.index(),
+            work,
+            file: place.map_or(0, |place| place.file),
+            offset: place.map_or(0, |place| place.file_offset(command.sector)),
+            length: u64::from(command.sectors) * 512,
+            pieces: &pieces,
+            sector: command.sector,
+        };
+        // SAFETY: the pieces are of blocks that their parts keep until the command has ended, and
+        // the arena outlives the backend.
+        let taken = unsafe { self.backend.submit(self.now, job) };
+        pieces.clear();
+        self.pieces = pieces;
+        if taken.is_ok() {
+            self.tags[tag.index() as usize] = Some(tag);
+            self.in_device += 1;
+        } else {
+            // Just issued.
+            let _known = self.ledger.requeue(self.now, tag);
+        }
+    }
+
+    /// What a command does, on which volume's file, and the memory of its parts.
+    fn gather(&self, command: &Command, pieces: &mut Vec<Piece>) -> (Work, Option<u32>) {
+        if command.op == Op::Flush {
+            return (Work::Flush, None);
+        }
+        let mut found = None;
+        for cookie in self.ledger.queue().cookies(command.tag) {
+            let part = self.parts.at(index_of(cookie));
+            let place = self.guests.at(self.errands.at(part.errand).guest).place;
+            let work = if part.reads_first { Work::Read } else { part.work };
+            found = Some((work, place));
+            let memory = if part.reads_first { &part.edges } else { &part.block };
+            if let Some(block) = memory {
+                pieces.push(Piece { at: self.arena.at(block), length: part.span as usize });
+            }
+        }
+        let (work, place) = found.expect("a command carries bios");
+        // Merged: durable if one of them wants it. The queue says so in the command's flags.
+        let work = match work {
+            Work::Write { .. } => {
+                Work::Write { fua: command.flags.contains(paternoster::Flags::FUA) }
+            }
+            Work::Zero { may_unmap, .. } => {
+                Work::Zero { may_unmap, fua: command.flags.contains(paternoster::Flags::FUA) }
+            }
+            other => other,
+        };
+        (work, Some(place))
+    }
+
+    /// A bio has ended.
+    fn bio_done(&mut self, cookie: u64, outcome: Outcome) {
+        let index = index_of(cookie);
+        let error = match outcome.status {
+            Status::Ok => 0,
+            Status::Failed(errno) => errno,
+            Status::Cancelled => EIO,
+        };
+        let part = self.parts.at_mut(index);
+        part.ticket = None;
+        let guest = self.errands.at(part.errand).guest;
+        self.tenants.at_mut(self.guests.at(guest).tenant).under_way -= 1;
+        self.bound.ended(self.now);
+        if self.parts.at(index).reads_first && error == 0 {
+            self.mend_edges(index);
+            self.submit(index);
+        } else {
+            self.end_part(index, error);
+        }
+    }
+
+    /// A ragged write knows what stands around it now.
+    fn mend_edges(&mut self, index: u32) {
+        let part = self.parts.at_mut(index);
+        part.reads_first = false;
+        let Some(edges) = part.edges.take() else { return };
+        if let Some(block) = &part.block {
+            let (first, span) = (part.skew(), part.span as usize);
+            let last = first + part.length as usize;
+            // Two blocks of one arena: by way of a copy of the edges, less than two blocks.
+            let head = self.arena.bytes(&edges)[..first].to_vec();
+            let tail = self.arena.bytes(&edges)[last..span].to_vec();
+            let bytes = self.arena.bytes_mut(block);
+            bytes[..first].copy_from_slice(&head);
+            bytes[last..span].copy_from_slice(&tail);
+        }
+        let guest = self.errands.at(self.parts.at(index).errand).guest;
+        self.give_back(guest, edges);
+    }
+}
+
+/// The part that a bio's cookie names.
+#[allow(clippy::cast_possible_truncation, reason = "cookies are indices of parts")]
+pub(super) const fn index_of(cookie: u64) -> u32 {
+    cookie as u32
+}

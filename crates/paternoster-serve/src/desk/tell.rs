@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Telling: how a desk stands, and who waits for what.
+//!
+//! `explain` answers the two questions of whoever set a weight and sees no effect: what is the
+//! effective weight at every level, and why; and what does each request that waits wait for.
+
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::errand::Step;
+use super::guest::Blocked;
+use super::tenants::{Node, ROOT};
+use crate::config::ServiceClass;
+use crate::control::order::Answer;
+use crate::control::snapshot::{ConnectionLine, Snapshot, VolumeLine};
+
+/// Requests of whose waiting one answer tells.
+const TOLD: usize = 256;
+
+impl Desk {
+    /// How it stands.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        self.now = self.clock.now();
+        let queue = self.ledger.queue();
+        let witness = queue.observer();
+        let mut tenants = self.tenants.lines();
+        for line in &mut tenants {
+            line.figures.served_ns = self.served(&line.name);
+        }
+        Snapshot {
+            device: self.name.clone(),
+            backend: self.backend.describe(),
+            scheduler: queue.elevator_name().to_owned(),
+            depth: queue.facts().depth,
+            now_ns: self.now.0,
+            busy_ns: witness.busy(self.now).0,
+            in_device: self.in_device,
+            waiting: self.parts.len().saturating_sub(self.in_device),
+            memory: self.arena.length() as u64,
+            memory_used: self.arena.used() as u64,
+            tracing: witness.is_tracing(),
+            volumes: self.volume_lines(),
+            tenants,
+            connections: self.connection_lines(),
+        }
+    }
+
+    /// Device time of a tenant: of the connections that have gone and of those that are there.
+    fn served(&self, name: &str) -> u64 {
+        let Some(place) = self.tenants.find(name) else { return 0 };
+        let witness = self.ledger.queue().observer();
+        let present = self.guests.iter().filter(|(_, guest)| {
+            let mut above = guest.tenant;
+            while above != place && above != ROOT {
+                above = self.tenants.at(above).parent;
+            }
+            above == place
+        });
+        let present: u64 = present.map(|(_, guest)| witness.served(guest.client.index()).0).sum();
+        self.tenants.at(place).figures.served_ns + present
+    }
+
+    fn volume_lines(&self) -> Vec<VolumeLine> {
+        self.places
+            .iter()
+            .zip(&self.drained)
+            .map(|(place, draining)| VolumeLine {
+                name: place.name.clone(),
+                size: place.size,
+                readonly: place.readonly,
+                drained: draining.is_drained(),
+            })
+            .collect()
+    }
+
+    fn connection_lines(&self) -> Vec<ConnectionLine> {
+        let witness = self.ledger.queue().observer();
+        self.guests
+            .iter()
+            .map(|(_, guest)| {
+                let mut figures = guest.figures.clone();
+                figures.served_ns = witness.served(guest.client.index()).0;
+                ConnectionLine {
+                    id: guest.id,
+                    tenant: self.tenants.at(guest.tenant).name.clone(),
+                    volume: self.places[guest.place as usize].name.clone(),
+                    peer: guest.peer.clone(),
+                    under_way: guest.errands,
+                    figures,
+                }
+            })
+            .collect()
+    }
+
+    /// Who waits for what, and whose weight is what, and why.
+    pub(super) fn explain(&mut self, tenant: Option<&str>) -> Answer {
+        self.now = self.clock.now();
+        if let Some(name) = tenant
+            && self.tenants.find(name).is_none()
+        {
+            return Err(format!("device {} knows no tenant or group {name}", self.name));
+        }
+        let levels: Vec<Value> = self
+            .tenants
+            .iter()
+            .filter(|&(place, node)| place != ROOT && tenant.is_none_or(|name| node.name == name))
+            .map(|(place, node)| self.level(place, node))
+            .collect();
+        Ok(json!({
+            "device": self.name,
+            "scheduler": self.ledger.queue().elevator_name(),
+            "note": self.note(),
+            "levels": levels,
+            "waiting": self.waiting(tenant),
+        }))
+    }
+
+    /// What makes weights idle, if anything does.
+    fn note(&self) -> &'static str {
+        match self.ledger.queue().elevator_name() {
+            "bfq" | "bfq-4.19" | "cfq" => "",
+            _ => "this scheduler knows no weights: all tenants are served as they come",
+        }
+    }
+
+    fn level(&self, place: u32, node: &Node) -> Value {
+        json!({
+            "name": node.name,
+            "parent": self.tenants.at(node.parent).name,
+            "kind": if node.is_group { "group" } else { "tenant" },
+            "weight": node.weight,
+            "effective": node.effective,
+            "why": why(node),
+            "share_of_level_percent": self.tenants.share_of_level(place) as f64 / 10.0,
+            "share_of_device_percent": f64::from(self.tenants.share(place)) / 10.0,
+            "active": self.tenants.is_active(place),
+        })
+    }
+
+    fn waiting(&self, tenant: Option<&str>) -> Vec<Value> {
+        let mut told = Vec::new();
+        for (_, part) in self.parts.iter() {
+            let errand = self.errands.at(part.errand);
+            let guest = self.guests.at(errand.guest);
+            let name = &self.tenants.at(guest.tenant).name;
+            if tenant.is_some_and(|only| only != name) {
+                continue;
+            }
+            let why = match (part.step, part.ticket) {
+                (Step::Filling, _) => "its payload is still coming".to_owned(),
+                (Step::Refused, _) => "the queue takes no more requests now".to_owned(),
+                (Step::Excluded, _) => "another write to the same block is under way".to_owned(),
+                (Step::Queued, Some(ticket)) => self.ledger.queue().explain(ticket).to_string(),
+                (Step::Queued, None) => "it has ended".to_owned(),
+            };
+            let for_ms = (self.now - errand.arrived).0 / 1_000_000;
+            told.push(json!({
+                "tenant": name, "connection": guest.id, "why": why, "for_ms": for_ms,
+            }));
+            if told.len() == TOLD {
+                break;
+            }
+        }
+        for (_, guest) in self.guests.iter().take(TOLD) {
+            let name = &self.tenants.at(guest.tenant).name;
+            let why = match guest.blocked {
+                Blocked::Cap(until) => {
+                    format!(
+                        "its tenant is above its cap for another {}",
+                        until.0.saturating_sub(self.now.0) / 1_000_000
+                    ) + " ms"
+                }
+                Blocked::Room => {
+                    "it is not read from: its memory or its places are used up".to_owned()
+                }
+                _ => continue,
+            };
+            if tenant.is_none_or(|only| only == name) {
+                told.push(
+                    json!({ "tenant": name, "connection": guest.id, "why": why, "for_ms": 0 }),
+                );
+            }
+        }
+        told
+    }
+}
+
+/// Why a node's effective weight is what it is.
+fn why(node: &Node) -> String {
+    match node.class {
+        ServiceClass::Background { minimum } => {
+            format!("background: its minimum of {} % and what others leave", percent(minimum))
+        }
+        ServiceClass::Kernel(paternoster::Class::Idle) => "idle: what others leave".to_owned(),
+        ServiceClass::Kernel(paternoster::Class::Realtime) => "realtime: before others".to_owned(),
+        ServiceClass::Kernel(_) if node.floor != 0 => {
+            format!("its weight, and a floor of {} % of its level", percent(node.floor))
+        }
+        ServiceClass::Kernel(_) if node.effective != node.weight => {
+            "its weight, on the scale that a sibling's floor needs".to_owned()
+        }
+        ServiceClass::Kernel(_) if node.is_stranger => "nobody configured it".to_owned(),
+        ServiceClass::Kernel(_) => "its weight".to_owned(),
+    }
+}
+
+fn percent(thousandths: u16) -> f64 {
+    f64::from(thousandths) / 10.0
+}

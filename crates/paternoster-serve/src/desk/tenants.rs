@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tenants: the tree of groups and tenants, as this desk's queue knows it.
+//!
+//! ```text
+//! root ─┬─ group "gold" 300 ─┬─ tenant "db" 200 ─┬─ connection (a client of the queue)
+//!       │                    │                   └─ connection
+//!       │                    └─ tenant "web" 100
+//!       └─ tenant "disk0@uid1000" 100            (of nobody's writing: made when it first comes)
+//! ```
+//!
+//! A tenant is a group of the queue, so that all its connections share one weight. Configured
+//! ones are there from the start; one that a rule made comes with its first connection and goes
+//! with its last. When there is no room for another, newcomers share the root.
+//!
+//! Invariants: I1 every node but the root has a group of the queue; I2 `connections` counts the
+//! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
+
+use paternoster::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
+
+use super::caps::Cap;
+use super::weights::{self, Sibling};
+use crate::config::{self, ServiceClass};
+use crate::control::snapshot::{Figures, TenantLine};
+use crate::ledger::Ledger;
+
+/// Index of the root.
+pub(super) const ROOT: u32 = 0;
+/// Tenants that nobody configured, at a time.
+const STRANGERS: usize = 1024;
+/// Buckets of latencies: below 2^i microseconds, up to about nine minutes.
+pub(super) const BUCKETS: usize = 30;
+
+/// A group or a tenant.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Its name; empty for the root.
+    pub name: String,
+    /// The node above.
+    pub parent: u32,
+    /// It is a group of tenants.
+    pub is_group: bool,
+    /// Nobody configured it.
+    pub is_stranger: bool,
+    /// The queue's group.
+    pub group: GroupId,
+    /// As configured or ordered.
+    pub weight: u32,
+    /// What the elevator goes by.
+    pub effective: u32,
+    /// Class.
+    pub class: ServiceClass,
+    /// Level within the class.
+    pub level: u8,
+    /// Least part, in thousandths; 0: none.
+    pub floor: u16,
+    /// The most it gets.
+    pub cap: Cap,
+    /// Present connections.
+    pub connections: u32,
+    /// Bios of it that the queue has.
+    pub under_way: u32,
+    /// What it got.
+    pub figures: Figures,
+}
+
+impl Node {
+    /// What the queue is told of its connections.
+    pub(super) const fn priority(&self) -> Priority {
+        let class = match self.class {
+            ServiceClass::Kernel(class) => class,
+            ServiceClass::Background { .. } => Class::BestEffort,
+        };
+        Priority { class, level: self.level }
+    }
+
+    /// Least part, of its own or of its class.
+    const fn least(&self) -> u16 {
+        match self.class {
+            ServiceClass::Background { minimum } if minimum > self.floor => minimum,
+            _ => self.floor,
+        }
+    }
+
+    /// Its weight before floors: who is in the background has none to speak of.
+    const fn nominal(&self) -> u32 {
+        match self.class {
+            ServiceClass::Background { .. } => 1,
+            ServiceClass::Kernel(_) => self.weight,
+        }
+    }
+}
+
+/// The tree.
+#[derive(Debug)]
+pub(super) struct Tenants {
+    nodes: Vec<Option<Node>>,
+    strangers: usize,
+}
+
+impl Tenants {
+    /// Groups that a queue needs for this configuration, strangers included.
+    pub(super) fn groups_needed(config: &config::Config) -> u32 {
+        let configured = config.groups.len() + config.tenants.len();
+        let strangers = STRANGERS.min(config.server.connections as usize);
+        u32::try_from(configured + strangers + 1).unwrap_or(u32::MAX)
+    }
+
+    /// The configured tree, in the queue.
+    ///
+    /// # Errors
+    /// A name that is missing, in words.
+    pub(super) fn new<O: Observer>(
+        config: &config::Config,
+        ledger: &mut Ledger<O>,
+    ) -> Result<Tenants, String> {
+        let root = node("", ROOT, true, ledger.queue().root(), 1000);
+        let mut tenants = Tenants { nodes: vec![Some(root)], strangers: 0 };
+        for group in &config.groups {
+            let above = tenants.above(group.parent.as_deref())?;
+            let place = tenants.add(ledger, &group.name, above, true, group.weight)?;
+            let made = tenants.at_mut(place);
+            made.floor = group.floor.unwrap_or(0);
+            made.cap = Cap::new(group.caps);
+        }
+        for tenant in &config.tenants {
+            let above = tenants.above(tenant.group.as_deref())?;
+            let place = tenants.add(ledger, &tenant.name, above, false, tenant.weight)?;
+            let made = tenants.at_mut(place);
+            made.floor = tenant.floor.unwrap_or(0);
+            made.cap = Cap::new(tenant.caps);
+            (made.class, made.level) = (tenant.class, tenant.level);
+        }
+        for place in 0..tenants.nodes.len() {
+            tenants.settle(Nanos::ZERO, ledger, place_of(place));
+        }
+        Ok(tenants)
+    }
+
+    fn above(&self, name: Option<&str>) -> Result<u32, String> {
+        match name {
+            None => Ok(ROOT),
+            Some(name) => self
+                .find(name)
+                .filter(|&place| self.at(place).is_group)
+                .ok_or_else(|| format!("there is no group {name}")),
+        }
+    }
+
+    fn add<O: Observer>(
+        &mut self,
+        ledger: &mut Ledger<O>,
+        name: &str,
+        parent: u32,
+        is_group: bool,
+        weight: u32,
+    ) -> Result<u32, String> {
+        let spec = GroupSpec::new().weight(weight).parent(self.at(parent).group);
+        let group = ledger.add_group(spec).map_err(|error| format!("tenant {name}: {error}"))?;
+        let made = node(name, parent, is_group, group, weight);
+        let place = self.nodes.iter().position(Option::is_none).unwrap_or(self.nodes.len());
+        if place == self.nodes.len() {
+            self.nodes.push(Some(made));
+        } else {
+            self.nodes[place] = Some(made);
+        }
+        Ok(place_of(place))
+    }
+
+    /// A node.
+    pub(super) fn at(&self, place: u32) -> &Node {
+        self.nodes[place as usize].as_ref().expect("a tenant that is named is there")
+    }
+
+    /// A node, to be changed.
+    pub(super) fn at_mut(&mut self, place: u32) -> &mut Node {
+        self.nodes[place as usize].as_mut().expect("a tenant that is named is there")
+    }
+
+    /// By name.
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
+        self.iter()
+            .find(|(place, node)| *place != ROOT && node.name == name)
+            .map(|(place, _)| place)
+    }
+
+    /// All, the root first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Node)> {
+        (0..).zip(&self.nodes).filter_map(|(place, node)| Some((place, node.as_ref()?)))
+    }
+
+    /// A connection of the tenant of this name has come; the tenant is made if need be.
+    pub(super) fn enter<O: Observer>(
+        &mut self,
+        now: Nanos,
+        ledger: &mut Ledger<O>,
+        name: &str,
+    ) -> u32 {
+        let found = self.find(name).filter(|&place| !self.at(place).is_group);
+        let place = match found {
+            Some(place) => place,
+            None if self.strangers >= STRANGERS => ROOT,
+            None => match self.add(ledger, name, ROOT, false, 100) {
+                Ok(place) => {
+                    self.strangers += 1;
+                    self.at_mut(place).is_stranger = true;
+                    place
+                }
+                Err(_) => ROOT,
+            },
+        };
+        self.at_mut(place).connections += 1;
+        self.settle(now, ledger, place);
+        place
+    }
+
+    /// One of its connections has gone, with all that it asked for.
+    pub(super) fn leave<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>, place: u32) {
+        let node = self.at_mut(place);
+        node.connections -= 1;
+        if node.is_stranger && node.connections == 0 && ledger.remove_group(node.group).is_ok() {
+            self.strangers -= 1;
+            self.nodes[place as usize] = None;
+        }
+        self.settle(now, ledger, ROOT);
+    }
+
+    /// Sets a weight by order.
+    pub(super) fn set_weight<O: Observer>(
+        &mut self,
+        now: Nanos,
+        ledger: &mut Ledger<O>,
+        place: u32,
+        weight: u32,
+    ) {
+        self.at_mut(place).weight = weight;
+        self.settle(now, ledger, place);
+    }
+
+    /// The weights of the siblings of `place`, as the queue is to know them.
+    pub(super) fn settle<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>, place: u32) {
+        let parent = self.at(place).parent;
+        let places: Vec<u32> = self
+            .iter()
+            .filter(|(place, node)| *place != ROOT && node.parent == parent)
+            .map(|(place, _)| place)
+            .collect();
+        let siblings: Vec<Sibling> = places
+            .iter()
+            .map(|&place| self.at(place))
+            .map(|node| Sibling { weight: node.nominal(), floor: node.least() })
+            .collect();
+        for (&place, weight) in places.iter().zip(weights::effective(&siblings)) {
+            let node = self.at_mut(place);
+            if node.effective != weight {
+                node.effective = weight;
+                // The group is the node's own and there.
+                let _known = ledger.set_group_weight(now, node.group, weight);
+            }
+        }
+    }
+
+    /// When the caps of a tenant and of the groups above let its next request by.
+    pub(super) fn open_at(&self, place: u32) -> Nanos {
+        self.chain(place).map(|node| node.cap.open_at()).max().unwrap_or(Nanos::ZERO)
+    }
+
+    /// Whether anything on the way up has a cap.
+    pub(super) fn is_capped(&self, place: u32) -> bool {
+        self.chain(place).any(|node| node.cap.limits())
+    }
+
+    /// A request goes by.
+    pub(super) fn charge(&mut self, place: u32, now: Nanos, bytes: u64) {
+        let mut place = place;
+        loop {
+            let node = self.at_mut(place);
+            node.cap.charge(now, bytes);
+            if place == ROOT {
+                return;
+            }
+            place = node.parent;
+        }
+    }
+
+    /// A node and those above it.
+    pub(super) fn chain(&self, place: u32) -> impl Iterator<Item = &Node> {
+        let mut next = Some(place);
+        std::iter::from_fn(move || {
+            let place = next?;
+            let node = self.at(place);
+            next = (place != ROOT).then_some(node.parent);
+            Some(node)
+        })
+    }
+
+    /// The part of the device that a node may have, in thousandths, of what those with connections
+    /// share; the root has all.
+    pub(super) fn share(&self, place: u32) -> u16 {
+        let (mut share, mut place) = (1000, place);
+        while place != ROOT {
+            share = share * self.share_of_level(place) / 1000;
+            place = self.at(place).parent;
+        }
+        u16::try_from(share).unwrap_or(1000)
+    }
+
+    /// The part of what its siblings share, in thousandths; itself counted as present.
+    pub(super) fn share_of_level(&self, place: u32) -> u64 {
+        let own = self.at(place);
+        let others: u64 = self
+            .iter()
+            .filter(|&(other, node)| {
+                other != ROOT
+                    && other != place
+                    && node.parent == own.parent
+                    && self.is_active(other)
+            })
+            .map(|(_, node)| u64::from(node.effective))
+            .sum();
+        u64::from(own.effective) * 1000 / (others + u64::from(own.effective)).max(1)
+    }
+
+    /// Whether anybody is there, of it or below it.
+    pub(super) fn is_active(&self, place: u32) -> bool {
+        let node = self.at(place);
+        node.connections != 0
+            || (node.is_group
+                && self.iter().any(|(below, node)| {
+                    below != ROOT && node.parent == place && self.is_active(below)
+                }))
+    }
+
+    /// Lines for a snapshot, parents before children.
+    pub(super) fn lines(&self) -> Vec<TenantLine> {
+        let mut lines: Vec<TenantLine> = self
+            .iter()
+            .filter(|(place, _)| *place != ROOT)
+            .map(|(_, node)| self.line(node))
+            .collect();
+        lines.sort_by(|a, b| (!a.is_group, &a.name).cmp(&(!b.is_group, &b.name)));
+        lines
+    }
+
+    fn line(&self, node: &Node) -> TenantLine {
+        TenantLine {
+            name: node.name.clone(),
+            parent: self.at(node.parent).name.clone(),
+            is_group: node.is_group,
+            weight: node.weight,
+            effective_weight: node.effective,
+            class: class_name(node.class).to_owned(),
+            level: node.level,
+            connections: node.connections,
+            figures: node.figures.clone(),
+        }
+    }
+}
+
+/// As configurations and listings say it.
+pub(super) const fn class_name(class: ServiceClass) -> &'static str {
+    match class {
+        ServiceClass::Kernel(Class::Realtime) => "realtime",
+        ServiceClass::Kernel(Class::BestEffort) => "best-effort",
+        ServiceClass::Kernel(Class::Idle) => "idle",
+        ServiceClass::Background { .. } => "background",
+    }
+}
+
+fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) -> Node {
+    Node {
+        name: name.to_owned(),
+        parent,
+        is_group,
+        is_stranger: false,
+        group,
+        weight,
+        effective: weight,
+        class: ServiceClass::Kernel(Class::BestEffort),
+        level: 4,
+        floor: 0,
+        cap: Cap::new(config::Caps::default()),
+        connections: 0,
+        under_way: 0,
+        figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
+    }
+}
+
+fn place_of(place: usize) -> u32 {
+    u32::try_from(place).expect("fewer tenants than 2^32")
+}

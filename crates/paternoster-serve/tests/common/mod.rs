@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tests of a whole server share: a server of their own, in this process, and a client that
+//! may say anything.
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+pub(crate) mod client;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use paternoster::Nanos;
+use paternoster_serve::config::{
+    Address, Caps, Config, Device, Direct, Engine, Listen, Rule, Server as ServerConfig,
+    ServiceClass, Tenant, TlsMode, Volume, Who,
+};
+use paternoster_serve::host::activation::Inherited;
+use paternoster_serve::host::listen;
+use paternoster_serve::server::{Options, Server};
+
+pub(crate) use client::Client;
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A folder of a test, removed at its end.
+#[derive(Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// In memory where there is a place for that, so that files are served at once.
+    pub(crate) fn in_memory(name: &str) -> Folder {
+        let shared = Path::new("/dev/shm");
+        let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+        Folder::below(&base, name)
+    }
+
+    /// On a disk, as far as temporary files are.
+    pub(crate) fn on_disk(name: &str) -> Folder {
+        Folder::below(Path::new(env!("CARGO_TARGET_TMPDIR")), name)
+    }
+
+    fn below(base: &Path, name: &str) -> Folder {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = base.join(format!("paternoster-{name}-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Folder(path)
+    }
+
+    /// A file below it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A new file of zeroes.
+    pub(crate) fn file(&self, name: &str, bytes: u64) -> PathBuf {
+        let path = self.path(name);
+        File::create(&path).expect("a file").set_len(bytes).expect("room");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A device of these files, all of it served, under `scheduler`.
+pub(crate) fn device(scheduler: &str, files: &[(&str, &Path)]) -> Device {
+    Device {
+        name: "dev".into(),
+        scheduler: scheduler.into(),
+        attributes: Vec::new(),
+        depth: None,
+        // The audit of test builds looks at every place there is: few, then.
+        memory: 4 << 20,
+        direct: Direct::Auto,
+        engine: Engine::Auto,
+        delay_bound: None,
+        volumes: files.iter().map(|(name, path)| volume(name, path)).collect(),
+    }
+}
+
+/// A volume of a whole file.
+pub(crate) fn volume(name: &str, path: &Path) -> Volume {
+    Volume {
+        name: name.into(),
+        path: path.to_owned(),
+        start: 0,
+        length: None,
+        readonly: false,
+        description: String::new(),
+    }
+}
+
+/// A tenant of this weight.
+pub(crate) fn tenant(name: &str, weight: u32) -> Tenant {
+    Tenant {
+        name: name.into(),
+        group: None,
+        weight,
+        class: ServiceClass::Kernel(paternoster::Class::BestEffort),
+        level: 4,
+        caps: Caps::default(),
+        floor: None,
+    }
+}
+
+/// Who chooses an export is the tenant of its name.
+pub(crate) fn by_export() -> Vec<Rule> {
+    vec![Rule { who: Who::default(), tenant: "$export".into() }]
+}
+
+/// A configuration of one device, behind a socket in `folder`.
+pub(crate) fn config(folder: &Folder, device: Device) -> Config {
+    Config {
+        server: ServerConfig {
+            listen: vec![Listen {
+                at: Address::Unix { path: folder.path("nbd.sock"), mode: 0o600 },
+                tls: TlsMode::Off,
+            }],
+            connections: 64,
+            drain_timeout: Nanos::from_secs(20),
+            ..ServerConfig::default()
+        },
+        devices: vec![device],
+        groups: Vec::new(),
+        tenants: Vec::new(),
+        rules: by_export(),
+    }
+}
+
+/// Opens and starts a server.
+pub(crate) fn start(config: Config) -> Server {
+    let sockets = listen::open(&config.server, &mut Inherited::default(), None).expect("sockets");
+    Server::start(config, Options::default(), sockets).expect("a server")
+}
+
+/// Ends a server as an administrator does.
+pub(crate) fn end(server: &Server) {
+    server.stop();
+    server.wait().expect("it ends in good order");
+}
