@@ -149,19 +149,19 @@ impl Guest {
         }
     }
 
-    /// Sends what can be sent; gives blocks back. Whether all has gone.
+    /// Sends what can be sent, until the socket says that it is full: only then will it say when it
+    /// is not. Gives blocks back. Whether all has gone.
     ///
     /// # Errors
-    /// The end of the wire.
+    /// `WouldBlock`; others are the end of the wire.
     pub(super) fn send(&mut self, arena: &mut Arena) -> io::Result<bool> {
         let Some(wire) = &mut self.wire else { return Ok(true) };
         while !self.out.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
-            let (mut count, mut skip, mut offered) = (0, self.sent, 0);
+            let (mut count, mut skip) = (0, self.sent);
             for segment in self.out.iter().take(SLICES) {
                 let bytes = bytes_of(segment, arena);
                 slices[count] = IoSlice::new(&bytes[skip..]);
-                offered += bytes.len() - skip;
                 (count, skip) = (count + 1, 0);
             }
             let taken = wire.write(&slices[..count])?;
@@ -177,9 +177,6 @@ impl Guest {
                     self.memory -= Arena::size(&block) as u64;
                     arena.give_back(block);
                 }
-            }
-            if taken < offered {
-                return Ok(false);
             }
         }
         wire.flush()
