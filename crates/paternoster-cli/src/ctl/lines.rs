@@ -101,8 +101,8 @@ pub(super) fn status(s: &Snapshot) -> String {
     let busy = percent(s.busy_ns, s.now_ns);
     let device = harmless(&s.device);
     let mut text = format!(
-        "{device}: {} for {:.0} s, busy {busy:.1} %, {} of {} commands in the device, {} requests \
-         waiting, {} of {} of memory in use\n\n",
+        "{device}: {} for {:.0} s, busy {busy:.1} %, {} of {} in device, {} waiting, memory {} of \
+         {}\n\n",
         s.scheduler,
         s.now_ns as f64 / 1e9,
         s.in_device,
@@ -185,7 +185,7 @@ mod tests {
             }],
             tenants: vec![
                 line("gold", "", true, Figures::default()),
-                line("web\x1b", "", false, less),
+                line("w\x1b", "", false, less),
                 line("db", "gold", false, figures),
             ],
             connections: vec![ConnectionLine {
@@ -212,7 +212,7 @@ disk0: bfq, depth 32, io_uring, O_DIRECT
  tenant  class        level  weight  effective  connections
  gold/                          300        300
    db    best-effort      4     300        300            1
- web\u{fffd}    best-effort      4     300        300            1
+ w�      best-effort      4     300        300            1
 
  connection  tenant  volume  under way  peer
  #12         db      a       3          unix uid 1000 pid 4711
@@ -225,11 +225,10 @@ disk0: bfq, depth 32, io_uring, O_DIRECT
     #[test]
     fn a_status() {
         let expected = "\
-disk0: bfq for 10 s, busy 50.0 %, 0 of 32 commands in the device, 7 requests waiting, 0 B of \
-64.0 MiB of memory in use
+disk0: bfq for 10 s, busy 50.0 %, 0 of 32 in device, 7 waiting, memory 0 B of 64.0 MiB
 
  tenant   share  device s  reads       read  writes  written  flushes  errors  mean ms  p99 ms
- web\u{fffd}    25.0 %     0.500      0        0 B       0      0 B        0       0        -       -
+ w�      25.0 %     0.500      0        0 B       0      0 B        0       0        -       -
  db      75.0 %     1.500     99  396.0 KiB       1  1.0 KiB        0       0     1.00   <1.02
 ";
         assert_eq!(status(&sample()), expected);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! disk0: bfq on io_uring                             a device
-//! busy 87.5 %, 4 of 32 in the device, 61 waiting …
+//! busy 87.5 %, 4 of 32 in device, 61 waiting …
 //!
 //! tenant    ↓share              MB/s  reads/s …      columns, with the one that sorts marked
 //! db        75.0 % ######--     12.3     3000 …      a tenant
@@ -122,7 +122,7 @@ fn device(before: &Snapshot, now: &Snapshot, view: &View, lines: &mut Vec<Line>)
     }
     lines.push(Line { text: first, strong: true });
     lines.push(plain(format!(
-        "busy {:.1} %, {} of {} in the device, {} waiting, {:.0} requests/s, {:.1} MB/s, \
+        "busy {:.1} %, {} of {} in device, {} waiting, {:.0} IOPS, {:.1} MB/s, \
          memory {} of {}",
         interval.busy * 100.0,
         now.in_device,

@@ -64,8 +64,9 @@ pub(crate) struct TopOptions {
 
 pub(crate) fn top(options: &TopOptions) -> Result<(), Failure> {
     let interval = time("--interval", &options.interval, Nanos::from_secs(1))?;
-    if interval < Nanos::from_millis(1) {
-        return Err(Failure::Request("--interval must be at least 1ms".to_owned()));
+    // A server lets go who says nothing for five minutes.
+    if interval < Nanos::from_millis(1) || interval > Nanos::from_secs(240) {
+        return Err(Failure::Request("--interval must be from 1ms to 4m".to_owned()));
     }
     let interval = Duration::from_nanos(interval.0);
     let mut client = connect(&options.server)?;

@@ -199,38 +199,41 @@ mod tests {
     /// Who is asked when no device is named?
     #[test]
     fn who_is_concerned() {
+        let no = |name: &str| format!("there is no tenant or group {name:?}");
+        let done = |devices: Value| json!({ "ok": true, "devices": devices });
+        let refused = |why: &str| json!({ "error": why });
         for (line, expected) in [
             (
                 r#"{"do":"weight","name":"db","weight":300}"#,
-                r#"{"devices":[{"device":"disk0"},{"device":"disk1","error":"there is no tenant or group \"db\""}],"ok":true}"#,
+                done(json!([{ "device": "disk0" }, { "device": "disk1", "error": no("db") }])),
             ),
             (
                 r#"{"do":"weight","name":"x","weight":300}"#,
-                r#"{"error":"disk0: there is no tenant or group \"x\"; disk1: there is no tenant or group \"x\""}"#,
+                refused(&format!("disk0: {}; disk1: {}", no("x"), no("x"))),
             ),
-            (r#"{"do":"drain","volume":"b"}"#, r#"{"devices":[{"device":"disk1"}],"ok":true}"#),
-            (
-                r#"{"do":"drain","volume":"c"}"#,
-                r#"{"error":"there is no volume \"c\": there are a, b"}"#,
-            ),
+            (r#"{"do":"drain","volume":"b"}"#, done(json!([{ "device": "disk1" }]))),
+            (r#"{"do":"drain","volume":"c"}"#, refused("there is no volume \"c\": there are a, b")),
             (
                 r#"{"do":"scheduler","name":"bfq"}"#,
-                r#"{"error":"the field \"device\" must say which: there are disk0, disk1"}"#,
+                refused("the field \"device\" must say which: there are disk0, disk1"),
             ),
             (
                 r#"{"do":"scheduler","name":"bfq","device":"disk1"}"#,
-                r#"{"devices":[{"device":"disk1"}],"ok":true}"#,
+                done(json!([{ "device": "disk1" }])),
             ),
             (
                 r#"{"do":"explain","device":"disk7"}"#,
-                r#"{"error":"there is no device \"disk7\": there are disk0, disk1"}"#,
+                refused("there is no device \"disk7\": there are disk0, disk1"),
             ),
             (
                 r#"{"do":"get","attribute":"hz"}"#,
-                r#"{"devices":[{"device":"disk0","name":"hz","value":null},{"device":"disk1","name":"hz","value":null}],"ok":true}"#,
+                done(json!([
+                    { "device": "disk0", "name": "hz", "value": null },
+                    { "device": "disk1", "name": "hz", "value": null }
+                ])),
             ),
         ] {
-            assert_eq!(said(&two(), line), expected, "{line}");
+            assert_eq!(said(&two(), line), expected.to_string(), "{line}");
         }
         let only = r#"{"devices":[{"device":"disk0"}],"ok":true}"#;
         assert_eq!(said(&two()[..1], r#"{"do":"scheduler","name":"bfq"}"#), only);

@@ -86,7 +86,7 @@ fn text(before: u64, after: u64, view: &View) -> String {
 fn to_the_letter() {
     let expected = "\
 disk0: bfq on io_uring, tracing, drained: old
-busy 87.5 %, 4 of 32 in the device, 61 waiting, 6000 requests/s, 16.0 MB/s, memory 3.0 MiB of 64.0…
+busy 87.5 %, 4 of 32 in device, 61 waiting, 6000 IOPS, 16.0 MB/s, memory 3.0 MiB of 64.0 MiB
 
 tenant     ↓share                          MB/s  reads/s  writes/s  mean ms   p99 ms   open
 gold/db    75.0 % ###############-----     12.0     3000      1500     1.00    <2.05     60
@@ -102,7 +102,7 @@ fn connections_below() {
     let view = View { connections: true, sort: Column::Open, width: 80, ..View::default() };
     let expected = "\
 disk0: bfq on io_uring, tracing, drained: old
-busy 87.5 %, 4 of 32 in the device, 61 waiting, 6000 requests/s, 16.0 MB/s, mem…
+busy 87.5 %, 4 of 32 in device, 61 waiting, 6000 IOPS, 16.0 MB/s, memory 3.0 Mi…
 
 tenant                share     MB/s  reads/s  writes/s  mean ms   p99 ms  ↓open
 gold/db              75.0 %     12.0     3000      1500     1.00    <2.05     60

@@ -88,7 +88,8 @@ fn refusals() {
     for (line, message) in [
         (
             "",
-            "EOF while parsing a value at column 0; a line is one JSON object, as {\"do\":\"help\"}",
+            "EOF while parsing a value at column 0; a line is one JSON object, as \
+             {\"do\":\"help\"}",
         ),
         ("hello", "expected value at column 1; a line is one JSON object, as {\"do\":\"help\"}"),
         (
@@ -166,7 +167,8 @@ fn refusals() {
         (r#"{"do":"trace","stop":1}"#, "field \"stop\" is 1: it takes true or false"),
         (
             r#"{"do":"list","do":"list"}"#,
-            "field \"do\" stands twice at column 17; a line is one JSON object, as {\"do\":\"help\"}",
+            "field \"do\" stands twice at column 17; a line is one JSON object, as \
+             {\"do\":\"help\"}",
         ),
         (
             r#"{"do":{"do":{}}}"#,
