@@ -17,6 +17,7 @@ use crate::ctl::CtlOptions;
 use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
 use crate::reproduce::ReproduceOptions;
+use crate::serve::ServeOptions;
 use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
@@ -33,6 +34,7 @@ use crate::top::TopOptions;
   paternoster replay sda.blktrace.0 --device ssd-870evo --scheduler none --scheduler bfq
   paternoster reproduce flash-fairness
   paternoster guarantees
+  paternoster serve disk.img --run 'nbdinfo $uri'
   paternoster schedulers mq-deadline
   paternoster devices flash-card-2010")]
 pub(crate) struct Program {
@@ -57,6 +59,7 @@ pub(crate) enum Command {
     Record(RecordOptions),
     Ctl(Box<CtlOptions>),
     Top(TopOptions),
+    Serve(Box<ServeOptions>),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell

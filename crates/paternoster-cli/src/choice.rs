@@ -40,6 +40,11 @@ impl SchedulerChoice {
         elevators::by_name(&self.name).unwrap_or_else(|| Box::new(elevators::Noop::new()))
     }
 
+    /// The attributes, in the order in which they are set.
+    pub(crate) fn attributes(&self) -> &[(String, String)] {
+        &self.attributes
+    }
+
     /// Sets what was asked for: for all schedulers first, then for this one.
     pub(crate) fn prepare<O: Observer>(
         &self,

@@ -29,6 +29,7 @@ mod replay;
 mod reproduce;
 mod run;
 mod schedulers;
+mod serve;
 mod setting;
 mod startup;
 mod sysbench;
@@ -51,6 +52,8 @@ pub(crate) enum Failure {
     Request(String),
     /// A job failed, or a judged figure is outside: exit status 1.
     Job(String),
+    /// A command that was run for the user ended with this status; it has said why.
+    Status(u8),
 }
 
 impl<T: std::error::Error> From<T> for Failure {
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Record(options) => capture::record(&options),
         Command::Ctl(options) => ctl::ctl(&options),
         Command::Top(options) => top::top(&options),
+        Command::Serve(options) => serve::serve(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Status(status)) => ExitCode::from(status),
         Err(Failure::Job(message)) => {
             eprintln!("paternoster: {message}");
             ExitCode::from(1)

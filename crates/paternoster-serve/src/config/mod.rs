@@ -274,8 +274,8 @@ pub struct Caps {
 pub struct Rule {
     /// All that are given must match.
     pub who: Who,
-    /// The tenant's name; `$export`, `$uid`, `$pid`, `$cgroup`, `$address` and `$certificate` stand for
-    /// what the client has. A tenant of a name that is not configured has weight 100.
+    /// The tenant's name; `$export`, `$uid`, `$pid`, `$cgroup`, `$address` and `$certificate` stand
+    /// for what the client has. A tenant of a name that is not configured has weight 100.
     pub tenant: String,
 }
 

@@ -8,7 +8,8 @@ use super::file::ConfigError;
 use super::limits::{CONNECTIONS, LISTENERS};
 use super::{Address, Listen, Server, Tls, TlsMode, quantity, words};
 
-const ADDRESSES: &str = "`\"unix:/PATH\"`, `\"tcp:ADDRESS:PORT\"`, or `{ at = \"…\", mode = \"0660\", tls = \"required\" }`";
+const ADDRESSES: &str = "`\"unix:/PATH\"`, `\"tcp:ADDRESS:PORT\"`, or \
+                         `{ at = \"…\", mode = \"0660\", tls = \"required\" }`";
 
 pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
     let default = Server::default();

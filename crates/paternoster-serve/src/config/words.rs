@@ -168,7 +168,8 @@ pub(super) fn network(text: &str) -> Result<(IpAddr, u8), String> {
     let first = rules::masked(address, length);
     if first != address {
         return Err(format!(
-            "it has bits behind its first {length}; `{first}/{length}` or `{address}` would be right"
+            "it has bits behind its first {length}; `{first}/{length}` or `{address}` would be \
+             right"
         ));
     }
     Ok((address, length))

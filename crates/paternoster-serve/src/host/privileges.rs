@@ -2,13 +2,13 @@
 //! Privileges: becoming somebody who may less, for good.
 //!
 //! ```text
-//! root ──setgroups──▶ ──setgid──▶ ──setuid──▶ user       in this order: after setuid the others fail
-//!                                               └─ back to 0? must fail, or the server does not start
+//! root ──setgroups──▶ ──setgid──▶ ──setuid──▶ user     in this order: only root may do each
+//!                                               └─ back to 0? must fail, or nothing is served
 //! ```
 //!
 //! The C library changes all threads of a process at once; the kernel knows only threads. So this
-//! goes through the C library. It is done when everything is open that only root may open, and before
-//! the first byte of a client is read.
+//! goes through the C library. It is done when everything is open that only root may open, and
+//! before the first byte of a client is read.
 
 use std::ffi::{CStr, CString};
 use std::io;

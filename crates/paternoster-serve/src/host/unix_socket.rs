@@ -77,7 +77,8 @@ fn make_room(path: &Path) -> Result<(), String> {
         Err(error) => return Err(format!("unix:{shown}: {error}")),
         Ok(found) if !found.file_type().is_socket() => {
             return Err(format!(
-                "unix:{shown}: there is something that is no socket; remove it or choose another path"
+                "unix:{shown}: there is something that is no socket; remove it or choose another \
+                 path"
             ));
         }
         Ok(_) => {}

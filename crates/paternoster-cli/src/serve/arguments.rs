@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arguments of `paternoster serve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Serve files and block devices as NBD disks whose clients share them fairly
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A path that ends in .toml is a configuration; see docs/serve. Anything else \
+is a file or block device with data: each is an export named after its file, the first one also \
+the default export, all of them in one queue.
+
+Without --socket, --listen or inherited sockets the server listens in $XDG_RUNTIME_DIR, or in a \
+private folder, and says where. The first SIGTERM or SIGINT ends it in good order, the second one \
+at once.
+
+--run starts a command in a shell that has $uri, $nbd, $unixsocket, $port and $exportname in its \
+environment, serves until it ends, and ends as it did.
+
+Examples:
+  paternoster serve /etc/paternoster/serve.toml
+  paternoster serve /etc/paternoster/serve.toml --check
+  paternoster serve disk.img --run 'nbdinfo $uri'
+  paternoster serve disk.img --scheduler bfq:slice_idle=0 --depth 8 --socket /run/disk.sock
+  paternoster serve a.img b.img --listen tcp:127.0.0.1:10809 --readonly
+  paternoster serve disk.img --tenant db=300 --rule 'uid=1000 tenant=db' --control /run/ctl.sock
+  paternoster serve disk.img --listen 'tcp:*:10809' --tls-cert chain.pem --tls-key key.pem
+
+Exit status: 0 ended in good order, 1 it could not serve, 2 the request was wrong; with --run the \
+command's."
+)]
+pub(crate) struct ServeOptions {
+    /// A configuration, or files and block devices
+    #[arg(value_name = "CONFIG.toml|PATH", required = true)]
+    pub(super) paths: Vec<PathBuf>,
+
+    /// A unix socket for clients, of mode 0600; may be given several times
+    #[arg(long, short = 'U', value_name = "PATH")]
+    pub(super) socket: Vec<PathBuf>,
+
+    /// Where clients come to: tcp:ADDRESS:PORT, unix:PATH, inherited:3; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) listen: Vec<String>,
+
+    /// The scheduler (see `paternoster schedulers`), with attributes [default: bfq]
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
+    pub(super) scheduler: Option<String>,
+
+    /// Commands the device is given at a time [default: what it likes]
+    #[arg(long, value_name = "N")]
+    pub(super) depth: Option<u32>,
+
+    /// How commands are done: auto, io_uring, threads, model:NAME [default: auto]
+    #[arg(long, value_name = "ENGINE")]
+    pub(super) engine: Option<String>,
+
+    /// Whether the page cache is passed by: auto, yes, no [default: auto]
+    #[arg(long, value_name = "WHETHER")]
+    pub(super) direct: Option<String>,
+
+    /// Nothing may be written
+    #[arg(long, short = 'r')]
+    pub(super) readonly: bool,
+
+    /// The export's name instead of the file's; once for each path, in their order
+    #[arg(long, value_name = "EXPORT")]
+    pub(super) name: Vec<String>,
+
+    /// Memory for data under way [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(super) memory: Option<String>,
+
+    /// A tenant and its weight, 1 to 10000; may be given several times
+    #[arg(long, value_name = "NAME=WEIGHT")]
+    pub(super) tenant: Vec<String>,
+
+    /// Whose a client is: conditions (export, uid, pid, cgroup, address, certificate) and the
+    /// tenant; may be given several times, the first that matches wins
+    #[arg(long, value_name = "'uid=1000 tenant=NAME'")]
+    pub(super) rule: Vec<String>,
+
+    /// A unix socket for `paternoster ctl` and `paternoster top`
+    #[arg(long, value_name = "PATH")]
+    pub(super) control: Option<PathBuf>,
+
+    /// Where metrics and health are told over HTTP; loopback only
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(super) metrics: Option<String>,
+
+    /// Who the server becomes once everything is open
+    #[arg(long, value_name = "USER")]
+    pub(super) user: Option<String>,
+
+    /// The server's certificates, PEM; TCP then requires TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(super) tls_cert: Option<PathBuf>,
+
+    /// The key of the first certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
+
+    /// Who signs clients' certificates, PEM; clients must show one then
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_ca: Option<PathBuf>,
+
+    /// Allow TCP without TLS beyond loopback
+    #[arg(long)]
+    pub(super) insecure: bool,
+
+    /// Holds the process number while the server serves
+    #[arg(long, short = 'P', value_name = "FILE")]
+    pub(super) pidfile: Option<PathBuf>,
+
+    /// Tell every request on standard error
+    #[arg(long, short)]
+    pub(super) verbose: bool,
+
+    /// Serve as long as this command runs
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) run: Option<String>,
+
+    /// Say what would be served, and serve nothing
+    #[arg(long)]
+    pub(super) check: bool,
+}
+
+impl ServeOptions {
+    /// The configuration file, if that is what was named.
+    pub(super) fn configuration(&self) -> Option<&PathBuf> {
+        let is_toml = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+        self.paths.iter().find(is_toml)
+    }
+
+    /// The first option that is there and belongs into a configuration file.
+    pub(super) fn belongs_into_file(&self) -> Option<&'static str> {
+        [
+            ("--socket", !self.socket.is_empty()),
+            ("--listen", !self.listen.is_empty()),
+            ("--scheduler", self.scheduler.is_some()),
+            ("--depth", self.depth.is_some()),
+            ("--engine", self.engine.is_some()),
+            ("--direct", self.direct.is_some()),
+            ("--readonly", self.readonly),
+            ("--name", !self.name.is_empty()),
+            ("--memory", self.memory.is_some()),
+            ("--tenant", !self.tenant.is_empty()),
+            ("--rule", !self.rule.is_empty()),
+            ("--control", self.control.is_some()),
+            ("--metrics", self.metrics.is_some()),
+            ("--user", self.user.is_some()),
+            ("--tls-cert", self.tls_cert.is_some()),
+            ("--insecure", self.insecure),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option))
+    }
+}

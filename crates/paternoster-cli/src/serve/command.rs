@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command of `--run`: a shell with what is served in its environment.
+//!
+//! | variable | what |
+//! |---|---|
+//! | `uri` | the first export at the first socket |
+//! | `nbd` | the same as programs have it that know no URIs |
+//! | `unixsocket` | the socket's path, or empty |
+//! | `port` | the TCP port, or empty |
+//! | `exportname` | the export's name |
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+
+use paternoster_serve::config::TlsMode;
+use paternoster_serve::host::activation;
+use paternoster_serve::host::listen::Place;
+use paternoster_serve::host::uri;
+
+use crate::Failure;
+
+/// The shell, ready to be started.
+pub(super) fn shell(line: &str, place: &Place, tls: TlsMode, export: &str) -> Command {
+    let (path, port) = match place {
+        Place::Unix(path) => (path.display().to_string(), String::new()),
+        Place::Tcp(at) => (String::new(), at.port().to_string()),
+    };
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(line);
+    command.env("uri", uri::uri(place, tls, export));
+    command.env("nbd", uri::old_form(place, export));
+    command.env("unixsocket", path).env("port", port).env("exportname", export);
+    for variable in activation::VARIABLES {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Our own end, after the command's. A signal's number counts from 128, as in a shell.
+pub(super) fn verdict(status: ExitStatus) -> Result<(), Failure> {
+    let signal = status.signal().map(|signal| signal.saturating_add(128));
+    match status.code().or(signal) {
+        Some(0) => Ok(()),
+        Some(code) => Err(Failure::Status(u8::try_from(code).unwrap_or(u8::MAX))),
+        None => Err(Failure::Job("--run: the command has not ended".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(place: &Place, line: &str) -> String {
+        let output = shell(line, place, TlsMode::Off, "vm1").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Has the command everything by name?
+    #[test]
+    fn what_a_command_has() {
+        let line = "echo \"$uri $nbd $unixsocket $port $exportname\"";
+        let unix = "nbd+unix:///vm1?socket=/s nbd:unix:/s:exportname=vm1 /s  vm1\n";
+        assert_eq!(said(&Place::Unix("/s".into()), line), unix);
+        let tcp = "nbd://127.0.0.1:7/vm1 nbd:127.0.0.1:7:exportname=vm1  7 vm1\n";
+        assert_eq!(said(&Place::Tcp("127.0.0.1:7".parse().unwrap()), line), tcp);
+    }
+
+    /// Is its end ours, by status and by signal?
+    #[test]
+    fn its_end_is_ours() {
+        let end = |line: &str| {
+            let place = Place::Unix("/s".into());
+            verdict(shell(line, &place, TlsMode::Off, "x").status().unwrap())
+        };
+        assert!(end("true").is_ok());
+        assert!(matches!(end("exit 7"), Err(Failure::Status(7))));
+        // SIGTERM is 15: 128 + 15.
+        assert!(matches!(end("kill $$"), Err(Failure::Status(143))));
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster serve`: a block server for real clients.
+//!
+//! ```text
+//! file or flags ─▶ Config ─▶ sockets ─▶ pidfile ─▶ Server (devices, then less privileges)
+//!                                                     │   └─ command (--run) with $uri
+//!                 first signal, or the command's end ─┴─▶ stop ─▶ everything removed
+//! ```
+
+mod arguments;
+mod command;
+mod simple;
+mod tell;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paternoster_serve::config::{Address, Config, Listen, TlsMode};
+use paternoster_serve::host::activation::Inherited;
+use paternoster_serve::host::listen::{self, Place};
+use paternoster_serve::host::pidfile::Pidfile;
+use paternoster_serve::host::private_folder::PrivateFolder;
+use paternoster_serve::host::privileges::Account;
+use paternoster_serve::host::signals::{StopSignals, Ward};
+use paternoster_serve::server::{Options, Server};
+
+pub(crate) use arguments::ServeOptions;
+
+use crate::Failure;
+
+/// The exit status after a second signal: as a shell tells of SIGINT.
+const AT_ONCE: i32 = 130;
+
+/// Serves until a signal, or the end of a command.
+pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
+    // First, while no file of ours could have got an inherited socket's number.
+    let mut inherited = Inherited::take().map_err(Failure::Request)?;
+    let (config, folder) = configuration(options, &inherited)?;
+    if options.check {
+        return crate::print(&tell::check(&config));
+    }
+    let account = Account::of(&config.server).map_err(Failure::Request)?;
+    if let (Some(account), Some(folder)) = (&account, &folder) {
+        account.give(folder.path())?;
+    }
+    let signals = StopSignals::hear()?;
+    let sockets =
+        listen::open(&config.server, &mut inherited, account.as_ref()).map_err(Failure::Job)?;
+    let places = sockets.iter().map(|socket| Ok((socket.place()?, socket.tls)));
+    let places: Vec<(Place, TlsMode)> = places.collect::<std::io::Result<_>>()?;
+    let pidfile = config.server.pidfile.as_deref().map(Pidfile::write);
+    let _pidfile = pidfile.transpose().map_err(Failure::Job)?;
+    let started = Options { verbose: config.server.verbose };
+    let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;
+    let server = Arc::new(server);
+    eprint!("{}", tell::started(&config, &places, server.desks()));
+
+    let done = match &options.run {
+        None => {
+            stop_on_signals(signals, Arc::clone(&server), None, folder.as_ref());
+            Ok(())
+        }
+        Some(line) => run(line, &config, &places, |ward| {
+            stop_on_signals(signals, Arc::clone(&server), Some(ward), folder.as_ref());
+        })
+        .inspect(|()| server.stop())
+        .inspect_err(|_| server.stop()),
+    };
+    server.wait();
+    done
+}
+
+/// What was asked for; and a private folder for the socket, if there is no better place.
+fn configuration(
+    options: &ServeOptions,
+    inherited: &Inherited,
+) -> Result<(Config, Option<PrivateFolder>), Failure> {
+    let Some(file) = options.configuration() else {
+        let (fallback, folder) = fallback(options, inherited)?;
+        return Ok((simple::config(options, &fallback)?, folder));
+    };
+    let shown = file.display();
+    if options.paths.len() > 1 {
+        let message = format!("{shown} is a configuration and stands alone; its paths are in it");
+        return Err(Failure::Request(message));
+    }
+    if let Some(option) = options.belongs_into_file() {
+        return Err(Failure::Request(format!("{option} belongs into {shown}")));
+    }
+    let mut config = Config::load(file)?;
+    config.server.verbose |= options.verbose;
+    config.server.pidfile = options.pidfile.clone().or(config.server.pidfile);
+    Ok((config, None))
+}
+
+/// Where the server listens if nothing says it: what it inherited, or a socket of its own.
+fn fallback(
+    options: &ServeOptions,
+    inherited: &Inherited,
+) -> Result<(Vec<Listen>, Option<PrivateFolder>), Failure> {
+    if !options.socket.is_empty() || !options.listen.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let certified = options.tls_cert.is_some();
+    let at = |path: &Path, name: &str| -> Result<Vec<Listen>, Failure> {
+        let text = format!("unix:{}", path.join(name).display());
+        let at: Address = text.parse().map_err(|why| Failure::Request(format!("{text}: {why}")))?;
+        Ok(vec![Listen::new(at, certified)])
+    };
+    if inherited.count() > 0 {
+        let numbers = (3..).take(inherited.count());
+        let all = numbers.map(|number| Listen::new(Address::Inherited(number), certified));
+        return Ok((all.collect(), None));
+    }
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let own = own.filter(|path| options.run.is_none() && path.is_absolute() && path.is_dir());
+    if let Some(path) = own {
+        return Ok((at(&path, "paternoster.sock")?, None));
+    }
+    let folder = PrivateFolder::new("paternoster").map_err(Failure::Job)?;
+    Ok((at(folder.path(), "nbd.sock")?, Some(folder)))
+}
+
+/// Runs the command; its status is ours.
+fn run(
+    line: &str,
+    config: &Config,
+    places: &[(Place, TlsMode)],
+    started: impl FnOnce(Ward),
+) -> Result<(), Failure> {
+    let volume = config.devices.iter().flat_map(|device| &device.volumes).next();
+    let (Some((place, tls)), Some(volume)) = (places.first(), volume) else {
+        return Err(Failure::Request("--run: nothing is served".to_owned()));
+    };
+    let mut child = command::shell(line, place, *tls, &volume.name).spawn()?;
+    started(Ward::of(&child)?);
+    command::verdict(child.wait()?)
+}
+
+/// The first signal asks the command to end, or else the server; the second one ends everything at
+/// once. What is left then, the next server replaces, but for a private folder.
+fn stop_on_signals(
+    mut signals: StopSignals,
+    server: Arc<Server>,
+    command: Option<Ward>,
+    folder: Option<&PrivateFolder>,
+) {
+    let folder = folder.map(|folder| folder.path().to_owned());
+    std::thread::spawn(move || {
+        signals.wait();
+        match &command {
+            Some(command) => command.ask_to_end(),
+            None => server.stop(),
+        }
+        // It would keep the sockets open otherwise.
+        drop(server);
+        signals.wait();
+        if let Some(folder) = folder {
+            let _gone = std::fs::remove_dir_all(folder);
+        }
+        std::process::exit(AT_ONCE);
+    });
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is told: what would be served (`--check`), and what is, at the start.
+
+use std::fmt::Write;
+use std::fs;
+
+use paternoster_serve::config::{
+    Address, Caps, Config, Device, Listen, Rule, ServiceClass, TlsMode, Volume, quantity,
+};
+use paternoster_serve::control::order::Order;
+use paternoster_serve::control::snapshot::Snapshot;
+use paternoster_serve::desk::DeskHandle;
+use paternoster_serve::host::listen::Place;
+use paternoster_serve::host::uri::uri;
+
+use crate::table::{plain_table, trimmed};
+
+/// Where a socket is, as far as that is known before it is open; with the way of TLS.
+fn place(listen: &Listen) -> Option<Place> {
+    match &listen.at {
+        Address::Unix { path, .. } => Some(Place::Unix(path.clone())),
+        Address::Tcp(at) => Some(Place::Tcp(*at)),
+        Address::Inherited(_) => None,
+    }
+}
+
+/// What would be served, as tables.
+pub(super) fn check(config: &Config) -> String {
+    let parts = [sockets(config), exports(config), devices(config), tenants(config), rules(config)];
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    told.join("\n")
+}
+
+fn table(header: &[&str], rows: Vec<Vec<String>>) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = plain_table();
+    table.set_width(u16::MAX);
+    table.set_header(header);
+    table.add_rows(rows);
+    Some(trimmed(&table))
+}
+
+fn sockets(config: &Config) -> Option<String> {
+    let row = |listen: &Listen| {
+        let mode = match listen.at {
+            Address::Unix { mode, .. } => format!("{mode:04o}"),
+            _ => "-".to_owned(),
+        };
+        let tls = match listen.tls {
+            TlsMode::Off => "off",
+            TlsMode::Offered => "offered",
+            TlsMode::Required => "required",
+        };
+        vec![listen.at.to_string(), mode, tls.to_owned()]
+    };
+    table(&["socket", "mode", "TLS"], config.server.listen.iter().map(row).collect())
+}
+
+fn exports(config: &Config) -> Option<String> {
+    let at = config.server.listen.iter().find_map(|listen| Some((place(listen)?, listen.tls)));
+    let row = |(device, volume): (&Device, &Volume)| {
+        let uri = at.as_ref().map(|(place, tls)| uri(place, *tls, &volume.name));
+        vec![
+            volume.name.clone(),
+            uri.unwrap_or_else(|| "-".to_owned()),
+            device.name.clone(),
+            volume.path.display().to_string(),
+            range(volume),
+            if volume.readonly { "read-only" } else { "" }.to_owned(),
+        ]
+    };
+    let volumes = config
+        .devices
+        .iter()
+        .flat_map(|device| device.volumes.iter().map(move |volume| (device, volume)));
+    table(&["export", "URI", "device", "path", "bytes", ""], volumes.map(row).collect())
+}
+
+/// Which bytes; of a whole file how many there are now.
+fn range(volume: &Volume) -> String {
+    let start = quantity::show_size(volume.start);
+    let Ok(found) = fs::metadata(&volume.path) else { return "(not there)".to_owned() };
+    match volume.length {
+        Some(length) => format!("{} from {start}", quantity::show_size(length)),
+        None if found.is_file() => {
+            let rest = found.len().saturating_sub(volume.start);
+            format!("{} from {start}", quantity::show_size(rest))
+        }
+        None => format!("all from {start}"),
+    }
+}
+
+fn devices(config: &Config) -> Option<String> {
+    let row = |device: &Device| {
+        let attributes = device.attributes.iter().map(|(name, value)| format!("{name}={value}"));
+        vec![
+            device.name.clone(),
+            device.scheduler.clone(),
+            attributes.collect::<Vec<_>>().join(" "),
+            device.depth.map_or("auto".to_owned(), |depth| depth.to_string()),
+            device.engine.to_string(),
+            device.direct.to_string(),
+            quantity::show_size(device.memory),
+            device.delay_bound.map_or("-".to_owned(), quantity::show_time),
+        ]
+    };
+    let header =
+        ["device", "scheduler", "attributes", "depth", "engine", "direct", "memory", "delay bound"];
+    table(&header, config.devices.iter().map(row).collect())
+}
+
+fn tenants(config: &Config) -> Option<String> {
+    let floor = |floor: Option<u16>| floor.map_or("-".to_owned(), quantity::show_percent);
+    let groups = config.groups.iter().map(|group| {
+        vec![
+            format!("{} (group)", group.name),
+            group.parent.clone().unwrap_or_default(),
+            group.weight.to_string(),
+            "-".to_owned(),
+            floor(group.floor),
+            cap(group.caps),
+        ]
+    });
+    let tenants = config.tenants.iter().map(|tenant| {
+        let least = match tenant.class {
+            ServiceClass::Background { minimum } => Some(minimum),
+            ServiceClass::Kernel(_) => tenant.floor,
+        };
+        vec![
+            tenant.name.clone(),
+            tenant.group.clone().unwrap_or_default(),
+            tenant.weight.to_string(),
+            format!("{} {}", tenant.class, tenant.level),
+            floor(least),
+            cap(tenant.caps),
+        ]
+    });
+    table(&["tenant", "in", "weight", "class", "floor", "cap"], groups.chain(tenants).collect())
+}
+
+fn cap(caps: Caps) -> String {
+    match (caps.bytes, caps.requests) {
+        (0, 0) => "-".to_owned(),
+        (bytes, 0) => quantity::show_rate(bytes),
+        (0, requests) => format!("{requests} requests/s"),
+        (bytes, requests) => format!("{}, {requests} requests/s", quantity::show_rate(bytes)),
+    }
+}
+
+fn rules(config: &Config) -> Option<String> {
+    let row = |rule: &Rule| {
+        let configured = config.tenants.iter().any(|tenant| tenant.name == rule.tenant);
+        let note = if configured { "" } else { "weight 100" };
+        vec![conditions(rule), rule.tenant.clone(), note.to_owned()]
+    };
+    table(&["clients", "tenant", ""], config.rules.iter().map(row).collect())
+}
+
+fn conditions(rule: &Rule) -> String {
+    let who = &rule.who;
+    let number = |number: Option<u32>| number.map(|number| number.to_string());
+    let network = who.address.map(|(address, length)| format!("{address}/{length}"));
+    let asked = [
+        ("export", who.export.clone()),
+        ("uid", number(who.uid)),
+        ("pid", number(who.pid)),
+        ("cgroup", who.cgroup.clone()),
+        ("address", network),
+        ("certificate", who.certificate.clone()),
+    ];
+    let given = asked.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+    let given: Vec<String> = given.collect();
+    if given.is_empty() { "all others".to_owned() } else { given.join(" ") }
+}
+
+/// What is served, a line for each export; then the further sockets.
+pub(super) fn started(
+    config: &Config,
+    places: &[(Place, TlsMode)],
+    desks: &[DeskHandle],
+) -> String {
+    let mut text = String::new();
+    for device in &config.devices {
+        let desk = desks.iter().find(|desk| desk.device == device.name);
+        let snapshot = desk.and_then(|desk| desk.ask(Order::Snapshot).ok());
+        let snapshot = snapshot.and_then(|value| serde_json::from_value::<Snapshot>(value).ok());
+        let (backend, scheduler) = snapshot.map_or_else(
+            || (device.engine.to_string(), device.scheduler.clone()),
+            |snapshot| (snapshot.backend, snapshot.scheduler),
+        );
+        for volume in &device.volumes {
+            let Some((place, tls)) = places.first() else { continue };
+            let uri = uri(place, *tls, &volume.name);
+            let readonly = if volume.readonly { ", read-only" } else { "" };
+            // Writing to a String cannot fail.
+            let _written = writeln!(
+                text,
+                "paternoster: {} at {uri} ({backend}, {scheduler}{readonly})",
+                volume.name
+            );
+        }
+    }
+    for (place, _) in places.iter().skip(1) {
+        let _written = match place {
+            Place::Unix(path) => writeln!(text, "paternoster: also at unix:{}", path.display()),
+            Place::Tcp(at) => writeln!(text, "paternoster: also at tcp:{at}"),
+        };
+    }
+    text
+}
