@@ -216,6 +216,49 @@ fn a_signal_ends_it() {
     assert!(!Path::new(&socket).exists());
 }
 
+/// Does a second signal end it at once, when its command does not heed the first?
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let scratch = Scratch::new();
+    let disk = scratch.disk("disk.img");
+    // It waits for a line that never comes, and ends when we are gone.
+    let script = "trap '' TERM; echo ready; read line";
+    let mut command = serve(&[&disk, "--engine=threads", "--run", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).env("TMPDIR", scratch.path(""));
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let _open = child.stdin.take();
+    let pid = child.id().to_string();
+    // Two of one kind could become one on their way.
+    for signal in ["-TERM", "-INT"] {
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+    // As a shell tells of SIGINT: 128 + 2.
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "only the disk is left");
+}
+
+/// Is a server of root's somebody else once it serves, with a socket of theirs? (As root only.)
+#[test]
+fn it_becomes_somebody_else() {
+    let scratch = Scratch::new();
+    let disk = scratch.disk("disk.img");
+    let own = Command::new("id").arg("-u").output().unwrap().stdout;
+    if own != b"0\n" {
+        println!("skipped: not root");
+        return;
+    }
+    let script = "id -u; stat -c '%u %a' \"$unixsocket\"";
+    let (status, told, complaints) =
+        output(&[&disk, "--engine=threads", "--user", "54321", "--run", script]);
+    assert_eq!((status, told.as_str()), (Some(0), "54321\n54321 600\n"), "{complaints}");
+    let (status, _, message) = output(&[&disk, "--user", "no-such-user", "--run", "true"]);
+    assert_eq!(status, Some(2));
+    assert!(message.contains("user no-such-user: there is no such user"), "{message}");
+}
+
 /// Is a socket that was open before the program used as it is?
 #[test]
 fn inherited_sockets_are_used() {

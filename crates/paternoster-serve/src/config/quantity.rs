@@ -108,7 +108,7 @@ fn exact(text: &str, units: &Units) -> Option<u64> {
     let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
     let parts: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let parts = parts * u128::from(factor);
-    if parts % scale != 0 {
+    if !parts.is_multiple_of(scale) {
         return None;
     }
     let value = whole.checked_mul(u128::from(factor))?.checked_add(parts / scale)?;
@@ -134,7 +134,7 @@ pub fn show_rate(bytes: u64) -> String {
 /// A span of time in the largest unit of which it is a whole number: `50ms`.
 #[must_use]
 pub fn show_time(time: Nanos) -> String {
-    let fits = TIMES.iter().rev().find(|(_, unit)| time.0 >= *unit && time.0 % unit == 0);
+    let fits = TIMES.iter().rev().find(|(_, unit)| time.0 >= *unit && time.0.is_multiple_of(*unit));
     fits.map_or_else(|| "0s".to_owned(), |(name, unit)| format!("{}{name}", time.0 / unit))
 }
 
@@ -142,7 +142,7 @@ pub fn show_time(time: Nanos) -> String {
 #[must_use]
 pub fn show_percent(thousandths: u16) -> String {
     let mut text = (thousandths / 10).to_string();
-    if thousandths % 10 != 0 {
+    if !thousandths.is_multiple_of(10) {
         // Writing to a String cannot fail.
         let _written = write!(text, ".{}", thousandths % 10);
     }

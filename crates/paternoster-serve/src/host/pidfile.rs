@@ -3,8 +3,8 @@
 //!
 //! The file is locked as long as its server lives. The lock goes with the process however it ends,
 //! so that a number left behind by a killed server hinders nobody, and one that was given to
-//! another process since misleads nobody. A file that holds something else than a number is not ours and is
-//! left alone.
+//! another process since misleads nobody. A file that holds something else than a number is not
+//! ours and is left alone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};

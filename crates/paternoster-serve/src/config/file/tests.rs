@@ -474,9 +474,9 @@ fn every_key_is_documented() {
             count += 1;
         }
     }
-    // 14 of the server without `tls`, 3 of it, 7 of devices, 6 of volumes, 5 of groups, 8 of
+    // 13 of the server without `tls`, 3 of it, 7 of devices, 6 of volumes, 5 of groups, 8 of
     // tenants, 7 of rules.
-    assert_eq!(count, 14 + 3 + 7 + 6 + 5 + 8 + 7);
+    assert_eq!(count, 13 + 3 + 7 + 6 + 5 + 8 + 7);
 }
 
 /// Is a file that cannot be read told by name?
