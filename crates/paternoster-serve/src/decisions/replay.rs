@@ -20,7 +20,7 @@ use paternoster::{
 
 use super::block::{Block, BlockReader, End, FileError, Header};
 use super::bytes::{Bad, Digest};
-use super::call::{Answer, BioOf, Call, Entry, Issued, Name, Refusal, op_name};
+use super::call::{Answer, BioOf, Call, Entry, Issued, Name, op_name};
 use super::format::{Decoder, Memory};
 use super::names::{Names, answer_of};
 
@@ -317,7 +317,7 @@ impl<O: Observer> Player<O> {
             }
             Call::SetAttribute { name, text } => {
                 let answer = queue.set_attribute(now, name, text);
-                answer_of(answer.as_ref().map(|()| ()).map_err(Refusal::from))
+                answer_of(answer.as_ref().copied())
             }
             Call::Plug { client: name } => answer_of(queue.plug(now, client(names, *name)?)),
             Call::Unplug { client: name } => answer_of(queue.unplug(now, client(names, *name)?)),

@@ -128,10 +128,10 @@ impl Desk {
         }
         // Now and then beyond the end, or too large.
         let sector = u64::from(a / 6 % 1024) * 8 + u64::from(b % 64 / 63) * (1 << 20);
-        let sectors = if a % 97 == 0 { 5000 } else { 8 };
+        let sectors = if a.is_multiple_of(97) { 5000 } else { 8 };
         let flags = if op == Op::Write { flags } else { Flags::NONE };
         let mut bio = Bio::new(client, op, sector, sectors).flags(flags).cookie(self.cookie);
-        if b % 11 == 0 {
+        if b.is_multiple_of(11) {
             bio.priority = Some(Priority { class: Class::Realtime, level: 1 });
         }
         bio
@@ -147,7 +147,7 @@ impl Desk {
 
     fn complete(&mut self, a: u32, b: u32) {
         let Some(tag) = one_of(&self.tags, a) else { return };
-        if b % 8 != 0 {
+        if !b.is_multiple_of(8) {
             self.tags.retain(|&other| other != tag);
         }
         let outcome = match b % 5 {
@@ -155,7 +155,7 @@ impl Desk {
             1 => Outcome::OK.served(Nanos(u64::from(b))),
             _ => Outcome::OK,
         };
-        let _stale = if b % 13 == 0 {
+        let _stale = if b.is_multiple_of(13) {
             self.ledger.requeue(self.now, tag)
         } else {
             self.ledger.complete(self.now, tag, outcome)
@@ -172,7 +172,8 @@ impl Desk {
             }
             (4, _, group) => {
                 let spec = GroupSpec::new().weight(b);
-                let spec = group.filter(|_| b % 2 == 0).map_or(spec, |group| spec.parent(group));
+                let spec =
+                    group.filter(|_| b.is_multiple_of(2)).map_or(spec, |group| spec.parent(group));
                 self.groups.extend(self.ledger.add_group(spec));
             }
             (5, _, Some(group)) => {
@@ -189,7 +190,7 @@ impl Desk {
                 let priority = Priority { class: Class::BestEffort, level };
                 let _stale = self.ledger.set_priority(self.now, client, priority, b % 1000);
             }
-            (9, Some(client), _) if b % 2 == 0 => {
+            (9, Some(client), _) if b.is_multiple_of(2) => {
                 let _stale = self.ledger.plug(self.now, client);
             }
             (9, Some(client), _) => {
@@ -199,7 +200,7 @@ impl Desk {
                 let (name, text) = ATTRIBUTES[b as usize % ATTRIBUTES.len()];
                 let _refused = self.ledger.set_attribute(self.now, name, text);
             }
-            (11, ..) if b % 3 == 0 => {
+            (11, ..) if b.is_multiple_of(3) => {
                 let name = elevators::ALL[b as usize / 3 % elevators::ALL.len()].name;
                 self.ledger.change_elevator(self.now, name).unwrap();
             }
@@ -495,7 +496,7 @@ fn a_failing_disk_is_told_of() {
 /// Bytes of a record for each of many random reads of 4 KiB, of 2 clients at `depth` together on
 /// a device that takes 100 us and up to 31 us more.
 fn bytes_per_request(elevator: &str, depth: u32) -> f64 {
-    const REQUESTS: u32 = 4000;
+    const REQUESTS: u32 = 1000;
     let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
     let elevator = elevators::by_name(elevator).unwrap();
     let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver);
@@ -512,17 +513,16 @@ fn bytes_per_request(elevator: &str, depth: u32) -> f64 {
             ledger.submit(now, bio.cookie(slot.into())).unwrap();
             number += 1;
         }
-        let mut until = None;
-        loop {
+        let until = loop {
             match ledger.next(now) {
                 Output::Issue(command) => {
                     inside.push((now.0 + 100_000 + command.sector % 31_001, command.tag));
                 }
                 Output::Done(cookie, _) => free.push(u32::try_from(cookie).unwrap()),
-                Output::Wait { until: at, .. } => break until = at,
+                Output::Wait { until, .. } => break until,
                 Output::Wake(_) => {}
             }
-        }
+        };
         inside.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         match inside.last() {
             Some(&(at, tag)) if until.is_none_or(|until| at <= until.0) => {

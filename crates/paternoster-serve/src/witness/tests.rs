@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::process::Command as Program;
 
 use paternoster::{Bio, ClientSpec, DeviceFacts, Outcome, Output, RequestQueue, Tag, elevators};
-use paternoster_trace::Source as _;
-use paternoster_trace::blktrace::Reader;
+use paternoster_trace::blktrace::{Code, Reader};
 
 use super::*;
 
@@ -133,12 +132,12 @@ fn a_trace_has_clock_names_and_steps() {
     while let Some(entry) = reader.read() {
         let record = entry.record;
         events += u64::from(!record.is_note() || record.code.0 == 2);
-        if record.is_note_of(paternoster_trace::blktrace::Code::NOTE_PROCESS) {
+        if record.is_note_of(Code::NOTE_PROCESS) {
             let name = String::from_utf8_lossy(entry.payload);
             names.push((record.pid, name.trim_end_matches('\0').to_owned()));
-        } else if record.is_note_of(paternoster_trace::blktrace::Code::NOTE_TIMESTAMP) {
+        } else if record.is_note_of(Code::NOTE_TIMESTAMP) {
             clock = Some(entry.payload.to_vec());
-        } else if record.code == paternoster_trace::blktrace::Code::COMPLETE && !record.is_note() {
+        } else if record.code == Code::COMPLETE && !record.is_note() {
             reads.push((record.pid, record.sector, record.bytes));
             assert_eq!(record.device, DEVICE);
         }
