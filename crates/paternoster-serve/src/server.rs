@@ -107,7 +107,7 @@ impl Server {
         &self.handles
     }
 
-    /// What to tell whoever started it: a line a device, and what had to be done otherwise.
+    /// What to tell whoever started it: what had to be done otherwise than one might think.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

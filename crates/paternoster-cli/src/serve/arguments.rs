@@ -117,6 +117,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, short)]
     pub(super) verbose: bool,
 
+    /// Record the decisions of each device in PREFIX.DEVICE.decisions, for replay --decisions
+    #[arg(long, value_name = "PREFIX")]
+    pub(super) decisions: Option<PathBuf>,
+
     /// Serve as long as this command runs
     #[arg(long, value_name = "COMMAND")]
     pub(super) run: Option<String>,

@@ -50,10 +50,11 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let places: Vec<(Place, TlsMode)> = places.collect::<std::io::Result<_>>()?;
     let pidfile = config.server.pidfile.as_deref().map(Pidfile::write);
     let _pidfile = pidfile.transpose().map_err(Failure::Job)?;
-    let started = Options { verbose: config.server.verbose };
+    let started =
+        Options { verbose: config.server.verbose, decisions: options.decisions.clone() };
     let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;
     let server = Arc::new(server);
-    eprint!("{}", tell::started(&config, &places, server.desks()));
+    eprint!("{}", tell::started(&config, &places, &server));
 
     let done = match &options.run {
         None => {
@@ -66,8 +67,9 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         .inspect(|()| server.stop())
         .inspect_err(|_| server.stop()),
     };
-    server.wait();
-    done
+    let ended = server.wait();
+    done?;
+    ended.map_err(Failure::Job)
 }
 
 /// What was asked for; and a private folder for the socket, if there is no better place.

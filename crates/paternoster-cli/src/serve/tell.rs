@@ -9,7 +9,7 @@ use paternoster_serve::config::{
 };
 use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::Snapshot;
-use paternoster_serve::desk::DeskHandle;
+use paternoster_serve::server::Server;
 use paternoster_serve::host::listen::Place;
 use paternoster_serve::host::uri::uri;
 
@@ -179,9 +179,16 @@ fn conditions(rule: &Rule) -> String {
 pub(super) fn started(
     config: &Config,
     places: &[(Place, TlsMode)],
-    desks: &[DeskHandle],
+    server: &Server,
 ) -> String {
+    let desks = server.desks();
     let mut text = String::new();
+    for note in server.notes() {
+        let _written = writeln!(text, "paternoster: {note}");
+    }
+    if let Some(metrics) = server.metrics() {
+        let _written = writeln!(text, "paternoster: metrics at http://{metrics}/metrics");
+    }
     for device in &config.devices {
         let desk = desks.iter().find(|desk| desk.device == device.name);
         let snapshot = desk.and_then(|desk| desk.ask(Order::Snapshot).ok());

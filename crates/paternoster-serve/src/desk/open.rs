@@ -123,7 +123,6 @@ impl Desk {
         if let Some(wakeup) = backend.wakeup() {
             watch(&poll, wakeup, TOKEN_BACKEND, epoll::EventFlags::IN).map_err(|e| told(&e))?;
         }
-        notes.push(format!("{}: {}, {}", device.name, backend.describe(), device.scheduler));
         let exports = places.iter().map(|place| export_facts(place, &facts)).collect();
         let volumes = places.iter().map(|place| place.name.clone()).collect();
         let handle = handle(device.name.clone(), volumes, slot.clone());
