@@ -78,7 +78,8 @@ pub(crate) enum Command {
     },
 }
 
-/// Run fio jobs on a modelled device, in virtual time, under one scheduler or several
+/// Run fio jobs on a modelled device in virtual time, or on a file or block device for real, under
+/// one scheduler or several
 #[derive(Debug, Args)]
 #[command(after_help = "fio's own options may stand beside these: before a job file or the first \
      --name they are \
@@ -91,6 +92,7 @@ Examples:
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
   paternoster run jobs/fair.fio --scheduler noop --plot queue-depth=depth.svg --plot access=a.svg
+  paternoster run jobs/fair.fio --device disk.img --scheduler noop --scheduler bfq
   paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 
 Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
@@ -113,6 +115,10 @@ pub(crate) struct RunOptions {
     /// Read and check everything, run nothing
     #[arg(long)]
     pub(crate) parse_only: bool,
+
+    /// Write for real also where the device is mounted, swapped to, has partitions or is held
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// How to tell the results [default: normal and table for one run, table for several]
     #[arg(long, value_name = "FORM", value_enum, value_delimiter = ',')]

@@ -7,7 +7,6 @@
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
-use paternoster_sim::Description;
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::{Disktest, Heartbeats};
 use paternoster_workload::builtin::iostest::{Iostest, Row, Workload};
@@ -23,6 +22,7 @@ use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which, Witness};
 use crate::plot::clients;
 use crate::setting::{Setting, SettingOptions, time};
+use crate::target::Target;
 use crate::{Failure, print};
 
 /// The largest block and the largest file: beyond them sums would overflow.
@@ -355,7 +355,7 @@ pub(crate) fn dd(options: &DdOptions) -> Result<(), Failure> {
 /// One device and one scheduler.
 struct Runner<'a> {
     setting: &'a Setting,
-    device: &'a Description,
+    device: &'a Target,
     scheduler: &'a SchedulerChoice,
     evidence: &'a mut Evidence,
 }

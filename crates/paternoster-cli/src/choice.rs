@@ -88,8 +88,9 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
             "there is no device `{name}`; there are {known}, or name a device file (FILE.toml)"
         )));
     }
-    if name.starts_with("/dev/") {
-        let message = format!("{name}: real devices are not supported yet, only models");
+    // Others, as /dev/zero, have no end.
+    if std::fs::metadata(name).is_ok_and(|it| !it.is_file()) {
+        let message = format!("{name}: it is neither a file nor a block device");
         return Err(Failure::Request(message));
     }
     let text = std::fs::read_to_string(name)

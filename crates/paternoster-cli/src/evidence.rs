@@ -18,7 +18,6 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
 use paternoster::{Event, Nanos, Note, Observer};
-use paternoster_sim::Description;
 use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
 use paternoster_trace::{Entry, Recorder, Run};
 
@@ -26,6 +25,7 @@ use crate::Failure;
 use crate::choice::SchedulerChoice;
 use crate::plot::Plots;
 use crate::setting::{Setting, SettingOptions};
+use crate::target::Target;
 
 /// Processors that the processes of a run are spread over.
 const CPUS: u32 = 4;
@@ -36,7 +36,7 @@ const DEVICE: DeviceNumber = DeviceNumber::new(8, 0);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Which<'a> {
     pub(crate) setting: &'a Setting,
-    pub(crate) device: &'a Description,
+    pub(crate) device: &'a Target,
     pub(crate) scheduler: &'a SchedulerChoice,
     /// What else tells it from others, as `, seed 3`; empty if nothing.
     pub(crate) more: &'a str,

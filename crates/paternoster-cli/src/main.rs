@@ -35,6 +35,7 @@ mod startup;
 mod sysbench;
 mod sysfs;
 mod table;
+mod target;
 mod top;
 mod trace_input;
 

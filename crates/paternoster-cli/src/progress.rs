@@ -37,7 +37,7 @@ impl Display {
             let Progress { now, requests, ended: (ended, all) } = progress;
             let seconds = now.as_millis() / 1000;
             bar.set_message(format!(
-                "{seconds} s of virtual time, {requests} requests, {ended} of {all} jobs ended"
+                "{seconds} s on its clock, {requests} requests, {ended} of {all} jobs ended"
             ));
         }
     }

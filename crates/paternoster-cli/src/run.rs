@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster run`: fio jobs on modelled devices, under one scheduler or several.
+//! `paternoster run`: fio jobs on modelled devices, or for real, under one scheduler or several.
 //!
 //! Everything is read and checked before anything runs. Each pair of device and scheduler is a
 //! run of its own with a fresh device; results come in the order of the arguments.
@@ -10,7 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use paternoster::Nanos;
-use paternoster_sim::Description;
 
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
@@ -29,6 +28,7 @@ use crate::compare;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::setting::{Setting, time};
+use crate::target::{self, Real, RealFile, Target};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
@@ -42,11 +42,15 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
             runtime => Some(runtime),
         },
     };
-    let plan = Plan { options, jobs: &jobs, setting: Setting::new(&options.setting, runtime)? };
+    let real = Real::Allowed { writes: target::writes(&jobs.jobs), force: options.force };
+    let setting = Setting::with(&options.setting, runtime, real)?;
+    let plan = Plan { options, jobs: &jobs, setting };
     plan.check()?;
     let mut evidence = Evidence::new(&options.setting)?;
     if !options.setting.quiet {
         tell_notes(&jobs);
+        let real = plan.setting.devices.iter().filter_map(Target::as_real);
+        real.flat_map(RealFile::notes).for_each(|note| eprintln!("note: {note}"));
     }
     if options.parse_only {
         return Ok(());
@@ -158,6 +162,17 @@ fn tell_notes(jobs: &JobFile) {
     }
 }
 
+/// What does not fit; of a real file it is said how large that is.
+fn too_small(device: &Target, problem: Problem) -> Failure {
+    match device.as_real() {
+        None => refused(&[problem]),
+        Some(_) => {
+            let (name, bytes) = (&device.name, device.facts.capacity * 512);
+            Failure::Request(format!("{name} has {bytes} bytes: {problem}"))
+        }
+    }
+}
+
 /// What all runs have in common.
 struct Plan<'a> {
     options: &'a RunOptions,
@@ -175,7 +190,7 @@ impl Plan<'_> {
         for device in &self.setting.devices {
             let Settings { placement, seed, .. } = self.setting.on(device);
             layout::plan(&self.jobs.jobs, device.facts.capacity * 512, placement, seed)
-                .map_err(|problem| refused(&[problem]))?;
+                .map_err(|problem| too_small(device, problem))?;
             for scheduler in &self.setting.schedulers {
                 self.setting.check(&self.jobs.jobs, device, scheduler)?;
             }
@@ -185,7 +200,7 @@ impl Plan<'_> {
 
     fn run(
         &self,
-        device: &Description,
+        device: &Target,
         scheduler: &SchedulerChoice,
         evidence: &mut Evidence,
     ) -> Result<Outcome, Failure> {

@@ -7,8 +7,8 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 
 use clap::Args;
-use paternoster::{Nanos, Observer, RequestQueue};
-use paternoster_sim::{Description, Model, Rule, Simulated};
+use paternoster::{Device, Nanos, Observer, RequestQueue};
+use paternoster_sim::{Model, Rule, Simulated};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::meter::Meter;
@@ -17,13 +17,15 @@ use paternoster_workload::run::{Progress, RunResult, Settings, Watcher, limits};
 
 use crate::choice::{self, SchedulerChoice};
 use crate::progress::Display;
+use crate::target::{Real, Target};
 use crate::{Failure, host};
 
 /// The device or devices, the schedulers, the host.
 #[derive(Debug, Args)]
 pub(crate) struct SettingOptions {
-    /// A device's name (see `paternoster devices`) or device file; several give one table
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "flash-card-2010")]
+    /// A device's name (see `paternoster devices`) or device file; several give one table. `run`
+    /// also takes any other file, or a block device, and runs on it for real
+    #[arg(long, value_name = "NAME|FILE.toml|PATH", default_value = "flash-card-2010")]
     pub(crate) device: Vec<String>,
 
     /// A scheduler's name (see `paternoster schedulers`), with attributes; several give one table
@@ -77,7 +79,7 @@ pub(crate) struct SettingOptions {
 /// What was asked for, read and found sound.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
-    pub(crate) devices: Vec<Description>,
+    pub(crate) devices: Vec<Target>,
     pub(crate) schedulers: Vec<SchedulerChoice>,
     set: Vec<(String, String)>,
     faults: Vec<Rule>,
@@ -87,12 +89,21 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// Reads the options. `runtime` ends every job, whatever it says.
+    /// Reads the options, for models only. `runtime` ends every job, whatever it says.
     pub(crate) fn new(
         options: &SettingOptions,
         runtime: Option<Nanos>,
     ) -> Result<Setting, Failure> {
-        let devices = options.device.iter().map(|name| choice::device(name));
+        Setting::with(options, runtime, Real::Refused)
+    }
+
+    /// Reads the options; devices may be real as far as `real` says.
+    pub(crate) fn with(
+        options: &SettingOptions,
+        runtime: Option<Nanos>,
+        real: Real,
+    ) -> Result<Setting, Failure> {
+        let devices = options.device.iter().map(|name| Target::find(name, real, options.seed));
         let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
         let set = options.set.iter().map(|text| choice::assignment("--set", text));
         let faults = options.fault.iter().map(|text| fault(text));
@@ -127,13 +138,13 @@ impl Setting {
     }
 
     /// The settings of a run on `device`.
-    pub(crate) fn on(&self, device: &Description) -> Settings {
+    pub(crate) fn on(&self, device: &Target) -> Settings {
         let submit_cost = self.submit_cost.unwrap_or(device.submit_cost);
         Settings { submit_cost, ..self.settings }
     }
 
     /// What tells a run from the others, in pictures.
-    pub(crate) fn label(&self, device: &Description, scheduler: &SchedulerChoice) -> String {
+    pub(crate) fn label(&self, device: &Target, scheduler: &SchedulerChoice) -> String {
         match &self.devices[..] {
             [_] => scheduler.text.clone(),
             _ => format!("{} on {}", scheduler.text, device.name),
@@ -152,17 +163,23 @@ impl Setting {
     pub(crate) fn check(
         &self,
         jobs: &[Job],
-        device: &Description,
+        device: &Target,
         scheduler: &SchedulerChoice,
     ) -> Result<(), Failure> {
+        if let (Some(_), Some(rule)) = (device.as_real(), self.faults.first()) {
+            let name = &device.name;
+            let message = format!("--fault {rule}: {name} is no model; faults are for models");
+            return Err(Failure::Request(message));
+        }
+        device.check(jobs)?;
         let limits = limits(jobs, device.facts.depth);
         let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
         self.prepare(scheduler, &mut queue)
     }
 
     /// A fresh device, with what goes wrong in it.
-    pub(crate) fn fresh(&self, device: &Description) -> Simulated<Box<dyn Model>> {
-        Simulated::new(device.faulty_model(&self.faults, self.settings.seed))
+    pub(crate) fn fresh(&self, device: &Target) -> Result<Simulated<Box<dyn Model>>, Failure> {
+        device.model(&self.faults, self.settings.seed)
     }
 
     /// Sets the attributes that were asked for.
@@ -175,7 +192,7 @@ impl Setting {
     }
 
     /// A line of progress for a run, if it is wanted.
-    pub(crate) fn display(&self, device: &Description, scheduler: &SchedulerChoice) -> Display {
+    pub(crate) fn display(&self, device: &Target, scheduler: &SchedulerChoice) -> Display {
         Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name))
     }
 
@@ -183,7 +200,7 @@ impl Setting {
     pub(crate) fn run<O: Observer>(
         &self,
         jobs: &[Job],
-        device: &Description,
+        device: &Target,
         scheduler: &SchedulerChoice,
         observer: O,
         status: &mut dyn FnMut(&RunResult),
@@ -192,20 +209,28 @@ impl Setting {
         let several = self.devices.len() * self.schedulers.len() > 1;
         let prefix = several.then(|| format!("{}.{}.", scheduler.text, device.name));
         let mut onlooker = Onlooker { display, prefix, status };
-        let mut simulated = self.fresh(device);
         let status_interval = jobs.iter().filter_map(|job| job.status_interval).min();
         let settings = Settings { status_interval, ..self.on(device) };
-        let done = paternoster_workload::run(
-            jobs,
-            &settings,
-            &mut simulated,
-            scheduler.make(),
-            observer,
-            |queue| self.prepare(scheduler, queue),
-            &mut onlooker,
-        );
+        let on = (jobs, &settings, scheduler);
+        let done = match device.as_real() {
+            Some(file) => self.drive(on, &mut file.open(self.seed())?, observer, &mut onlooker),
+            None => self.drive(on, &mut self.fresh(device)?, observer, &mut onlooker),
+        };
         onlooker.display.clear();
         done
+    }
+
+    /// The run itself, in the time of whatever device it is.
+    fn drive<D: Device, O: Observer>(
+        &self,
+        (jobs, settings, scheduler): (&[Job], &Settings, &SchedulerChoice),
+        device: &mut D,
+        observer: O,
+        onlooker: &mut Onlooker<'_>,
+    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
+        let prepare = |queue: &mut _| self.prepare(scheduler, queue);
+        let elevator = scheduler.make();
+        paternoster_workload::run(jobs, settings, device, elevator, observer, prepare, onlooker)
     }
 }
 

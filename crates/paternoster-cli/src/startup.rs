@@ -14,7 +14,6 @@ use std::cell::RefCell;
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser};
 use clap::{Args, ValueEnum};
 use paternoster::{Nanos, Observer, RequestQueue};
-use paternoster_sim::Description;
 use paternoster_workload::builtin::startup::profile::{self, PROFILES};
 use paternoster_workload::builtin::startup::{Start, StartWatch, Startup, Summary};
 use paternoster_workload::fio::job::Job;
@@ -29,6 +28,7 @@ use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::setting::{Setting, SettingOptions, time};
 use crate::table::{align_right, plain_table, trimmed, wrap_last};
+use crate::target::Target;
 use crate::{Failure, print};
 
 /// How long others may run before a start, and how long a start may take at most.
@@ -124,7 +124,7 @@ pub(crate) type Observed<O> = RequestQueue<(Meter, (StartWatch, O))>;
 /// # Errors
 /// The files do not fit on the device, or a process fails.
 pub(crate) fn starts<O: Observer>(
-    (setting, device, scheduler): (&Setting, &Description, &SchedulerChoice),
+    (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
     startup: &Startup,
     repeat: u32,
     mut observe: impl FnMut(u64, &[Job]) -> Result<O, Failure>,
@@ -147,7 +147,7 @@ pub(crate) fn starts<O: Observer>(
 
 /// One run.
 fn one<O: Observer>(
-    (setting, device, scheduler): (&Setting, &Description, &SchedulerChoice),
+    (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
     startup: &Startup,
     (jobs, watch): &(Vec<Job>, StartWatch),
     observer: O,

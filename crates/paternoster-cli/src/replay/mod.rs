@@ -15,7 +15,6 @@ mod options;
 mod read;
 mod tell;
 
-use paternoster_sim::Description;
 use paternoster_workload::replay::{
     self, Account, Fit, Manner, Mapping, RecordedProcess, Recording, Replay, Schedule,
 };
@@ -23,6 +22,7 @@ use paternoster_workload::replay::{
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
 use crate::setting::Setting;
+use crate::target::Target;
 use crate::{Failure, print};
 
 pub(crate) use options::ReplayOptions;
@@ -88,7 +88,7 @@ fn manner(asked: Option<Manner>, read: &Read, trace: &str) -> Result<Manner, Fai
     }
 }
 
-fn mapping(read: &Read, device: &Description, fit: Fit) -> Result<Mapping, Failure> {
+fn mapping(read: &Read, device: &Target, fit: Fit) -> Result<Mapping, Failure> {
     Mapping::new(&read.recording, device.facts.capacity, fit).map_err(|error| {
         Failure::Request(format!("{}: {error}; see --fit wrap and --fit scale", device.name))
     })
@@ -135,7 +135,7 @@ struct Plan<'a> {
 impl Plan<'_> {
     fn run(
         &self,
-        device: &Description,
+        device: &Target,
         scheduler: &SchedulerChoice,
         schedule: &Schedule,
         mapping: &Mapping,
@@ -147,7 +147,7 @@ impl Plan<'_> {
         let display = self.setting.display(device, scheduler);
         let done = replay::replay(
             Replay { recording: self.recording, schedule, mapping },
-            &mut self.setting.fresh(device),
+            &mut self.setting.fresh(device)?,
             scheduler.make(),
             witness,
             |queue| self.setting.prepare(scheduler, queue),

@@ -48,6 +48,7 @@ use super::experiment::{Device, FioJobs, Measured, Run, Workload};
 use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions};
 use crate::startup::{Figures, starts};
+use crate::target::Target;
 use crate::{Failure, choice, schedulers, sysfs};
 
 /// Does the run.
@@ -68,6 +69,7 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
         Device::Named(name) => choice::device(name)?,
         Device::File { name, text } => Description::parse(name, text)?,
     };
+    let device = Target::from(device);
     if let Workload::Listing = run.workload {
         let queue = schedulers::queue(&run.scheduler, device.facts, &run.set)?;
         return Ok(lines(&sysfs::listing(&queue)?));
@@ -288,7 +290,7 @@ fn dd(dd: &Dd, result: &RunResult, measured: &mut Measured) {
 
 /// Starts a program so often; the scheduler's attributes are those at the end of the last start.
 fn startup(
-    on: (&Setting, &Description, &SchedulerChoice),
+    on: (&Setting, &Target, &SchedulerChoice),
     startup: &Startup,
     repeat: u32,
 ) -> Result<Measured, Failure> {

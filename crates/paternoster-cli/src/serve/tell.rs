@@ -9,9 +9,9 @@ use paternoster_serve::config::{
 };
 use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::Snapshot;
-use paternoster_serve::server::Server;
 use paternoster_serve::host::listen::Place;
 use paternoster_serve::host::uri::uri;
+use paternoster_serve::server::Server;
 
 use crate::table::{plain_table, trimmed};
 
@@ -176,11 +176,7 @@ fn conditions(rule: &Rule) -> String {
 }
 
 /// What is served, a line for each export; then the further sockets.
-pub(super) fn started(
-    config: &Config,
-    places: &[(Place, TlsMode)],
-    server: &Server,
-) -> String {
+pub(super) fn started(config: &Config, places: &[(Place, TlsMode)], server: &Server) -> String {
     let desks = server.desks();
     let mut text = String::new();
     for note in server.notes() {

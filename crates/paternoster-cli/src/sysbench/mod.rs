@@ -14,7 +14,6 @@ mod options;
 mod tell;
 
 use paternoster::{Observer, RequestQueue};
-use paternoster_sim::Description;
 use paternoster_workload::builtin::sysbench::{Sysbench, Totals};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::layout;
@@ -25,6 +24,7 @@ use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::setting::Setting;
+use crate::target::Target;
 use crate::{Failure, print};
 
 use options::{Command, LINES_MAX, command};
@@ -91,7 +91,7 @@ pub(crate) type Observed<O> = RequestQueue<(Meter, O)>;
 /// # Errors
 /// The files do not fit on the device, or a thread fails.
 pub(crate) fn one<O: Observer>(
-    (setting, device, scheduler): (&Setting, &Description, &SchedulerChoice),
+    (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
     sysbench: &Sysbench,
     observer: O,
     status: &mut dyn FnMut(Totals),

@@ -74,8 +74,8 @@ pub enum OpenError {
     },
     /// There is nothing in it.
     #[error(
-        "{}: it has {bytes} bytes, and a volume has at least one block of {block}; `truncate -s 1G` \
-         makes it larger", path.display()
+        "{}: it has {bytes} bytes, and a volume has at least one block of {block}; \
+         `truncate -s 1G` makes it larger", path.display()
     )]
     Empty {
         /// Which.

@@ -147,6 +147,19 @@ impl Rig {
         }
     }
 
+    /// With nothing under way, who sleeps on the wakeup sleeps; a last signal may come late.
+    fn assert_quiet(&mut self) {
+        for _ in 0..1000 {
+            self.backend.reap(self.now, &mut self.finished);
+            let Some(wakeup) = self.backend.wakeup() else { return };
+            let mut events = [PollFd::new(&wakeup, PollFlags::IN)];
+            if poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 0 {
+                return;
+            }
+        }
+        panic!("{}: it wakes for nothing", self.backend.describe());
+    }
+
     /// One job from its beginning to its end.
     fn run(&mut self, work: Work, at: usize, length: usize, pieces: &[Piece]) -> i32 {
         self.submit(3, work, at, length, pieces);
@@ -307,6 +320,7 @@ fn a_backend_is_full_at_its_depth() {
         let mut ended: Vec<u32> = (0..depth).map(|_| rig.next()).map(|it| it.slot).collect();
         ended.sort_unstable();
         assert_eq!(ended, (0..depth).collect::<Vec<_>>(), "{how}: each once");
+        rig.assert_quiet();
         for slot in 0..depth {
             assert_eq!(rig.part(slot)[..PAGE], vec![byte(slot as usize * 3); PAGE], "{how}");
         }

@@ -151,8 +151,9 @@ impl Backend for Threads {
         if self.inside == 0 {
             return;
         }
-        self.shared.event.clear();
         let mut state = self.shared.lock();
+        // With the lock, as it is set: a signal of what is taken here does not come later.
+        self.shared.event.clear();
         self.inside -= u32::try_from(state.ended.len()).unwrap_or(self.inside);
         finished.append(&mut state.ended);
     }

@@ -262,9 +262,9 @@ impl Backend for Uring {
 
     fn reap(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
         self.now = now;
-        if self.under_way > 0 || !self.ended.is_empty() {
-            self.event.clear();
-        }
+        // Always, and first: the kernel may signal a completion after it was taken, and who sleeps
+        // on a signal that nobody takes back does not sleep.
+        self.event.clear();
         if self.enabled && self.ring.submission().taskrun() {
             // Deferred work is done by who enters the kernel; what it ends is taken below.
             let _asked_again = self.ring.submit();
