@@ -177,7 +177,7 @@ mod tests {
         (spool, sender, kept)
     }
 
-    /// Is a slow disk not waited for, and does what was taken in arrive in order with the last word?
+    /// Is a slow disk not waited for, and does what was taken in arrive in order, then the word?
     #[test]
     fn a_slow_disk_is_not_waited_for() {
         let (mut spool, go, kept) = slow();

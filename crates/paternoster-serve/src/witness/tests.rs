@@ -204,7 +204,9 @@ fn blkparse_and_btt_read_it() {
     let summary = scene.witness().stop_trace().unwrap();
     assert_eq!(summary.dropped, 0);
     let run = |program: &str, arguments: &[&str]| {
-        let output = Program::new(program).args(arguments).current_dir(&folder.0).output().unwrap();
+        let mut command = Program::new(program);
+        let output = command.args(arguments).current_dir(&folder.0).env("TZ", "UTC").output();
+        let output = output.unwrap();
         assert!(output.status.success(), "{program}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
@@ -212,6 +214,9 @@ fn blkparse_and_btt_read_it() {
     assert_eq!(text.lines().filter(|line| line.contains("  C   R ")).count(), 50, "{text}");
     assert!(text.contains("[qemu-a]") && text.contains(" 4711 "), "{text}");
     assert!(text.contains("Skips: 0 forward"), "{text}");
+    // Started at 1 s, a quarter behind midnight; the first event is at 2 s.
+    let text = run("blkparse", &["-i", "live", "-f", "%z %a\n"]);
+    assert!(text.contains("00:00:01.250000 Q\n"), "{text}");
     if Program::new("btt").arg("-V").output().is_ok() {
         let text = run("btt", &["-i", "merged"]);
         // From Q to C: 200 us each.

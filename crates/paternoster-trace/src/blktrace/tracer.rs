@@ -5,10 +5,10 @@
 //! RequestQueue ──Event, Note──▶ Tracer ──Record, payload──▶ Sink: files, btt, blkparse, …
 //! ```
 //!
-//! Client number n is process [`PID_FIRST`] + n, or the one that it is [called](Tracer::call), under
-//! its own name; its events are those of processor n modulo the number of processors, completions
-//! too. Before its first event comes a note with its name, before everything the wall clock (the
-//! epoch: runs are in virtual time). Elevators' notes become messages.
+//! Client number n is process [`PID_FIRST`] + n, or the one that it is [called](Tracer::call),
+//! under its own name; its events are those of processor n modulo the number of processors,
+//! completions too. Before its first event comes a note with its name, before everything the wall
+//! clock (the epoch: runs are in virtual time). Elevators' notes become messages.
 //!
 //! **No two records have the same time.** In virtual time much happens at one instant; a machine's
 //! clock goes on meanwhile, and tools rely on it (merging by time, intervals of at least 1 ns). A
