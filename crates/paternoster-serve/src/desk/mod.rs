@@ -304,8 +304,11 @@ impl Desk {
     /// The last flush, and the answers to those who asked for the end.
     fn end(mut self) {
         self.flush_at_the_end();
-        // There may be none.
-        let _ended = self.end_trace();
+        if let Some(trace) = self.ledger.observer_mut().end_trace()
+            && let Err(error) = trace.wait()
+        {
+            eprintln!("paternoster: device {}: the trace could not be written: {error}", self.name);
+        }
         if let Err(error) = self.ledger.finish_record() {
             eprintln!("paternoster: device {}: decisions: {error}", self.name);
         }

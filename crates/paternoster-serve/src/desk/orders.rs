@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::Desk;
 use crate::config::ServiceClass;
 use crate::control::order::{Answer, Asked, Order};
+use crate::witness::TraceEnding;
 
 /// What traces say they are of: a number of the range that is for local use.
 const DEVICE: DeviceNumber = DeviceNumber::new(240, 0);
@@ -31,7 +32,7 @@ impl Desk {
             Order::Explain { tenant } => self.explain(tenant.as_deref()),
             Order::Trace { prefix } => match prefix {
                 Some(prefix) => self.begin_trace(prefix),
-                None => self.end_trace(),
+                None => return self.end_trace(Some(asked)),
             },
             Order::Resume { volume } => self.order_resume(volume),
             Order::Drain { volume } => match self.volume(volume) {
@@ -172,10 +173,22 @@ impl Desk {
         Ok(json!({ "trace": prefix.display().to_string() }))
     }
 
-    /// Ends a trace, if one is written.
-    pub(super) fn end_trace(&mut self) -> Answer {
-        let told = self.ledger.observer_mut().stop_trace().map_err(|error| error.to_string())?;
-        Ok(json!({ "events": told.events, "bytes": told.bytes, "dropped": told.dropped }))
+    /// Ends a trace, if one is written. The disk is waited for by somebody else.
+    pub(super) fn end_trace(&mut self, asked: Option<Asked>) {
+        let ending = self.ledger.observer_mut().end_trace();
+        std::thread::spawn(move || {
+            let answer = match ending.map(TraceEnding::wait) {
+                None => Err("no trace is being written".to_owned()),
+                Some(Err(error)) => Err(format!("the trace could not be written: {error}")),
+                Some(Ok(told)) => Ok(json!({
+                    "events": told.events, "bytes": told.bytes, "dropped": told.dropped,
+                })),
+            };
+            if let Some(asked) = asked {
+                // Who asked may have gone.
+                let _gone = asked.answer.send(answer);
+            }
+        });
     }
 }
 
