@@ -71,7 +71,7 @@ fn weights_are_changed_and_explained() {
 fn the_scheduler_is_changed_under_load() {
     let folder = Folder::in_memory("change");
     let file = folder.path("disk");
-    let data: Vec<u8> = (0..SIZE).map(|i| (i / 509) as u8).collect();
+    let data = common::uneven(SIZE);
     std::fs::write(&file, &data).unwrap();
     let mut config = config(&folder, device("bfq", &[("disk", &file)]));
     config.tenants = vec![tenant("disk", 100)];
@@ -130,7 +130,7 @@ fn figures_outlive_connections() {
     let folder = Folder::in_memory("groups");
     let file = folder.file("disk", SIZE);
     let mut config = config(&folder, device("bfq", &[("disk", &file)]));
-    let mut group = Group::new("customers".into());
+    let mut group = Group::new("customers");
     group.weight = 300;
     config.groups = vec![group];
     config.tenants = vec![tenant("disk", 200)];

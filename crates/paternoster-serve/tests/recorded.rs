@@ -30,7 +30,7 @@ fn a_record_of_a_live_server_replays_to_the_same_order() {
                 for round in 0..40u64 {
                     let at = (round * 65_536 + number * 4096) % (3 << 20);
                     client.send(READ, 0, at, 16_384, &[]).unwrap();
-                    client.send(WRITE, 0, at, 4096, &[number as u8; 4096]).unwrap();
+                    client.send(WRITE, 0, at, 4096, &[7; 4096]).unwrap();
                     if round % 10 == 0 {
                         client.send(FLUSH, 0, 0, 0, &[]).unwrap();
                         client.told().unwrap();

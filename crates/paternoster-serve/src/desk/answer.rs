@@ -58,9 +58,8 @@ impl Desk {
         match guest.intake {
             // Whoever cuts it goes on and ends it.
             Intake::Cutting { errand } if errand == index => {
-                if guest.blocked == Blocked::Own {
-                    self.unblock(owner);
-                }
+                let was_waiting = guest.blocked == Blocked::Own;
+                was_waiting.then(|| self.unblock(owner));
             }
             // Its payload is still coming.
             Intake::Payload { errand, .. } if errand == index => {}

@@ -141,3 +141,8 @@ pub(crate) fn end(server: &Server) {
     server.stop();
     server.wait().expect("it ends in good order");
 }
+
+/// Bytes of which no two stretches are alike: each 251 bytes another value, in a circle of 256.
+pub(crate) fn uneven(length: u64) -> Vec<u8> {
+    (0..length).map(|at| u8::try_from(at / 251 % 256).unwrap_or(0)).collect()
+}
