@@ -34,8 +34,8 @@ use crate::wire::Wire;
 use crate::witness::Witness;
 
 /// Requests that wait or are under way at most; more stay in the sockets. One for so many bytes
-/// of memory, within these bounds.
-const REQUESTS: (u64, u64) = (128, 4096);
+/// of memory, within these bounds. Debug builds audit every place there is after every call.
+const REQUESTS: (u64, u64) = (128, if cfg!(debug_assertions) { 256 } else { 4096 });
 const BYTES_PER_REQUEST: u64 = 16 << 10;
 /// How long who asks a desk waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
