@@ -29,6 +29,7 @@ pub mod device;
 pub mod host;
 pub mod ledger;
 mod lobby;
+mod log;
 pub mod nbd;
 pub mod server;
 mod spool;

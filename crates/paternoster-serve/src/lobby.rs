@@ -29,6 +29,7 @@ use crate::desk::inbox::Inbox;
 use crate::desk::{Letter, Newcomer, Seat, next_id};
 use crate::host::listen::{Listener, Socket};
 use crate::host::peer;
+use crate::nbd::handshake::ANSWERS_MOST;
 use crate::nbd::{Handshake, Negotiated, Step};
 use crate::wire::Wire;
 
@@ -46,6 +47,8 @@ struct Visitor {
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
+    /// Input is left that was not looked at yet.
+    left_over: bool,
     /// Gone once its last words are sent.
     closing: bool,
     /// TLS begins once its last plain words are sent.
@@ -164,12 +167,16 @@ impl Lobby {
                 }
                 Err(error) => {
                     // Out of descriptors: those who wait find room when others have gone.
-                    eprintln!("paternoster: a client could not be let in: {error}");
+                    crate::log::tell(format_args!(
+                        "paternoster: a client could not be let in: {error}"
+                    ));
                     return self.rest();
                 }
             };
             let Some(seat) = Seat::take(&self.seats, most) else {
-                eprintln!("paternoster: a client was turned away: {most} are connected already");
+                crate::log::tell(format_args!(
+                    "paternoster: a client was turned away: {most} are connected already"
+                ));
                 return self.rest();
             };
             self.greet(socket, who, place, seat);
@@ -199,6 +206,7 @@ impl Lobby {
             input: Vec::new(),
             output,
             sent: 0,
+            left_over: false,
             closing: false,
             secures: false,
             peer: who.words,
@@ -229,7 +237,9 @@ impl Lobby {
             Err(reason) => {
                 if !reason.is_empty() {
                     let peer = &self.visitors.at(index).peer;
-                    eprintln!("paternoster: {peer}: turned away in the handshake: {reason}");
+                    crate::log::tell(format_args!(
+                        "paternoster: {peer}: turned away in the handshake: {reason}"
+                    ));
                 }
                 self.visitors.release(index);
             }
@@ -249,17 +259,26 @@ impl Lobby {
                 }
                 visitor.secure(self.tls.as_ref())?;
             }
-            match visitor.wire.read(&mut self.buffer) {
-                Ok(0) => return Err(String::new()),
-                Ok(read) => visitor.input.extend_from_slice(&self.buffer[..read]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error.to_string()),
+            // First what was left over because too many answers waited to be sent.
+            if !std::mem::take(&mut visitor.left_over) {
+                match visitor.wire.read(&mut self.buffer) {
+                    Ok(0) => return Err(String::new()),
+                    Ok(read) => visitor.input.extend_from_slice(&self.buffer[..read]),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                    Err(error) => return Err(error.to_string()),
+                }
             }
             let (taken, step) =
                 visitor.handshake.take(&visitor.input, &self.catalog, &mut visitor.output);
             visitor.input.drain(..taken);
             match step {
-                // What is left over is taken once the answers are sent.
+                // Its answers go first; once they have gone it is heard again.
+                Step::More if visitor.output.len() >= ANSWERS_MOST => {
+                    visitor.left_over = true;
+                    if !visitor.send()? {
+                        return Ok(None);
+                    }
+                }
                 Step::More if visitor.input.len() > crate::nbd::handshake::INPUT_MOST => {
                     return Err("it asks faster than it listens".to_owned());
                 }
@@ -269,7 +288,10 @@ impl Lobby {
                 Step::Closed(reason) => {
                     visitor.closing = true;
                     if !reason.is_empty() {
-                        eprintln!("paternoster: {}: refused: {reason}", visitor.peer);
+                        crate::log::tell(format_args!(
+                            "paternoster: {}: refused: {reason}",
+                            visitor.peer
+                        ));
                     }
                 }
             }
@@ -309,7 +331,10 @@ impl Lobby {
         let late: Vec<u32> = late.map(|(key, _)| key).collect();
         for index in late {
             let visitor = self.visitors.release(index);
-            eprintln!("paternoster: {}: gone: no export was chosen in time", visitor.peer);
+            crate::log::tell(format_args!(
+                "paternoster: {}: gone: no export was chosen in time",
+                visitor.peer
+            ));
         }
         if self.rest_until.is_some_and(|until| until <= now) {
             self.rest_until = None;

@@ -23,6 +23,7 @@ use crate::control::order::Order;
 use crate::control::server::ControlServer;
 use crate::desk::inbox::{Slot, inbox};
 use crate::desk::{Desk, DeskHandle};
+use crate::device::Backend;
 use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
@@ -35,6 +36,8 @@ pub struct Options {
     pub verbose: bool,
     /// Each desk's decisions are recorded, in `PREFIX.DEVICE.decisions`.
     pub decisions: Option<std::path::PathBuf>,
+    /// Put in front of each device's backend: faults, for tests.
+    pub wrap: Option<fn(Box<dyn Backend>) -> Box<dyn Backend>>,
 }
 
 /// A running server.
@@ -75,7 +78,7 @@ impl Server {
         };
         let (mut catalog, mut desks, mut notes) = (Catalog::default(), Vec::new(), Vec::new());
         for device in &config.devices {
-            let mut opened = Desk::open(&config, device, options.decisions.as_deref())?;
+            let mut opened = Desk::open(&config, device, &options)?;
             catalog.add(std::mem::take(&mut opened.exports), &opened.slot);
             notes.append(&mut opened.notes);
             desks.push(opened);

@@ -50,7 +50,11 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let places: Vec<(Place, TlsMode)> = places.collect::<std::io::Result<_>>()?;
     let pidfile = config.server.pidfile.as_deref().map(Pidfile::write);
     let _pidfile = pidfile.transpose().map_err(Failure::Job)?;
-    let started = Options { verbose: config.server.verbose, decisions: options.decisions.clone() };
+    let started = Options {
+        verbose: config.server.verbose,
+        decisions: options.decisions.clone(),
+        ..Options::default()
+    };
     let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;
     let server = Arc::new(server);
     eprint!("{}", tell::started(&config, &places, &server));

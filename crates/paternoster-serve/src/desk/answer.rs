@@ -11,7 +11,7 @@
 use super::Desk;
 use super::arena::Block;
 use super::errand::{Errand, Part, Step};
-use super::guest::{Blocked, Intake, Segment};
+use super::guest::{Blocked, Intake, SAID, Segment};
 use super::tenants::BUCKETS;
 use crate::control::snapshot::Figures;
 use crate::device::Work;
@@ -38,7 +38,7 @@ impl Desk {
             self.give_back(guest, edges);
         }
         if let Some(block) = part.block.take() {
-            if part.work == Work::Read && error == 0 && self.guests.at(guest).wire.is_some() {
+            if part.work == Work::Read && error == 0 && self.wants_data(part.errand) {
                 self.answer_data(&part, block);
             } else {
                 self.give_back(guest, block);
@@ -48,6 +48,13 @@ impl Desk {
             self.retry_excluded();
         }
         self.part_has_ended(part.errand);
+    }
+
+    /// Whether data of an errand are told. Without structured replies none are once it failed.
+    fn wants_data(&self, errand: u32) -> bool {
+        let errand = self.errands.at(errand);
+        let guest = self.guests.at(errand.guest);
+        guest.wire.is_some() && (guest.negotiated.structured || errand.error == 0)
     }
 
     /// What follows for the errand.
@@ -237,22 +244,25 @@ impl Desk {
                 continue;
             }
             let before = guest.out.len();
-            match guest.send(&mut self.arena) {
+            match guest.send(&mut self.arena, now) {
                 Ok(true) => {}
                 Ok(false) => {
                     guest.writable = false;
-                    guest.stalled.get_or_insert(now);
+                    guest.takes.owes(now);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     guest.writable = false;
-                    guest.stalled.get_or_insert(now);
+                    guest.takes.owes(now);
                 }
                 Err(error) => {
                     self.close(index, &error.to_string());
                     continue;
                 }
             }
-            self.freed += before - self.guests.at(index).out.len();
+            self.freed += before - guest.out.len();
+            if guest.blocked == Blocked::Unsent && guest.said < SAID / 2 {
+                self.unblock(index);
+            }
             self.leave_when_idle(index);
         }
         // Nobody was added meanwhile but by closing, which adds nobody.

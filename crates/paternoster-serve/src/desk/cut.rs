@@ -18,12 +18,14 @@
 use paternoster::{Bio, Flags, Op, SubmitError};
 
 use super::Desk;
-use super::arena::{Arena, Block, LARGEST};
+use super::arena::{Arena, Block, LARGEST, PAGE};
 use super::errand::{Part, Step};
 use super::guest::Blocked;
 use crate::device::Work;
 use crate::nbd::transmission::Kind;
 
+/// So often who is hungry asks for the same again before it asks for half of it.
+const PATIENT: u32 = 8;
 /// A part of zeroes or to be forgotten needs no memory, but the queue sees one command in it.
 const MOST: u64 = LARGEST as u64;
 const EIO: i32 = 5;
@@ -33,6 +35,12 @@ impl Desk {
     pub(super) fn cut(&mut self, errand: u32) -> bool {
         loop {
             let now = self.errands.at(errand);
+            if now.error != 0 && now.cut < u64::from(now.request.length) {
+                // Nothing can come of the rest.
+                let now = self.errands.at_mut(errand);
+                now.cut = u64::from(now.request.length);
+                continue;
+            }
             let whole = now.request.kind == Kind::Flush && now.left == 0 && now.cut == 0;
             if !whole && now.cut == u64::from(now.request.length) {
                 if now.left == 0 {
@@ -54,9 +62,10 @@ impl Desk {
                 }
                 return true;
             }
-            if self.guests.at(self.errands.at(errand).guest).blocked != Blocked::No {
-                let now = self.errands.at(errand);
-                return now.cut == u64::from(now.request.length);
+            let now = self.errands.at(errand);
+            let is_all = now.cut == u64::from(now.request.length);
+            if !is_all && self.guests.at(now.guest).blocked != Blocked::No {
+                return false;
             }
         }
     }
@@ -75,17 +84,16 @@ impl Desk {
         let mut part = part;
         if needs_memory {
             let Some(block) = self.take_memory(guest, bytes) else {
-                self.block(guest, Blocked::Room);
-                return None;
+                return self.starve(guest);
             };
             if part.reads_first {
                 part.edges = self.take_memory(guest, bytes);
                 if part.edges.is_none() {
                     self.give_back(guest, block);
-                    self.block(guest, Blocked::Room);
-                    return None;
+                    return self.starve(guest);
                 }
             }
+            self.guests.at_mut(guest).hunger = 0;
             if self.errands.at(errand).request.kind == Kind::WriteZeroes {
                 self.arena.bytes_mut(&block)[..bytes].fill(0);
                 part.filled = part.length;
@@ -97,6 +105,34 @@ impl Desk {
         made.left += 1;
         let key = self.parts.insert(part).unwrap_or_else(|_| unreachable!("there was room"));
         Some(key)
+    }
+
+    /// There is no memory for a part: its guest waits for some, and wants less if it waits often.
+    fn starve(&mut self, guest: u32) -> Option<u32> {
+        self.guests.at_mut(guest).hunger += 1;
+        self.block(guest, Blocked::Room);
+        None
+    }
+
+    /// Bytes of a part of this guest at most: what the queue takes at a time, in whole blocks.
+    pub(super) fn part_most(&self, guest: u32) -> u64 {
+        let block = u64::from(self.places[self.guests.at(guest).place as usize].facts.block);
+        let queue = u64::from(self.ledger.queue().max_sectors()) * 512;
+        (MOST.min(queue) / block * block).max(block)
+    }
+
+    /// As [`Desk::part_most`], but for who is hungry: small pieces of memory come back all the
+    /// time, and are taken at once by those who want small ones; a large one never would.
+    fn appetite(&self, errand: u32) -> u64 {
+        let errand = self.errands.at(errand);
+        let guest = self.guests.at(errand.guest);
+        let most = self.part_most(errand.guest);
+        let in_one_piece = errand.request.kind == Kind::Read && errand.request.flags.df();
+        if guest.hunger < PATIENT || in_one_piece {
+            return most;
+        }
+        let block = u64::from(self.places[guest.place as usize].facts.block).max(PAGE as u64);
+        (most >> (guest.hunger / PATIENT).min(20)).max(block).min(most)
     }
 
     fn take_memory(&mut self, guest: u32, bytes: usize) -> Option<Block> {
@@ -126,11 +162,12 @@ impl Desk {
             Kind::Flush => Work::Flush,
             _ => Work::Write { fua },
         };
+        let most = self.appetite(errand);
         let length = match work {
             Work::Flush => 0,
-            Work::Zero { .. } => (left / block * block).min(MOST),
+            Work::Zero { .. } => (left / block * block).min(most),
             Work::Write { .. } if ragged_zero => left.min(to_block),
-            _ => left.min(MOST - skew),
+            _ => left.min(most - skew),
         };
         let start = offset - skew;
         let span = (skew + length).next_multiple_of(block).min(place.size - start);
@@ -157,7 +194,10 @@ impl Desk {
 
     /// Gives a part that is complete to the queue, or makes it wait for another.
     pub(super) fn enqueue(&mut self, index: u32) {
-        if self.parts.at(index).is_change() && self.is_excluded(index) {
+        let is_new = self.parts.at(index).step == Step::Filling;
+        if self.parts.at(index).is_change()
+            && (self.is_excluded(index) || (is_new && self.is_behind_another(index)))
+        {
             self.parts.at_mut(index).step = Step::Excluded;
             self.excluded.push_back(index);
             return;
@@ -199,8 +239,7 @@ impl Desk {
         }
         let place = self.place_of(index);
         let (start, end) = (part.start, part.start + u64::from(part.span));
-        self.parts.iter().any(|(key, other)| {
-            let other_index = key;
+        self.parts.iter().any(|(other_index, other)| {
             other_index != index
                 && matches!(other.step, Step::Queued | Step::Refused)
                 && other.is_change()
@@ -208,6 +247,21 @@ impl Desk {
                 && self.place_of(other_index) == place
                 && other.touches(start, end)
         })
+    }
+
+    /// Whether a change that waits already wants the same blocks: who comes later waits behind it,
+    /// or a stream of changes would keep it waiting for ever.
+    fn is_behind_another(&self, index: u32) -> bool {
+        self.excluded.iter().any(|&other| self.keeps_away(other, index))
+    }
+
+    /// Whether these two changes may not be under way together.
+    fn keeps_away(&self, one: u32, other: u32) -> bool {
+        let (first, second) = (self.parts.at(one), self.parts.at(other));
+        let end = second.start + u64::from(second.span);
+        (first.reads_first || first.is_exclusive || second.reads_first)
+            && first.touches(second.start, end)
+            && self.place_of(one) == self.place_of(other)
     }
 
     fn place_of(&self, index: u32) -> u32 {
@@ -274,10 +328,38 @@ impl Desk {
     }
 
     /// A change has ended: those that waited for it try again.
+    ///
+    /// Those that end on the way (there was nothing to be done) do not begin this once more within
+    /// itself: a client could make it as deep as it likes.
     pub(super) fn retry_excluded(&mut self) {
+        if std::mem::replace(&mut self.retrying, true) {
+            self.retry_again = true;
+            return;
+        }
+        loop {
+            self.retry_again = false;
+            self.retry_each();
+            if !self.retry_again {
+                break;
+            }
+        }
+        self.retrying = false;
+    }
+
+    fn retry_each(&mut self) {
+        // The last that was let go: the next ones want the same block as a rule, and need not look
+        // at everybody to learn that they have to wait.
+        let mut last = None;
         for _ in 0..self.excluded.len() {
-            if let Some(part) = self.excluded.pop_front() {
-                self.enqueue(part);
+            let Some(part) = self.excluded.pop_front() else { return };
+            if last.is_some_and(|last| self.parts.is_live(last) && self.keeps_away(last, part)) {
+                self.excluded.push_back(part);
+                continue;
+            }
+            self.enqueue(part);
+            let is_let_go = |part: &Part| matches!(part.step, Step::Queued | Step::Refused);
+            if self.parts.is_live(part) && is_let_go(self.parts.at(part)) {
+                last = Some(part);
             }
         }
     }

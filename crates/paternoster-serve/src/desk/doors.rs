@@ -11,7 +11,7 @@ use paternoster::ClientSpec;
 use rustix::event::epoll::EventFlags;
 
 use super::errand::Step;
-use super::guest::{Blocked, Guest, Intake};
+use super::guest::{Blocked, Guest, Intake, Pace};
 use super::tenants::{BUCKETS, ROOT};
 use super::{Desk, Newcomer, watch};
 use crate::control::snapshot::Figures;
@@ -60,7 +60,10 @@ impl Desk {
             refused: std::collections::VecDeque::new(),
             out: std::collections::VecDeque::new(),
             sent: 0,
-            stalled: None,
+            said: 0,
+            takes: Pace::default(),
+            brings: Pace::default(),
+            hunger: 0,
             figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
             _seat: newcomer.seat,
         };
@@ -77,8 +80,9 @@ impl Desk {
         }
         if !output.is_empty() {
             guest.say(&output);
-            self.make_sending(index);
         }
+        // A wire under TLS may have something to send that was said in the lobby.
+        self.make_sending(index);
         self.make_ready(index);
     }
 
@@ -90,11 +94,15 @@ impl Desk {
         }
         if !reason.is_empty() {
             let place = &self.places[guest.place as usize];
-            eprintln!("paternoster: {}: {}: closed: {reason}", place.name, guest.peer);
+            crate::log::tell(format_args!(
+                "paternoster: {}: {}: closed: {reason}",
+                place.name, guest.peer
+            ));
         }
         guest.hang_up(&mut self.arena);
         guest.refused.clear();
         guest.blocked = Blocked::No;
+        self.sleepers.retain(|&(_, sleeper)| sleeper != index);
         self.freed += 1;
         self.withdraw(index);
         self.leave_when_idle(index);
@@ -161,7 +169,10 @@ impl Desk {
     }
 
     fn see_off_one(&mut self, index: u32) {
-        let guest = self.guests.release(index);
+        let mut guest = self.guests.release(index);
+        if let Some(wire) = &mut guest.wire {
+            wire.say_goodbye();
+        }
         debug_assert_eq!(guest.memory, 0, "a guest leaves memory behind");
         // Its client is the desk's own and there.
         let _known = self.ledger.detach(self.now, guest.client);

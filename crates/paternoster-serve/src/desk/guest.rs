@@ -9,7 +9,8 @@
 //! client's own writes stop. That is the only back-pressure there is, and it harms nobody else.
 //!
 //! Invariants: I1 `memory` is the bytes of the blocks of its parts and answers; I2 `errands` counts
-//! its errands; I3 a closed guest stays, without a wire, until its last errand has ended.
+//! its errands; I3 a closed guest stays, without a wire, until its last errand has ended; I4 no more
+//! than [`SAID`] bytes of answers, and one for each errand, wait to be sent.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -23,6 +24,8 @@ use crate::wire::Wire;
 
 /// Errands of a connection at a time; more stay in its socket.
 pub(super) const ERRANDS: u32 = 512;
+/// Bytes of answers, but for data, that wait to be sent before nothing more is asked for.
+pub(super) const SAID: usize = 64 << 10;
 /// Slices of one write to a socket.
 const SLICES: usize = 128;
 /// Bytes of a header that is kept in place.
@@ -54,6 +57,53 @@ pub(super) enum Intake {
     Over,
 }
 
+/// Bytes that must move within a stall's time; fewer are as good as none.
+const PACE: u64 = 64 << 10;
+
+/// Whether a client keeps up: takes what waits for it, or brings what it has promised.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pace {
+    since: Option<Nanos>,
+    moved: u64,
+}
+
+impl Pace {
+    /// Something is owed.
+    pub(super) const fn owes(&mut self, now: Nanos) {
+        if self.since.is_none() {
+            *self = Pace { since: Some(now), moved: 0 };
+        }
+    }
+
+    /// Some of it has moved.
+    pub(super) fn moved(&mut self, now: Nanos, bytes: usize) {
+        self.moved += bytes as u64;
+        if self.moved >= PACE {
+            self.begin_again(now);
+        }
+    }
+
+    /// What is owed is owed from now on.
+    pub(super) fn begin_again(&mut self, now: Nanos) {
+        *self = Pace { since: self.since.map(|_| now), moved: 0 };
+    }
+
+    /// Nothing is owed.
+    pub(super) fn paid(&mut self) {
+        *self = Pace::default();
+    }
+
+    /// Whether something is.
+    pub(super) const fn is_owing(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Whether too little has moved for too long.
+    pub(super) fn is_late(&self, now: Nanos, patience: Nanos) -> bool {
+        self.since.is_some_and(|since| since + patience <= now)
+    }
+}
+
 /// Why a guest is not read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocked {
@@ -65,8 +115,10 @@ pub(super) enum Blocked {
     Queue,
     /// Its tenant is above its cap until then.
     Cap(Nanos),
-    /// Its answers must be sent, or its parts end, first.
+    /// Its parts must end first.
     Own,
+    /// Its answers must be sent first.
+    Unsent,
 }
 
 /// Something to send.
@@ -123,8 +175,14 @@ pub(super) struct Guest {
     pub out: VecDeque<Segment>,
     /// How much of the first of these was sent.
     pub sent: usize,
-    /// Since when nothing could be sent.
-    pub stalled: Option<Nanos>,
+    /// Bytes of memory of what is to be sent, but for data.
+    pub said: usize,
+    /// How it takes its answers, and brings its payload.
+    pub takes: Pace,
+    /// See there.
+    pub brings: Pace,
+    /// How often in a row there was no memory for it.
+    pub hunger: u32,
     /// What it got.
     pub figures: Figures,
     /// Its seat among the connections of the server.
@@ -134,11 +192,12 @@ pub(super) struct Guest {
 impl Guest {
     /// Whether nothing of it is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.errands == 0 && self.out.is_empty() && (self.stalled.is_none() || self.wire.is_none())
+        self.errands == 0 && self.out.is_empty() && (!self.takes.is_owing() || self.wire.is_none())
     }
 
     /// Adds a header or text to what is sent.
     pub(super) fn say(&mut self, text: &[u8]) {
+        self.said += text.len() + size_of::<Segment>();
         if text.len() <= HEAD {
             let mut head = [0; HEAD];
             head[..text.len()].copy_from_slice(text);
@@ -154,7 +213,7 @@ impl Guest {
     ///
     /// # Errors
     /// `WouldBlock`; others are the end of the wire.
-    pub(super) fn send(&mut self, arena: &mut Arena) -> io::Result<bool> {
+    pub(super) fn send(&mut self, arena: &mut Arena, now: Nanos) -> io::Result<bool> {
         let Some(wire) = &mut self.wire else { return Ok(true) };
         while !self.out.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -165,7 +224,7 @@ impl Guest {
                 (count, skip) = (count + 1, 0);
             }
             let taken = wire.write(&slices[..count])?;
-            self.stalled = None;
+            self.takes.moved(now, taken);
             self.sent += taken;
             while let Some(first) = self.out.front() {
                 let length = bytes_of(first, arena).len();
@@ -173,13 +232,21 @@ impl Guest {
                     break;
                 }
                 self.sent -= length;
-                if let Some(Segment::Data(block, ..)) = self.out.pop_front() {
-                    self.memory -= Arena::size(&block) as u64;
-                    arena.give_back(block);
+                match self.out.pop_front() {
+                    Some(Segment::Data(block, ..)) => {
+                        self.memory -= Arena::size(&block) as u64;
+                        arena.give_back(block);
+                    }
+                    Some(_) => self.said -= length + size_of::<Segment>(),
+                    None => {}
                 }
             }
         }
-        wire.flush()
+        let all = wire.flush()?;
+        if all {
+            self.takes.paid();
+        }
+        Ok(all)
     }
 
     /// Forgets what was to be sent.
@@ -187,6 +254,9 @@ impl Guest {
         self.wire = None;
         self.intake = Intake::Over;
         self.rest = Vec::new();
+        (self.said, self.sent) = (0, 0);
+        self.takes.paid();
+        self.brings.paid();
         for segment in std::mem::take(&mut self.out) {
             if let Segment::Data(block, ..) = segment {
                 self.memory -= Arena::size(&block) as u64;

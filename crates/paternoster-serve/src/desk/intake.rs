@@ -13,15 +13,17 @@ use std::io::ErrorKind;
 use paternoster::Nanos;
 
 use super::Desk;
-use super::arena::{Arena, LARGEST, PAGE};
+use super::arena::{Arena, PAGE};
 use super::errand::Errand;
-use super::guest::{Blocked, ERRANDS, Intake};
+use super::guest::{Blocked, ERRANDS, Intake, SAID};
 use crate::nbd::transmission::{self, HEADER, Kind, Request};
 
 /// Bytes of the desk's reading buffer.
 pub(super) const BUFFER: usize = 256 << 10;
 /// Bytes of one guest before it is the next one's turn.
 const TURN: usize = 1 << 20;
+/// Bytes that a guest keeps for what was not understood yet, when it is next to nothing.
+const REST: usize = 4096;
 /// Payloads from this on are worth a call of their own.
 const LARGE: u32 = 64 << 10;
 /// What a client is told while the server ends.
@@ -52,6 +54,9 @@ impl Desk {
         let mut end = guest.rest.len();
         buffer[..end].copy_from_slice(&guest.rest);
         guest.rest.clear();
+        if guest.rest.capacity() > REST {
+            guest.rest = Vec::new();
+        }
         let (mut from, mut turn) = (0, 0);
         loop {
             let need = self.digest(index, &buffer[..end], &mut from)?;
@@ -112,6 +117,7 @@ impl Desk {
         let Some(wire) = guest.wire.as_mut().filter(|wire| wire.reads_straight()) else {
             return Ok(None);
         };
+        let now = self.now;
         let part = self.parts.at_mut(part);
         let Some(block) = &part.block else { return Ok(None) };
         let from = part.skew() + part.filled as usize;
@@ -125,6 +131,7 @@ impl Desk {
         {
             part.filled += read as u32;
         }
+        guest.brings.moved(now, read);
         Ok(Some(read))
     }
 
@@ -150,7 +157,11 @@ impl Desk {
                     if !self.cut(errand) {
                         return Ok(Need::Patience);
                     }
-                    self.guests.at_mut(index).intake = Intake::Header;
+                    let guest = self.guests.at_mut(index);
+                    // Its end may have been that of the connection.
+                    if guest.wire.is_some() {
+                        guest.intake = Intake::Header;
+                    }
                 }
                 Intake::Payload { errand, part } => {
                     if let Some(need) = self.fill(index, errand, part, input, from) {
@@ -192,14 +203,18 @@ impl Desk {
             self.arena.bytes_mut(block)[to..to + have].copy_from_slice(&input[*from..*from + have]);
         }
         *from += have;
+        let guest = self.guests.at_mut(index);
+        guest.brings.moved(self.now, have);
         #[allow(clippy::cast_possible_truncation, reason = "at most the part's length")]
         {
             part.filled += have as u32;
         }
         if part.filled < part.length {
-            self.guests.at_mut(index).intake = Intake::Payload { errand, part: Some(place) };
+            guest.brings.owes(self.now);
+            guest.intake = Intake::Payload { errand, part: Some(place) };
             return Some(Need::Bytes);
         }
+        guest.brings.paid();
         let errand_now = self.errands.at(errand);
         let is_last = errand_now.cut == u64::from(errand_now.request.length);
         self.guests.at_mut(index).intake =
@@ -212,11 +227,16 @@ impl Desk {
     fn admit(&mut self, index: u32, request: &Request) -> bool {
         let now = self.now;
         let guest = self.guests.at_mut(index);
-        if guest.errands >= ERRANDS || self.errands.is_full() {
-            self.block(index, Blocked::Room);
+        if guest.said >= SAID {
+            self.block(index, Blocked::Unsent);
             return false;
         }
         let tenant = guest.tenant;
+        let has_room = guest.errands < ERRANDS && !self.errands.is_full();
+        if !has_room || !self.bound.has_room(self.tenants.at(tenant)) {
+            self.block(index, Blocked::Room);
+            return false;
+        }
         if self.capped && self.tenants.is_capped(tenant) {
             let until = self.tenants.open_at(tenant);
             if until > now {
@@ -225,19 +245,16 @@ impl Desk {
             }
             self.tenants.charge(tenant, now, u64::from(request.length));
         }
-        if !self.bound.has_room(self.tenants.at(tenant)) {
-            self.block(index, Blocked::Room);
-            return false;
-        }
         true
     }
 
     /// Begins an errand, or refuses it.
     fn begin(&mut self, index: u32, request: Request) {
+        let part_most = self.part_most(index);
         let guest = self.guests.at_mut(index);
         let place = &self.places[guest.place as usize];
         if self.verbose {
-            eprintln!(
+            crate::log::tell(format_args!(
                 "{} {} {} {}+{} flags {:#x}",
                 place.name,
                 guest.peer,
@@ -245,7 +262,7 @@ impl Desk {
                 request.offset,
                 request.length,
                 request.flags.0
-            );
+            ));
         }
         if request.kind == Kind::Disconnect {
             guest.intake = Intake::Over;
@@ -258,7 +275,7 @@ impl Desk {
             checked
                 .err()
                 .map(|refusal| (refusal.errno, refusal.text))
-                .or_else(|| too_long(&request))
+                .or_else(|| too_long(&request, part_most))
         };
         guest.sends_much = request.kind == Kind::Write && request.length >= LARGE;
         if let Some((errno, text)) = refusal {
@@ -299,8 +316,11 @@ impl Desk {
         guest.blocked = why;
         match why {
             Blocked::Room => self.hungry.push_back(index),
-            Blocked::Cap(until) => self.sleepers.push((until, index)),
-            Blocked::No | Blocked::Queue | Blocked::Own => {}
+            Blocked::Cap(until) => {
+                self.sleepers.retain(|&(_, sleeper)| sleeper != index);
+                self.sleepers.push((until, index));
+            }
+            Blocked::No | Blocked::Queue | Blocked::Own | Blocked::Unsent => {}
         }
     }
 
@@ -365,8 +385,9 @@ impl Desk {
 }
 
 /// A read that must come in one piece, and is longer than a piece.
-fn too_long(request: &Request) -> Option<(u32, String)> {
-    let is_long = request.length as usize > LARGEST - PAGE;
+fn too_long(request: &Request, most: u64) -> Option<(u32, String)> {
+    // It may begin within a block.
+    let is_long = u64::from(request.length) + PAGE as u64 > most;
     (request.kind == Kind::Read && request.flags.df() && is_long)
         .then(|| (EOVERFLOW, format!("{} bytes do not go out in one piece", request.length)))
 }

@@ -62,7 +62,7 @@ use arena::Arena;
 use bound::Bound;
 use errand::{Errand, Part};
 use geometry::Place;
-use guest::Guest;
+use guest::{Blocked, Guest};
 use inbox::Inbox;
 use tenants::Tenants;
 
@@ -140,6 +140,9 @@ pub struct Desk {
     /// Parts that wait for another change of their block, and how many keep others away.
     excluded: VecDeque<u32>,
     exclusive: u32,
+    /// They are being looked at; another has ended meanwhile.
+    retrying: bool,
+    retry_again: bool,
     /// What has ended since the hungry were fed.
     freed: usize,
 
@@ -275,23 +278,32 @@ impl Desk {
             return;
         }
         self.next_tick = self.now + TICK;
-        let patience = self.stall_timeout;
         let now = self.now;
-        let stalled: Vec<u32> = self
-            .guests
-            .iter()
-            .filter(|(_, guest)| guest.stalled.is_some_and(|since| since + patience <= now))
-            .map(|(key, _)| key)
-            .collect();
-        for index in stalled {
-            self.close(index, "it takes no answers");
-        }
+        self.see_off_the_slow();
         // Nobody is left hungry by a count that went wrong.
         self.freed += 1;
         if self.stop_by.is_some_and(|by| by <= now) {
             let all: Vec<u32> = self.guests.iter().map(|(key, _)| key).collect();
             for index in all {
                 self.close(index, "the server stops");
+            }
+        }
+    }
+
+    /// Who neither takes its answers nor brings its payload holds memory that others want.
+    fn see_off_the_slow(&mut self) {
+        let (now, patience) = (self.now, self.stall_timeout);
+        let all: Vec<u32> = self.guests.iter().map(|(key, _)| key).collect();
+        for index in all {
+            let guest = self.guests.at_mut(index);
+            if guest.blocked != Blocked::No {
+                // It is not read from: that its payload does not come is not its fault.
+                guest.brings.begin_again(now);
+            }
+            if guest.takes.is_late(now, patience) {
+                self.close(index, "it takes no answers");
+            } else if guest.brings.is_late(now, patience) {
+                self.close(index, "its payload does not come");
             }
         }
     }
@@ -310,7 +322,7 @@ impl Desk {
             eprintln!("paternoster: device {}: the trace could not be written: {error}", self.name);
         }
         if let Err(error) = self.ledger.finish_record() {
-            eprintln!("paternoster: device {}: decisions: {error}", self.name);
+            crate::log::tell(format_args!("paternoster: device {}: decisions: {error}", self.name));
         }
         for asked in std::mem::take(&mut self.stop_asked) {
             let _gone = asked.answer.send(Ok(serde_json::json!({ "ok": true })));
@@ -345,7 +357,10 @@ impl Desk {
         }
         if let Some(finished) = self.finished.first().filter(|finished| finished.error != 0) {
             let error = std::io::Error::from_raw_os_error(finished.error);
-            eprintln!("paternoster: device {}: the last flush failed: {error}", self.name);
+            crate::log::tell(format_args!(
+                "paternoster: device {}: the last flush failed: {error}",
+                self.name
+            ));
         }
     }
 }

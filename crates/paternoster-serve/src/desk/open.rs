@@ -30,6 +30,7 @@ use crate::control::order::{Asked, Order};
 use crate::device;
 use crate::ledger::Ledger;
 use crate::nbd::{ExportFacts, Negotiated};
+use crate::server::Options;
 use crate::wire::Wire;
 use crate::witness::Witness;
 
@@ -95,12 +96,15 @@ impl Desk {
     pub fn open(
         config: &Config,
         device: &config::Device,
-        decisions: Option<&Path>,
+        options: &Options,
     ) -> Result<Opened, String> {
         let told = |error: &dyn std::fmt::Display| format!("device {}: {error}", device.name);
         let opened = device::open::open(device).map_err(|error| told(&error))?;
         let mut notes: Vec<String> = opened.note.into_iter().collect();
-        let mut backend = opened.backend;
+        let mut backend = match options.wrap {
+            Some(wrap) => wrap(opened.backend),
+            None => opened.backend,
+        };
         let (places, capacity) = geometry::lay_out(&device.volumes, |file| backend.file(file))
             .map_err(|error| told(&error))?;
         let facts = facts(&*backend, &places, capacity);
@@ -111,7 +115,7 @@ impl Desk {
         unsafe { backend.register(arena.region()) };
         let limits = limits(config, device, facts.depth);
         let mut ledger = make_queue(device, facts, limits).map_err(|error| told(&error))?;
-        if let Some(prefix) = decisions {
+        if let Some(prefix) = options.decisions.as_deref() {
             let path = record(&device.name, prefix, &mut ledger).map_err(|error| told(&error))?;
             notes.push(format!("{}: decisions are recorded in {}", device.name, path.display()));
         }
@@ -121,7 +125,9 @@ impl Desk {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| told(&error))?;
         watch(&poll, inbox.bell(), TOKEN_INBOX, epoll::EventFlags::IN).map_err(|e| told(&e))?;
         if let Some(wakeup) = backend.wakeup() {
-            watch(&poll, wakeup, TOKEN_BACKEND, epoll::EventFlags::IN).map_err(|e| told(&e))?;
+            // Edges: a ring for what was reaped already must not ring again and again.
+            let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            watch(&poll, wakeup, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
         }
         let exports = places.iter().map(|place| export_facts(place, &facts)).collect();
         let volumes = places.iter().map(|place| place.name.clone()).collect();
@@ -140,7 +146,7 @@ impl Desk {
             tenants,
             bound,
             verbose: config.server.verbose,
-            connection_memory: config.server.connection_memory,
+            connection_memory: share_of_one(config, device),
             stall_timeout: config.server.stall_timeout,
             drain_timeout: config.server.drain_timeout,
             clock: Clock(Instant::now()),
@@ -161,6 +167,8 @@ impl Desk {
             leaving: Vec::new(),
             excluded: VecDeque::new(),
             exclusive: 0,
+            retrying: false,
+            retry_again: false,
             freed: 0,
             stopping: false,
             stop_by: None,
@@ -172,6 +180,12 @@ impl Desk {
         };
         Ok(Opened { desk, handle, slot, exports, notes })
     }
+}
+
+/// What one connection may have of the memory: never more than a quarter, so that one that takes
+/// no answers leaves something to others.
+fn share_of_one(config: &Config, device: &config::Device) -> u64 {
+    config.server.connection_memory.min(device.memory / 4)
 }
 
 /// What the queue is told: the backend's facts, and the line's length.

@@ -107,6 +107,10 @@ impl Desk {
     fn order_attribute(&mut self, name: &str, value: Option<&str>) -> Answer {
         self.now = self.clock.now();
         if let Some(value) = value {
+            if name.ends_with("max_sectors_kb") && !self.parts.is_empty() {
+                // What is cut already must still fit.
+                return Err(format!("{name}: requests are under way; drain the volumes first"));
+            }
             self.ledger.set_attribute(self.now, name, value).map_err(|error| error.to_string())?;
         }
         let mut shown = String::new();

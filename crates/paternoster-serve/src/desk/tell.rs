@@ -173,6 +173,7 @@ impl Desk {
                 Blocked::Room => {
                     "it is not read from: its memory or its places are used up".to_owned()
                 }
+                Blocked::Unsent => "it is not read from: it does not take its answers".to_owned(),
                 _ => continue,
             };
             if tenant.is_none_or(|only| only == name) {

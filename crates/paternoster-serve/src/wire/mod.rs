@@ -21,6 +21,9 @@ pub(crate) use certificates::server_config;
 
 /// Plain text that a TLS wire takes before it wants its records sent.
 const TLS_BUFFER: usize = 256 << 10;
+/// Pieces of records that may come in a row without any data in them: a handshake has some, a
+/// large record comes in several; who sends nothing else wants to keep us busy.
+const RECORDS: u32 = 4096;
 
 /// A client's socket.
 #[derive(Debug)]
@@ -65,7 +68,7 @@ impl Wire {
         let Some(tls) = &mut self.tls else {
             return retry(|| Ok(rustix::io::read(&self.socket, &mut *into)?));
         };
-        loop {
+        for _ in 0..RECORDS {
             match tls.reader().read(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => return done,
@@ -78,6 +81,16 @@ impl Wire {
             // What rustls wants to say of it, an alert among others.
             send_records(tls, self.socket.as_fd())?;
             told.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        }
+        Err(io::Error::new(ErrorKind::InvalidData, "records without data in them, without end"))
+    }
+
+    /// The last word under TLS; whether it arrives is not waited for.
+    pub fn say_goodbye(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            // It is closed in any case.
+            let _unheard = send_records(tls, self.socket.as_fd());
         }
     }
 
