@@ -249,10 +249,12 @@ impl Lobby {
     fn hear_and_answer(&mut self, index: u32) -> Result<Option<Negotiated>, String> {
         let visitor = self.visitors.at_mut(index);
         loop {
-            let all_sent = visitor.send()?;
+            let sent = visitor.send();
             if visitor.closing {
-                return if all_sent { Err(String::new()) } else { Ok(None) };
+                // Who takes leave need not wait for the answer.
+                return if sent == Ok(false) { Ok(None) } else { Err(String::new()) };
             }
+            let all_sent = sent?;
             if visitor.secures {
                 if !all_sent {
                     return Ok(None);

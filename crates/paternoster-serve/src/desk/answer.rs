@@ -259,7 +259,12 @@ impl Desk {
                     continue;
                 }
             }
-            self.freed += before - guest.out.len();
+            let gone = before - guest.out.len();
+            self.freed += gone;
+            if gone != 0 && guest.blocked == Blocked::Share {
+                self.unblock(index);
+            }
+            let guest = self.guests.at(index);
             if guest.blocked == Blocked::Unsent && guest.said < SAID / 2 {
                 self.unblock(index);
             }

@@ -26,6 +26,9 @@ use crate::nbd::transmission::Kind;
 
 /// So often who is hungry asks for the same again before it asks for half of it.
 const PATIENT: u32 = 8;
+/// So many parts of the largest size fit into the memory that is free; if there are fewer, parts
+/// are smaller.
+const PIECES: u64 = 32;
 /// A part of zeroes or to be forgotten needs no memory, but the queue sees one command in it.
 const MOST: u64 = LARGEST as u64;
 const EIO: i32 = 5;
@@ -77,8 +80,9 @@ impl Desk {
         let guest = self.errands.at(errand).guest;
         let needs_memory = matches!(part.work, Work::Read | Work::Write { .. });
         let bytes = if needs_memory { part.span as usize } else { 0 };
-        if self.parts.is_full() || bytes as u64 > self.allowance(guest) {
-            self.block(guest, Blocked::Room);
+        let has_share = bytes as u64 <= self.allowance(guest);
+        if self.parts.is_full() || !has_share {
+            self.block(guest, if has_share { Blocked::Room } else { Blocked::Share });
             return None;
         }
         let mut part = part;
@@ -121,18 +125,20 @@ impl Desk {
         (MOST.min(queue) / block * block).max(block)
     }
 
-    /// As [`Desk::part_most`], but for who is hungry: small pieces of memory come back all the
-    /// time, and are taken at once by those who want small ones; a large one never would.
+    /// As [`Desk::part_most`], but less while memory is short, so that many find some; and for who
+    /// is hungry: small pieces of memory come back all the time, and are taken at once by those
+    /// who want small ones; a large one never would.
     fn appetite(&self, errand: u32) -> u64 {
         let errand = self.errands.at(errand);
         let guest = self.guests.at(errand.guest);
         let most = self.part_most(errand.guest);
         let in_one_piece = errand.request.kind == Kind::Read && errand.request.flags.df();
-        if guest.hunger < PATIENT || in_one_piece {
+        if in_one_piece {
             return most;
         }
         let block = u64::from(self.places[guest.place as usize].facts.block).max(PAGE as u64);
-        (most >> (guest.hunger / PATIENT).min(20)).max(block).min(most)
+        let fair = most.min((self.free_memory() / PIECES).max(1).next_power_of_two());
+        (fair >> (guest.hunger / PATIENT).min(20)).max(block).min(most)
     }
 
     fn take_memory(&mut self, guest: u32, bytes: usize) -> Option<Block> {

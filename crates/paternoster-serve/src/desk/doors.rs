@@ -54,6 +54,7 @@ impl Desk {
             is_ready: false,
             is_sending: false,
             rest: newcomer.input,
+            refusal: None,
             sends_much: false,
             errands: 0,
             memory: 0,

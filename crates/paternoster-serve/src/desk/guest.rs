@@ -20,6 +20,7 @@ use paternoster::{ClientId, Nanos};
 use super::arena::{Arena, Block};
 use crate::control::snapshot::Figures;
 use crate::nbd::Negotiated;
+use crate::nbd::transmission::{Refusal, Request};
 use crate::wire::Wire;
 
 /// Errands of a connection at a time; more stay in its socket.
@@ -48,7 +49,8 @@ pub(super) enum Intake {
         /// Which.
         errand: u32,
     },
-    /// Payload that nobody wants, of a request that was refused.
+    /// Payload that nobody wants, of a request that is refused behind it: a client that still
+    /// sends does not expect an answer.
     Skipping {
         /// Bytes to come.
         left: u64,
@@ -109,8 +111,10 @@ impl Pace {
 pub(super) enum Blocked {
     /// It is.
     No,
-    /// No memory, no part or no errand is free, or its own are used up.
+    /// No memory, no part or no errand is free.
     Room,
+    /// It has as much memory as it may; some of that must come back first.
+    Share,
     /// The queue took no more; a wake will come.
     Queue,
     /// Its tenant is above its cap until then.
@@ -163,6 +167,8 @@ pub(super) struct Guest {
     pub is_sending: bool,
     /// Bytes that were read and not yet understood.
     pub rest: Vec<u8>,
+    /// What is refused once its payload has been skipped, and why.
+    pub refusal: Option<(Request, Refusal)>,
     /// Requests with large payloads come: read headers alone, payloads straight to their place.
     pub sends_much: bool,
     /// Errands.

@@ -16,7 +16,7 @@ use super::Desk;
 use super::arena::{Arena, PAGE};
 use super::errand::Errand;
 use super::guest::{Blocked, ERRANDS, Intake, SAID};
-use crate::nbd::transmission::{self, HEADER, Kind, Request};
+use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 
 /// Bytes of the desk's reading buffer.
 pub(super) const BUFFER: usize = 256 << 10;
@@ -95,7 +95,8 @@ impl Desk {
         let guest = self.guests.at_mut(index);
         let Some(wire) = &mut guest.wire else { return Ok(0) };
         let straight = wire.reads_straight();
-        let headers_alone = guest.sends_much && straight;
+        let skips = matches!(guest.intake, Intake::Skipping { .. });
+        let headers_alone = guest.sends_much && straight && !skips;
         let most = if headers_alone { (*end + HEADER).min(buffer.len()) } else { buffer.len() };
         if *end == most {
             return Ok(0);
@@ -152,6 +153,9 @@ impl Desk {
                         return Ok(Need::Bytes);
                     }
                     guest.intake = Intake::Header;
+                    if let Some((request, refusal)) = guest.refusal.take() {
+                        self.refuse(index, &request, refusal.errno, &refusal.text);
+                    }
                 }
                 Intake::Cutting { errand } => {
                     if !self.cut(errand) {
@@ -269,21 +273,21 @@ impl Desk {
             return self.leave_when_idle(index);
         }
         let refusal = if self.stopping || self.drained[guest.place as usize].is_drained() {
-            Some((ESHUTDOWN, "the volume is being drained".to_owned()))
+            let text = "the volume is being drained".to_owned();
+            Some(Refusal { errno: ESHUTDOWN, text })
         } else {
             let checked = transmission::check(&request, &guest.negotiated);
-            checked
-                .err()
-                .map(|refusal| (refusal.errno, refusal.text))
-                .or_else(|| too_long(&request, part_most))
+            checked.err().or_else(|| too_long(&request, part_most))
         };
         guest.sends_much = request.kind == Kind::Write && request.length >= LARGE;
-        if let Some((errno, text)) = refusal {
+        if let Some(refusal) = refusal {
             let left = u64::from(request.payload());
-            if left != 0 {
-                self.guests.at_mut(index).intake = Intake::Skipping { left };
+            if left == 0 {
+                return self.refuse(index, &request, refusal.errno, &refusal.text);
             }
-            return self.refuse(index, &request, errno, &text);
+            guest.intake = Intake::Skipping { left };
+            guest.refusal = Some((request, refusal));
+            return;
         }
         if request.kind == Kind::BlockStatus {
             return self.tell_extents(index, &request);
@@ -320,7 +324,7 @@ impl Desk {
                 self.sleepers.retain(|&(_, sleeper)| sleeper != index);
                 self.sleepers.push((until, index));
             }
-            Blocked::No | Blocked::Queue | Blocked::Own | Blocked::Unsent => {}
+            Blocked::No | Blocked::Queue | Blocked::Own | Blocked::Share | Blocked::Unsent => {}
         }
     }
 
@@ -366,30 +370,51 @@ impl Desk {
         }
     }
 
-    /// Bytes that the parts of a guest may still take.
+    /// Bytes that the parts of a guest may still take: it has a quarter of what would be free
+    /// without it, but for an eighth of all, which is for those who have nothing.
+    ///
+    /// A client that asks for much and takes no answers therefore leaves three quarters to others,
+    /// and the next one of its kind three quarters of these; of 64 MiB the first has 14, and ten
+    /// leave 3 MiB and the eighth.
     pub(super) fn allowance(&self, index: u32) -> u64 {
         let guest = self.guests.at(index);
         // One part always fits, or nothing would ever go on.
         if guest.memory == 0 {
-            u64::MAX
-        } else {
-            self.connection_memory.saturating_sub(guest.memory)
+            return u64::MAX;
         }
+        let kept = self.arena.length() as u64 / 8;
+        let without_it = (self.free_memory() + guest.memory).saturating_sub(kept);
+        self.connection_memory.min(without_it / 4).saturating_sub(guest.memory)
+    }
+
+    /// Bytes of memory that are nobody's.
+    pub(super) const fn free_memory(&self) -> u64 {
+        (self.arena.length() - self.arena.used()) as u64
     }
 
     /// The memory of a part goes back.
     pub(super) fn give_back(&mut self, guest: u32, block: super::arena::Block) {
         self.guests.at_mut(guest).memory -= Arena::size(&block) as u64;
         self.arena.give_back(block);
+        self.share_again(guest);
+    }
+
+    /// Some memory of a guest has come back: if it waits for that, it goes on.
+    pub(super) fn share_again(&mut self, guest: u32) {
+        if self.guests.at(guest).blocked == Blocked::Share {
+            self.unblock(guest);
+        }
     }
 }
 
 /// A read that must come in one piece, and is longer than a piece.
-fn too_long(request: &Request, most: u64) -> Option<(u32, String)> {
+fn too_long(request: &Request, most: u64) -> Option<Refusal> {
     // It may begin within a block.
     let is_long = u64::from(request.length) + PAGE as u64 > most;
-    (request.kind == Kind::Read && request.flags.df() && is_long)
-        .then(|| (EOVERFLOW, format!("{} bytes do not go out in one piece", request.length)))
+    (request.kind == Kind::Read && request.flags.df() && is_long).then(|| {
+        let text = format!("{} bytes do not go out in one piece", request.length);
+        Refusal { errno: EOVERFLOW, text }
+    })
 }
 
 /// What a read brought; 0 when there was nothing now.

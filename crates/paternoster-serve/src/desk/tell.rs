@@ -170,8 +170,9 @@ impl Desk {
                         until.0.saturating_sub(self.now.0) / 1_000_000
                     ) + " ms"
                 }
-                Blocked::Room => {
-                    "it is not read from: its memory or its places are used up".to_owned()
+                Blocked::Room => "it is not read from: no memory or no place is free".to_owned(),
+                Blocked::Share => {
+                    "it is not read from: its share of the memory is used up".to_owned()
                 }
                 Blocked::Unsent => "it is not read from: it does not take its answers".to_owned(),
                 _ => continue,
