@@ -88,6 +88,7 @@ impl Client {
         let mut stream = UnixStream::connect(socket)?;
         // Long enough for any machine: a test that waits for ever tells nothing.
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_write_timeout(Some(Duration::from_secs(60)))?;
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting)?;
         stream.write_all(&3u32.to_be_bytes())?;

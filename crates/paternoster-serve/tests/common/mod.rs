@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 pub(crate) mod client;
+pub(crate) mod watch;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use paternoster_serve::config::{
     Address, Caps, Config, Device, Direct, Engine, Listen, Rule, Server as ServerConfig,
     ServiceClass, Tenant, TlsMode, Volume, Who,
 };
+use paternoster_serve::device::Backend;
+use paternoster_serve::device::faulty::{Effect, Fault, Faulty, Often, Which};
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen;
 use paternoster_serve::server::{Options, Server};
@@ -24,7 +27,7 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A folder of a test, removed at its end.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf, bool);
 
 impl Folder {
     /// In memory where there is a place for that, so that files are served at once.
@@ -43,7 +46,12 @@ impl Folder {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = base.join(format!("paternoster-{name}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a folder for the test");
-        Folder(path)
+        Folder(path, true)
+    }
+
+    /// One that another process made, and will remove.
+    pub(crate) fn of_another(path: &Path) -> Folder {
+        Folder(path.to_owned(), false)
     }
 
     /// A file below it.
@@ -61,7 +69,9 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
+        if self.1 {
+            let _gone = std::fs::remove_dir_all(&self.0);
+        }
     }
 }
 
@@ -132,8 +142,36 @@ pub(crate) fn config(folder: &Folder, device: Device) -> Config {
 
 /// Opens and starts a server.
 pub(crate) fn start(config: Config) -> Server {
+    start_with(config, Options::default())
+}
+
+/// Opens and starts a server otherwise than by default.
+pub(crate) fn start_with(config: Config, options: Options) -> Server {
     let sockets = listen::open(&config.server, &mut Inherited::default(), None).expect("sockets");
-    Server::start(config, Options::default(), sockets).expect("a server")
+    Server::start(config, options, sockets).expect("a server")
+}
+
+/// What is put in front of a backend.
+pub(crate) type Wrap = fn(Box<dyn Backend>) -> Box<dyn Backend>;
+
+/// Starts a server whose backends are behind `wrap`.
+pub(crate) fn start_behind(config: Config, wrap: Wrap) -> Server {
+    start_with(config, Options { wrap: Some(wrap), ..Options::default() })
+}
+
+/// A backend with one fault.
+pub(crate) fn with_fault(
+    inner: Box<dyn Backend>,
+    which: Which,
+    often: Often,
+    effect: Effect,
+) -> Box<dyn Backend> {
+    Box::new(Faulty::new(inner, &[Fault { which, often, effect }], 1))
+}
+
+/// A device that takes 20 ms for everything: what is asked of it is under way for a while.
+pub(crate) fn slow(inner: Box<dyn Backend>) -> Box<dyn Backend> {
+    with_fault(inner, Which::All, Often::Every(1), Effect::Late(Nanos::from_millis(20)))
 }
 
 /// Ends a server as an administrator does.

@@ -161,13 +161,17 @@ impl Bfq {
     }
 
     fn audit_groups(&self) -> Result<(), Fault> {
+        let mut counted: Vec<u32> = self.groups.iter().map(|_| 0).collect();
+        for (key, _) in self.queues.iter().filter(|(_, queue)| queue.is_pending) {
+            let group = self.schedule.entities[key.index() as usize].group;
+            if let Some(pending) = counted.get_mut(group as usize) {
+                *pending += 1;
+            }
+        }
         let mut pending_groups = 0;
         for (place, group) in self.groups.iter().enumerate() {
             let number = u32::try_from(place).unwrap_or(u32::MAX);
-            let of_group = |queue: u32| self.schedule.entities[queue as usize].group == number;
-            let pending =
-                self.queues.iter().filter(|(key, queue)| queue.is_pending && of_group(key.index()));
-            let pending = u32::try_from(pending.count()).unwrap_or(u32::MAX);
+            let pending = counted[place];
             if pending != group.pending {
                 return Err(format!(
                     "groups I1: group {number} has {pending}, counted {}",
@@ -245,21 +249,24 @@ impl crate::elevators::bfq::schedule::Schedule {
         Ok(at)
     }
 
+    /// Weights of the members that count, by group and class.
+    fn count_weights(&self, queues: &Slab<Queue>) -> Vec<[u64; 3]> {
+        let mut counted: Vec<[u64; 3]> = self.groups.iter().map(|_| [0; 3]).collect();
+        for (number, entity) in (0..).zip(&self.entities) {
+            let is_there = !entity.is_queue || queues.is_live(number);
+            if let Some(sums) = counted.get_mut(entity.group as usize)
+                && entity.counts()
+                && is_there
+            {
+                sums[usize::from(entity.class)] += u64::from(entity.weight);
+            }
+        }
+        counted
+    }
+
     /// Weight sums, orders, budgets of groups, next members, the list of waiting queues.
     pub(super) fn audit(&self, queues: &Slab<Queue>) -> Result<(), Fault> {
-        let counted = |group: u32, class: usize| -> u64 {
-            let member = |index: usize| {
-                let entity = &self.entities[index];
-                let index = u32::try_from(index).unwrap_or(u32::MAX);
-                let is_there = !entity.is_queue || queues.is_live(index);
-                entity.counts()
-                    && is_there
-                    && entity.group == group
-                    && usize::from(entity.class) == class
-            };
-            let members = (0..self.entities.len()).filter(|&index| member(index));
-            members.map(|index| u64::from(self.entities[index].weight)).sum()
-        };
+        let counted = self.count_weights(queues);
         let waits = |&queue: &u32| self.entities[queue as usize].standing == Standing::Active;
         let listed = self.active_queues.iter(&self.active_links).filter(waits).count();
         let queues_active = self
@@ -276,7 +283,7 @@ impl crate::elevators::bfq::schedule::Schedule {
                 tree.active.check(&self.nodes).map_err(|text| fault(text, group))?;
                 tree.idle.check(&self.idle_nodes).map_err(|text| fault(text, group))?;
                 active += tree.active.len();
-                let sum = counted(group, class);
+                let sum = counted[place][class];
                 if tree.plain_sum > tree.weight_sum || (tree.plain_sum == 0) != (sum == 0) {
                     return Err(format!("BFQ-18: group {group} weighs {tree:?} without raising"));
                 }

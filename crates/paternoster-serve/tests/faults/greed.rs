@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clients that want all of the memory, all of the places, or all of one block.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use paternoster::Nanos;
+use paternoster_serve::config::Caps;
+
+use super::common::client::{READ, TRIM, WRITE, ZEROES};
+use super::common::watch::{snapshot, until, until_quiet};
+use super::common::{end, slow, start, start_behind, tenant};
+use super::{SIZE, connect, setting, works};
+
+/// Does who takes no answers leave memory to others, though it asked for as much as there is? No
+/// connection has more than a quarter of the 4 MiB.
+#[test]
+fn one_connection_does_not_have_all_memory() {
+    let (folder, config) = setting("memory");
+    let server = start(config);
+    let mut other = connect(&folder);
+    let mut deaf = connect(&folder);
+    for at in 0..200 {
+        deaf.send(READ, 0, at % 8 << 20, 1 << 20, &[]).unwrap();
+    }
+    until("memory in use", || snapshot(&server).memory_used > 0);
+    for round in 0..20 {
+        works(&mut other, 1 << 20, round);
+    }
+    assert!(snapshot(&server).memory_used <= 1 << 20, "a quarter, and nothing of the other's");
+    drop(deaf);
+    until_quiet(&server, 1);
+    end(&server);
+}
+
+/// Is who wants a large piece of memory served at last, while others take every small piece that
+/// comes back?
+#[test]
+fn large_requests_do_not_starve() {
+    let (folder, config) = setting("starve");
+    let server = start_behind(config, slow);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..5u64 {
+            let mut client = connect(&folder);
+            let done = &done;
+            scope.spawn(move || {
+                // 16 of them are a quarter of the memory, which is what a connection may have.
+                let length = 64 << 10;
+                (0..20)
+                    .for_each(|_| drop(client.send(READ, 0, number << 16, length, &[]).unwrap()));
+                while !done.load(Ordering::Relaxed) {
+                    client.told().unwrap();
+                    client.send(READ, 0, number << 16, length, &[]).unwrap();
+                }
+            });
+        }
+        until("all memory in use", || snapshot(&server).memory_used > 3 << 20);
+        let mut large = connect(&folder);
+        for at in 0..3 {
+            assert_eq!(large.read(at << 20, 1 << 20).unwrap().len(), 1 << 20);
+            assert_eq!(large.write(0, (at << 20) + 7, &vec![1; 1 << 20]).unwrap(), 0);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    until_quiet(&server, 0);
+    end(&server);
+}
+
+/// Do requests without data, of 4 GiB each in theory, leave places to others?
+#[test]
+fn long_requests_leave_places() {
+    let (folder, config) = setting("places");
+    let server = start_behind(config, slow);
+    let mut greedy = connect(&folder);
+    let whole = u32::try_from(SIZE).unwrap();
+    let cookies: Vec<u64> =
+        (0..200).map(|_| greedy.send(ZEROES, 0, 0, whole, &[]).unwrap()).collect();
+    let mut other = connect(&folder);
+    assert_eq!(other.write(0, 0, &[0; 4096]).unwrap(), 0);
+    drop(other);
+    for _ in cookies {
+        assert_eq!(greedy.told().unwrap().errno, 0);
+    }
+    drop(greedy);
+    until_quiet(&server, 0);
+    end(&server);
+}
+
+/// Are hundreds of changes of one block, some of which have nothing to do at all, all answered?
+/// And is who dies with hundreds of them waiting for each other forgotten?
+#[test]
+fn changes_of_one_block() {
+    let (folder, config) = setting("block");
+    let server = start_behind(config, slow);
+    for dies in [false, true] {
+        let mut clients: Vec<_> = (0..3).map(|_| connect(&folder)).collect();
+        for client in &mut clients {
+            client.send(WRITE, 0, 5, 10, &[1; 10]).unwrap();
+            for at in 0..150 {
+                client.send(TRIM, 0, at + 1, 10, &[]).unwrap();
+                if at % 50 == 0 {
+                    client.send(WRITE, 0, at, 3, &[2; 3]).unwrap();
+                }
+            }
+        }
+        if !dies {
+            for client in &mut clients {
+                for _ in 0..1 + 150 + 3 {
+                    assert_eq!(client.told().unwrap().errno, 0);
+                }
+            }
+        }
+        drop(clients);
+        until_quiet(&server, 0);
+    }
+    end(&server);
+}
+
+/// Does a write within a block come to its turn, though others change the whole block without end?
+#[test]
+fn a_short_write_does_not_starve() {
+    let (folder, config) = setting("short");
+    let server = start_behind(config, slow);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut stream = connect(&folder);
+        let done = &done;
+        scope.spawn(move || {
+            let mut write = || stream.send(WRITE, 0, 0, 4096, &[1; 4096]).map(drop);
+            (0..16).for_each(|_| write().unwrap());
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(stream.told().unwrap().errno, 0);
+                stream.send(WRITE, 0, 0, 4096, &[1; 4096]).unwrap();
+            }
+        });
+        let mut other = connect(&folder);
+        for at in 0..5 {
+            assert_eq!(other.write(0, 100 + at, &[2; 10]).unwrap(), 0);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    until_quiet(&server, 0);
+    end(&server);
+}
+
+/// Is a tenant charged once for a request, though it had to wait for a place; and is nothing left
+/// of one who went while it was above its cap?
+#[test]
+fn who_is_above_its_cap_may_go() {
+    let (folder, mut config) = setting("cap");
+    let mut capped = tenant("disk", 100);
+    // The second request waits for an hour.
+    capped.caps = Caps { bytes: 1000, requests: 0 };
+    config.tenants.push(capped);
+    config.devices[0].delay_bound = Some(Nanos::from_millis(50));
+    let server = start(config);
+    for round in 0..20 {
+        let mut client = connect(&folder);
+        client.send(READ, 0, 0, 3_600_000, &[]).unwrap();
+        if round == 0 {
+            assert_eq!(client.told().unwrap().errno, 0);
+        }
+    }
+    until_quiet(&server, 0);
+    end(&server);
+}
