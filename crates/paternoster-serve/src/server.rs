@@ -29,6 +29,9 @@ use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
 use crate::wire;
 
+/// Puts something between a desk and its backend.
+pub type Wrap = fn(Box<dyn Backend>) -> Box<dyn Backend>;
+
 /// How it is started, beside what is configured.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -37,7 +40,7 @@ pub struct Options {
     /// Each desk's decisions are recorded, in `PREFIX.DEVICE.decisions`.
     pub decisions: Option<std::path::PathBuf>,
     /// Put in front of each device's backend: faults, for tests.
-    pub wrap: Option<fn(Box<dyn Backend>) -> Box<dyn Backend>>,
+    pub wrap: Option<Wrap>,
 }
 
 /// A running server.

@@ -262,7 +262,7 @@ mod tests {
         /// Do blocks that are out never overlap, and is what is used what is out?
         #[test]
         fn blocks_do_not_overlap(
-            steps in prop::collection::vec((1usize..=LARGEST, any::<bool>(), any::<usize>()), 1..300)
+            steps in prop::collection::vec((1..=LARGEST, any::<bool>(), any::<usize>()), 1..300)
         ) {
             let mut arena = Arena::new(3 * LARGEST).unwrap();
             let mut out: Vec<Block> = Vec::new();

@@ -9,8 +9,8 @@
 //! client's own writes stop. That is the only back-pressure there is, and it harms nobody else.
 //!
 //! Invariants: I1 `memory` is the bytes of the blocks of its parts and answers; I2 `errands` counts
-//! its errands; I3 a closed guest stays, without a wire, until its last errand has ended; I4 no more
-//! than [`SAID`] bytes of answers, and one for each errand, wait to be sent.
+//! its errands; I3 a closed guest stays, without a wire, until its last errand has ended; I4 no
+//! more than [`SAID`] bytes of answers, and one for each errand, wait to be sent.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

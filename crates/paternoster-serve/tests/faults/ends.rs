@@ -140,11 +140,11 @@ fn serve_in_a_child(folder: &Folder) -> (Serving, Client) {
 /// is its socket, which nobody could remove, no hindrance to the next one?
 #[test]
 fn what_was_flushed_is_there_after_a_kill() {
-    const PLACES: u64 = 64;
+    const PLACES: u64 = 64; // as many as `safe` has
     let folder = Folder::on_disk("kill");
     folder.file("disk", SIZE);
     // By place: the last generation whose flush was acknowledged.
-    let mut safe = [0u32; PLACES as usize];
+    let mut safe = [0u32; 64];
     let mut generation = 0u32;
     let write = |client: &mut Client, place: u64, generation: u32| {
         // Not in whole blocks, so that some of it is read before it is written.

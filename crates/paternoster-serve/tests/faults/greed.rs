@@ -20,7 +20,7 @@ fn one_connection_does_not_have_all_memory() {
     let mut other = connect(&folder);
     let mut deaf = connect(&folder);
     for at in 0..200 {
-        deaf.send(READ, 0, at % 8 << 20, 1 << 20, &[]).unwrap();
+        deaf.send(READ, 0, (at % 8) << 20, 1 << 20, &[]).unwrap();
     }
     until("memory in use", || snapshot(&server).memory_used > 0);
     for round in 0..20 {
@@ -46,8 +46,9 @@ fn large_requests_do_not_starve() {
             scope.spawn(move || {
                 // 16 of them are a quarter of the memory, which is what a connection may have.
                 let length = 64 << 10;
-                (0..20)
-                    .for_each(|_| drop(client.send(READ, 0, number << 16, length, &[]).unwrap()));
+                (0..20).for_each(|_| {
+                    client.send(READ, 0, number << 16, length, &[]).unwrap();
+                });
                 while !done.load(Ordering::Relaxed) {
                     client.told().unwrap();
                     client.send(READ, 0, number << 16, length, &[]).unwrap();
