@@ -11,10 +11,10 @@ use crate::common::{Client, Folder, config, device, end, start};
 use crate::tools::{skipped, succeeds, tool, uri};
 
 /// Bytes of each job's part.
-const PART: u64 = 3 << 20;
+pub(crate) const PART: u64 = 3 << 20;
 
 /// Reads and writes at random, and reads all that was written again. `range`: sizes of blocks.
-fn fio(folder: &Folder, range: &str) -> Option<()> {
+pub(crate) fn fio(folder: &Folder, range: &str) -> Option<()> {
     let mut fio = tool("fio", "fio")?;
     let part = PART.to_string();
     let told = succeeds(fio.current_dir(folder.path("")).args([

@@ -3,11 +3,11 @@
 //! what the protocol says?
 //!
 //! ```text
-//! this process             a process of its own, at most a minute
+//! this process             a process of its own, at most two minutes
 //! server ── unix socket ── nbdinfo, nbdcopy        describe.rs, copy.rs
 //!   │                      libnbd under Python     shell.rs and the scripts beside it
 //!   │                      qemu-io, qemu-img       qemu.rs
-//!   │                      fio                     fio.rs
+//!   │                      fio                     fio.rs, blocks.rs
 //!   │                      nbdcopy, libnbd in TLS  tls.rs
 //!   └─ files ◀── looked into by the tests
 //! ```
@@ -15,6 +15,7 @@
 //! Three clients that share no code: libnbd, QEMU's own, and the raw one of the other tests. A tool
 //! that is not installed is said on standard error, and its tests pass.
 
+mod blocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod copy;

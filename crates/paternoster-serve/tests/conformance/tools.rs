@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Running tools: found or said to be missing, never for longer than a minute, and with all that
+//! Running tools: found or said to be missing, never for longer than two minutes, and with all that
 //! they said if they fail.
 
 use std::io::Write as _;
@@ -35,7 +35,7 @@ pub(crate) fn script(name: &str) -> Option<Command> {
 
 fn limited(program: &str) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", "60", program]);
+    command.args(["-k", "5", "120", program]);
     command
 }
 
