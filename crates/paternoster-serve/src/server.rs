@@ -29,7 +29,7 @@ use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
 use crate::wire;
 
-/// Puts something between a desk and its backend.
+/// Puts something in front of a backend.
 pub type Wrap = fn(Box<dyn Backend>) -> Box<dyn Backend>;
 
 /// How it is started, beside what is configured.

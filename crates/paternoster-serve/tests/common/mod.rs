@@ -19,7 +19,7 @@ use paternoster_serve::device::Backend;
 use paternoster_serve::device::faulty::{Effect, Fault, Faulty, Often, Which};
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen;
-use paternoster_serve::server::{Options, Server};
+use paternoster_serve::server::{Options, Server, Wrap};
 
 pub(crate) use client::Client;
 
@@ -150,9 +150,6 @@ pub(crate) fn start_with(config: Config, options: Options) -> Server {
     let sockets = listen::open(&config.server, &mut Inherited::default(), None).expect("sockets");
     Server::start(config, options, sockets).expect("a server")
 }
-
-/// What is put in front of a backend.
-pub(crate) type Wrap = fn(Box<dyn Backend>) -> Box<dyn Backend>;
 
 /// Starts a server whose backends are behind `wrap`.
 pub(crate) fn start_behind(config: Config, wrap: Wrap) -> Server {

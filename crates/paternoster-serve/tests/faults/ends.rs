@@ -140,7 +140,7 @@ fn serve_in_a_child(folder: &Folder) -> (Serving, Client) {
 /// is its socket, which nobody could remove, no hindrance to the next one?
 #[test]
 fn what_was_flushed_is_there_after_a_kill() {
-    const PLACES: u64 = 64; // as many as `safe` has
+    const PLACES: u32 = 64;
     let folder = Folder::on_disk("kill");
     folder.file("disk", SIZE);
     // By place: the last generation whose flush was acknowledged.
@@ -155,7 +155,7 @@ fn what_was_flushed_is_there_after_a_kill() {
         let (child, mut client) = serve_in_a_child(&folder);
         for _ in 0..5 {
             generation += 1;
-            (0..PLACES).for_each(|place| write(&mut client, place, generation));
+            (0..PLACES).for_each(|place| write(&mut client, place.into(), generation));
             for _ in 0..PLACES {
                 assert_eq!(client.told().unwrap().errno, 0);
             }
@@ -164,7 +164,7 @@ fn what_was_flushed_is_there_after_a_kill() {
         }
         // In the middle of the next ones.
         generation += 1;
-        (0..PLACES).for_each(|place| write(&mut client, place, generation));
+        (0..PLACES).for_each(|place| write(&mut client, place.into(), generation));
         let _one_of_them = client.told();
         drop(child);
         assert!(folder.path("nbd.sock").exists(), "left behind");

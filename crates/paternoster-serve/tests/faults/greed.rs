@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clients that want all of the memory, all of the places, or all of one block.
 
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use paternoster::Nanos;
 use paternoster_serve::config::Caps;
 
-use super::common::client::{READ, TRIM, WRITE, ZEROES};
+use super::common::client::{READ, TRIM, WRITE, ZEROES, request};
 use super::common::watch::{snapshot, until, until_quiet};
-use super::common::{end, slow, start, start_behind, tenant};
+use super::common::{Client, end, slow, start, start_behind, tenant};
 use super::{SIZE, connect, setting, works};
 
 /// Does who takes no answers leave memory to others, though it asked for as much as there is? No
@@ -38,21 +40,16 @@ fn one_connection_does_not_have_all_memory() {
 fn large_requests_do_not_starve() {
     let (folder, config) = setting("starve");
     let server = start_behind(config, slow);
-    let done = AtomicBool::new(false);
+    let floods: Vec<Client> = (0..5).map(|_| connect(&folder)).collect();
     std::thread::scope(|scope| {
-        for number in 0..5u64 {
-            let mut client = connect(&folder);
-            let done = &done;
+        for (number, flood) in (0..).zip(&floods) {
+            // 64 KiB at a time, as fast as they are taken: 16 of them are the quarter of the memory
+            // that a connection may have.
+            let bytes = request(READ, 0, 1, number << 16, 64 << 10, &[]).repeat(100);
+            scope.spawn(move || while (&flood.stream).write_all(&bytes).is_ok() {});
             scope.spawn(move || {
-                // 16 of them are a quarter of the memory, which is what a connection may have.
-                let length = 64 << 10;
-                (0..20).for_each(|_| {
-                    client.send(READ, 0, number << 16, length, &[]).unwrap();
-                });
-                while !done.load(Ordering::Relaxed) {
-                    client.told().unwrap();
-                    client.send(READ, 0, number << 16, length, &[]).unwrap();
-                }
+                let mut taken = vec![0; 1 << 20];
+                while (&flood.stream).read(&mut taken).is_ok_and(|taken| taken > 0) {}
             });
         }
         until("all memory in use", || snapshot(&server).memory_used > 3 << 20);
@@ -61,8 +58,11 @@ fn large_requests_do_not_starve() {
             assert_eq!(large.read(at << 20, 1 << 20).unwrap().len(), 1 << 20);
             assert_eq!(large.write(0, (at << 20) + 7, &vec![1; 1 << 20]).unwrap(), 0);
         }
-        done.store(true, Ordering::Relaxed);
+        for flood in &floods {
+            flood.stream.shutdown(Shutdown::Both).unwrap();
+        }
     });
+    drop(floods);
     until_quiet(&server, 0);
     end(&server);
 }
