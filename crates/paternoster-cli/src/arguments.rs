@@ -23,7 +23,7 @@ use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
 use crate::top::TopOptions;
 
-/// I/O scheduler experiments in virtual time: fio jobs on modelled devices under Linux's schedulers
+/// Linux's I/O schedulers: fio jobs in virtual time or for real, and a server that shares devices
 #[derive(Debug, Parser)]
 #[command(name = "paternoster", version, arg_required_else_help = true)]
 #[command(after_help = "Examples:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program `paternoster`: I/O scheduler experiments in virtual time.
+//! The program `paternoster`: I/O schedulers, in virtual time and in front of real devices.
 //!
 //! ```text
-//! arguments ──▶ run | tiotest … | replay | reproduce | schedulers … ──▶ text on stdout
+//! arguments ──▶ run | tiotest … | replay | reproduce | serve | ctl … ──▶ text on stdout
 //!                                                                  └─▶ messages on stderr
 //! ```
 //!
