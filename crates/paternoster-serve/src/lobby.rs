@@ -37,6 +37,8 @@ use crate::wire::Wire;
 const VISITORS: u32 = 1024;
 const EVENTS: usize = 128;
 const TOKEN_INBOX: u64 = u64::MAX;
+/// Bytes that a unix socket keeps for its client.
+const SEND_BUFFER: usize = 512 << 10;
 /// Listeners count down from here.
 const TOKEN_LISTENER: u64 = u64::MAX - 1;
 
@@ -385,6 +387,9 @@ fn let_in(listener: &Socket) -> std::io::Result<(OwnedFd, Who)> {
         Listener::Unix(listener) => {
             let (socket, _) = listener.accept()?;
             socket.set_nonblocking(true)?;
+            // Room for an answer of 128 KiB beside the one that is being read; the system may
+            // give less, and that is fine, too.
+            let _less = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
             let identity = peer::of_unix(&socket, Path::new("/proc"))?;
             let number = |number: Option<u32>| number.map_or("?".to_owned(), |n| n.to_string());
             let words = format!("unix uid {} pid {}", number(identity.uid), number(identity.pid));

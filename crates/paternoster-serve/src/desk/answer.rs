@@ -154,6 +154,7 @@ impl Desk {
             guest.say(&self.head);
         }
         guest.out.push_back(Segment::Data(block, part.skew(), part.length as usize));
+        self.unsent += part.length / 4096;
         let guest = errand.guest;
         self.make_sending(guest);
     }
@@ -162,6 +163,7 @@ impl Desk {
     fn answer_end(&mut self, errand: &Errand) {
         let guest = self.guests.at_mut(errand.guest);
         let (cookie, errno) = (errand.request.cookie, reply::errno(errand.error));
+        self.unsent += 1;
         self.head.clear();
         if guest.negotiated.structured && errand.error != 0 {
             let text = std::io::Error::from_raw_os_error(errand.error).to_string();
@@ -230,8 +232,18 @@ impl Desk {
         }
     }
 
+    /// A guest's socket is full: it is sent to again when it tells of room.
+    fn await_room(&mut self, index: u32) {
+        let now = self.now;
+        let guest = self.guests.at_mut(index);
+        guest.writable = false;
+        guest.takes.owes(now);
+        self.watch_guest(index);
+    }
+
     /// Sends to everybody for whom there is something.
     pub(super) fn send_all(&mut self) {
+        self.unsent = 0;
         let mut sending = std::mem::take(&mut self.sending);
         for index in sending.drain(..) {
             if !self.guests.is_live(index) {
@@ -246,19 +258,16 @@ impl Desk {
             let before = guest.out.len();
             match guest.send(&mut self.arena, now) {
                 Ok(true) => {}
-                Ok(false) => {
-                    guest.writable = false;
-                    guest.takes.owes(now);
-                }
+                Ok(false) => self.await_room(index),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    guest.writable = false;
-                    guest.takes.owes(now);
+                    self.await_room(index);
                 }
                 Err(error) => {
                     self.close(index, &error.to_string());
                     continue;
                 }
             }
+            let guest = self.guests.at(index);
             let gone = before - guest.out.len();
             self.freed += gone;
             if gone != 0 && guest.blocked == Blocked::Share {

@@ -8,12 +8,11 @@
 //! Invariant: nothing that a guest does or leaves behind is ever waited for by another.
 
 use paternoster::ClientSpec;
-use rustix::event::epoll::EventFlags;
 
 use super::errand::Step;
 use super::guest::{Blocked, Guest, Intake, Pace};
 use super::tenants::{BUCKETS, ROOT};
-use super::{Desk, Newcomer, watch};
+use super::{Desk, Newcomer, guest_events, watch};
 use crate::control::snapshot::Figures;
 
 const EIO: i32 = 5;
@@ -72,7 +71,7 @@ impl Desk {
         let Ok(key) = self.guests.insert(guest) else { return };
         let index = key;
         self.by_client[client.index() as usize] = index;
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let flags = guest_events(true);
         let guest = self.guests.at_mut(index);
         if let Some(wire) = &guest.wire
             && let Err(error) = watch(&self.poll, wire, id << 32 | u64::from(index), flags)

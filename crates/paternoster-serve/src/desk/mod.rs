@@ -120,6 +120,8 @@ pub struct Desk {
     next_tick: Nanos,
     poll: OwnedFd,
     inbox: Inbox<Letter>,
+    /// The inbox's bell was heard.
+    rung: bool,
 
     guests: Table<Guest>,
     errands: Table<Errand>,
@@ -129,6 +131,10 @@ pub struct Desk {
     /// By slot: the command in the backend.
     tags: Vec<Option<Tag>>,
     in_device: u32,
+    /// Bytes given to the backend since it was last asked what has ended, and answers that were
+    /// not sent yet, in pages.
+    burst: u64,
+    unsent: u32,
 
     /// Guests to be read from, to be sent to, waiting for room, and above their caps.
     ready: VecDeque<u32>,
@@ -209,10 +215,11 @@ impl Desk {
         self.now = self.clock.now();
         for event in events {
             let token = event.data.u64();
-            if token == TOKEN_INBOX || token == TOKEN_BACKEND {
-                continue;
+            match token {
+                TOKEN_INBOX => self.rung = true,
+                TOKEN_BACKEND => {}
+                _ => self.socket_event(token, event.flags),
             }
-            self.socket_event(token, event.flags);
         }
     }
 
@@ -253,12 +260,26 @@ impl Desk {
         let guest = self.guests.at_mut(index);
         if flags.contains(epoll::EventFlags::OUT) && !guest.writable {
             guest.writable = true;
+            self.watch_guest(index);
             self.make_sending(index);
+        }
+    }
+
+    /// A guest's socket became full, or is no more.
+    fn watch_guest(&mut self, index: u32) {
+        let guest = self.guests.at(index);
+        let Some(wire) = &guest.wire else { return };
+        let data = epoll::EventData::new_u64(guest.id << 32 | u64::from(index));
+        if let Err(error) = epoll::modify(&self.poll, wire, data, guest_events(guest.writable)) {
+            self.close(index, &error.to_string());
         }
     }
 
     /// Letters from other threads.
     fn read_letters(&mut self) {
+        if !std::mem::take(&mut self.rung) {
+            return;
+        }
         self.inbox.hush();
         while let Some(letter) = self.inbox.take() {
             match letter {
@@ -363,6 +384,13 @@ impl Desk {
             ));
         }
     }
+}
+
+/// What is waited for at a guest's socket. That it takes more is told each time its client takes
+/// something: only who waits for that wants to be woken by it.
+fn guest_events(writable: bool) -> epoll::EventFlags {
+    let always = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    if writable { always } else { always | epoll::EventFlags::OUT }
 }
 
 /// What every part of a desk needs of its poll.

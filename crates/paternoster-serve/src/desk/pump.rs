@@ -17,11 +17,19 @@ use super::Desk;
 use crate::device::{Finished, Job, Piece, Work};
 
 const EIO: i32 = 5;
+/// Bytes given to a device before it is asked what has ended: what was done at once is answered
+/// while it is warm, and its client goes on while the rest is done.
+const BURST: u64 = 64 << 10;
+/// Answers, in pages, that are sent before the queue has been asked for everything.
+const ENOUGH: u32 = 16;
 
 impl Desk {
     /// Asks the queue until it waits; when to ask again at the latest.
     pub(super) fn pump(&mut self) -> Option<Nanos> {
         loop {
+            if self.unsent >= ENOUGH {
+                self.send_all();
+            }
             match self.ledger.next(self.now) {
                 Output::Issue(command) => self.issue(command),
                 Output::Done(cookie, outcome) => self.bio_done(cookie, outcome),
@@ -77,6 +85,7 @@ impl Desk {
             pieces: &pieces,
             sector: command.sector,
         };
+        let bytes = job.length;
         // SAFETY: the pieces are of blocks that their parts keep until the command has ended, and
         // the arena outlives the backend.
         let taken = unsafe { self.backend.submit(self.now, job) };
@@ -85,6 +94,11 @@ impl Desk {
         if taken.is_ok() {
             self.tags[tag.index() as usize] = Some(tag);
             self.in_device += 1;
+            self.burst += bytes;
+            if self.burst >= BURST && self.backend.deadline() == Some(Nanos::ZERO) {
+                self.burst = 0;
+                self.reap();
+            }
         } else {
             // Just issued.
             let _known = self.ledger.requeue(self.now, tag);
