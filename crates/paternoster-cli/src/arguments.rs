@@ -17,6 +17,7 @@ use crate::ctl::CtlOptions;
 use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
 use crate::reproduce::ReproduceOptions;
+use crate::scoreboard::ScoreboardOptions;
 use crate::serve::ServeOptions;
 use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
@@ -55,6 +56,7 @@ pub(crate) enum Command {
     Replay(Box<ReplayOptions>),
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
+    Scoreboard(Box<ScoreboardOptions>),
     Analyze(Box<AnalyzeOptions>),
     Record(RecordOptions),
     Ctl(Box<CtlOptions>),

@@ -29,6 +29,7 @@ mod replay;
 mod reproduce;
 mod run;
 mod schedulers;
+mod scoreboard;
 mod serve;
 mod setting;
 mod startup;
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => replay::replay(&options),
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
+        Command::Scoreboard(options) => scoreboard::scoreboard(&options),
         Command::Analyze(options) => analyze::analyze(&options),
         Command::Record(options) => capture::record(&options),
         Command::Ctl(options) => ctl::ctl(&options),

@@ -9,6 +9,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("flash-card-2010", include_str!("../../../devices/flash-card-2010.toml")),
     ("hdd-7200", include_str!("../../../devices/hdd-7200.toml")),
     ("hdd-7200-enterprise", include_str!("../../../devices/hdd-7200-enterprise.toml")),
+    ("hdd-7200-no-ncq", include_str!("../../../devices/hdd-7200-no-ncq.toml")),
     ("hdd-mhx2300bt", include_str!("../../../devices/hdd-mhx2300bt.toml")),
     ("lab-disk", include_str!("../../../devices/lab-disk.toml")),
     ("lab-flash", include_str!("../../../devices/lab-flash.toml")),
@@ -16,9 +17,11 @@ pub const FILES: &[(&str, &str)] = &[
     ("nvme-7300", include_str!("../../../devices/nvme-7300.toml")),
     ("nvme-kc3000", include_str!("../../../devices/nvme-kc3000.toml")),
     ("nvme-pm9a3", include_str!("../../../devices/nvme-pm9a3.toml")),
+    ("raid0-4-hdd", include_str!("../../../devices/raid0-4-hdd.toml")),
     ("ssd-870evo", include_str!("../../../devices/ssd-870evo.toml")),
     ("ssd-pm883", include_str!("../../../devices/ssd-pm883.toml")),
     ("ssd-px256m5s", include_str!("../../../devices/ssd-px256m5s.toml")),
+    ("ssd-px256m5s-gc", include_str!("../../../devices/ssd-px256m5s-gc.toml")),
 ];
 
 /// The device of this name, if there is one.

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tell: the board as text and as one JSON document.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::board::{BEST_OF, Board, ERROR_MOST, Row, THROUGHPUT_LEAST, Worst};
+use super::cell::Measured;
+use super::workloads::family;
+use crate::table::{align_right, plain_table, trimmed, wrapped};
+
+/// What the figures of a cell are.
+pub(super) const LEGEND: &str = "A cell: throughput against the best, % / weighted max-min error, \
+     % / with an interactive client its p99.9 over that alone / r: least rate over weight times \
+     solo rate. Each figure is the worst of its seeds. `!`: a judged cell (W1-W3, W5-W7, W10) \
+     below 97 % or above 2 %.";
+
+/// Tables by device, the frontier of W4, verdicts.
+pub(super) fn text(board: &Board) -> String {
+    let mut text = String::new();
+    for device in board.devices() {
+        let rows = board.rows.iter().filter(|row| row.device == device);
+        let lines = rows.map(|row| (row.workload.name, cells(board, row)));
+        let _infallible = writeln!(text, "{device}\n\n{}", table(board, lines));
+    }
+    let frontier = board.rows.iter().filter(|row| on_frontier(row));
+    let lines: Vec<(String, Vec<String>)> = frontier
+        .map(|row| (format!("{} {}", row.device, row.workload.name), points(board, row)))
+        .collect();
+    if !lines.is_empty() {
+        text += "frontier: the floods' rate against noop's, % / p99.9 over that alone\n\n";
+        text += &table(board, lines.iter().map(|(name, cells)| (&**name, cells.clone())));
+        text.push('\n');
+    }
+    text += &wrapped(LEGEND);
+    text.push('\n');
+    for place in 0..board.schedulers.len() {
+        text += &wrapped(&verdict(board, place));
+    }
+    text
+}
+
+/// The name of each row and its cells.
+fn table<'a>(board: &Board, rows: impl Iterator<Item = (&'a str, Vec<String>)>) -> String {
+    let mut table = plain_table();
+    table.set_width(220);
+    let heads = std::iter::once("").chain(board.schedulers.iter().map(|name| &**name));
+    table.set_header(heads);
+    align_right(&mut table, 1);
+    for (name, cells) in rows {
+        table.add_row(std::iter::once(name.to_owned()).chain(cells));
+    }
+    trimmed(&table)
+}
+
+/// The cells of a row, in the order of the schedulers.
+pub(super) fn cells(board: &Board, row: &Row) -> Vec<String> {
+    let cell = |place| cell(row, &board.worst(row, place));
+    (0..board.schedulers.len()).map(cell).collect()
+}
+
+fn cell(row: &Row, worst: &Worst) -> String {
+    let mark = if row.workload.judged && !worst.keeps() { "! " } else { "" };
+    let Worst { throughput, error, incentive, .. } = *worst;
+    let (throughput, error) = (throughput * 100.0, error * 100.0);
+    let tail = if has_client(row) { format!(" / {}", tail(worst)) } else { String::new() };
+    format!("{mark}{throughput:.0} / {error:.1}{tail} / r{incentive:.2}")
+}
+
+fn tail(worst: &Worst) -> String {
+    worst.tail.map_or_else(|| "starved".to_owned(), |tail| format!("{tail:.1}x"))
+}
+
+fn has_client(row: &Row) -> bool {
+    row.measured.iter().flatten().any(|measured| measured.bulk.is_some())
+}
+
+/// Whether a row belongs to the frontier of tail against bulk.
+pub(super) fn on_frontier(row: &Row) -> bool {
+    family(row.workload.name) == "W4"
+}
+
+/// Bulk and tail of each scheduler.
+pub(super) fn points(board: &Board, row: &Row) -> Vec<String> {
+    let point = |place| {
+        let worst = board.worst(row, place);
+        let bulk = worst.bulk.map_or("-".to_owned(), |bulk| format!("{:.0}", bulk * 100.0));
+        format!("{bulk} / {}", tail(&worst))
+    };
+    (0..board.schedulers.len()).map(point).collect()
+}
+
+/// How many judged cells a scheduler keeps, and which it misses.
+pub(super) fn verdict(board: &Board, scheduler: usize) -> String {
+    let name = &board.schedulers[scheduler];
+    let (count, misses) = board.misses(scheduler);
+    if count == 0 {
+        return format!("{name}: no judged cell was run.");
+    }
+    let kept = count - misses.len();
+    if misses.is_empty() {
+        return format!("{name}: keeps all {count} judged cells.");
+    }
+    let miss = |(row, worst): &(&Row, Worst)| {
+        let Worst { throughput, error, .. } = worst;
+        let figures = format!("{:.0} / {:.1}", throughput * 100.0, error * 100.0);
+        format!("{} {} ({figures})", row.device, row.workload.name)
+    };
+    let misses: Vec<String> = misses.iter().map(miss).collect();
+    format!("{name}: keeps {kept} of {count} judged cells; misses {}.", misses.join(", "))
+}
+
+/// Everything, as one document.
+pub(super) fn document(board: &Board) -> Value {
+    let rows = board.rows.iter().map(|row| {
+        let cells = board.schedulers.iter().enumerate().map(|(place, scheduler)| {
+            let worst = board.worst(row, place);
+            let seeds = board.seeds.iter().zip(&row.measured[place]);
+            json!({
+                "scheduler": scheduler,
+                "throughput": worst.throughput,
+                "error": worst.error,
+                "incentive": finite(worst.incentive),
+                "tail": worst.tail,
+                "bulk": worst.bulk,
+                "keeps": row.workload.judged.then(|| worst.keeps()),
+                "seeds": seeds.map(|(seed, one)| seed_document(*seed, one)).collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "device": row.device,
+            "workload": row.workload.name,
+            "jobs": row.workload.file.0,
+            "sections": row.workload.sections,
+            "judged": row.workload.judged,
+            "cells": cells.collect::<Vec<_>>(),
+        })
+    });
+    let verdicts = (0..board.schedulers.len()).map(|place| {
+        let (count, misses) = board.misses(place);
+        let misses = misses.iter().map(|(row, worst)| {
+            json!({
+                "device": row.device, "workload": row.workload.name,
+                "throughput": worst.throughput, "error": worst.error,
+            })
+        });
+        json!({
+            "scheduler": board.schedulers[place], "judged": count,
+            "misses": misses.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "seeds": board.seeds,
+        "best_of": BEST_OF,
+        "throughput_least": THROUGHPUT_LEAST,
+        "error_most": ERROR_MOST,
+        "rows": rows.collect::<Vec<_>>(),
+        "verdicts": verdicts.collect::<Vec<_>>(),
+    })
+}
+
+fn seed_document(seed: u64, measured: &Measured) -> Value {
+    let entities = measured.entities.iter().map(|entity| {
+        json!({
+            "name": entity.name, "weight": entity.weight, "share": entity.share,
+            "demand": entity.demand, "bytes_per_second": entity.rate,
+            "bytes_per_second_alone": entity.solo,
+        })
+    });
+    json!({
+        "seed": seed,
+        "throughput": measured.throughput,
+        "error": measured.error,
+        "incentive": finite(measured.incentive),
+        "tail": measured.tail,
+        "bulk": measured.bulk,
+        "entities": entities.collect::<Vec<_>>(),
+    })
+}
+
+fn finite(value: f64) -> Option<f64> {
+    Some(value).filter(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::board::tests::board;
+    use super::*;
+
+    /// Are cells, the frontier and verdicts told as the legend says? noop's worst error is 50 %.
+    #[test]
+    fn cells_are_told() {
+        let board = board();
+        assert_eq!(cells(&board, &board.rows[0]), ["! 100 / 50.0 / r1.00", "98 / 1.9 / r1.00"]);
+        let expected = ["100 / 0.0 / 9.0x / r1.00", "50 / 0.0 / starved / r1.00"];
+        assert_eq!(cells(&board, &board.rows[1]), expected);
+        assert_eq!(points(&board, &board.rows[1]), ["100 / 9.0x", "50 / starved"]);
+        let noop = "noop: keeps 0 of 1 judged cells; misses card W1-8 (100 / 50.0).";
+        assert_eq!(verdict(&board, 0), noop);
+        assert_eq!(verdict(&board, 1), "mine: keeps all 1 judged cells.");
+    }
+
+    /// Does the document say the same?
+    #[test]
+    fn the_document_says_the_same() {
+        let document = document(&board());
+        assert_eq!(document["rows"][0]["cells"][0]["keeps"], false);
+        assert_eq!(document["rows"][1]["cells"][0]["keeps"], Value::Null);
+        assert_eq!(document["verdicts"][1]["misses"].as_array().map(Vec::len), Some(0));
+        assert_eq!(document["rows"][1]["cells"][1]["tail"], Value::Null);
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the command: arguments, job files, and a small cell from end to end.
+
+use super::*;
+
+fn options(device: &str, workload: &str, schedulers: &[&str]) -> ScoreboardOptions {
+    ScoreboardOptions {
+        device: vec![device.to_owned()],
+        workload: vec![workload.to_owned()],
+        scheduler: schedulers.iter().map(|&name| name.to_owned()).collect(),
+        seeds: "1-2".to_owned(),
+        threads: Some(2),
+        settle: Some("1s".to_owned()),
+        runtime: Some("2s".to_owned()),
+        output_format: Form::Json,
+        html: None,
+        svg: None,
+        quiet: true,
+    }
+}
+
+fn refusal(options: &ScoreboardOptions) -> String {
+    match Plan::new(options) {
+        Err(Failure::Request(message)) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Do all job files parse on all devices, and have they the sections that are asked for, files that
+/// fit, and on what does not rotate ten times the pace?
+#[test]
+fn job_files_parse() {
+    for name in DEVICES {
+        let Ok(target) = Target::find(name, Real::Refused, 0) else { panic!("{name} is there") };
+        let times = Times::of(&target.facts);
+        for workload in workloads::ALL {
+            let jobs = cell::jobs(workload, &target.facts, times).expect(workload.name);
+            let sections = workload.sections;
+            assert!(jobs.len() == sections.len() || sections.is_empty(), "{}", workload.name);
+            assert!(jobs.iter().all(|job| job.runtime == Some(times.measure)));
+            let setting = cell::setting(name, 1).expect(name);
+            let settings = setting.on(&target);
+            let capacity = target.facts.capacity * 512;
+            let laid = paternoster_workload::layout::plan(&jobs, capacity, settings.placement, 1);
+            assert!(laid.is_ok(), "{} on {name}", workload.name);
+            if workload.name == "W4p-1" {
+                let pace = if target.facts.rotational { 10 } else { 100 };
+                assert_eq!(jobs[0].rate_iops[0], Some(pace), "{name}");
+            }
+        }
+    }
+}
+
+/// Are equal runs equal to the byte, whatever the number of threads? And are the figures those of
+/// seed 000's card: 4 KiB take 1116 + 4 * 46.04 = 1300 us, 64 KiB 1116 + 64 * 46.04 = 4063 us.
+///
+/// Under noop they take turns, so the small one has 1300 / 5363 = 24.2 % of the device, of a fair
+/// half: an error of 51.5 %. Each does 1 request in 5363 us instead of 1320 and 4083 (20 us of the
+/// host between two): 24.6 + 76.1 = 100.7 % of what they do alone. CFQ's slices give each about a
+/// half.
+#[test]
+fn a_small_cell_is_sane_and_repeats() {
+    let options = options("flash-card-2010", "W1-64", &["noop", "cfq"]);
+    let Ok(plan) = Plan::new(&options) else { panic!("it is sound") };
+    let Ok(board) = plan.run(true) else { panic!("it runs") };
+    let again = Plan { threads: 1, ..plan }.run(true);
+    let Ok(again) = again else { panic!("it runs again") };
+    assert_eq!(tell::document(&board).to_string(), tell::document(&again).to_string());
+    assert_eq!(tell::text(&board), tell::text(&again));
+    assert_eq!(page::html(&board), page::html(&again));
+    let [noop, cfq] = [0, 1].map(|place| board.worst(&board.rows[0], place));
+    assert!((noop.error - 0.515).abs() < 0.01, "{noop:?}");
+    let own = &board.rows[0].measured[0][0];
+    assert!((own.throughput - 1.007).abs() < 0.01, "{own:?}");
+    assert!(cfq.error < 0.1 && cfq.throughput > 0.9, "{cfq:?}");
+    // Under noop the large one has three quarters; the small one a quarter of what it has alone,
+    // which is 0.49 of its half.
+    assert!((noop.incentive - 0.49).abs() < 0.02, "{noop:?}");
+}
+
+/// Does a paced client beside a flood have a tail, and is it in the picture?
+#[test]
+fn a_client_has_a_tail() {
+    let options = options("flash-card-2010", "W4p-1", &["noop"]);
+    let Ok(board) = Plan::new(&options).and_then(|plan| plan.run(true)) else { panic!("it runs") };
+    let noop = board.worst(&board.rows[0], 0);
+    // The flood's 32 requests of 1300 us lie before each of the client's.
+    assert!(noop.tail.is_some_and(|tail| (20.0..70.0).contains(&tail)), "{noop:?}");
+    assert_eq!(noop.bulk, Some(1.0));
+    let picture = page::frontier(&board);
+    assert!(picture.starts_with("<svg") && picture.contains("noop"), "{picture}");
+}
+
+/// Is what is wrong with the arguments said before anything runs?
+#[test]
+fn arguments_are_refused() {
+    let with = |change: fn(&mut ScoreboardOptions)| {
+        let mut options = options("flash-card-2010", "W3", &["noop"]);
+        change(&mut options);
+        refusal(&options)
+    };
+    let message = with(|options| options.workload = vec!["W12".to_owned()]);
+    assert!(message.starts_with("--workload W12: there is no such workload; there are W1-8,"));
+    for text in ["x", "5-1", "1-", "1-100000"] {
+        let mut options = options("flash-card-2010", "W3", &["noop"]);
+        options.seeds = text.to_owned();
+        assert!(refusal(&options).starts_with(&format!("--seeds {text}: it is a number")));
+    }
+    assert!(with(|options| options.scheduler = vec!["bfk".to_owned()]).contains("`bfk`"));
+    assert!(with(|options| options.device = vec!["card".to_owned()]).contains("no device `card`"));
+    assert!(with(|options| options.runtime = Some("0".to_owned())).contains("--runtime 0: "));
+    assert!(with(|options| options.settle = Some("soon".to_owned())).contains("--settle soon"));
+}
+
+/// Are the schedulers those of the library without the older versions?
+#[test]
+fn schedulers_come_from_the_library() {
+    let names = present();
+    for name in ["noop", "mq-deadline", "kyber", "cfq", "bfq"] {
+        assert!(names.iter().any(|own| own == name), "{name}");
+    }
+    assert!(!names.iter().any(|name| name == "bfq-4.19"));
+}
+
+/// Is every workload there once, whatever it was named by?
+#[test]
+fn named_twice_is_run_once() {
+    let names = ["W6d", "W6", "w3"].map(str::to_owned);
+    let Ok(found) = chosen(&names) else { panic!("they are there") };
+    let found: Vec<&str> = found.iter().map(|workload| workload.name).collect();
+    assert_eq!(found, ["W3", "W6", "W6m", "W6d"]);
+}
