@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -278,4 +279,25 @@ fn inherited_sockets_are_used() {
     let missing = self::output(&[&disk, "--engine=threads", "--listen=inherited:3", "--run=true"]);
     assert_eq!(missing.0, Some(1));
     assert!(missing.2.contains("inherited:3: 0 sockets were inherited"), "{}", missing.2);
+}
+
+/// Is what is mounted here served to nobody for writing, unless one insists? Nothing is served.
+#[test]
+fn a_mounted_device_is_not_served() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let sources = mounts.lines().filter_map(|line| line.split_once(" - ")?.1.split(' ').nth(1));
+    let is_device = |source: &&str| {
+        let metadata = fs::metadata(source);
+        metadata.is_ok_and(|it| it.file_type().is_block_device() && it.rdev() != 0)
+    };
+    let Some(device) = sources.filter(|source| source.starts_with('/')).find(is_device) else {
+        println!("skipped: no block device of this machine is mounted where we see it");
+        return;
+    };
+    let (status, _, message) = output(&[device, "--check"]);
+    assert_eq!(status, Some(2));
+    assert!(message.contains("is mounted at") && message.contains("--force"), "{message}");
+    for allowed in [&[device, "--check", "--readonly"], &[device, "--check", "--force"]] {
+        assert_eq!(output(allowed).0, Some(0));
+    }
 }

@@ -46,6 +46,11 @@ impl Dice {
         self.0 ^= self.0 << 17;
         self.0 % most
     }
+
+    fn byte(&mut self) -> u8 {
+        self.below(256);
+        self.0.to_le_bytes()[3]
+    }
 }
 
 fn faulty(inner: Box<dyn Backend>) -> Box<dyn Backend> {
@@ -183,7 +188,7 @@ impl Soak<'_> {
             } else {
                 self.connect("other")
             };
-            let bytes: Vec<u8> = (0..dice.below(500)).map(|_| dice.below(256) as u8).collect();
+            let bytes: Vec<u8> = (0..dice.below(500)).map(|_| dice.byte()).collect();
             // The server may have hung up already.
             let _closed = client.stream.write_all(&bytes);
             std::thread::sleep(Duration::from_millis(1));

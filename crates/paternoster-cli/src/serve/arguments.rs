@@ -117,6 +117,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, short)]
     pub(super) verbose: bool,
 
+    /// Serve for writing what is mounted, has partitions in use, or is swapped to
+    #[arg(long)]
+    pub(super) force: bool,
+
     /// Record the decisions of each device in PREFIX.DEVICE.decisions, for replay --decisions
     #[arg(long, value_name = "PREFIX")]
     pub(super) decisions: Option<PathBuf>,

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paternoster_serve::config::{Address, Config, Listen, TlsMode};
+use paternoster_serve::device::in_use::in_use;
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen::{self, Place};
 use paternoster_serve::host::pidfile::Pidfile;
@@ -36,6 +37,9 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     // First, while no file of ours could have got an inherited socket's number.
     let mut inherited = Inherited::take().map_err(Failure::Request)?;
     let (config, folder) = configuration(options, &inherited)?;
+    if !options.force {
+        refuse_what_is_in_use(&config)?;
+    }
     if options.check {
         return crate::print(&tell::check(&config));
     }
@@ -73,6 +77,23 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let ended = server.wait();
     done?;
     ended.map_err(Failure::Job)
+}
+
+/// Nobody else may write to what clients write to: a file system would be lost.
+fn refuse_what_is_in_use(config: &Config) -> Result<(), Failure> {
+    let volumes = config.devices.iter().flat_map(|device| &device.volumes);
+    for volume in volumes.filter(|volume| !volume.readonly) {
+        // That it cannot be looked at is told, better, when it is opened.
+        let used = in_use(&volume.path).unwrap_or_default();
+        if !used.is_empty() {
+            return Err(Failure::Request(format!(
+                "{} is in use: {}; serve it read-only, or with --force",
+                volume.path.display(),
+                used.join("; ")
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What was asked for; and a private folder for the socket, if there is no better place.

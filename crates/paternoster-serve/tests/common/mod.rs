@@ -22,6 +22,7 @@ use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen;
 use paternoster_serve::server::{Options, Server, Wrap};
 
+#[allow(unused_imports, reason = "not every test speaks for itself")]
 pub(crate) use client::Client;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
