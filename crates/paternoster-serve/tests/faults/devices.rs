@@ -10,7 +10,7 @@ use paternoster_serve::device::Backend;
 use paternoster_serve::device::faulty::{Effect, Often, Which};
 
 use super::common::client::{READ, WRITE, ZEROES};
-use super::common::watch::until_quiet;
+use super::common::watch::{snapshot, until, until_quiet};
 use super::common::{Client, Folder, config, device, end, start, start_behind, with_fault};
 use super::{SIZE, connect, setting, works};
 
@@ -148,6 +148,7 @@ fn a_device_that_takes_nothing() {
     until_quiet(&server, 0);
     let mut waiting = connect(&folder);
     waiting.send(WRITE, 0, 0, 4096, &[1; 4096]).unwrap();
+    until("its write", || snapshot(&server).connections.iter().any(|one| one.under_way == 1));
     end(&server);
     assert!(waiting.told().is_err(), "nobody has answered, nobody ever will");
 }
