@@ -8,6 +8,7 @@
 //! | many clients | come at once, or are too many, or never choose | `crowd` |
 //! | a device | fails, refuses, returns short, is full | `devices` |
 //! | an administrator | drains, stops, kills, starts again | `ends` |
+//! | a client | does so under TLS | `secure` |
 //! | anybody | speaks to the wrong socket | `doors` |
 //!
 //! Beside each of them there is a client that behaves well and must not notice. At the end no
@@ -22,6 +23,7 @@ mod devices;
 mod doors;
 mod ends;
 mod greed;
+mod secure;
 
 use common::{Client, Folder, config, device};
 use paternoster_serve::config::Config;
