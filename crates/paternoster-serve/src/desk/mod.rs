@@ -39,10 +39,10 @@ mod orders;
 mod pump;
 mod tell;
 mod tenants;
+mod vigil;
 mod weights;
 
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -65,9 +65,12 @@ use geometry::Place;
 use guest::{Blocked, Guest};
 use inbox::Inbox;
 use tenants::Tenants;
+use vigil::Vigil;
 
 /// Events of one look at the sockets.
 const EVENTS: usize = 256;
+/// A timeout that has passed already.
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const TOKEN_INBOX: u64 = u64::MAX;
 const TOKEN_BACKEND: u64 = u64::MAX - 1;
 /// How often stalls and deadlines are looked after.
@@ -122,6 +125,8 @@ pub struct Desk {
     inbox: Inbox<Letter>,
     /// The inbox's bell was heard.
     rung: bool,
+    vigil: Vigil,
+    events: Vec<epoll::Event>,
 
     guests: Table<Guest>,
     errands: Table<Errand>,
@@ -206,14 +211,13 @@ impl Desk {
     /// Sleeps until something happens, at most until `until`, and notes what did.
     fn sleep(&mut self, until: Option<Nanos>) {
         let timeout = self.timeout(until);
-        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-        let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(&timeout)) {
-            Ok(found) => found,
-            // A signal: whatever it was for, others look after it.
-            Err(_) => (&mut [][..], &mut [][..]),
-        };
+        let clients_alone = self.in_device == 0 && !self.guests.is_empty() && timeout != NO_TIME;
+        if !(clients_alone && self.vigil.is_worth_it() && self.stay_awake()) {
+            self.look(&timeout);
+        }
         self.now = self.clock.now();
-        for event in events {
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
             let token = event.data.u64();
             match token {
                 TOKEN_INBOX => self.rung = true,
@@ -221,6 +225,25 @@ impl Desk {
                 _ => self.socket_event(token, event.flags),
             }
         }
+        self.events = events;
+    }
+
+    /// Looks again for a moment; whether anything has happened.
+    fn stay_awake(&mut self) -> bool {
+        let limit = self.clock.now() + vigil::LONGEST;
+        while self.events.is_empty() && self.clock.now() < limit {
+            self.look(&NO_TIME);
+        }
+        let found = !self.events.is_empty();
+        self.vigil.ended(found);
+        found
+    }
+
+    /// Waits for events.
+    fn look(&mut self, timeout: &Timespec) {
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        // A signal: whatever it was for, others look after it.
+        let _interrupted = epoll::wait(&self.poll, room, Some(timeout));
     }
 
     /// How long to sleep.

@@ -10,6 +10,7 @@
 //! and bfq's `low_latency` is off, because it favours whoever came last over the weights.
 
 use std::collections::VecDeque;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -24,7 +25,10 @@ use super::bound::Bound;
 use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
 use super::tenants::Tenants;
-use super::{Clock, Desk, DeskHandle, Draining, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch};
+use super::vigil::Vigil;
+use super::{
+    Clock, Desk, DeskHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch,
+};
 use crate::config::{self, Config};
 use crate::control::order::{Asked, Order};
 use crate::device;
@@ -155,6 +159,8 @@ impl Desk {
             poll,
             inbox,
             rung: false,
+            vigil: Vigil::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
+            events: Vec::with_capacity(EVENTS),
             guests: Table::new(config.server.connections),
             errands: Table::new(2 * limits.bios),
             parts: Table::new(limits.bios),

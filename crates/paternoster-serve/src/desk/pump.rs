@@ -19,9 +19,9 @@ use crate::device::{Finished, Job, Piece, Work};
 const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
 /// while it is warm, and its client goes on while the rest is done.
-const BURST: u64 = 64 << 10;
+const BURST: u64 = 128 << 10;
 /// Answers, in pages, that are sent before the queue has been asked for everything.
-const ENOUGH: u32 = 16;
+const ENOUGH: u32 = 32;
 
 impl Desk {
     /// Asks the queue until it waits; when to ask again at the latest.
