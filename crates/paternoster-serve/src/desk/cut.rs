@@ -356,16 +356,27 @@ impl Desk {
         // The last that was let go: the next ones want the same block as a rule, and need not look
         // at everybody to learn that they have to wait.
         let mut last = None;
+        // Those of this round that wait on stand at the end, in their order: nobody goes before one
+        // of them who wants the same block.
+        let mut kept = 0;
         for _ in 0..self.excluded.len() {
             let Some(part) = self.excluded.pop_front() else { return };
-            if last.is_some_and(|last| self.parts.is_live(last) && self.keeps_away(last, part)) {
+            let mut waiting = self.excluded.iter().rev().take(kept);
+            if last.is_some_and(|last| self.parts.is_live(last) && self.keeps_away(last, part))
+                || waiting.any(|&other| self.keeps_away(other, part))
+            {
                 self.excluded.push_back(part);
+                kept += 1;
                 continue;
             }
             self.enqueue(part);
-            let is_let_go = |part: &Part| matches!(part.step, Step::Queued | Step::Refused);
-            if self.parts.is_live(part) && is_let_go(self.parts.at(part)) {
-                last = Some(part);
+            if !self.parts.is_live(part) {
+                continue;
+            }
+            match self.parts.at(part).step {
+                Step::Queued | Step::Refused => last = Some(part),
+                Step::Excluded => kept += 1,
+                Step::Filling => {}
             }
         }
     }
