@@ -76,7 +76,7 @@ const fn way(scheduler: &'static str, depth: u32) -> Way {
 const SHALLOW: u32 = 0;
 
 /// Depth 32 is what the devices take; less leaves the choice to the scheduler.
-const WAYS: [Way; 20] = [
+const WAYS: [Way; 22] = [
     way("noop", 32),
     way("noop", SHALLOW),
     Way { bound: Some(Nanos::from_millis(20)), ..way("noop", SHALLOW) },
@@ -93,7 +93,9 @@ const WAYS: [Way; 20] = [
     way("bfq:max_budget=64", 32),
     way("bfq:max_budget=64", SHALLOW),
     Way { weight: 1000, ..way("bfq:max_budget=64", SHALLOW) },
+    way("bfq:slice_idle=0", 32),
     way("bfq:slice_idle=0", SHALLOW),
+    Way { weight: 1000, ..way("bfq:slice_idle=0", SHALLOW) },
     way("bfq:slice_idle=0,max_budget=64", SHALLOW),
     way("bfq:low_latency=1", SHALLOW),
     way("bfq:strict_guarantees=1", SHALLOW),
