@@ -14,10 +14,10 @@
 //! turn it is, gives commands to the backend and sends answers. Memory is taken once: an arena for
 //! data, slabs for guests, errands and parts. When something runs out, guests are not read from.
 //!
-//! * [`guest`], [`intake`]: connections, and reading from them. [`errand`], [`cut`]: requests,
-//!   and their pieces. [`pump`]: the queue and the device. [`answer`]: what clients are told.
-//! * [`tenants`], [`weights`], [`caps`], [`bound`]: whose share, and how much of it.
-//! * [`orders`], [`tell`]: what a running desk can be asked.
+//! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests,
+//!   and their pieces. `pump`: the queue and the device. `answer`: what clients are told.
+//! * `tenants`, `weights`, `caps`, `bound`: whose share, and how much of it.
+//! * `orders`, `tell`: what a running desk can be asked.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
 //! has gone; I3 memory is bounded by what was configured.
