@@ -16,7 +16,6 @@
 //!   `option_data`, what it writes in `answer`.
 //! * [`transmission`]: requests and whether they may be done; [`reply`]: headers of replies;
 //!   [`block_status`]: extents as the protocol tells them.
-//! * [`uri`]: how clients name an export.
 //!
 //! Spoken: fixed newstyle with every option of the protocol but extended headers; simple and
 //! structured replies; `base:allocation`. Not spoken: oldstyle, and the experimental RESIZE.
@@ -36,7 +35,6 @@ mod options;
 pub mod reply;
 mod text;
 pub mod transmission;
-pub mod uri;
 pub mod wire;
 
 pub use export::{ExportFacts, Exports, Negotiated};
