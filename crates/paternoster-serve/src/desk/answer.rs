@@ -10,7 +10,7 @@
 
 use super::Desk;
 use super::arena::Block;
-use super::errand::{Errand, Part, Step};
+use super::errand::{Errand, Part};
 use super::guest::{Blocked, Intake, SAID, Segment};
 use super::tenants::BUCKETS;
 use crate::control::snapshot::Figures;
@@ -103,21 +103,7 @@ impl Desk {
 
     /// A flush behind what was done; whether there was room for its part.
     fn flush_behind(&mut self, index: u32) -> bool {
-        let part = Part {
-            errand: index,
-            work: Work::Flush,
-            offset: 0,
-            length: 0,
-            start: 0,
-            span: 0,
-            block: None,
-            edges: None,
-            filled: 0,
-            step: Step::Filling,
-            reads_first: false,
-            is_exclusive: false,
-            ticket: None,
-        };
+        let part = Part::new(index, Work::Flush, (0, 0), (0, 0));
         let Ok(key) = self.parts.insert(part) else {
             self.errands.at_mut(index).error = 12;
             return false;

@@ -179,23 +179,8 @@ impl Desk {
         let span = (skew + length).next_multiple_of(block).min(place.size - start);
         #[allow(clippy::cast_possible_truncation, reason = "at most LARGEST")]
         let (length, span) = (length as u32, span as u32);
-        let mut part = Part {
-            errand,
-            work,
-            offset,
-            length,
-            start,
-            span: if work == Work::Flush { 0 } else { span },
-            block: None,
-            edges: None,
-            filled: 0,
-            step: Step::Filling,
-            reads_first: false,
-            is_exclusive: false,
-            ticket: None,
-        };
-        part.reads_first = matches!(work, Work::Write { .. }) && part.is_ragged();
-        part
+        let span = if work == Work::Flush { 0 } else { span };
+        Part::new(errand, work, (offset, length), (start, span))
     }
 
     /// Gives a part that is complete to the queue, or makes it wait for another.

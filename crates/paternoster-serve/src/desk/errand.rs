@@ -87,6 +87,33 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// A part without memory, of which nothing has come yet: `length` bytes from `offset` on, in the
+    /// blocks from `start` on over `span` bytes.
+    pub(super) const fn new(
+        errand: u32,
+        work: Work,
+        (offset, length): (u64, u32),
+        (start, span): (u64, u32),
+    ) -> Part {
+        let mut part = Part {
+            errand,
+            work,
+            offset,
+            length,
+            start,
+            span,
+            block: None,
+            edges: None,
+            filled: 0,
+            step: Step::Filling,
+            reads_first: false,
+            is_exclusive: false,
+            ticket: None,
+        };
+        part.reads_first = matches!(work, Work::Write { .. }) && part.is_ragged();
+        part
+    }
+
     /// Whether it begins or ends within a block.
     pub(super) const fn is_ragged(&self) -> bool {
         self.start != self.offset || self.span != self.length

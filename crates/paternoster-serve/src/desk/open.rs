@@ -277,19 +277,14 @@ fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
 }
 
 fn handle(device: String, volumes: Vec<String>, slot: Slot<Letter>) -> DeskHandle {
-    // mpsc's sender is not Sync in older compilers' eyes; a lock around it costs nothing here.
-    let slot = std::sync::Mutex::new(slot);
     DeskHandle::new(device, volumes, move |order| {
         let patience = match order {
             Order::Drain { .. } | Order::Stop => 6 * PATIENCE,
             _ => PATIENCE,
         };
         let (answer, answers) = channel();
-        let put = match slot.lock() {
-            Ok(slot) => slot.put(Letter::Asked(Asked { order, answer })),
-            Err(_) => return Err("the device's thread has gone".to_owned()),
-        };
-        put.map_err(|_| "the device's thread has ended".to_owned())?;
+        slot.put(Letter::Asked(Asked { order, answer }))
+            .map_err(|_| "the device's thread has ended".to_owned())?;
         answers
             .recv_timeout(patience)
             .unwrap_or_else(|_| Err(format!("no answer within {} s", patience.as_secs())))
