@@ -7,7 +7,7 @@
 //! ```
 //!
 //! * [`request`]: the language of the control socket, and [`answer`]: who is asked, what is said.
-//! * [`server`]: the socket; [`client`]: its other end; [`socket_file`]: its place.
+//! * [`server`]: the socket; [`client`]: its other end.
 //! * [`http`]: metrics and health for monitors; [`metrics`]: their text.
 //! * `door`: threads, few at a time, for connections whose patience is bounded.
 //! * [`order`], [`snapshot`]: what desks are asked and tell.
@@ -21,7 +21,6 @@ pub mod order;
 pub mod request;
 pub mod server;
 pub mod snapshot;
-pub mod socket_file;
 
 /// Where the control socket is unless somebody says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/paternoster/control.sock";

@@ -15,7 +15,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -24,11 +24,13 @@ use serde_json::Value;
 use super::answer::{answer, refusal};
 use super::door::{Door, Peer};
 use super::request::{LINE_LIMIT, What, parse};
-use super::socket_file::SocketFile;
 use crate::desk::DeskHandle;
+use crate::host::unix_socket::{OwnPath, Refusal, listen_at};
 
 /// Permission bits of the socket.
 const MODE: u32 = 0o600;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// How patient a server is.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +49,7 @@ const PATIENCE: Patience =
 /// A control socket with its threads; ends when it is dropped.
 pub struct ControlServer {
     door: Door,
-    file: Option<SocketFile>,
+    file: Option<OwnPath>,
 }
 
 impl fmt::Debug for ControlServer {
@@ -76,7 +78,9 @@ impl ControlServer {
         on_stop: impl Fn() + Send + Sync + 'static,
         patience: Patience,
     ) -> io::Result<ControlServer> {
-        let (listener, file) = SocketFile::listen(path, MODE)?;
+        let opened = listen_at(path, MODE, BACKLOG, None);
+        let (socket, file) = opened.map_err(|refusal| named(path, refusal))?;
+        let listener = UnixListener::from(socket);
         listener.set_nonblocking(true)?;
         let most = patience.connections;
         let full = refusal(&format!("{most} connections are open, which is the most"));
@@ -96,6 +100,24 @@ impl ControlServer {
         self.door.close();
         drop(self.file.take());
     }
+}
+
+/// A refusal with the path, as others of the control socket are told.
+fn named(path: &Path, refusal: Refusal) -> io::Error {
+    let (kind, why) = match refusal {
+        Refusal::InUse => (ErrorKind::AddrInUse, "a server listens there already".to_owned()),
+        Refusal::NoSocket => {
+            let what = "there is something that is not a socket; it is left alone";
+            (ErrorKind::AlreadyExists, what.to_owned())
+        }
+        Refusal::Failed(_, error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+            (ErrorKind::InvalidInput, "the path of a socket has at most 108 bytes".to_owned())
+        }
+        Refusal::Unclear(error) | Refusal::Unseen(error) | Refusal::Failed(_, error) => {
+            (error.kind(), error.to_string())
+        }
+    };
+    io::Error::new(kind, format!("{}: {why}", path.display()))
 }
 
 fn line(value: &Value) -> Vec<u8> {

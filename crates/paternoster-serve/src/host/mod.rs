@@ -20,7 +20,7 @@ pub mod pidfile;
 pub mod private_folder;
 pub mod privileges;
 pub mod signals;
-mod unix_socket;
+pub(crate) mod unix_socket;
 pub mod uri;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::privileges::Account;
 
 /// A path that is removed when its owner goes, unless somebody has put another in its place.
 #[derive(Debug)]
-pub(super) struct OwnPath {
+pub(crate) struct OwnPath {
     path: PathBuf,
     identity: (u64, u64),
 }
@@ -38,26 +38,72 @@ impl Drop for OwnPath {
     }
 }
 
-/// Listens at `path`, with these permission bits, for `owner` if another than us.
+/// Why there is no socket.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Another server is listening there.
+    InUse,
+    /// There is something that is no socket.
+    NoSocket,
+    /// There is a socket, and whether a server is behind it cannot be seen.
+    Unclear(io::Error),
+    /// What is there cannot be seen.
+    Unseen(io::Error),
+    /// What could not be done, in words.
+    Failed(&'static str, io::Error),
+}
+
+impl Refusal {
+    /// In words, with what would be right.
+    fn told(&self, path: &Path) -> String {
+        let why = match self {
+            Refusal::InUse => {
+                "another server is listening there; stop it or choose another path".to_owned()
+            }
+            Refusal::NoSocket => {
+                "there is something that is no socket; remove it or choose another path".to_owned()
+            }
+            Refusal::Unclear(error) => format!(
+                "there is a socket, and whether a server is behind it cannot be seen: {error}; \
+                 remove it or choose another path"
+            ),
+            Refusal::Unseen(error) => error.to_string(),
+            Refusal::Failed(what, error) => format!("{what}: {error}"),
+        };
+        format!("unix:{}: {why}", path.display())
+    }
+}
+
+/// As [`listen_at`], with its refusals in words.
 pub(super) fn open(
     path: &Path,
     mode: u32,
     backlog: i32,
     owner: Option<&Account>,
 ) -> Result<(OwnedFd, OwnPath), String> {
-    let told = |what: &str, error: io::Error| format!("unix:{}: {what}: {error}", path.display());
+    listen_at(path, mode, backlog, owner).map_err(|refusal| refusal.told(path))
+}
+
+/// Listens at `path`, with these permission bits, for `owner` if another than us.
+pub(crate) fn listen_at(
+    path: &Path,
+    mode: u32,
+    backlog: i32,
+    owner: Option<&Account>,
+) -> Result<(OwnedFd, OwnPath), Refusal> {
+    let failed = |what| move |error| Refusal::Failed(what, error);
     make_room(path)?;
-    let socket = stream().map_err(|error| told("no socket", error))?;
-    let address = address(path).map_err(|error| told("not a socket's path", error))?;
-    bind(&socket, &address).map_err(|error| told("cannot be bound", error.into()))?;
-    let found = fs::symlink_metadata(path).map_err(|error| told("has gone", error))?;
+    let socket = stream().map_err(failed("no socket"))?;
+    let address = address(path).map_err(failed("not a socket's path"))?;
+    bind(&socket, &address).map_err(|error| failed("cannot be bound")(error.into()))?;
+    let found = fs::symlink_metadata(path).map_err(failed("has gone"))?;
     let own = OwnPath { path: path.to_owned(), identity: (found.dev(), found.ino()) };
     if let Some(owner) = owner {
-        owner.give(path).map_err(|error| told("cannot be given away", error))?;
+        owner.give(path).map_err(failed("cannot be given away"))?;
     }
     fs::set_permissions(path, Permissions::from_mode(mode))
-        .map_err(|error| told("its mode cannot be set", error))?;
-    listen(&socket, backlog).map_err(|error| told("cannot listen", error.into()))?;
+        .map_err(failed("its mode cannot be set"))?;
+    listen(&socket, backlog).map_err(|error| failed("cannot listen")(error.into()))?;
     Ok((socket, own))
 }
 
@@ -70,38 +116,22 @@ fn address(path: &Path) -> io::Result<SocketAddrUnix> {
 }
 
 /// Removes a socket whose server is dead; everything else at `path` is refused.
-fn make_room(path: &Path) -> Result<(), String> {
-    let shown = path.display();
+fn make_room(path: &Path) -> Result<(), Refusal> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(format!("unix:{shown}: {error}")),
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(format!(
-                "unix:{shown}: there is something that is no socket; remove it or choose another \
-                 path"
-            ));
-        }
+        Err(error) => return Err(Refusal::Unseen(error)),
+        Ok(found) if !found.file_type().is_socket() => return Err(Refusal::NoSocket),
         Ok(_) => {}
     }
     match try_connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
-            .map_err(|error| {
-                format!("unix:{shown}: a dead server's socket cannot be removed: {error}")
-            }),
+            .map_err(|error| Refusal::Failed("a dead server's socket cannot be removed", error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         // Full is alive too.
-        Ok(()) => Err(in_use(path)),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(in_use(path)),
-        Err(error) => Err(format!(
-            "unix:{shown}: there is a socket, and whether a server is behind it cannot be seen: \
-             {error}; remove it or choose another path"
-        )),
+        Ok(()) => Err(Refusal::InUse),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Refusal::InUse),
+        Err(error) => Err(Refusal::Unclear(error)),
     }
-}
-
-fn in_use(path: &Path) -> String {
-    let shown = path.display();
-    format!("unix:{shown}: another server is listening there; stop it or choose another path")
 }
 
 fn try_connect(path: &Path) -> io::Result<()> {

@@ -79,7 +79,7 @@ fn the_file_is_private_and_goes() {
 #[test]
 fn what_is_there_already() {
     let folder = Folder::new();
-    drop(std::os::unix::net::UnixListener::bind(folder.socket()).expect("a socket"));
+    drop(UnixListener::bind(folder.socket()).expect("a socket"));
     assert!(folder.socket().exists(), "nobody removes it");
     let server = start(&folder);
     let again = ControlServer::start(&folder.socket(), desks(), || ()).expect_err("it is taken");
