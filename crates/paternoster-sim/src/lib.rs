@@ -23,7 +23,7 @@ pub mod linear;
 pub mod model;
 pub mod null;
 pub mod power;
-mod quantity;
+pub mod quantity;
 pub mod sections;
 pub mod ssd;
 pub mod transfer;

@@ -10,7 +10,8 @@ use paternoster::Nanos;
 use crate::transfer::Transfer;
 
 const TIMES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-const SIZES: [(&str, u64); 9] = [
+/// Units of sizes.
+pub const SIZES: [(&str, u64); 9] = [
     ("B", 1),
     ("kB", 1_000),
     ("MB", 1_000_000),
@@ -60,21 +61,37 @@ pub(crate) fn decimal(text: &str, factor: u64) -> Option<u64> {
     quantity(text, &[("", factor)])
 }
 
-/// `text` as a number of the table's smallest unit; `None` if it is not one or too large.
+/// `text` as a number of the table's smallest unit, rounded down; `None` if it is not one or too
+/// large.
 pub(crate) fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    read(text, units).map(|(value, _)| value)
+}
+
+/// As a device file's quantities, but nothing is rounded, and no point stands without a digit
+/// behind it: `None` if it is not a whole number of the table's smallest unit.
+#[must_use]
+pub fn exact(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    read(text, units).and_then(|(value, is_exact)| is_exact.then_some(value))
+}
+
+/// The number, rounded down, and whether it is as it was written.
+fn read(text: &str, units: &[(&str, u64)]) -> Option<(u64, bool)> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..digits], text[digits..].trim());
     let factor = units.iter().find(|(name, _)| *name == unit).map(|&(_, factor)| factor)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // 18 digits and a factor below 2^64 stay below 2^128.
     if whole.is_empty() || fraction.len() > 18 || fraction.contains('.') {
         return None;
     }
     let whole: u128 = whole.parse().ok()?;
     let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
-    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
-    let value = whole.checked_mul(u128::from(factor))? + fraction * u128::from(factor) / scale;
-    u64::try_from(value).ok()
+    let parts: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let parts = parts * u128::from(factor);
+    let value = whole.checked_mul(u128::from(factor))?.checked_add(parts / scale)?;
+    let is_exact = parts.is_multiple_of(scale) && !number.ends_with('.');
+    u64::try_from(value).ok().map(|value| (value, is_exact))
 }
 
 #[cfg(test)]

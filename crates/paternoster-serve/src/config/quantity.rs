@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use paternoster::Nanos;
+use paternoster_sim::quantity::{SIZES, exact};
 
 type Units = [(&'static str, u64)];
 
@@ -18,18 +19,8 @@ const TIMES: &Units = &[
     ("min", 60_000_000_000),
     ("h", 3_600_000_000_000),
 ];
-const SIZES: &Units = &[
-    ("", 1),
-    ("B", 1),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-];
+/// Without a unit, a size is in bytes.
+const BYTES: &Units = &[("", 1)];
 /// Thousandths of a whole in a percent.
 const PERCENT: &Units = &[("%", 10)];
 
@@ -48,7 +39,7 @@ pub fn time(text: &str) -> Result<Nanos, String> {
 /// # Errors
 /// What would be right.
 pub fn size(text: &str) -> Result<u64, String> {
-    exact(text, SIZES).ok_or_else(|| {
+    exact(text, &SIZES).or_else(|| exact(text, BYTES)).ok_or_else(|| {
         "a size: a number and one of B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB \
          (powers of 1024), as `64MiB`"
             .to_owned()
@@ -60,7 +51,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// What would be right.
 pub fn rate(text: &str) -> Result<u64, String> {
-    let bytes = text.trim().strip_suffix("/s").and_then(|size| exact(size, &SIZES[1..]));
+    let bytes = text.trim().strip_suffix("/s").and_then(|size| exact(size, &SIZES));
     bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
         "a rate: a size and `/s`, as `100MB/s`; leave it out for no limit".to_owned()
     })
@@ -86,33 +77,6 @@ pub fn mode(text: &str) -> Result<u32, String> {
     let bits = if octal { u32::from_str_radix(text, 8).ok() } else { None };
     bits.filter(|bits| *bits <= 0o777)
         .ok_or_else(|| "permission bits in octal as a text, as `\"0660\"`".to_owned())
-}
-
-/// `text` in the smallest unit; `None` if it is no such quantity, is too large for one, or is not
-/// a whole number of the smallest unit.
-fn exact(text: &str, units: &Units) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = (&text[..digits], text[digits..].trim());
-    let factor = units.iter().find(|(name, _)| *name == unit).map(|&(_, factor)| factor)?;
-    let (whole, fraction) = match number.split_once('.') {
-        Some((_, "")) => return None,
-        Some(parts) => parts,
-        None => (number, ""),
-    };
-    // 18 digits and a factor below 2^43 stay far below 2^128.
-    if whole.is_empty() || fraction.len() > 18 || fraction.contains('.') {
-        return None;
-    }
-    let whole: u128 = whole.parse().ok()?;
-    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
-    let parts: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
-    let parts = parts * u128::from(factor);
-    if !parts.is_multiple_of(scale) {
-        return None;
-    }
-    let value = whole.checked_mul(u128::from(factor))?.checked_add(parts / scale)?;
-    u64::try_from(value).ok()
 }
 
 /// A size in the largest unit of which it is a whole number: `64MiB`.
