@@ -87,8 +87,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// A part without memory, of which nothing has come yet: `length` bytes from `offset` on, in the
-    /// blocks from `start` on over `span` bytes.
+    /// A part without memory, of which nothing has come yet: `length` bytes from `offset` on, in
+    /// the blocks from `start` on over `span` bytes.
     pub(super) const fn new(
         errand: u32,
         work: Work,
