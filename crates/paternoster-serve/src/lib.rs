@@ -14,6 +14,7 @@
 //! * [`nbd`]: the protocol, without I/O.
 //! * [`device`]: what does the commands.
 //! * [`desk`]: the thread in front of a device: its queue, its guests, its memory.
+//! * [`fuse`]: volumes as files, any process a client; [`emulate`]: a model as such a file.
 //! * [`ledger`]: the queue, and a record of every call of it; [`decisions`]: what is in that
 //!   record, and doing it again.
 //! * [`witness`]: who got how much of the device, and a blktrace of it at any time.
@@ -26,6 +27,8 @@ pub mod control;
 pub mod decisions;
 pub mod desk;
 pub mod device;
+pub mod emulate;
+pub mod fuse;
 pub mod host;
 pub mod ledger;
 mod lobby;

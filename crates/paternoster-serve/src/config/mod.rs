@@ -53,6 +53,8 @@ pub struct Server {
     pub listen: Vec<Listen>,
     /// Certificates, if any listener wants them.
     pub tls: Option<Tls>,
+    /// Volumes as files, for any process.
+    pub fuse: Option<Fuse>,
     /// The unix socket for orders.
     pub control: Option<PathBuf>,
     /// Where metrics and health are told; loopback only.
@@ -84,6 +86,7 @@ impl Default for Server {
         Server {
             listen: Vec::new(),
             tls: None,
+            fuse: None,
             control: None,
             metrics: None,
             pidfile: None,
@@ -146,6 +149,30 @@ pub struct Tls {
     pub key: PathBuf,
     /// Who signs clients; with it, clients must show a certificate.
     pub client_authority: Option<PathBuf>,
+}
+
+/// Volumes as files of a folder (FUSE), each process that uses them a client of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fuse {
+    /// The folder that is mounted on; it is there.
+    pub mount: PathBuf,
+    /// Where cgroups are (`/sys/fs/cgroup`, or a hierarchy of version 1); with it a process has
+    /// the weights of its cgroups, without they do not count.
+    pub cgroups: Option<PathBuf>,
+    /// Users whose ionice may be realtime; of others it counts as best effort of level 0.
+    pub realtime: Vec<u32>,
+    /// Users besides the server's own may open the files.
+    pub allow_other: bool,
+    /// Processes that are told apart at a time, of each volume; 0: all are one client.
+    pub processes: u32,
+}
+
+impl Fuse {
+    /// A folder, with all defaults: root may be realtime, 1024 processes are told apart.
+    #[must_use]
+    pub fn new(mount: PathBuf) -> Fuse {
+        Fuse { mount, cgroups: None, realtime: vec![0], allow_other: false, processes: 1024 }
+    }
 }
 
 /// A device: one queue, one thread, one scheduler.

@@ -17,6 +17,7 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
     let path = |section: &mut Section<'_>, key| section.parsed(key, words::path);
     let server = Server {
         listen: listen(&mut section, tls.is_some())?,
+        fuse: None,
         control: path(&mut section, "control")?,
         metrics: section.parsed("metrics", words::socket_address)?,
         pidfile: path(&mut section, "pidfile")?,
