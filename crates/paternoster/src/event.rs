@@ -206,6 +206,11 @@ pub enum Note {
         /// In whose turn.
         into: ClientId,
     },
+    /// paternoster: from now on so many streams are served at a time.
+    SeatsChanged {
+        /// How many; 0 is without a limit.
+        seats: u32,
+    },
     /// A turn ends early, because somebody else need not wait.
     Preempted {
         /// Whose turn it was.

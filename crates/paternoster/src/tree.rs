@@ -177,6 +177,14 @@ impl<K: TreeKey> Nodes<K> {
         some(self.0[index as usize].thread[LEFT])
     }
 
+    /// Whether slot `index` would come to stand where it does under `key`: behind all that are equal
+    /// or before, and before all others.
+    fn fits(&self, index: u32, key: &K) -> bool {
+        let [before, behind] = self.0[index as usize].thread;
+        some(before).is_none_or(|before| !key.before(&self.0[before as usize].key))
+            && some(behind).is_none_or(|behind| key.before(&self.0[behind as usize].key))
+    }
+
     /// On which side of `parent` its child `index` is.
     fn side_of(&self, parent: u32, index: u32) -> usize {
         usize::from(self.0[parent as usize].child[RIGHT] == index)
@@ -424,6 +432,10 @@ impl Root {
 
     /// Takes the key of slot `index` back to order after it changed.
     pub fn rekey<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
+        if !K::SUMMED && nodes.fits(index, &key) {
+            nodes.0[index as usize].key = key;
+            return;
+        }
         self.remove(nodes, index);
         self.insert(nodes, index, key);
     }

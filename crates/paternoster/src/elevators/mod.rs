@@ -7,6 +7,7 @@ mod deadline;
 mod kyber;
 mod mq_deadline;
 mod noop;
+mod paternoster;
 
 use alloc::boxed::Box;
 
@@ -16,6 +17,7 @@ pub use deadline::Deadline;
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use noop::Noop;
+pub use paternoster::Paternoster;
 
 use crate::elevator::{Elevator, Make};
 
@@ -81,6 +83,11 @@ pub const ALL: &[Entry] = &[
         name: "bfq-4.19",
         summary: "bfq with injection by coefficient, merging on flash, too (Linux 4.19 LTS)",
         make: || Box::new(Bfq::linux_4_19()),
+    },
+    Entry {
+        name: "paternoster",
+        summary: "device time by weight, slots kept for those who come back, turns that are learned",
+        make: || Box::new(Paternoster::new()),
     },
 ];
 

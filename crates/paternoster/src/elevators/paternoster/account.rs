@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Account: who has had how much of the device, in a tree of clients and groups (rule C).
+//!
+//! Everybody pays for the *device time* of his requests, divided by his weight. The account says
+//! how far he has come, his virtual time; whoever has come least far among those who wait goes
+//! next, in each group for itself:
+//!
+//! ```text
+//! root ─┬─ A  weight 100   vt 40     waits        A goes: 40 < 55
+//!       └─ B  weight 200   vt 55 ─┬─ b1 vt 9
+//!                                 └─ b2 vt 7      of B's own, b2 goes first
+//!
+//! A's request takes 3 ms: A's vt + 3 ms / 100, in units in which nothing is lost to rounding
+//! ```
+//!
+//! The real price is known when a request ends. Until then its owner pays an estimate, so that
+//! nobody goes on and on while his first bill is out; at its end the account is set right.
+//!
+//! Who comes back from a pause does not bring along what he did not use (C4): he starts where
+//! those stand who waited meanwhile. Who was expected back, and is in time, keeps the little he is
+//! behind.
+//!
+//! Requests wait as one of two *kinds*, streams and the crowd (see `seats.rs`), each in an order
+//! of its own; without seats the lesser of both goes.
+//!
+//! # Invariants
+//! I1  A node stands in its parent's order of a kind exactly while requests of that kind wait
+//!     below it, under its class and virtual time.
+//! I2  Counts of a group are the sums of its children's; `busy_weight` is the weight of the
+//!     children with something waiting or in the device.
+//! I3  The floor of a group never falls, and nobody who waits in it stood below it when it rose.
+//! I4  What an account was charged is what its requests took, to the nanosecond: the rest of each
+//!     division is kept.
+//!
+//! Source: spec `elevator.md` 2.1, 2.2 (C1 to C4), 3 (G1, G2, G5). Differs: a tree instead of one
+//! level; the floor follows the least of all who wait, so that turns do not raise it.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use crate::client::Class;
+use crate::elevator::Fault;
+use crate::slab::NIL;
+use crate::time::Nanos;
+use crate::tree::{Nodes, Root, TreeKey};
+
+/// Virtual time of one nanosecond at weight 1. With it a client of weight 1 that has the device to
+/// itself for four years is still within 64 bits.
+const UNIT: i64 = 64;
+
+/// After this time without any an idle-class request goes once, whoever waits.
+const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
+
+/// The two kinds in which requests wait.
+pub(super) const CROWD: usize = 0;
+pub(super) const STREAM: usize = 1;
+
+/// What an order goes by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) class: u8,
+    pub(super) vt: i64,
+}
+
+impl TreeKey for Key {
+    type Summary = ();
+
+    const SUMMED: bool = false;
+
+    fn before(&self, other: &Key) -> bool {
+        (self.class, self.vt) < (other.class, other.vt)
+    }
+
+    fn combine(&self, _: Option<&()>, _: Option<&()>) {}
+}
+
+/// The account of a client, or of a group and everybody in it.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) parent: u32,
+    /// Steps to the root.
+    depth: u32,
+    pub(super) weight: u32,
+    pub(super) class: u8,
+    pub(super) vt: i64,
+    /// What the last division left over, below the weight (I4).
+    rest: i64,
+    /// Device time charged, and what of it is only an estimate.
+    pub(super) charged: i64,
+    pub(super) estimated: i64,
+    /// Requests that wait, by kind, and that are in the device.
+    pub(super) queued: [u32; 2],
+    pub(super) flying: u32,
+    /// Until then its next request is expected.
+    expected: Nanos,
+
+    // Of a group:
+    ready: [Root; 2],
+    /// By class.
+    floor: [i64; 3],
+    busy_weight: u64,
+    /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
+    dearest: i64,
+    idle_class_served: Nanos,
+    is_known: bool,
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node {
+            parent: NIL,
+            depth: 0,
+            weight: 1,
+            class: Class::BestEffort as u8,
+            vt: 0,
+            rest: 0,
+            charged: 0,
+            estimated: 0,
+            queued: [0; 2],
+            flying: 0,
+            expected: Nanos::ZERO,
+            ready: [Root::new(); 2],
+            floor: [0; 3],
+            busy_weight: 0,
+            dearest: 0,
+            idle_class_served: Nanos::ZERO,
+            is_known: false,
+        }
+    }
+}
+
+impl Node {
+    const fn key(&self) -> Key {
+        Key { class: self.class, vt: self.vt }
+    }
+
+    /// Requests that wait.
+    pub(super) const fn waiting(&self) -> u32 {
+        self.queued[CROWD] + self.queued[STREAM]
+    }
+
+    const fn is_busy(&self) -> bool {
+        self.waiting() + self.flying > 0
+    }
+
+    /// Pays for `ns` of device time, or gets them back.
+    fn charge(&mut self, ns: i64) {
+        let weight = i64::from(self.weight);
+        let due = ns.saturating_mul(UNIT).saturating_add(self.rest);
+        self.vt = self.vt.saturating_add(due.div_euclid(weight));
+        self.rest = due.rem_euclid(weight);
+        self.charged = self.charged.saturating_add(ns);
+    }
+}
+
+/// All accounts: clients by their numbers, groups behind them.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    pub(super) nodes: Vec<Node>,
+    orders: [Nodes<Key>; 2],
+    clients: u32,
+    root: u32,
+}
+
+impl Accounts {
+    pub(super) fn new(clients: u32, groups: u32, root: u32) -> Accounts {
+        let all = clients + groups;
+        let mut nodes: Vec<Node> = (0..all).map(|_| Node::default()).collect();
+        if let Some(node) = nodes.get_mut((clients + root) as usize) {
+            node.is_known = true;
+        }
+        let orders = [Nodes::with_capacity(all), Nodes::with_capacity(all)];
+        Accounts { nodes, orders, clients, root: clients + root }
+    }
+
+    /// The account of the group with this number.
+    pub(super) const fn of_group(&self, group: u32) -> u32 {
+        self.clients + group
+    }
+
+    pub(super) const fn is_client(&self, node: u32) -> bool {
+        node < self.clients
+    }
+
+    pub(super) fn at(&self, node: u32) -> &Node {
+        &self.nodes[node as usize]
+    }
+
+    fn at_mut(&mut self, node: u32) -> &mut Node {
+        &mut self.nodes[node as usize]
+    }
+
+    /// Requests that wait, of both kinds, and that are in the device.
+    pub(super) fn totals(&self) -> ([u32; 2], u32) {
+        let root = self.at(self.root);
+        (root.queued, root.flying)
+    }
+
+    /// A client or group comes to a place below `parent` (`NIL`: the root itself).
+    pub(super) fn open(&mut self, node: u32, parent: u32, weight: u32, class: u8) {
+        if node == self.root {
+            return;
+        }
+        let above = self.at(parent);
+        let (depth, vt) = (above.depth + 1, above.floor[usize::from(class)]);
+        let fresh = Node { parent, depth, weight, class, vt, is_known: true, ..Node::default() };
+        *self.at_mut(node) = fresh;
+    }
+
+    /// Whether a group has an account.
+    pub(super) fn is_open(&self, node: u32) -> bool {
+        self.at(node).is_known
+    }
+
+    /// A client or group has gone; nothing of it waits or is in the device.
+    pub(super) fn close(&mut self, node: u32) {
+        if node != self.root {
+            debug_assert!(!self.at(node).is_busy(), "account {node} is closed with requests");
+            *self.at_mut(node) = Node::default();
+        }
+    }
+
+    /// Class, weight and place may be others now. Who changes his place starts there as a newcomer;
+    /// his requests come along.
+    pub(super) fn change(&mut self, node: u32, parent: u32, weight: u32, class: u8) {
+        if node == self.root {
+            return;
+        }
+        let Node { queued, flying, parent: old, .. } = *self.at(node);
+        self.lift_out(node, queued, flying);
+        if parent != old {
+            let above = self.at(parent);
+            let (depth, vt) = (above.depth + 1, above.floor[usize::from(class)]);
+            let own = self.at_mut(node);
+            (own.parent, own.depth, own.vt, own.rest) = (parent, depth, vt, 0);
+        }
+        let own = self.at_mut(node);
+        (own.weight, own.class) = (weight, class);
+        own.rest = own.rest.min(i64::from(weight) - 1);
+        self.put_back(node, queued, flying);
+    }
+
+    /// Takes all of a node's requests out of the counts above it, and of its own.
+    fn lift_out(&mut self, node: u32, queued: [u32; 2], flying: u32) {
+        let mut at = node;
+        while at != NIL {
+            let was_busy = self.at(at).is_busy();
+            for kind in [CROWD, STREAM] {
+                self.at_mut(at).queued[kind] -= queued[kind];
+                if queued[kind] > 0 && self.at(at).queued[kind] == 0 {
+                    self.leave_order(at, kind);
+                }
+            }
+            self.at_mut(at).flying -= flying;
+            if was_busy && !self.at(at).is_busy() {
+                self.weigh_in_parent(at, false);
+            }
+            at = self.at(at).parent;
+        }
+    }
+
+    fn put_back(&mut self, node: u32, queued: [u32; 2], flying: u32) {
+        let mut at = node;
+        while at != NIL {
+            let was_busy = self.at(at).is_busy();
+            self.at_mut(at).flying += flying;
+            for kind in [CROWD, STREAM] {
+                let before = self.at(at).queued[kind];
+                self.at_mut(at).queued[kind] += queued[kind];
+                if queued[kind] > 0 && before == 0 {
+                    self.enter_order(at, kind);
+                }
+            }
+            if !was_busy && self.at(at).is_busy() {
+                self.weigh_in_parent(at, true);
+            }
+            at = self.at(at).parent;
+        }
+    }
+
+    fn weigh_in_parent(&mut self, node: u32, comes: bool) {
+        let Node { parent, weight, .. } = *self.at(node);
+        if parent != NIL {
+            let sum = &mut self.at_mut(parent).busy_weight;
+            *sum = if comes { *sum + u64::from(weight) } else { *sum - u64::from(weight) };
+        }
+    }
+
+    fn enter_order(&mut self, node: u32, kind: usize) {
+        let (parent, key) = (self.at(node).parent, self.at(node).key());
+        if parent != NIL {
+            self.nodes[parent as usize].ready[kind].insert(&mut self.orders[kind], node, key);
+        }
+    }
+
+    fn leave_order(&mut self, node: u32, kind: usize) {
+        let parent = self.at(node).parent;
+        if parent != NIL {
+            self.nodes[parent as usize].ready[kind].remove(&mut self.orders[kind], node);
+        }
+    }
+
+    fn reorder(&mut self, node: u32) {
+        let (parent, key) = (self.at(node).parent, self.at(node).key());
+        if parent == NIL {
+            return;
+        }
+        for kind in [CROWD, STREAM] {
+            if self.at(node).queued[kind] > 0 {
+                self.nodes[parent as usize].ready[kind].rekey(&mut self.orders[kind], node, key);
+            }
+        }
+    }
+
+    /// A request of a client begins to wait (C4 for whoever was idle on the way up).
+    pub(super) fn arrive(&mut self, client: u32, kind: usize, now: Nanos, slack: i64) {
+        let mut at = client;
+        while at != NIL {
+            if !self.at(at).is_busy() {
+                self.lift(at, now, slack);
+                self.weigh_in_parent(at, true);
+            }
+            self.at_mut(at).queued[kind] += 1;
+            if self.at(at).queued[kind] == 1 {
+                self.enter_order(at, kind);
+            }
+            at = self.at(at).parent;
+        }
+    }
+
+    /// C4: what was not used is released, but for the little that one who is expected is behind.
+    fn lift(&mut self, node: u32, now: Nanos, slack: i64) {
+        let Node { parent, expected, class, .. } = *self.at(node);
+        if parent == NIL {
+            return;
+        }
+        let above = self.at(parent);
+        let behind = if expected > now { 2 * (above.dearest + slack * UNIT) } else { 0 };
+        let least = above.floor[usize::from(class)].saturating_sub(behind);
+        let own = self.at_mut(node);
+        if own.vt < least {
+            (own.vt, own.rest) = (least, 0);
+        }
+    }
+
+    /// A request waits no more, and nothing is charged for it.
+    pub(super) fn leave(&mut self, client: u32, kind: usize) {
+        let mut queued = [0; 2];
+        queued[kind] = 1;
+        self.lift_out(client, queued, 0);
+    }
+
+    /// A client's waiting requests are of another kind now.
+    pub(super) fn change_kind(&mut self, client: u32, from: usize, to: usize) {
+        let count = self.at(client).queued[from];
+        let mut at = client;
+        while at != NIL && count > 0 {
+            self.at_mut(at).queued[from] -= count;
+            if self.at(at).queued[from] == 0 {
+                self.leave_order(at, from);
+            }
+            self.at_mut(at).queued[to] += count;
+            if self.at(at).queued[to] == count {
+                self.enter_order(at, to);
+            }
+            at = self.at(at).parent;
+        }
+    }
+
+    /// A waiting request goes to the device: its owners pay the estimate (C1, C3).
+    pub(super) fn dispatch(&mut self, client: u32, kind: usize, estimate: i64, now: Nanos) {
+        let mut at = client;
+        while at != NIL {
+            let parent = self.at(at).parent;
+            if parent != NIL {
+                self.raise_floor(parent, self.at(at).class);
+                if self.at(at).class == Class::Idle as u8 {
+                    self.at_mut(parent).idle_class_served = now;
+                }
+            }
+            let node = self.at_mut(at);
+            node.queued[kind] -= 1;
+            node.flying += 1;
+            node.estimated += estimate;
+            node.charge(estimate);
+            if node.queued[kind] == 0 {
+                self.leave_order(at, kind);
+            }
+            self.reorder(at);
+            at = parent;
+        }
+    }
+
+    /// C3: the floor of a class is the least virtual time among those of it who wait, where nobody
+    /// of a better one does.
+    fn raise_floor(&mut self, group: u32, class: u8) {
+        if let Some(key) = self.first_key(group).filter(|key| key.class == class) {
+            let floor = &mut self.at_mut(group).floor[usize::from(class)];
+            *floor = key.vt.max(*floor);
+        }
+    }
+
+    fn first_key(&self, group: u32) -> Option<Key> {
+        let key = |kind: usize| {
+            let first = self.at(group).ready[kind].first()?;
+            Some(self.at(first).key())
+        };
+        match (key(CROWD), key(STREAM)) {
+            (Some(one), Some(other)) => Some(if other.before(&one) { other } else { one }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// A request goes to the device past everybody, having been refused or let in.
+    pub(super) fn bypass(&mut self, client: u32, estimate: i64, now: Nanos) {
+        self.arrive(client, CROWD, now, 0);
+        self.dispatch(client, CROWD, estimate, now);
+    }
+
+    /// A request has ended, or was refused: the estimate is set right (C2).
+    pub(super) fn end(&mut self, client: u32, estimate: i64, took: i64) {
+        let mut at = client;
+        while at != NIL {
+            let node = self.at_mut(at);
+            node.flying -= 1;
+            node.estimated -= estimate;
+            node.charge(took - estimate);
+            let price = took.saturating_mul(UNIT) / i64::from(node.weight);
+            let (parent, is_busy) = (node.parent, node.is_busy());
+            self.reorder(at);
+            if parent != NIL {
+                let above = self.at_mut(parent);
+                above.dearest = price.max(above.dearest - above.dearest / 256);
+            }
+            if !is_busy {
+                self.weigh_in_parent(at, false);
+            }
+            at = parent;
+        }
+    }
+
+    /// A client's next request is expected until then.
+    pub(super) fn expect(&mut self, client: u32, until: Nanos) {
+        self.at_mut(client).expected = until;
+        let mut at = self.at(client).parent;
+        while at != NIL {
+            let node = self.at_mut(at);
+            node.expected = node.expected.max(until);
+            at = node.parent;
+        }
+    }
+
+    /// Who goes next by virtual times alone, of one kind or of both; passing over those who are
+    /// `skipped`, who are few.
+    pub(super) fn first(
+        &self,
+        kinds: &[usize],
+        now: Nanos,
+        skipped: &dyn Fn(u32) -> bool,
+    ) -> Option<u32> {
+        self.first_in(self.root, kinds, now, skipped)
+    }
+
+    /// As deep as groups are nested, which is bounded by their number.
+    fn first_in(
+        &self,
+        group: u32,
+        kinds: &[usize],
+        now: Nanos,
+        skipped: &dyn Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let node = self.at(group);
+        let mut heads = [None; 2];
+        for &kind in kinds {
+            heads[kind] = self.head(node, kind, now);
+        }
+        while let Some(kind) = self.lesser(heads) {
+            let child = heads[kind]?;
+            let found = if self.is_client(child) {
+                (!skipped(child)).then_some(child)
+            } else {
+                // A group that waits as both kinds is asked for this one alone.
+                let both = kinds.len() > 1 && self.at(child).queued[1 - kind] > 0;
+                let asked = if both { kinds } else { core::slice::from_ref(&kind) };
+                self.first_in(child, asked, now, skipped)
+            };
+            if found.is_some() {
+                return found;
+            }
+            heads[kind] = self.orders[kind].next(child);
+        }
+        None
+    }
+
+    /// The first of a kind in a group; one of the idle class if they have waited for too long.
+    fn head(&self, group: &Node, kind: usize, now: Nanos) -> Option<u32> {
+        let idle = Class::Idle as u8;
+        let order = &group.ready[kind];
+        let last = order.last()?;
+        if self.at(last).class == idle && group.idle_class_served + IDLE_WAITS_MOST <= now {
+            return order.lower_bound(&self.orders[kind], &Key { class: idle, vt: i64::MIN });
+        }
+        order.first()
+    }
+
+    fn lesser(&self, heads: [Option<u32>; 2]) -> Option<usize> {
+        match heads {
+            [Some(crowd), Some(stream)] => {
+                let streams = self.at(stream).key().before(&self.at(crowd).key());
+                Some(if streams { STREAM } else { CROWD })
+            }
+            [Some(_), None] => Some(CROWD),
+            [None, Some(_)] => Some(STREAM),
+            [None, None] => None,
+        }
+    }
+
+    /// The two children of the last common group of two clients.
+    fn siblings(&self, one: u32, other: u32) -> (u32, u32) {
+        let (mut one, mut other) = (one, other);
+        while self.at(one).depth > self.at(other).depth {
+            one = self.at(one).parent;
+        }
+        while self.at(other).depth > self.at(one).depth {
+            other = self.at(other).parent;
+        }
+        while self.at(one).parent != self.at(other).parent {
+            (one, other) = (self.at(one).parent, self.at(other).parent);
+        }
+        (one, other)
+    }
+
+    /// Whether `one` has had less than `other`, or is of a better class, where their ways part.
+    pub(super) fn precedes(&self, one: u32, other: u32) -> bool {
+        let (one, other) = self.siblings(one, other);
+        one != other && self.at(one).key().before(&self.at(other).key())
+    }
+
+    /// Whether `one` is of a better class than `other` where their ways part.
+    pub(super) fn outranks(&self, one: u32, other: u32) -> bool {
+        let (one, other) = self.siblings(one, other);
+        self.at(one).class < self.at(other).class
+    }
+
+    /// The weight of a node among its busy siblings: its own, and that of all of them with it.
+    pub(super) fn among_busy(&self, node: u32) -> Option<(u64, u64, u32)> {
+        let Node { parent, weight, .. } = *self.at(node);
+        if parent == NIL {
+            return None;
+        }
+        let own = u64::from(weight);
+        let counted = if self.at(node).is_busy() { own } else { 0 };
+        Some((own, self.at(parent).busy_weight - counted + own, parent))
+    }
+
+    /// The weights of two where their ways part.
+    pub(super) fn weights(&self, one: u32, other: u32) -> (u64, u64) {
+        let (one, other) = self.siblings(one, other);
+        (u64::from(self.at(one).weight), u64::from(self.at(other).weight))
+    }
+
+    /// Whether a client that is idle has had less than all who wait beside it.
+    pub(super) fn is_behind(&self, client: u32) -> bool {
+        let Node { parent, class, vt, .. } = *self.at(client);
+        parent != NIL && vt < self.at(parent).floor[usize::from(class)]
+    }
+
+    /// Verifies I1, I2 and I4. O(n).
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        for (group, node) in self.nodes.iter().enumerate().skip(self.clients as usize) {
+            let (mut queued, mut flying, mut weight) = ([0; 2], 0, 0);
+            for child in self.nodes.iter().filter(|child| child.parent as usize == group) {
+                queued = [queued[0] + child.queued[0], queued[1] + child.queued[1]];
+                flying += child.flying;
+                weight += if child.is_busy() { u64::from(child.weight) } else { 0 };
+            }
+            if (queued, flying, weight) != (node.queued, node.flying, node.busy_weight) {
+                return Err(format!(
+                    "account I2: group {group} knows {:?} {} {}, its children have {queued:?} \
+                     {flying} {weight}",
+                    node.queued, node.flying, node.busy_weight
+                ));
+            }
+            for kind in [CROWD, STREAM] {
+                node.ready[kind].check(&self.orders[kind])?;
+            }
+        }
+        for (number, node) in (0u32..).zip(&self.nodes) {
+            if node.parent == NIL {
+                continue;
+            }
+            for kind in [CROWD, STREAM] {
+                let key = self.orders[kind].key(number);
+                let right = (node.queued[kind] > 0).then(|| node.key());
+                if key != right {
+                    return Err(format!("account I1: {number} stands at {key:?}, not {right:?}"));
+                }
+            }
+            if node.rest < 0 || node.rest >= i64::from(node.weight) {
+                return Err(format!("account I4: {number} has a rest of {}", node.rest));
+            }
+            if node.flying == 0 && node.estimated != 0 {
+                return Err(format!("account G1: {number} owes {} ns of estimates", node.estimated));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/account.rs"]
+mod tests;

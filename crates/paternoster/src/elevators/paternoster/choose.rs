@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Choose: who goes next, and who a slot of the device is kept for (rule R).
+//!
+//! The *candidate* is whoever waits and has had least. But somebody may have had less and have
+//! nothing waiting, because he thinks: he is expected (see `habit.rs`). A slot is kept for him, if
+//! he is worth it. On a device that takes one command at a time the only slot there is is kept,
+//! and the device idles; on one that takes 32 it is one of 32, and costs nothing:
+//!
+//! ```text
+//! depth 1    in the device 0, kept 1     0 + 1 + 1 > 1      wait for him
+//! depth 32   in the device 4, kept 1     4 + 1 + 1 <= 32    the candidate goes
+//! ```
+//!
+//! He is worth it if he thinks for less time than his requests take, and half as long as the
+//! candidate's would hold him up; and as long as there is *credit*: of each second of device time
+//! a 32nd may be idled away, and no more. Where it is a bargain, because he thinks for a quarter of
+//! his own request's time and a sixteenth of the candidate's, credit is not asked for.
+//!
+//! # Invariants
+//! I1  Nobody goes before one who has had less, of those who wait (G2), within seats and classes.
+//! I2  The device idles although somebody waits only until the timer rings, which is set.
+//! I3  `total_owed` is the sum of what is owed in the list of those who are expected.
+//!
+//! Source: spec `elevator.md` 2.3 (R1 to R5).
+
+use crate::elevator::{Pick, Place};
+use crate::elevators::paternoster::account::{CROWD, STREAM};
+use crate::elevators::paternoster::{Paternoster, Stage};
+use crate::request::RequestId;
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// Of those who are expected so many are looked at. More slots are not kept at a time.
+pub(super) const LOOKS_MOST: usize = 64;
+/// R4: saved credit is at most this.
+const CREDIT_MOST: i64 = 100_000_000;
+/// R5: a client that used less than its share within this time may come at any moment.
+const MEEK_FOR: Nanos = Nanos::from_millis(500);
+
+/// Since when somebody is waited for, and on whose account.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keeping {
+    since: Nanos,
+    /// Nothing is in the device.
+    idle: bool,
+    /// All of them are bargains.
+    bargain: bool,
+}
+
+/// What is kept for others.
+struct Kept {
+    slots: u32,
+    until: Nanos,
+    bargain: bool,
+}
+
+impl Paternoster {
+    /// The answer to: which one next?
+    pub(super) fn choose(&mut self, scene: &mut Scene) -> Pick {
+        let now = scene.exact_now();
+        self.pay_for_waiting(now);
+        scene.cancel_timer();
+        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
+            let request = RequestId::from_index(index);
+            self.fly_past(scene, request);
+            return Pick::Dispatch(request, Place::Tail);
+        }
+        if self.waiting() == 0 {
+            return Pick::Nothing;
+        }
+        self.tend_seats(scene);
+        let candidate = if self.seats.most.is_none() {
+            self.accounts.first(&[CROWD, STREAM], now, &|_| false)
+        } else {
+            self.first_seated(now)
+        };
+        let Some(client) = candidate else { return self.wait_for_holders(scene, now) };
+        let request = self.next_of(scene, client, now);
+        if let Some(kept) = self.is_kept_from(scene, client, request, now) {
+            return self.keep(scene, kept, now);
+        }
+        self.dispatch(scene, client, request);
+        Pick::Dispatch(request, Place::Tail)
+    }
+
+    /// Nobody with a seat has anything: what is theirs ends, or comes.
+    fn wait_for_holders(&mut self, scene: &mut Scene, now: Nanos) -> Pick {
+        match self.holders_come(now) {
+            Some(until) => {
+                scene.set_precise_timer(until);
+                Pick::Idle
+            }
+            None => Pick::Await,
+        }
+    }
+
+    fn keep(&mut self, scene: &mut Scene, kept: Kept, now: Nanos) -> Pick {
+        let idle = scene.in_device().requests == 0;
+        self.keeping = Some(Keeping { since: now, idle, bargain: kept.bargain });
+        if kept.until == Nanos::MAX {
+            return Pick::Await;
+        }
+        scene.set_precise_timer(kept.until);
+        Pick::Idle
+    }
+
+    /// R4: what was waited since it was last asked.
+    fn pay_for_waiting(&mut self, now: Nanos) {
+        let Some(keeping) = self.keeping.take() else { return };
+        let waited = (now - keeping.since).0;
+        self.kept_time += waited;
+        if !keeping.bargain {
+            let slots = if keeping.idle { 1 } else { u64::from(self.depth) };
+            self.credit -= i64::try_from(waited / slots).unwrap_or(i64::MAX);
+        }
+    }
+
+    /// R4: device time was spent; a part of it may be idled away.
+    pub(super) fn earn_credit(&mut self, took: u64) {
+        let part = i64::try_from(took / self.tunables.strictness).unwrap_or(CREDIT_MOST);
+        self.credit = (self.credit + part).min(CREDIT_MOST);
+    }
+
+    /// R2: whether the slot that is free is kept for others.
+    fn is_kept_from(
+        &mut self,
+        scene: &Scene,
+        client: u32,
+        request: RequestId,
+        now: Nanos,
+    ) -> Option<Kept> {
+        let taken = scene.in_device().requests + 1;
+        let room = self.depth.saturating_sub(taken);
+        if self.spares_slot(client, room, now) {
+            // Somebody is in the device: whoever ends makes room.
+            return Some(Kept { slots: 1, until: Nanos::MAX, bargain: true });
+        }
+        if self.total_owed <= room {
+            return None;
+        }
+        let job = &scene.requests[request];
+        let price = self.price_of(job, self.clients[client as usize].habit.is_stream);
+        let mut kept = Kept { slots: 0, until: Nanos::MAX, bargain: true };
+        let mut next = self.expected.first();
+        for _ in 0..LOOKS_MOST {
+            let Some(other) = next else { break };
+            next = self.expected_links.next(other);
+            let habit = &self.clients[other as usize].habit;
+            if !habit.is_expected(now) {
+                self.expect_no_more(other);
+                continue;
+            }
+            if other == client || self.accounts.at(other).waiting() > 0 {
+                continue;
+            }
+            if !self.accounts.precedes(other, client) || !self.is_admitted(other) {
+                continue;
+            }
+            let Some(bargain) = self.is_worth(other, price) else { continue };
+            let habit = &self.clients[other as usize].habit;
+            kept.slots = kept.slots.saturating_add(habit.owed);
+            kept.until = kept.until.min(habit.window);
+            kept.bargain &= bargain;
+        }
+        (kept.slots > room).then_some(kept)
+    }
+
+    /// R3: whether a client is worth being waited for by one whose request costs `price`; and
+    /// whether that is a bargain.
+    fn is_worth(&self, client: u32, price: u64) -> Option<bool> {
+        let habit = &self.clients[client as usize].habit;
+        let time = habit.patience();
+        let own = habit.latency;
+        if time > own.max(habit.cost) || 2 * time > price.max(own) {
+            return None;
+        }
+        let bargain = 4 * time <= own && 16 * time <= price;
+        (bargain || self.credit > 0).then_some(bargain)
+    }
+
+    /// R5: the last slots are for clients with one request, while somebody uses less than his
+    /// share: none of 1, one of 32.
+    fn spares_slot(&self, client: u32, room: u32, now: Nanos) -> bool {
+        let sigma = u32::try_from(self.tunables.strictness).unwrap_or(u32::MAX);
+        let spare = (self.depth / sigma.max(1)).min(self.depth / 8);
+        if room >= spare || self.meek_until <= now {
+            return false;
+        }
+        let node = self.accounts.at(client);
+        node.flying > 0 || node.waiting() > 1
+    }
+
+    /// Somebody comes who used less than his share, as one who has the least of all (R5).
+    pub(super) fn note_meek(&mut self, now: Nanos) {
+        self.meek_until = now + MEEK_FOR;
+    }
+
+    /// The next request of a client: on from where its last one was, unless one is too old.
+    pub(super) fn next_of(&self, scene: &Scene, client: u32, now: Nanos) -> RequestId {
+        let own = &self.clients[client as usize];
+        let late = own.lane.deadline(scene).is_some_and(|deadline| deadline <= now);
+        let onwards = if late { None } else { own.lane.from_sector(&self.lanes, own.head) };
+        let first = || own.lane.from_sector(&self.lanes, 0);
+        let found = onwards.or_else(|| if late { own.lane.oldest() } else { first() });
+        // Who stands in an order has something waiting (account I1).
+        found.unwrap_or(RequestId::from_index(0))
+    }
+
+    fn dispatch(&mut self, scene: &mut Scene, client: u32, request: RequestId) {
+        let now = scene.exact_now();
+        let own = &mut self.clients[client as usize];
+        own.lane.remove(&mut self.lanes, request);
+        own.head = scene.requests[request].end();
+        let kind = own.kind();
+        let estimate = self.begin_job(scene, request, client, kind);
+        self.accounts.dispatch(client, kind, estimate, now);
+        self.count_busy(now);
+        let first = self.seats.dispatched(client, kind, estimate);
+        let job = &mut self.jobs[request.index() as usize];
+        (job.stage, job.first) = (Stage::Flying, first);
+    }
+
+    /// A request goes to the device past all others.
+    pub(super) fn fly_past(&mut self, scene: &mut Scene, request: RequestId) {
+        let now = scene.exact_now();
+        let client = self.jobs[request.index() as usize].client;
+        let estimate = self.begin_job(scene, request, client, CROWD);
+        // Who was let in for having waited at the door has paid there.
+        let estimate = if scene.requests[request].let_in { 0 } else { estimate };
+        self.accounts.bypass(client, estimate, now);
+        self.count_busy(now);
+        let job = &mut self.jobs[request.index() as usize];
+        (job.stage, job.first, job.estimate) = (Stage::Flying, false, estimate);
+        job.is_free = scene.requests[request].let_in;
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Explain: why a request still waits, in words.
+//!
+//! The clause names the first thing that stands between a request and the device: a seat that its
+//! client does not have, a slot that is kept, somebody who has had less, others of its own client.
+
+use core::fmt;
+
+use crate::elevators::paternoster::account::{CROWD, STREAM};
+use crate::elevators::paternoster::{Paternoster, Stage};
+use crate::request::RequestId;
+use crate::scene::Scene;
+
+impl Paternoster {
+    /// Continues "it waits because …".
+    pub(super) fn explain_wait(
+        &self,
+        scene: &Scene,
+        request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        let now = scene.exact_now();
+        if self.jobs[request.index() as usize].stage == Stage::Bypassing {
+            return out.write_str("it goes next");
+        }
+        let client = self.client_of(request);
+        if !self.is_admitted(client) {
+            let seats = self.seats.most.unwrap_or(0);
+            return match self.clients[client as usize].kind() {
+                STREAM => write!(out, "{seats} streams at a time are served, and others have seats"),
+                _ => write!(out, "a stream has its turn; {seats} are served at a time"),
+            };
+        }
+        let first = match self.seats.most {
+            None => self.accounts.first(&[CROWD, STREAM], now, &|_| false),
+            Some(_) => self.first_seated(now),
+        };
+        let others = self.clients[client as usize].lane.len().saturating_sub(1);
+        match first {
+            Some(first) if first != client => match self.id_of(scene, first) {
+                Some(first) => write!(out, "{first} has had less of the device for its weight"),
+                None => out.write_str("somebody else has had less of the device"),
+            },
+            _ if self.keeping.is_some() => {
+                write!(out, "a slot is kept for one who has had less and is about to ask again")
+            }
+            _ => write!(out, "its client goes next, with {others} others of it waiting"),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gain: whether the device did more in one stretch of time than in another.
+//!
+//! Bytes cannot say it: they change whenever shares do, and one who reads 128 KiB at a time outdoes
+//! ten who read 4. So each *sort* of requests (read or not, stream or not, size) is compared with
+//! itself: the sectors that it got for a second of device time. The gain is the product of all
+//! these ratios, each to the power of its sort's share of the time (a Nash product), and of the
+//! ratio of the time in which the device was busy at all:
+//!
+//! ```text
+//!            before                         after                        ratio
+//! streams    256 sectors in 12 ms   21/ms   25 600 sectors in 100 ms    256/ms    12 ^ 0.5
+//! random     8 sectors in 8 ms       1/ms   104 sectors in 100 ms       1.04/ms  1.04 ^ 0.5
+//!                                                                       gain      3.5
+//! ```
+//!
+//! No price list is needed, nor any unit; and it makes no difference who had how much of the
+//! time. Logarithms are to base 2, in fixed point with 16 fraction bits.
+//!
+//! Source: spec `elevator.md` 2.5 L2, section 5 (2: why not a sum). Differs: per device time
+//! instead of per time, so that an epoch need not begin and end with everybody's request.
+
+use crate::request::{Op, Request};
+
+/// Read or not, stream or not, sixteen sizes.
+pub(super) const SORTS: usize = 64;
+
+/// 1 in the fixed point of logarithms.
+pub(super) const ONE: i64 = 1 << 16;
+
+/// The sort of a request.
+pub(super) fn sort_of(request: &Request, is_stream: bool) -> u8 {
+    let size = u8::try_from(request.sectors().max(1).ilog2().min(15)).unwrap_or(15);
+    let reads = request.op() == Op::Read;
+    (u8::from(!reads) * 2 + u8::from(is_stream)) * 16 + size
+}
+
+/// The logarithm of `value` (0 counts as 1): its whole part is the place of the highest bit; each
+/// squaring of what is left gives one bit of the fraction.
+pub(super) fn log2(value: u64) -> i64 {
+    let value = value.max(1);
+    let whole = value.ilog2();
+    // From 1 (inclusive) to 2, with 32 fraction bits.
+    let mut rest = (u128::from(value) << 32) >> whole;
+    let mut log = i64::from(whole);
+    for _ in 0..16 {
+        rest = (rest * rest) >> 32;
+        log <<= 1;
+        if rest >= 2 << 32 {
+            rest >>= 1;
+            log += 1;
+        }
+    }
+    log
+}
+
+/// What the device did in a stretch of time.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    /// Sectors and device time, in ns, by sort.
+    sectors: [u64; SORTS],
+    times: [u64; SORTS],
+    /// Device time of all.
+    pub(super) served: u64,
+    /// Time in which something was in the device, and all time.
+    pub(super) busy: u64,
+    pub(super) elapsed: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { sectors: [0; SORTS], times: [0; SORTS], served: 0, busy: 0, elapsed: 0 }
+    }
+}
+
+impl Tally {
+    /// A request has ended.
+    pub(super) fn count(&mut self, sort: u8, sectors: u32, took: u64) {
+        let sort = usize::from(sort);
+        self.sectors[sort] += u64::from(sectors);
+        self.times[sort] += took;
+        self.served += took;
+    }
+
+    /// The share of a sort, with 16 fraction bits.
+    fn share(&self, sort: usize) -> u64 {
+        (self.times[sort] << 16) / self.served.max(1)
+    }
+
+    fn rate(&self, sort: usize) -> i64 {
+        log2(self.sectors[sort]) - log2(self.times[sort])
+    }
+
+    fn is_known(&self, sort: usize) -> bool {
+        self.sectors[sort] > 0 && self.times[sort] > 0
+    }
+
+    /// The logarithm of what `after` is better than this one; `None` if they have less than half of
+    /// their time in common.
+    pub(super) fn gain(&self, after: &Tally) -> Option<i64> {
+        let (mut sum, mut common) = (0i64, 0u64);
+        for sort in (0..SORTS).filter(|&sort| self.is_known(sort) && after.is_known(sort)) {
+            let share = (self.share(sort) + after.share(sort)) / 2;
+            sum += (after.rate(sort) - self.rate(sort)) * share.cast_signed();
+            common += share;
+        }
+        if common < 1 << 15 {
+            return None;
+        }
+        let busy = |tally: &Tally| log2(tally.busy) - log2(tally.elapsed);
+        Some(sum / common.cast_signed() + busy(after) - busy(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are logarithms right to a part in a thousand? log2(1) = 0, of 8 = 3, of 10 = 3.321928, of
+    /// 2^63 = 63.
+    #[test]
+    fn g9_logarithms_in_fixed_point() {
+        assert_eq!([log2(0), log2(1), log2(8), log2(1 << 63)], [0, 0, 3 * ONE, 63 * ONE]);
+        // 3.321928 * 65536 = 217705.9
+        assert!((log2(10) - 217_705).abs() <= 1, "{}", log2(10));
+        assert!((log2(1_000_000) - log2(999_000)).abs() < 100);
+    }
+
+    /// The essay's example: (256 / 21.33)^0.55 * 1.04^0.45 by the real shares. Shares: 12/20 and
+    /// 1/2, mean 0.55; log2(12) * 0.55 + log2(1.04) * 0.45 = 1.972 + 0.025 = 1.997.
+    #[test]
+    fn l2_the_gain_of_turns() {
+        let (mut before, mut after) = (Tally::default(), Tally::default());
+        before.count(16 + 8, 256, 12_000_000);
+        before.count(3, 8, 8_000_000);
+        after.count(16 + 8, 25_600, 100_000_000);
+        after.count(3, 104, 100_000_000);
+        for (tally, time) in [(&mut before, 20), (&mut after, 200)] {
+            (tally.busy, tally.elapsed) = (time, time);
+        }
+        let gain = before.gain(&after).unwrap();
+        assert!((gain - 130_875).abs() < 300, "{gain}");
+        assert_eq!(after.gain(&before), Some(-gain));
+        // A device that was busy for half of the time has done half as much: one off the log.
+        after.busy = 100;
+        assert_eq!(before.gain(&after), Some(gain - ONE));
+    }
+
+    /// Does it say nothing of two stretches that have nothing in common?
+    #[test]
+    fn l2_what_cannot_be_compared() {
+        let (mut before, mut after) = (Tally::default(), Tally::default());
+        before.count(1, 8, 1000);
+        after.count(2, 8, 1000);
+        assert_eq!(before.gain(&after), None);
+    }
+}

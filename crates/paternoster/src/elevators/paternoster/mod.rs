@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! paternoster: one elevator for all devices, by device time, kept slots and seats.
+//!
+//! Everybody pays for the device time of his requests, and whoever has paid least for his weight
+//! goes next (`account`). Two things are added, each of them measured on the device itself and none
+//! of them a setting:
+//!
+//! * A slot of the device is *kept* for one who has had less and is about to ask again (`habit`,
+//!   `choose`). On a disk without a queue that is idling; on an SSD it is one slot of 32.
+//! * *Seats* bound how many streams are served at a time, where the device does more so (`seats`).
+//!   Whether, and how many, is found out by trying (`learn`, `gain`).
+//!
+//! ```text
+//! arrival ─▶ habit: expected? a stream? ─▶ account: waits, from where the others are
+//! pick    ─▶ seats: whose turn ─▶ account: who has had least ─▶ slot kept for another? ─▶ request
+//! end     ─▶ account: the real price ─▶ habit: expected again until … ─▶ learn: epoch over?
+//! ```
+//!
+//! Within a client requests go in the order of sectors, on from the last one, and by age when they
+//! are too old.
+//!
+//! # Invariants (see `audit.rs`)
+//! I1  Each request that waits stands in its client's lane, or among those that go past all others.
+//! I2  Counters equal what they count; what was charged is what was served and what is estimated.
+//! I3  The timer is set exactly while the device is kept for somebody who is to come.
+//!
+//! Source: spec `elevator.md`. Not here: the depth is not learned (L4): it is the device's; and
+//! cooperating streams are not merged.
+
+mod account;
+mod audit;
+mod choose;
+mod explain;
+mod gain;
+mod habit;
+mod learn;
+mod seats;
+#[cfg(test)]
+mod tests;
+mod tunables;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::attribute::Attribute;
+use crate::client::{ClientId, GroupId};
+use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::list::{Links, List};
+use crate::pick::lane::{Lane, LaneSpace};
+use crate::ratio::ONE;
+use crate::request::{Bio, Request, RequestId};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+use account::{Accounts, CROWD, STREAM};
+use choose::Keeping;
+use gain::{SORTS, sort_of};
+use habit::{Habit, blend};
+use learn::Learn;
+use seats::Seats;
+use tunables::{ATTRIBUTES, Tunables};
+
+/// After this time a request is the next of its client, wherever it lies.
+const AGE_MOST: Nanos = Nanos::from_millis(500);
+/// C1: what a request is taken to cost of whose sort none has ended yet, in ns.
+const UNKNOWN_PRICE: u64 = 1000;
+/// One flush charges its owner as much as a long turn, at most.
+const FLUSH_MOST: Nanos = Nanos::from_millis(125);
+/// The level at which a client weighs what its weight says.
+const LEVEL_PLAIN: u32 = 4;
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Not here.
+    #[default]
+    Elsewhere,
+    /// In its client's lane.
+    Waiting,
+    /// Before all others.
+    Bypassing,
+    /// In the device.
+    Flying,
+}
+
+/// What is kept of a request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Job {
+    stage: Stage,
+    /// It is the first of a stream's turn.
+    first: bool,
+    /// It has been paid for at the door.
+    is_free: bool,
+    sort: u8,
+    kind: u8,
+    client: u32,
+    /// The epoch in which it was dispatched.
+    epoch: u32,
+    /// What its owner has paid for it so far, in ns.
+    estimate: i64,
+}
+
+/// What is kept of a client.
+#[derive(Debug, Clone, Copy, Default)]
+struct Client {
+    habit: Habit,
+    lane: Lane,
+    /// The sector behind its last request.
+    head: u64,
+    /// As what its requests wait.
+    is_stream: bool,
+}
+
+impl Client {
+    const fn kind(&self) -> usize {
+        if self.is_stream { STREAM } else { CROWD }
+    }
+}
+
+/// The paternoster scheduler.
+#[derive(Debug)]
+pub struct Paternoster {
+    tunables: Tunables,
+    accounts: Accounts,
+    clients: Vec<Client>,
+    jobs: Vec<Job>,
+    lanes: LaneSpace,
+    /// Refused by the device, or let in before all others.
+    bypass: List,
+    bypass_links: Links,
+    /// Clients whose next request is expected, and how many requests in all.
+    expected: List,
+    expected_links: Links,
+    total_owed: u32,
+    /// The commands that the device takes.
+    depth: u32,
+    /// Mean device time by sort of request, and of all, in ns.
+    prices: [u64; SORTS],
+    mean_cost: u64,
+    /// R4: what may be idled away, in ns; below zero it has been exceeded.
+    credit: i64,
+    keeping: Option<Keeping>,
+    /// Time for which a slot was kept although somebody waited.
+    kept_time: u64,
+    meek_until: Nanos,
+    /// Time with something in the device; since when there is.
+    busy: u64,
+    busy_since: Option<Nanos>,
+    /// Device time of all that has ended.
+    served: i64,
+    seats: Seats,
+    learn: Learn,
+}
+
+impl Default for Paternoster {
+    fn default() -> Paternoster {
+        Paternoster::new()
+    }
+}
+
+impl Paternoster {
+    /// A paternoster without a queue.
+    #[must_use]
+    pub fn new() -> Paternoster {
+        Paternoster {
+            tunables: Tunables::default(),
+            accounts: Accounts::new(0, 0, 0),
+            clients: Vec::new(),
+            jobs: Vec::new(),
+            lanes: LaneSpace::with_capacity(0),
+            bypass: List::new(),
+            bypass_links: Links::with_capacity(0),
+            expected: List::new(),
+            expected_links: Links::with_capacity(0),
+            total_owed: 0,
+            depth: 1,
+            prices: [0; SORTS],
+            mean_cost: 0,
+            credit: 0,
+            keeping: None,
+            kept_time: 0,
+            meek_until: Nanos::ZERO,
+            busy: 0,
+            busy_since: None,
+            served: 0,
+            seats: Seats::default(),
+            learn: Learn::default(),
+        }
+    }
+
+    /// Requests that wait in lanes.
+    fn waiting(&self) -> u32 {
+        let (queued, _) = self.accounts.totals();
+        queued[CROWD] + queued[STREAM]
+    }
+
+    fn client_of(&self, request: RequestId) -> u32 {
+        self.jobs[request.index() as usize].client
+    }
+
+    fn waits(&self, request: RequestId) -> bool {
+        self.jobs[request.index() as usize].stage == Stage::Waiting
+    }
+
+    fn id_of(&self, scene: &Scene, client: u32) -> Option<ClientId> {
+        scene.clients.is_live(client).then(|| ClientId(scene.clients.key_at(client)))
+    }
+
+    /// What a request is taken to cost, in ns.
+    fn price_of(&self, request: &Request, is_stream: bool) -> u64 {
+        match self.prices[usize::from(sort_of(request, is_stream))] {
+            0 => UNKNOWN_PRICE,
+            price => price,
+        }
+    }
+
+    /// A request is about to go. Returns what its owner pays for now.
+    fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
+        let is_stream = self.clients[client as usize].is_stream;
+        let sort = sort_of(&scene.requests[request], is_stream);
+        let price = self.price_of(&scene.requests[request], is_stream);
+        let job = &mut self.jobs[request.index() as usize];
+        job.sort = sort;
+        job.kind = u8::from(kind == STREAM);
+        job.is_free = false;
+        job.epoch = self.learn.epoch;
+        job.estimate = i64::try_from(price).unwrap_or(i64::MAX);
+        job.estimate
+    }
+
+    /// Something is in the device from now on.
+    fn count_busy(&mut self, now: Nanos) {
+        self.busy_since.get_or_insert(now);
+    }
+
+    fn busy_until(&self, now: Nanos) -> u64 {
+        self.busy + self.busy_since.map_or(0, |since| (now - since).0)
+    }
+
+    /// A request is in the device no more: its price is what it took.
+    fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> Job {
+        let job = &mut self.jobs[request.index() as usize];
+        job.stage = Stage::Elsewhere;
+        let job = *job;
+        self.accounts.end(job.client, job.estimate, took);
+        self.served += took;
+        let (_, flying) = self.accounts.totals();
+        if flying == 0 {
+            self.busy = self.busy_until(now);
+            self.busy_since = None;
+        }
+        job
+    }
+
+    /// R1: what the end of a request says of its client.
+    fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
+        let limit = self.seats.patience_for(client);
+        let own = &mut self.clients[client as usize];
+        let before = own.habit.owed;
+        own.habit.ended(now, latency, took, limit);
+        let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
+        self.recount_expected(client, before);
+        self.accounts.expect(client, until);
+    }
+
+    /// So many requests of a client were expected before.
+    fn recount_expected(&mut self, client: u32, before: u32) {
+        let owed = self.clients[client as usize].habit.owed;
+        self.total_owed = self.total_owed + owed - before;
+        if before == 0 && owed > 0 {
+            self.expected.push_back(&mut self.expected_links, client);
+        } else if before > 0 && owed == 0 {
+            self.expected.remove(&mut self.expected_links, client);
+        }
+    }
+
+    /// The time of a client is over.
+    fn expect_no_more(&mut self, client: u32) {
+        let before = core::mem::take(&mut self.clients[client as usize].habit.owed);
+        self.recount_expected(client, before);
+    }
+
+    /// A request arrives at its client's lane.
+    fn arrive(&mut self, scene: &mut Scene, request: RequestId, client: u32) {
+        let now = scene.exact_now();
+        let node = self.accounts.at(client);
+        let busy = node.waiting() + node.flying > 0;
+        let own = &mut self.clients[client as usize];
+        let before = own.habit.owed;
+        let expected = own.habit.is_expected(now);
+        own.habit.arrived(now, &scene.requests[request], busy);
+        let (from, is_stream) = (own.kind(), own.habit.is_stream);
+        own.is_stream = is_stream;
+        own.lane.insert(&mut self.lanes, scene, request, now + AGE_MOST);
+        let kind = own.kind();
+        self.recount_expected(client, before);
+        if kind != from {
+            self.accounts.change_kind(client, from, kind);
+        }
+        if !busy && !expected && self.accounts.is_behind(client) {
+            self.note_meek(now);
+        }
+        let slack = i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX);
+        let slack = if self.seats.most.is_some() { slack } else { 0 };
+        self.accounts.arrive(client, kind, now, slack);
+        self.jobs[request.index() as usize].stage = Stage::Waiting;
+    }
+
+    /// A waiting request goes elsewhere, unpaid.
+    fn take(&mut self, request: RequestId) {
+        let client = self.client_of(request);
+        let job = &mut self.jobs[request.index() as usize];
+        let stage = core::mem::replace(&mut job.stage, Stage::Elsewhere);
+        if stage == Stage::Bypassing {
+            self.bypass.remove(&mut self.bypass_links, request.index());
+        } else if stage == Stage::Waiting {
+            let own = &mut self.clients[client as usize];
+            own.lane.remove(&mut self.lanes, request);
+            let kind = own.kind();
+            self.accounts.leave(client, kind);
+        }
+    }
+
+    /// The account, weight and class of a client: its level counts as its weight.
+    fn place_of(&self, scene: &Scene, client: ClientId) -> (u32, u32, u8) {
+        let own = scene.clients.at(client.index());
+        let level = u32::from(own.priority().level.min(7));
+        let weight = (own.weight().max(1) * (8 - level) / LEVEL_PLAIN).max(1);
+        let parent = self.accounts.of_group(scene.group_of(client).index());
+        (parent, weight, own.priority().class as u8)
+    }
+
+    /// Opens the account of a group, and of those above it first.
+    fn open_group(&mut self, scene: &Scene, group: u32) {
+        let node = self.accounts.of_group(group);
+        let own = scene.groups.at(group);
+        let Some(parent) = own.parent() else { return };
+        let (above, class) = (self.accounts.of_group(parent.index()), 1);
+        if self.accounts.is_open(node) {
+            self.accounts.change(node, above, own.weight(), class);
+        } else {
+            self.open_group(scene, parent.index());
+            self.accounts.open(node, above, own.weight(), class);
+        }
+    }
+}
+
+impl Elevator for Paternoster {
+    fn name(&self) -> &'static str {
+        "paternoster"
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Mq
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        let (requests, limits) = (scene.request_slots(), *scene.limits());
+        *self = Paternoster {
+            tunables: self.tunables,
+            accounts: Accounts::new(limits.clients, limits.groups, scene.root().index()),
+            clients: (0..limits.clients).map(|_| Client::default()).collect(),
+            jobs: (0..requests).map(|_| Job::default()).collect(),
+            lanes: LaneSpace::with_capacity(requests),
+            bypass_links: Links::with_capacity(requests),
+            expected_links: Links::with_capacity(limits.clients),
+            depth: scene.facts().depth,
+            ..Paternoster::new()
+        };
+    }
+
+    fn merges_front(&self) -> bool {
+        true
+    }
+
+    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
+        let alike = scene.requests[request].is_sync() || !bio.is_sync();
+        alike && self.waits(request) && self.client_of(request) == bio.client.index()
+    }
+
+    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
+        let (one, other) = (&scene.requests[request], &scene.requests[next]);
+        let plain = self.jobs[next.index() as usize].stage != Stage::Bypassing;
+        let same = self.client_of(request) == other.client().index();
+        plain && same && self.waits(request) && one.is_sync() == other.is_sync()
+    }
+
+    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
+        let client = scene.requests[request].client().index();
+        self.jobs[request.index() as usize] = Job { client, ..Job::default() };
+    }
+
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+        let client = self.client_of(request);
+        if position == Position::Head {
+            self.jobs[request.index() as usize].stage = Stage::Bypassing;
+            self.bypass.push_front(&mut self.bypass_links, request.index());
+        } else {
+            self.arrive(scene, request, client);
+        }
+    }
+
+    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        if !self.waits(request) {
+            return;
+        }
+        let client = self.client_of(request) as usize;
+        match side {
+            Side::Back => self.clients[client].habit.grown(scene.requests[request].end()),
+            Side::Front => self.clients[client].lane.resort(&mut self.lanes, scene, request),
+        }
+    }
+
+    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        if side == Side::Front && self.waits(request) {
+            let client = self.client_of(request) as usize;
+            self.clients[client].lane.resort(&mut self.lanes, scene, request);
+        }
+    }
+
+    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
+        let client = self.client_of(gone);
+        let both = self.waits(survivor) && self.waits(gone);
+        if !both || client != self.client_of(survivor) {
+            return self.take(gone);
+        }
+        let own = &mut self.clients[client as usize];
+        own.lane.absorb(&mut self.lanes, scene, survivor, gone);
+        let kind = own.kind();
+        self.accounts.leave(client, kind);
+        self.jobs[gone.index() as usize].stage = Stage::Elsewhere;
+    }
+
+    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.lanes.former(request)
+    }
+
+    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.lanes.latter(request)
+    }
+
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        self.choose(scene)
+    }
+
+    fn started(&mut self, scene: &mut Scene, request: RequestId) {
+        // Under legacy rules one that was refused comes again by this alone.
+        if self.jobs[request.index() as usize].stage == Stage::Elsewhere {
+            self.fly_past(scene, request);
+        }
+    }
+
+    fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
+        let job = self.jobs[request.index() as usize];
+        if job.stage == Stage::Flying {
+            self.end_job(request, 0, scene.exact_now());
+            self.seats.ended(job.client, usize::from(job.kind), false, -job.estimate, 0);
+        }
+    }
+
+    fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
+        if self.jobs[request.index() as usize].stage != Stage::Flying {
+            return;
+        }
+        let now = scene.exact_now();
+        let took = if self.jobs[request.index() as usize].is_free { 0 } else { served.0 };
+        let charge = i64::try_from(took).unwrap_or(i64::MAX);
+        let job = self.end_job(request, charge, now);
+        let ended = &scene.requests[request];
+        let (latency, sectors) = ((now - ended.issued()).0, ended.sectors());
+        let price = &mut self.prices[usize::from(job.sort)];
+        *price = blend(*price, served.0, 4).max(1);
+        self.mean_cost = blend(self.mean_cost, served.0, 4);
+        if self.seats.most.is_none() {
+            self.seats.latency = blend(self.seats.latency, latency, 4);
+        }
+        let off = charge - job.estimate;
+        self.seats.ended(job.client, usize::from(job.kind), job.first, off, served.0);
+        self.earn_credit(served.0);
+        self.open_window(job.client, now, latency, served.0);
+        self.learn_from(job.epoch, job.sort, sectors, served.0);
+        self.learn(scene);
+    }
+
+    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+        self.take(request);
+    }
+
+    fn released(&mut self, scene: &mut Scene, request: RequestId) {
+        if self.jobs[request.index() as usize].stage == Stage::Flying {
+            // It ends without having been told of.
+            self.end_job(request, 0, scene.exact_now());
+        }
+        self.jobs[request.index() as usize].stage = Stage::Elsewhere;
+    }
+
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        let (parent, weight, class) = self.place_of(scene, client);
+        self.clients[client.index() as usize] = Client::default();
+        self.accounts.open(client.index(), parent, weight, class);
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        let (parent, weight, class) = self.place_of(scene, client);
+        self.accounts.change(client.index(), parent, weight, class);
+    }
+
+    fn client_detached(&mut self, _: &mut Scene, client: ClientId) {
+        self.expect_no_more(client.index());
+        self.clients[client.index() as usize] = Client::default();
+        self.accounts.close(client.index());
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.open_group(scene, group.index());
+    }
+
+    fn group_removed(&mut self, _: &mut Scene, group: GroupId) {
+        self.accounts.close(self.accounts.of_group(group.index()));
+    }
+
+    /// With a share of f the others are to have `cost * (1 - f) / f`; shares multiply on the way up
+    /// the tree, among those who are there.
+    fn charge(
+        &mut self,
+        _: &mut Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        let mut whole = ONE;
+        let mut at = client.index();
+        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
+            whole = whole.times(all, own);
+            at = parent;
+        }
+        if let (true, Some(other)) = (whole == ONE, beside) {
+            let (own, other) = self.accounts.weights(client.index(), other.index());
+            whole = whole.times(own + other, own);
+        }
+        whole.without_one().of(cost.min(FLUSH_MOST))
+    }
+
+    fn lets_in_first(&self) -> bool {
+        true
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
+            self.jobs[index as usize].stage = Stage::Elsewhere;
+            return Some(RequestId::from_index(index));
+        }
+        let now = scene.exact_now();
+        let client = self.accounts.first(&[CROWD, STREAM], now, &|_| false)?;
+        let request = self.next_of(scene, client, now);
+        self.take(request);
+        Some(request)
+    }
+
+    fn drain_place(&self) -> Place {
+        Place::Tail
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.explain_wait(scene, request, out)
+    }
+
+    fn waiting(&self) -> u32 {
+        Paternoster::waiting(self) + self.bypass.len()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        self.audit_all(scene)
+    }
+
+    fn attributes(&self) -> &'static [Attribute] {
+        &ATTRIBUTES
+    }
+
+    fn get(&self, _: &Scene, place: usize) -> u64 {
+        self.figure(ATTRIBUTES[place].name)
+    }
+
+    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
+        self.tunables.set(ATTRIBUTES[place].name, value);
+    }
+}

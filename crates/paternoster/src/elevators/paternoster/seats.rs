@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seats: how many streams are served at a time (rule S).
+//!
+//! A disk that reads one stream does 150 MB/s, and one that goes to and fro between two does 15.
+//! An array reads sixteen at once and wants them all. So the number of *seats* is found out by
+//! trying (see `learn.rs`). Without a limit there are none, and everybody goes by his account. With
+//! one, each stream needs a seat to be served, and all who are no streams, the *crowd*, need one
+//! together:
+//!
+//! ```text
+//! one seat, a quantum of 100 ms     | stream 1 | crowd    | stream 2 | stream 1 | crowd ...
+//!                                     ^ drained   ^ random requests, as many at a time as they like
+//! ```
+//!
+//! A turn ends when its holder has had a quantum and is ahead of somebody who waits for a seat; so
+//! turns are short and accounts still decide who has how much. Or when nothing is to come from him.
+//! A seat is given anew when all that its last holder had in the device has ended: what a request
+//! costs is its own cost then.
+//!
+//! The quantum is sixteen times what a change costs, so that changes take 6 % of the time: the
+//! device time of the first request of a turn, less what the others take.
+//!
+//! # Invariants
+//! I1  At most `most` seats are taken, none of them twice by the same holder.
+//! I2  With a limit, what is in the device is the holders' (but for what went past everybody).
+//!
+//! Source: spec `elevator.md` 2.4 (S1 to S5), 2.6.
+
+use crate::elevators::paternoster::Paternoster;
+use crate::elevators::paternoster::account::{CROWD, STREAM};
+use crate::elevators::paternoster::habit::blend;
+use crate::event::Note;
+use crate::scene::Scene;
+use crate::slab::NIL;
+use crate::time::Nanos;
+
+/// More are never tried: beyond it there is no telling from no limit.
+pub(super) const SEATS_MOST: usize = 8;
+/// The holder of the seat of all who are no streams.
+const ALL_OTHERS: u32 = NIL;
+/// S5: a change costs a 17th of the time, 6 %.
+const QUANTUM_CHANGES: u64 = 16;
+/// S5: with n who wait, the last waits n times as long.
+const QUANTUM_MOST: u64 = 160_000_000;
+/// S5: of a quantum while the cost of a change is not known.
+const FLOOR_LEAST: u64 = 500_000;
+const FLOOR_MOST: u64 = 50_000_000;
+const FLOOR_LATENCIES: u64 = 16;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Seat {
+    holder: u32,
+    /// Device time in this turn, estimates included.
+    served: i64,
+    /// It dispatches no more (S4).
+    leaving: bool,
+    /// Its first request has gone.
+    began: bool,
+}
+
+/// Who is served at present.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seats {
+    /// `None`: no limit.
+    pub(super) most: Option<u32>,
+    seats: [Seat; SEATS_MOST],
+    taken: usize,
+    /// What a change costs (x), and what other requests of streams take, in ns of device time.
+    pub(super) change: u64,
+    usual: u64,
+    /// How long requests are in the device without a limit, in ns.
+    pub(super) latency: u64,
+    /// Turns that have ended.
+    pub(super) turns: u64,
+}
+
+impl Seats {
+    /// S5: so much device time has a turn, at least.
+    pub(super) fn quantum(&self) -> u64 {
+        (QUANTUM_CHANGES * self.change).min(QUANTUM_MOST).max(self.floor())
+    }
+
+    /// The least quantum (qf).
+    pub(super) fn floor(&self) -> u64 {
+        (FLOOR_LATENCIES * self.latency).clamp(FLOOR_LEAST, FLOOR_MOST)
+    }
+
+    fn all(&self) -> &[Seat] {
+        &self.seats[..self.taken]
+    }
+
+    fn of(&mut self, holder: u32) -> Option<&mut Seat> {
+        self.seats[..self.taken].iter_mut().find(|seat| seat.holder == holder)
+    }
+
+    pub(super) fn has(&self, holder: u32) -> bool {
+        self.all().iter().any(|seat| seat.holder == holder)
+    }
+
+    /// Who holds the only seat there is is waited for as long as a change would cost (R1).
+    pub(super) fn patience_for(&self, client: u32) -> u64 {
+        if self.most == Some(1) && self.has(client) { self.change } else { 0 }
+    }
+
+    /// There are so many from now on. Turns that were begun end.
+    pub(super) fn limit(&mut self, most: Option<u32>) {
+        (self.most, self.taken) = (most, 0);
+    }
+
+    const fn holder_of(client: u32, kind: usize) -> u32 {
+        if kind == STREAM { client } else { ALL_OTHERS }
+    }
+
+    /// A request of a holder goes to the device. Whether it is the first of a stream's turn.
+    pub(super) fn dispatched(&mut self, client: u32, kind: usize, estimate: i64) -> bool {
+        let Some(seat) = self.of(Self::holder_of(client, kind)) else { return false };
+        seat.served += estimate;
+        let first = !seat.began && kind == STREAM;
+        seat.began = true;
+        first
+    }
+
+    /// A request has ended.
+    pub(super) fn ended(&mut self, client: u32, kind: usize, first: bool, off: i64, took: u64) {
+        if self.most.is_some() && kind == STREAM {
+            if first {
+                self.change = blend(self.change, took.saturating_sub(self.usual), 3);
+            } else {
+                self.usual = blend(self.usual, took, 4);
+            }
+        }
+        if let Some(seat) = self.of(Self::holder_of(client, kind)) {
+            seat.served += off;
+        }
+    }
+
+    /// Verifies I1.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.taken > self.most.map_or(0, |most| most as usize) {
+            return Err("seats I1: more are taken than there are");
+        }
+        for (place, seat) in self.all().iter().enumerate() {
+            if self.seats[..place].iter().any(|other| other.holder == seat.holder) {
+                return Err("seats I1: somebody holds two");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Paternoster {
+    /// Ends turns and begins new ones, where there is a limit.
+    pub(super) fn tend_seats(&mut self, scene: &mut Scene) {
+        let Some(most) = self.seats.most else { return };
+        let now = scene.exact_now();
+        let next = self.rightful(now);
+        let mut place = 0;
+        while place < self.seats.taken {
+            let seat = self.seats.seats[place];
+            let leaving = seat.leaving || self.is_over(&seat, next, now);
+            self.seats.seats[place].leaving = leaving;
+            if leaving && self.flying_of(&seat) == 0 {
+                self.end_turn(scene, place);
+            } else {
+                place += 1;
+            }
+        }
+        while self.seats.taken < most as usize && self.strangers() == 0 {
+            let Some(client) = self.rightful(now) else { return };
+            let holder = Seats::holder_of(client, self.clients[client as usize].kind());
+            self.seats.seats[self.seats.taken] = Seat { holder, ..Seat::default() };
+            self.seats.taken += 1;
+            if let Some(client) = self.id_of(scene, client) {
+                let slice = Nanos(self.seats.quantum());
+                scene.note(Note::SliceBegins { client, slice });
+            }
+        }
+    }
+
+    fn end_turn(&mut self, scene: &mut Scene, place: usize) {
+        let seats = &mut self.seats;
+        let gone = seats.seats[place];
+        seats.seats.copy_within(place + 1..seats.taken, place);
+        seats.taken -= 1;
+        seats.turns += 1;
+        let served = Nanos(u64::try_from(gone.served).unwrap_or(0));
+        if let Some(client) = self.id_of(scene, gone.holder) {
+            scene.note(Note::SliceEnds { client, served });
+        }
+    }
+
+    /// S3: who of those without a seat is to have the next one.
+    fn rightful(&self, now: Nanos) -> Option<u32> {
+        let seats = &self.seats;
+        let stream = self.accounts.first(&[STREAM], now, &|client| seats.has(client));
+        let crowd = if seats.has(ALL_OTHERS) { None } else { self.first_of_crowd(now) };
+        match (stream, crowd) {
+            (Some(one), Some(other)) if self.accounts.precedes(other, one) => Some(other),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn first_of_crowd(&self, now: Nanos) -> Option<u32> {
+        self.accounts.first(&[CROWD], now, &|_| false)
+    }
+
+    /// S4: the turn ends.
+    fn is_over(&self, seat: &Seat, next: Option<u32>, now: Nanos) -> bool {
+        let is_holder = seat.holder == ALL_OTHERS
+            || self.clients[seat.holder as usize].kind() == STREAM;
+        if !is_holder || self.is_finished(seat, now) {
+            return true;
+        }
+        let own = if seat.holder == ALL_OTHERS {
+            self.first_of_crowd(now)
+        } else {
+            Some(seat.holder)
+        };
+        let (Some(next), Some(own)) = (next, own) else { return false };
+        let had = u64::try_from(seat.served).unwrap_or(0) >= self.seats.quantum();
+        self.accounts.outranks(next, own) || had && self.accounts.precedes(next, own)
+    }
+
+    /// Nothing waits, nothing is in the device, and nothing is to come.
+    fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
+        if seat.holder != ALL_OTHERS {
+            let (node, client) =
+                (self.accounts.at(seat.holder), &self.clients[seat.holder as usize]);
+            let comes = client.habit.is_expected(now);
+            return node.queued[STREAM] == 0 && node.flying == 0 && !comes;
+        }
+        let (queued, _) = self.accounts.totals();
+        queued[CROWD] == 0 && self.flying_of(seat) == 0 && self.crowd_comes(now).is_none()
+    }
+
+    /// Until when somebody of the crowd is expected.
+    fn crowd_comes(&self, now: Nanos) -> Option<Nanos> {
+        let all = self.expected.iter(&self.expected_links).take(super::choose::LOOKS_MOST);
+        let windows = all.filter_map(|client| {
+            let client = &self.clients[client as usize];
+            let comes = client.kind() == CROWD && client.habit.is_expected(now);
+            comes.then_some(client.habit.window)
+        });
+        windows.max()
+    }
+
+    /// What a holder has in the device. The crowd's is what is no stream's.
+    fn flying_of(&self, seat: &Seat) -> u32 {
+        if seat.holder == ALL_OTHERS {
+            self.not_of_streams()
+        } else {
+            self.accounts.at(seat.holder).flying
+        }
+    }
+
+    /// What is in the device and no holder's.
+    fn strangers(&self) -> u32 {
+        if self.seats.has(ALL_OTHERS) { 0 } else { self.not_of_streams() }
+    }
+
+    fn not_of_streams(&self) -> u32 {
+        let (_, flying) = self.accounts.totals();
+        let streams = self.seats.all().iter().filter(|seat| seat.holder != ALL_OTHERS);
+        let theirs: u32 = streams.map(|seat| self.accounts.at(seat.holder).flying).sum();
+        flying - theirs
+    }
+
+    /// Who of the holders goes next.
+    pub(super) fn first_seated(&self, now: Nanos) -> Option<u32> {
+        let mut best: Option<u32> = None;
+        for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
+            let own = if seat.holder == ALL_OTHERS {
+                self.first_of_crowd(now)
+            } else {
+                let waits = self.accounts.at(seat.holder).queued[STREAM] > 0;
+                waits.then_some(seat.holder)
+            };
+            best = match (own, best) {
+                (Some(own), Some(other)) if self.accounts.precedes(other, own) => Some(other),
+                (own, other) => own.or(other),
+            };
+        }
+        best
+    }
+
+    /// Until when the next request of a holder is expected, the earliest.
+    pub(super) fn holders_come(&self, now: Nanos) -> Option<Nanos> {
+        let seats = self.seats.all().iter().filter(|seat| !seat.leaving);
+        let windows = seats.filter_map(|seat| {
+            if seat.holder == ALL_OTHERS {
+                return self.crowd_comes(now);
+            }
+            let habit = &self.clients[seat.holder as usize].habit;
+            habit.is_expected(now).then_some(habit.window)
+        });
+        windows.min()
+    }
+
+    /// Whether a client may go at all, as far as seats are concerned.
+    pub(super) fn is_admitted(&self, client: u32) -> bool {
+        self.seats.most.is_none()
+            || self.seats.has(Seats::holder_of(client, self.clients[client as usize].kind()))
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tunables: the policy that can be set, and the figures that were found out.
+//!
+//! Nothing here describes the device: what it is like is measured.
+//!
+//! Source: spec `elevator.md` 2.6 (sigma).
+
+use crate::attribute::{Attribute, Values};
+use crate::elevators::paternoster::Paternoster;
+
+/// What can be set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tunables {
+    /// One part in so many of the device time may be idled away for fairness (1 / sigma).
+    pub(super) strictness: u64,
+}
+
+impl Default for Tunables {
+    fn default() -> Tunables {
+        Tunables { strictness: 32 }
+    }
+}
+
+impl Tunables {
+    /// Sets the attribute `name`; the value is in its range.
+    pub(super) fn set(&mut self, name: &str, value: u64) {
+        if name == "strictness" {
+            self.strictness = value.max(1);
+        }
+    }
+}
+
+const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> Attribute {
+    Attribute { name, unit, values: Values::ReadOnly, help }
+}
+
+/// All of them, in the order of the listing.
+pub(super) static ATTRIBUTES: [Attribute; 7] = [
+    Attribute {
+        name: "strictness",
+        unit: "",
+        values: Values::Number { min: 1, max: 1_000_000 },
+        help: "one part in so many of the device time may be idled away for fairness",
+    },
+    shown("seats", "", "how many streams are served at a time at present; 0 is without a limit"),
+    shown("quantum_us", "us", "how much device time a turn has, where there are seats"),
+    shown("switch_us", "us", "what it costs to go from one stream to another, as measured"),
+    shown("probes", "", "how often another number of seats was tried"),
+    shown("changes", "", "how often one was accepted"),
+    shown("kept_us", "us", "for how long a slot was kept for somebody although others waited"),
+];
+
+impl Paternoster {
+    /// The value of the attribute `name`.
+    pub(super) fn figure(&self, name: &str) -> u64 {
+        match name {
+            "strictness" => self.tunables.strictness,
+            "seats" => self.seats.most.map_or(0, u64::from),
+            "quantum_us" => self.seats.quantum() / 1000,
+            "switch_us" => self.seats.change / 1000,
+            "probes" => self.learn.probes,
+            "changes" => self.learn.changes,
+            "kept_us" => self.kept_time / 1000,
+            _ => 0,
+        }
+    }
+}
