@@ -116,6 +116,8 @@ pub(super) fn jobs(
         .jobs;
     for job in &mut jobs {
         job.runtime = Some(times.measure);
+        // A job file without a runtime loses it.
+        job.time_based = true;
         if job.start_delay.0 > Nanos::ZERO {
             // It begins where measuring does.
             job.start_delay = (times.settle, times.settle);

@@ -27,7 +27,7 @@
 //! I1  A node stands in its parent's order of a kind exactly while requests of that kind wait
 //!     below it, under its class and virtual time.
 //! I2  Counts of a group are the sums of its children's; `busy_weight` is the weight of the
-//!     children with something waiting or in the device.
+//!     children with something waiting or in the device, `held_weight` of those that have requests.
 //! I3  The floor of a group never falls, and nobody who waits in it stood below it when it rose.
 //! I4  What an account was charged is what its requests took, to the nanosecond: the rest of each
 //!     division is kept.
@@ -36,6 +36,7 @@
 //! level; the floor follows the least of all who wait, so that turns do not raise it.
 
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::client::Class;
@@ -91,6 +92,8 @@ pub(super) struct Node {
     /// Requests that wait, by kind, and that are in the device.
     pub(super) queued: [u32; 2],
     pub(super) flying: u32,
+    /// Requests allocated.
+    held: u32,
     /// Until then its next request is expected.
     expected: Nanos,
 
@@ -99,6 +102,8 @@ pub(super) struct Node {
     /// By class.
     floor: [i64; 3],
     busy_weight: u64,
+    /// The weight of the children that hold requests.
+    held_weight: u64,
     /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
     dearest: i64,
     idle_class_served: Nanos,
@@ -118,10 +123,12 @@ impl Default for Node {
             estimated: 0,
             queued: [0; 2],
             flying: 0,
+            held: 0,
             expected: Nanos::ZERO,
             ready: [Root::new(); 2],
             floor: [0; 3],
             busy_weight: 0,
+            held_weight: 0,
             dearest: 0,
             idle_class_served: Nanos::ZERO,
             is_known: false,
@@ -151,6 +158,16 @@ impl Node {
         self.rest = due.rem_euclid(weight);
         self.charged = self.charged.saturating_add(ns);
     }
+}
+
+/// What the children of a group have together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sum {
+    queued: [u32; 2],
+    flying: u32,
+    held: u32,
+    busy_weight: u64,
+    held_weight: u64,
 }
 
 /// All accounts: clients by their numbers, groups behind them.
@@ -226,9 +243,13 @@ impl Accounts {
         if node == self.root {
             return;
         }
-        let Node { queued, flying, parent: old, .. } = *self.at(node);
+        let Node { queued, flying, held, parent: old, .. } = *self.at(node);
         self.lift_out(node, queued, flying);
+        self.hold(node, -held.cast_signed());
         if parent != old {
+            let estimated = self.at(node).estimated;
+            self.move_estimates(old, -estimated);
+            self.move_estimates(parent, estimated);
             let above = self.at(parent);
             let (depth, vt) = (above.depth + 1, above.floor[usize::from(class)]);
             let own = self.at_mut(node);
@@ -238,6 +259,58 @@ impl Accounts {
         (own.weight, own.class) = (weight, class);
         own.rest = own.rest.min(i64::from(weight) - 1);
         self.put_back(node, queued, flying);
+        self.hold(node, held.cast_signed());
+    }
+
+    /// What is not known yet of what is in the device is owed from `group` on up.
+    fn move_estimates(&mut self, group: u32, by: i64) {
+        let mut at = group;
+        while at != NIL {
+            let node = self.at_mut(at);
+            node.estimated += by;
+            at = node.parent;
+        }
+    }
+
+    /// A client has so many requests more, or less, wherever they are.
+    pub(super) fn hold(&mut self, client: u32, by: i32) {
+        let mut at = client;
+        while at != NIL && by != 0 {
+            let node = self.at_mut(at);
+            let before = node.held;
+            node.held = before.wrapping_add_signed(by);
+            let (held, weight, parent) = (node.held, u64::from(node.weight), node.parent);
+            if parent != NIL && (before == 0) != (held == 0) {
+                let sum = &mut self.at_mut(parent).held_weight;
+                *sum = if held == 0 { *sum - weight } else { *sum + weight };
+            }
+            at = parent;
+        }
+    }
+
+    /// Whether a client, or a group that it is in, has its share of `most` requests already, by
+    /// weight among those who have some.
+    pub(super) fn has_its_share(&self, client: u32, most: u32) -> bool {
+        let share = |node: &Node| {
+            let weight = u64::from(node.weight);
+            let counted = if node.held == 0 { weight } else { 0 };
+            (weight, self.at(node.parent).held_weight + counted)
+        };
+        let mut at = client;
+        while at != self.root {
+            // The part of all that is its: the product on the way up.
+            let (mut limit, mut above) = (u64::from(most), at);
+            while above != self.root {
+                let (own, all) = share(self.at(above));
+                limit = limit * own / all.max(1);
+                above = self.at(above).parent;
+            }
+            if u64::from(self.at(at).held) >= limit.max(1) {
+                return true;
+            }
+            at = self.at(at).parent;
+        }
+        false
     }
 
     /// Takes all of a node's requests out of the counts above it, and of its own.
@@ -559,6 +632,11 @@ impl Accounts {
         (u64::from(self.at(one).weight), u64::from(self.at(other).weight))
     }
 
+    /// Whether something of a node waits or is in the device.
+    pub(super) fn is_busy(&self, node: u32) -> bool {
+        self.at(node).is_busy()
+    }
+
     /// Whether a client that is idle has had less than all who wait beside it.
     pub(super) fn is_behind(&self, client: u32) -> bool {
         let Node { parent, class, vt, .. } = *self.at(client);
@@ -567,19 +645,22 @@ impl Accounts {
 
     /// Verifies I1, I2 and I4. O(n).
     pub(super) fn check(&self) -> Result<(), Fault> {
-        for (group, node) in self.nodes.iter().enumerate().skip(self.clients as usize) {
-            let (mut queued, mut flying, mut weight) = ([0; 2], 0, 0);
-            for child in self.nodes.iter().filter(|child| child.parent as usize == group) {
-                queued = [queued[0] + child.queued[0], queued[1] + child.queued[1]];
-                flying += child.flying;
-                weight += if child.is_busy() { u64::from(child.weight) } else { 0 };
-            }
-            if (queued, flying, weight) != (node.queued, node.flying, node.busy_weight) {
-                return Err(format!(
-                    "account I2: group {group} knows {:?} {} {}, its children have {queued:?} \
-                     {flying} {weight}",
-                    node.queued, node.flying, node.busy_weight
-                ));
+        let mut sums = vec![Sum::default(); self.nodes.len()];
+        for child in self.nodes.iter().filter(|child| child.parent != NIL) {
+            let sum = &mut sums[child.parent as usize];
+            sum.queued = [sum.queued[0] + child.queued[0], sum.queued[1] + child.queued[1]];
+            sum.flying += child.flying;
+            sum.held += child.held;
+            sum.busy_weight += if child.is_busy() { u64::from(child.weight) } else { 0 };
+            sum.held_weight += if child.held > 0 { u64::from(child.weight) } else { 0 };
+        }
+        let all = self.nodes.iter().zip(&sums).enumerate();
+        for (group, (node, sum)) in all.skip(self.clients as usize) {
+            let (queued, flying, held) = (node.queued, node.flying, node.held);
+            let (busy_weight, held_weight) = (node.busy_weight, node.held_weight);
+            let known = Sum { queued, flying, held, busy_weight, held_weight };
+            if *sum != known {
+                return Err(format!("account I2: group {group} has {sum:?}, knows {known:?}"));
             }
             for kind in [CROWD, STREAM] {
                 node.ready[kind].check(&self.orders[kind])?;
@@ -600,7 +681,10 @@ impl Accounts {
                 return Err(format!("account I4: {number} has a rest of {}", node.rest));
             }
             if node.flying == 0 && node.estimated != 0 {
-                return Err(format!("account G1: {number} owes {} ns of estimates", node.estimated));
+                return Err(format!(
+                    "account G1: {number} owes {} ns of estimates",
+                    node.estimated
+                ));
             }
         }
         Ok(())

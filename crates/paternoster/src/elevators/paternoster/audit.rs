@@ -8,6 +8,8 @@
 //! Source: spec `elevator.md` 3 (G1, G2, G5).
 
 use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use crate::elevator::Fault;
 use crate::elevators::paternoster::{Client, Paternoster, Stage};
@@ -15,7 +17,7 @@ use crate::request::RequestId;
 use crate::scene::Scene;
 
 /// What is counted of a client's requests.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Counted {
     waiting: u32,
     flying: u32,
@@ -25,15 +27,10 @@ struct Counted {
 impl Paternoster {
     /// Verifies all invariants; in time that grows with everything there is.
     pub(super) fn audit_all(&self, scene: &Scene) -> Result<(), Fault> {
-        let (mut owed, mut bypassing, mut charged) = (0, 0, 0);
-        for job in &self.jobs {
-            bypassing += u32::from(job.stage == Stage::Bypassing);
-        }
-        if bypassing != self.bypass.len() {
-            return Err(format!("paternoster I1: {bypassing} go past, {} known", self.bypass.len()));
-        }
+        let (mut owed, mut charged) = (0, 0);
+        let counted = self.count_jobs()?;
         for (client, number) in self.clients.iter().zip(0u32..) {
-            self.audit_client(scene, number, client)?;
+            self.audit_client(scene, number, client, counted[number as usize])?;
             owed += client.habit.owed;
             if self.expected_links.contains(number) != (client.habit.owed > 0) {
                 return Err(format!("choose I3: client {number} is owed {}", client.habit.owed));
@@ -46,7 +43,9 @@ impl Paternoster {
         // Those who have left took their accounts along.
         if charged > self.served {
             let served = self.served;
-            return Err(format!("paternoster G1: {charged} ns were charged for {served} ns served"));
+            return Err(format!(
+                "paternoster G1: {charged} ns were charged for {served} ns served"
+            ));
         }
         self.bypass.check(&self.bypass_links)?;
         self.expected.check(&self.expected_links)?;
@@ -54,28 +53,48 @@ impl Paternoster {
         self.accounts.check()
     }
 
-    fn audit_client(&self, scene: &Scene, number: u32, client: &Client) -> Result<(), Fault> {
-        client.lane.check(&self.lanes, scene)?;
-        let mut counted = Counted { waiting: client.lane.len(), ..Counted::default() };
-        let mut stands = 0;
-        for (job, slot) in self.jobs.iter().zip(0u32..).filter(|(job, _)| job.client == number) {
+    /// Counts the requests of each client, and those that go past all others.
+    fn count_jobs(&self) -> Result<Vec<Counted>, Fault> {
+        let mut all = vec![Counted::default(); self.clients.len()];
+        let mut bypassing = 0;
+        for (job, slot) in self.jobs.iter().zip(0u32..) {
+            let Some(own) = all.get_mut(job.client as usize) else { continue };
             match job.stage {
                 Stage::Waiting => {
-                    stands += 1;
+                    own.waiting += 1;
                     if !self.lanes.contains(RequestId::from_index(slot)) {
                         return Err(format!("paternoster I1: request {slot} waits nowhere"));
                     }
                 }
                 Stage::Flying => {
-                    counted.flying += 1;
-                    counted.estimated += job.estimate;
+                    own.flying += 1;
+                    own.estimated += job.estimate;
                 }
-                Stage::Elsewhere | Stage::Bypassing => {}
+                Stage::Bypassing => bypassing += 1,
+                Stage::Elsewhere => {}
             }
         }
+        if bypassing != self.bypass.len() {
+            return Err(format!(
+                "paternoster I1: {bypassing} go past, {} known",
+                self.bypass.len()
+            ));
+        }
+        Ok(all)
+    }
+
+    fn audit_client(
+        &self,
+        scene: &Scene,
+        number: u32,
+        client: &Client,
+        counted: Counted,
+    ) -> Result<(), Fault> {
+        client.lane.check(&self.lanes, scene)?;
         let node = self.accounts.at(number);
         let (waiting, flying, estimated) = (node.waiting(), node.flying, node.estimated);
         let known = Counted { waiting, flying, estimated };
+        let stands = client.lane.len();
         if counted != known || stands != waiting {
             return Err(format!(
                 "paternoster I2: of client {number} {counted:?} and {stands}, known {known:?}"

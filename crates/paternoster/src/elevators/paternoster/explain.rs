@@ -27,7 +27,9 @@ impl Paternoster {
         if !self.is_admitted(client) {
             let seats = self.seats.most.unwrap_or(0);
             return match self.clients[client as usize].kind() {
-                STREAM => write!(out, "{seats} streams at a time are served, and others have seats"),
+                STREAM => {
+                    write!(out, "{seats} streams at a time are served, and others have seats")
+                }
                 _ => write!(out, "a stream has its turn; {seats} are served at a time"),
             };
         }

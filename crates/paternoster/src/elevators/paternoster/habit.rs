@@ -59,11 +59,7 @@ pub(super) struct Habit {
 
 /// `mean` and `sample`, weighed 2^shift - 1 to 1.
 pub(super) const fn blend(mean: u64, sample: u64, shift: u32) -> u64 {
-    if mean == 0 {
-        sample
-    } else {
-        mean - (mean >> shift) + (sample >> shift)
-    }
+    if mean == 0 { sample } else { mean - (mean >> shift) + (sample >> shift) }
 }
 
 impl Habit {
@@ -80,8 +76,7 @@ impl Habit {
         if hit {
             self.run += RUN_WHOLE / 8;
         }
-        self.is_stream =
-            self.run >= if self.is_stream { RUN_WAS_STREAM } else { RUN_IS_STREAM };
+        self.is_stream = self.run >= if self.is_stream { RUN_WAS_STREAM } else { RUN_IS_STREAM };
     }
 
     fn think_for(&mut self, think: u64, shift: u32) {
@@ -157,12 +152,12 @@ mod tests {
         let mut now = Nanos::from_micros(1000);
         for round in 0..4u64 {
             habit.arrived(now, &at(1000 * round), false);
-            now = now + Nanos::from_micros(200);
+            now += Nanos::from_micros(200);
             habit.ended(now, 200_000, 200_000, 0);
             assert_eq!(habit.is_expected(now), round == 3, "round {round}");
             assert!(round < 3 || habit.is_expected(now + Nanos::from_micros(60)));
             assert!(!habit.is_expected(now + Nanos::from_micros(80)));
-            now = now + Nanos::from_micros(20);
+            now += Nanos::from_micros(20);
         }
     }
 
@@ -173,10 +168,10 @@ mod tests {
         let mut now = Nanos::from_micros(1000);
         for round in 0..10u64 {
             habit.arrived(now, &at(1000 * round), false);
-            now = now + Nanos::from_micros(200);
+            now += Nanos::from_micros(200);
             habit.ended(now, 200_000, 200_000, 0);
             assert!(!habit.is_expected(now), "round {round}");
-            now = now + Nanos::from_micros(300);
+            now += Nanos::from_micros(300);
         }
         // The holder of a seat is waited for as long as leaving him would cost.
         habit.ended(now, 200_000, 200_000, 10_000_000);

@@ -27,17 +27,17 @@
 
 use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::gain::{ONE, Tally};
-use crate::event::Note;
+use crate::elevators::paternoster::seats::Setting;
 use crate::scene::Scene;
 use crate::time::Nanos;
 
 /// L3: log2(1.08) and log2(0.97), the least gains for more order and for less.
 const GAIN_FOR_SEATS: i64 = 7277;
 const GAIN_FOR_NONE: i64 = -2880;
-/// L3: an epoch has at least so much device time, so many quanta, so many requests one by one.
+/// L3: an epoch has at least so much device time, so many quanta, so many mean requests.
 const EPOCH_LEAST: u64 = 5_000_000;
 const EPOCH_QUANTA: u64 = 3;
-const EPOCH_LATENCIES: u64 = 8;
+const EPOCH_REQUESTS: u64 = 8;
 /// Turns in an epoch with seats: one of everybody, within these bounds; if nobody but streams is
 /// there, who are all alike, so many.
 const TURNS_LEAST: u64 = 2;
@@ -75,7 +75,13 @@ pub(super) struct Mix {
 impl Mix {
     /// Who would take turns: each stream, and the crowd.
     const fn parties(self) -> u32 {
-        self.streams + if self.others > 0 { 1 } else { 0 }
+        self.parties_of(false)
+    }
+
+    /// The same, where perhaps each of the crowd is one.
+    const fn parties_of(self, everyone: bool) -> u32 {
+        let crowd = if everyone || self.others == 0 { self.others } else { 1 };
+        self.streams + crowd
     }
 }
 
@@ -89,10 +95,11 @@ pub(super) struct Learn {
     changed: Tally,
     present: Tally,
     began: Nanos,
+    is_warm: bool,
     busy_before: u64,
     turns_before: u64,
-    accepted: Option<u32>,
-    tried: Option<u32>,
+    accepted: Setting,
+    tried: Setting,
     /// Which candidate is next; how many were rejected in a row.
     turn: u32,
     rejected: u32,
@@ -107,26 +114,43 @@ pub(super) struct Learn {
 }
 
 impl Learn {
-    /// The candidates beside `accepted` that make a difference with so many who take turns.
-    fn candidates(&self, parties: u32) -> ([Option<u32>; 4], usize) {
-        let mut all = [None; 4];
+    /// The settings beside the accepted one that make a difference with those who are there.
+    fn candidates(&self, seeks: bool) -> ([Setting; 5], usize) {
+        let mut all = [Setting::Free; 5];
         let mut count = 0;
-        let mut add = |seats: Option<u32>| {
-            if seats.is_none_or(|seats| seats < parties) && count < all.len() {
-                all[count] = seats;
+        let parties = self.mix.parties();
+        let clients = self.mix.streams + self.mix.others;
+        let mut add = |setting: Setting| {
+            let differs = match setting {
+                Setting::Free => true,
+                Setting::Streams(seats) => self.mix.streams > 0 && seats < parties,
+                // Without seeks it is nearness for nothing, and everybody's tail (G8).
+                Setting::All => seeks && self.mix.others > 1,
+            };
+            if differs && clients > 1 && count < all.len() {
+                all[count] = setting;
                 count += 1;
             }
         };
         match self.accepted {
-            None => [1, 2, 4, 8].map(Some).into_iter().for_each(add),
-            Some(seats) => {
-                add(None);
+            Setting::Free => {
+                [1, 2, 4, 8].map(Setting::Streams).into_iter().for_each(&mut add);
+                add(Setting::All);
+            }
+            Setting::Streams(seats) => {
+                add(Setting::Free);
                 if seats < 8 {
-                    add(Some(2 * seats));
+                    add(Setting::Streams(2 * seats));
                 }
                 if seats > 1 {
-                    add(Some(seats / 2));
+                    add(Setting::Streams(seats / 2));
+                } else {
+                    add(Setting::All);
                 }
+            }
+            Setting::All => {
+                add(Setting::Free);
+                add(Setting::Streams(1));
             }
         }
         (all, count)
@@ -158,6 +182,14 @@ impl Paternoster {
         if passed > PATIENCE * least.saturating_mul(self.turns_wanted()) {
             return self.end_probe(scene, now, None);
         }
+        if self.seats.most.is_none() && !self.learn.is_warm {
+            // What a disk has read ahead in turns is used up first: it is not this epoch's merit.
+            if self.learn.present.served >= least / 2 {
+                self.begin_counting(now);
+                self.learn.is_warm = true;
+            }
+            return;
+        }
         let turns = self.seats.turns - self.learn.turns_before;
         let in_turn = self.seats.most.is_none() || turns >= self.turns_wanted();
         if self.learn.present.served >= least && in_turn {
@@ -171,13 +203,12 @@ impl Paternoster {
             Some(_) => EPOCH_QUANTA * self.seats.quantum(),
             None => EPOCH_QUANTA * self.seats.floor(),
         };
-        // As many as clients who wait for each other's: of the device's time one takes its cost.
-        EPOCH_LEAST.max(quanta).max(EPOCH_LATENCIES * self.mean_cost)
+        EPOCH_LEAST.max(quanta).max(EPOCH_REQUESTS * self.mean_cost)
     }
 
     fn turns_wanted(&self) -> u64 {
         let Mix { others, .. } = self.learn.mix;
-        let parties = u64::from(self.learn.mix.parties());
+        let parties = u64::from(self.learn.mix.parties_of(self.seats.everyone));
         if self.seats.most.is_none() {
             1
         } else if others == 0 {
@@ -192,7 +223,7 @@ impl Paternoster {
         let mut mix = Mix::default();
         for (client, number) in self.clients.iter_mut().zip(0u32..) {
             let active = core::mem::take(&mut client.habit.ended) > 0;
-            if active || self.accounts.at(number).waiting() > 0 {
+            if active || self.accounts.is_busy(number) {
                 let count = if client.habit.is_stream { &mut mix.streams } else { &mut mix.others };
                 *count += 1;
             }
@@ -214,9 +245,8 @@ impl Paternoster {
     /// Tries another number of seats, if there is a stream and somebody beside it.
     fn begin_probe(&mut self, scene: &mut Scene, now: Nanos) {
         let learn = &mut self.learn;
-        let (all, count) = learn.candidates(learn.mix.parties());
-        let alone = learn.mix.streams == 0 || learn.mix.parties() < 2;
-        if alone || count == 0 {
+        let (all, count) = learn.candidates(scene.facts().rotational);
+        if count == 0 {
             learn.next_probe = now + CENSUS;
             return;
         }
@@ -225,18 +255,22 @@ impl Paternoster {
         learn.probes += 1;
         learn.probe_began = now;
         learn.phase = Phase::Base;
-        let seats = learn.accepted;
-        self.begin_epoch(scene, now, seats);
+        let setting = learn.accepted;
+        self.begin_epoch(scene, now, setting);
     }
 
-    fn begin_epoch(&mut self, scene: &mut Scene, now: Nanos, seats: Option<u32>) {
-        if self.seats.most != seats {
-            self.seats.limit(seats);
-            scene.note(Note::SeatsChanged { seats: seats.unwrap_or(0) });
+    fn begin_epoch(&mut self, scene: &mut Scene, now: Nanos, setting: Setting) {
+        if self.seats.setting() != setting {
+            self.seat(scene, setting);
         }
+        self.learn.epoch = self.learn.epoch.wrapping_add(1);
+        self.learn.is_warm = false;
+        self.begin_counting(now);
+    }
+
+    fn begin_counting(&mut self, now: Nanos) {
         let busy = self.busy_until(now);
         let learn = &mut self.learn;
-        learn.epoch = learn.epoch.wrapping_add(1);
         learn.present = Tally::default();
         (learn.began, learn.busy_before) = (now, busy);
         learn.turns_before = self.seats.turns;
@@ -252,8 +286,8 @@ impl Paternoster {
             Phase::Base => {
                 learn.base = tally;
                 learn.phase = Phase::Changed;
-                let seats = learn.tried;
-                self.begin_epoch(scene, now, seats);
+                let setting = learn.tried;
+                self.begin_epoch(scene, now, setting);
             }
             Phase::Changed => {
                 // Nothing is gained: no need to look a third time.
@@ -263,8 +297,8 @@ impl Paternoster {
                     return self.end_probe(scene, now, early);
                 }
                 learn.phase = Phase::Again;
-                let seats = learn.accepted;
-                self.begin_epoch(scene, now, seats);
+                let setting = learn.accepted;
+                self.begin_epoch(scene, now, setting);
             }
             Phase::Again => {
                 let before = learn.base.gain(&learn.changed);
@@ -278,7 +312,7 @@ impl Paternoster {
     /// L3 and L5: the verdict, and when the next probe is.
     fn end_probe(&mut self, scene: &mut Scene, now: Nanos, gain: Option<i64>) {
         let learn = &mut self.learn;
-        let (_, count) = learn.candidates(learn.mix.parties());
+        let (_, count) = learn.candidates(scene.facts().rotational);
         let length = (now - learn.probe_began).0;
         let least = learn.least_gain();
         if gain.is_some_and(|gain| gain > least) {
@@ -298,13 +332,13 @@ impl Paternoster {
         }
         learn.phase = Phase::Rest;
         learn.next_probe = now + Nanos(length.saturating_mul(learn.gap));
-        let seats = learn.accepted;
-        self.begin_epoch(scene, now, seats);
+        let setting = learn.accepted;
+        self.begin_epoch(scene, now, setting);
     }
 }
 
 impl Learn {
-    const fn least_gain(&self) -> i64 {
-        if self.tried.is_none() { GAIN_FOR_NONE } else { GAIN_FOR_SEATS }
+    fn least_gain(&self) -> i64 {
+        if self.tried == Setting::Free { GAIN_FOR_NONE } else { GAIN_FOR_SEATS }
     }
 }

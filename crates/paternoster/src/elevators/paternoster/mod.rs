@@ -44,11 +44,11 @@ use core::fmt;
 
 use crate::attribute::Attribute;
 use crate::client::{ClientId, GroupId};
-use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::list::{Links, List};
 use crate::pick::lane::{Lane, LaneSpace};
 use crate::ratio::ONE;
-use crate::request::{Bio, Request, RequestId};
+use crate::request::{Bio, Flags, Op, Request, RequestId};
 use crate::scene::Scene;
 use crate::time::Nanos;
 
@@ -91,6 +91,8 @@ struct Job {
     first: bool,
     /// It has been paid for at the door.
     is_free: bool,
+    /// It counts as held by its client.
+    is_bound: bool,
     sort: u8,
     kind: u8,
     client: u32,
@@ -216,7 +218,7 @@ impl Paternoster {
 
     /// A request is about to go. Returns what its owner pays for now.
     fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
-        let is_stream = self.clients[client as usize].is_stream;
+        let is_stream = self.clients[client as usize].habit.is_stream;
         let sort = sort_of(&scene.requests[request], is_stream);
         let price = self.price_of(&scene.requests[request], is_stream);
         let job = &mut self.jobs[request.index() as usize];
@@ -289,14 +291,10 @@ impl Paternoster {
         let before = own.habit.owed;
         let expected = own.habit.is_expected(now);
         own.habit.arrived(now, &scene.requests[request], busy);
-        let (from, is_stream) = (own.kind(), own.habit.is_stream);
-        own.is_stream = is_stream;
         own.lane.insert(&mut self.lanes, scene, request, now + AGE_MOST);
-        let kind = own.kind();
         self.recount_expected(client, before);
-        if kind != from {
-            self.accounts.change_kind(client, from, kind);
-        }
+        self.sort_client(client);
+        let kind = self.clients[client as usize].kind();
         if !busy && !expected && self.accounts.is_behind(client) {
             self.note_meek(now);
         }
@@ -369,6 +367,16 @@ impl Elevator for Paternoster {
         };
     }
 
+    /// Nobody has more than his share of the requests there are, or one who comes later would wait
+    /// for a request however much he weighs.
+    fn admit(&mut self, scene: &mut Scene, client: ClientId, _: Op, _: Flags) -> Admission {
+        if self.accounts.has_its_share(client.index(), scene.nr_requests()) {
+            Admission::AtMost(1)
+        } else {
+            Admission::Normal
+        }
+    }
+
     fn merges_front(&self) -> bool {
         true
     }
@@ -387,7 +395,8 @@ impl Elevator for Paternoster {
 
     fn bind(&mut self, scene: &mut Scene, request: RequestId) {
         let client = scene.requests[request].client().index();
-        self.jobs[request.index() as usize] = Job { client, ..Job::default() };
+        self.jobs[request.index() as usize] = Job { client, is_bound: true, ..Job::default() };
+        self.accounts.hold(client, 1);
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
@@ -472,7 +481,7 @@ impl Elevator for Paternoster {
         *price = blend(*price, served.0, 4).max(1);
         self.mean_cost = blend(self.mean_cost, served.0, 4);
         if self.seats.most.is_none() {
-            self.seats.latency = blend(self.seats.latency, latency, 4);
+            self.seats.cost = blend(self.seats.cost, served.0, 4);
         }
         let off = charge - job.estimate;
         self.seats.ended(job.client, usize::from(job.kind), job.first, off, served.0);
@@ -491,7 +500,12 @@ impl Elevator for Paternoster {
             // It ends without having been told of.
             self.end_job(request, 0, scene.exact_now());
         }
-        self.jobs[request.index() as usize].stage = Stage::Elsewhere;
+        let job = &mut self.jobs[request.index() as usize];
+        job.stage = Stage::Elsewhere;
+        if core::mem::take(&mut job.is_bound) {
+            let client = job.client;
+            self.accounts.hold(client, -1);
+        }
     }
 
     fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {

@@ -45,7 +45,30 @@ const QUANTUM_MOST: u64 = 160_000_000;
 /// S5: of a quantum while the cost of a change is not known.
 const FLOOR_LEAST: u64 = 500_000;
 const FLOOR_MOST: u64 = 50_000_000;
-const FLOOR_LATENCIES: u64 = 16;
+const FLOOR_REQUESTS: u64 = 16;
+
+/// Who takes turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Setting {
+    /// Nobody: there is no limit.
+    #[default]
+    Free,
+    /// Streams, so many at a time, and the crowd as one of them.
+    Streams(u32),
+    /// Everybody, one at a time: where also random requests of one lie close to each other.
+    All,
+}
+
+impl Setting {
+    /// How many at a time.
+    pub(super) const fn most(self) -> Option<u32> {
+        match self {
+            Setting::Free => None,
+            Setting::Streams(most) => Some(most),
+            Setting::All => Some(1),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Seat {
@@ -63,13 +86,15 @@ struct Seat {
 pub(super) struct Seats {
     /// `None`: no limit.
     pub(super) most: Option<u32>,
+    /// Everybody takes turns as if he were a stream, and there is no crowd.
+    pub(super) everyone: bool,
     seats: [Seat; SEATS_MOST],
     taken: usize,
     /// What a change costs (x), and what other requests of streams take, in ns of device time.
     pub(super) change: u64,
     usual: u64,
-    /// How long requests are in the device without a limit, in ns.
-    pub(super) latency: u64,
+    /// Mean device time of requests without a limit, in ns.
+    pub(super) cost: u64,
     /// Turns that have ended.
     pub(super) turns: u64,
 }
@@ -82,7 +107,7 @@ impl Seats {
 
     /// The least quantum (qf).
     pub(super) fn floor(&self) -> u64 {
-        (FLOOR_LATENCIES * self.latency).clamp(FLOOR_LEAST, FLOOR_MOST)
+        (FLOOR_REQUESTS * self.cost).clamp(FLOOR_LEAST, FLOOR_MOST)
     }
 
     fn all(&self) -> &[Seat] {
@@ -103,8 +128,17 @@ impl Seats {
     }
 
     /// There are so many from now on. Turns that were begun end.
-    pub(super) fn limit(&mut self, most: Option<u32>) {
-        (self.most, self.taken) = (most, 0);
+    pub(super) fn set(&mut self, setting: Setting) {
+        (self.most, self.everyone, self.taken) = (setting.most(), setting == Setting::All, 0);
+    }
+
+    /// Who takes turns at present.
+    pub(super) const fn setting(&self) -> Setting {
+        match self.most {
+            None => Setting::Free,
+            Some(_) if self.everyone => Setting::All,
+            Some(most) => Setting::Streams(most),
+        }
     }
 
     const fn holder_of(client: u32, kind: usize) -> u32 {
@@ -149,6 +183,27 @@ impl Seats {
 }
 
 impl Paternoster {
+    /// From now on these take turns.
+    pub(super) fn seat(&mut self, scene: &mut Scene, setting: Setting) {
+        self.seats.set(setting);
+        for client in 0..scene.limits().clients {
+            self.sort_client(client);
+        }
+        scene.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
+    }
+
+    /// A client may be of another kind now: its requests wait as that.
+    pub(super) fn sort_client(&mut self, client: u32) {
+        let everyone = self.seats.everyone;
+        let own = &mut self.clients[client as usize];
+        let from = own.kind();
+        own.is_stream = own.habit.is_stream || everyone;
+        let to = own.kind();
+        if from != to {
+            self.accounts.change_kind(client, from, to);
+        }
+    }
+
     /// Ends turns and begins new ones, where there is a limit.
     pub(super) fn tend_seats(&mut self, scene: &mut Scene) {
         let Some(most) = self.seats.most else { return };
@@ -206,16 +261,13 @@ impl Paternoster {
 
     /// S4: the turn ends.
     fn is_over(&self, seat: &Seat, next: Option<u32>, now: Nanos) -> bool {
-        let is_holder = seat.holder == ALL_OTHERS
-            || self.clients[seat.holder as usize].kind() == STREAM;
+        let is_holder =
+            seat.holder == ALL_OTHERS || self.clients[seat.holder as usize].kind() == STREAM;
         if !is_holder || self.is_finished(seat, now) {
             return true;
         }
-        let own = if seat.holder == ALL_OTHERS {
-            self.first_of_crowd(now)
-        } else {
-            Some(seat.holder)
-        };
+        let own =
+            if seat.holder == ALL_OTHERS { self.first_of_crowd(now) } else { Some(seat.holder) };
         let (Some(next), Some(own)) = (next, own) else { return false };
         let had = u64::try_from(seat.served).unwrap_or(0) >= self.seats.quantum();
         self.accounts.outranks(next, own) || had && self.accounts.precedes(next, own)

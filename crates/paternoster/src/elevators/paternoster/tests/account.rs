@@ -1,1 +1,124 @@
-//! y
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Accounts, asked directly.
+
+use super::*;
+
+const NOW: Nanos = Nanos::from_millis(1000);
+/// The root is group 0, behind four clients.
+const ROOT: u32 = 4;
+
+/// Four clients in the root, of these weights.
+fn four(weights: [u32; 4]) -> Accounts {
+    let mut accounts = Accounts::new(4, 3, 0);
+    for (client, weight) in (0..).zip(weights) {
+        accounts.open(client, ROOT, weight, Class::BestEffort as u8);
+    }
+    accounts
+}
+
+fn first(accounts: &Accounts) -> Option<u32> {
+    accounts.first(&[CROWD, STREAM], NOW, &|_| false)
+}
+
+/// C1, G2: does each request go to whoever has had least for his weight? Weights 1, 1, 2, 4 and
+/// requests of 8 us: in 8 of them 1, 1, 2 and 4.
+#[test]
+fn g2_the_least_goes_first() {
+    let mut accounts = four([1, 1, 2, 4]);
+    for client in 0..4 {
+        for _ in 0..8 {
+            accounts.arrive(client, CROWD, NOW, 0);
+        }
+    }
+    let mut went = [0; 4];
+    for _ in 0..8 {
+        let client = first(&accounts).expect("somebody waits");
+        for other in 0..4 {
+            assert!(!accounts.precedes(other, client), "{other} had less than {client}");
+        }
+        accounts.dispatch(client, CROWD, 8_000, NOW);
+        accounts.end(client, 8_000, 8_000);
+        went[client as usize] += 1;
+        assert_eq!(accounts.check(), Ok(()));
+    }
+    assert_eq!(went, [1, 1, 2, 4]);
+}
+
+/// C2: is the estimate set right? Ten guesses of 1 us for what takes 7: 70 us of 64ths at weight
+/// 100 are 44.8, and the rest of the division is kept.
+#[test]
+fn c2_i4_nothing_is_lost_to_rounding() {
+    let mut accounts = four([100; 4]);
+    for _ in 0..10 {
+        accounts.arrive(0, STREAM, NOW, 0);
+        accounts.dispatch(0, STREAM, 1, NOW);
+        accounts.end(0, 1, 7);
+    }
+    // 10 * 7 ns * 64 / 100 = 44.8
+    assert_eq!((accounts.at(0).vt, accounts.at(0).rest), (44, 80));
+    assert_eq!((accounts.at(0).charged, accounts.at(0).estimated), (70, 0));
+}
+
+/// C4, G5: does one who was away start where those are who waited; and keep what he is behind, if
+/// he is in time?
+#[test]
+fn c4_g5_who_was_away_starts_at_the_floor() {
+    let mut accounts = four([1; 4]);
+    for _ in 0..3 {
+        accounts.arrive(1, CROWD, NOW, 0);
+    }
+    for _ in 0..2 {
+        accounts.dispatch(1, CROWD, 1000, NOW);
+        accounts.end(1, 1000, 1000);
+    }
+    // The floor is where client 1 was before its second: 64 000.
+    assert!(accounts.is_behind(0));
+    accounts.arrive(0, CROWD, NOW, 0);
+    assert_eq!(accounts.at(0).vt, 64_000);
+    accounts.expect(2, NOW + Nanos(1));
+    accounts.arrive(2, CROWD, NOW, 0);
+    // At most two of the dearest requests behind: it keeps all of its 0.
+    assert_eq!(accounts.at(2).vt, 0);
+    assert_eq!(accounts.check(), Ok(()));
+}
+
+/// Do requests and accounts come along to another group, and to another kind?
+#[test]
+fn i1_i2_moves_keep_the_counts() {
+    let mut accounts = four([100, 200, 300, 400]);
+    accounts.open(5, ROOT, 50, Class::BestEffort as u8);
+    for client in 0..4 {
+        accounts.hold(client, 3);
+        for _ in 0..3 {
+            accounts.arrive(client, CROWD, NOW, 0);
+        }
+        accounts.dispatch(client, CROWD, 500, NOW);
+    }
+    accounts.change(2, 5, 10, Class::Realtime as u8);
+    assert_eq!(accounts.check(), Ok(()));
+    accounts.change_kind(2, CROWD, STREAM);
+    accounts.change_kind(3, CROWD, STREAM);
+    assert_eq!(accounts.check(), Ok(()));
+    assert_eq!(accounts.totals(), ([4, 4], 4));
+    // In a group of 50 beside 100, 200 and 400: it is owed a 15th of 30.
+    assert!(accounts.has_its_share(2, 30) && !accounts.has_its_share(2, 75));
+    accounts.leave(3, STREAM);
+    for client in 0..4 {
+        accounts.end(client, 500, 700);
+    }
+    assert_eq!((accounts.check(), accounts.totals()), (Ok(()), ([4, 3], 0)));
+    assert_eq!(accounts.first(&[STREAM], NOW, &|client| client == 3), Some(2));
+}
+
+/// What is one of two groups to leave to the other? The essay of `ratio.rs`: its weight among all
+/// who are busy.
+#[test]
+fn charge_weights_count_who_is_busy() {
+    let mut accounts = four([100, 300, 300, 300]);
+    assert_eq!(accounts.among_busy(0), Some((100, 100, ROOT)));
+    accounts.arrive(1, CROWD, NOW, 0);
+    assert_eq!(accounts.among_busy(0), Some((100, 400, ROOT)));
+    accounts.arrive(0, CROWD, NOW, 0);
+    assert_eq!(accounts.among_busy(0), Some((100, 400, ROOT)));
+    assert_eq!(accounts.weights(0, 1), (100, 300));
+}

@@ -1,1 +1,250 @@
-//! x
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rules of paternoster, one by one, on a small device in virtual time.
+//!
+//! A [`World`] is a queue, a device of some servers, and clients who each keep so many requests
+//! under way. The device takes `base` for a request, `sector` for each of its sectors, and `seek`
+//! more if it does not begin where the last one of that server ended. The queue audits itself in
+//! passing, as in all debug builds.
+
+use super::*;
+use crate::answer::Output;
+use crate::client::{Class, ClientSpec, GroupSpec};
+use crate::device::{DeviceFacts, Outcome, Tag};
+use crate::event::{Action, Event, Note, Observer};
+use crate::queue::RequestQueue;
+use crate::request::{Flags, Op};
+use crate::scene::Limits;
+use alloc::boxed::Box;
+use alloc::vec;
+
+mod classes;
+mod learning;
+mod sharing;
+
+/// What a client does.
+#[derive(Debug, Clone, Copy)]
+struct Habits {
+    /// Requests that it keeps under way.
+    depth: u32,
+    sectors: u32,
+    /// Reads on where the last one ended; otherwise far from it.
+    sequential: bool,
+    think: Nanos,
+}
+
+/// A reader of `sectors` at random places, one at a time, who thinks for 20 us.
+const fn random(sectors: u32) -> Habits {
+    Habits { depth: 1, sectors, sequential: false, think: Nanos::from_micros(20) }
+}
+
+const fn deep(depth: u32, sectors: u32) -> Habits {
+    Habits { depth, ..random(sectors) }
+}
+
+const fn stream(sectors: u32) -> Habits {
+    Habits { sequential: true, ..random(sectors) }
+}
+
+#[derive(Debug)]
+struct Actor {
+    id: ClientId,
+    habits: Habits,
+    at: u64,
+    /// Requests and the longest wait of one, in ns.
+    ended: u64,
+    longest: u64,
+}
+
+/// What a device costs, in ns.
+#[derive(Debug, Clone, Copy)]
+struct Price {
+    base: u64,
+    sector: u64,
+    seek: u64,
+}
+
+/// Device time by client, in ns.
+#[derive(Debug, Default)]
+struct Served(Vec<u64>);
+
+impl Observer for Served {
+    fn event(&mut self, event: &Event) {
+        let place = event.client.index() as usize;
+        if event.action == Action::Complete {
+            self.0.resize(self.0.len().max(place + 1), 0);
+            self.0[place] += event.served.0;
+        }
+    }
+
+    fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
+}
+
+struct World {
+    queue: RequestQueue<Served>,
+    now: Nanos,
+    price: Price,
+    /// Of each server: when it is free, and where it stands.
+    servers: Vec<(Nanos, u64)>,
+    flying: Vec<(Nanos, Tag, usize)>,
+    /// Submissions to come: when and whose.
+    pending: Vec<(Nanos, usize)>,
+    actors: Vec<Actor>,
+    /// Nobody asks again.
+    closing: bool,
+    /// When the queue wants to be asked again.
+    timer: Option<Nanos>,
+}
+
+impl World {
+    fn new(depth: u32, price: Price) -> World {
+        let facts = DeviceFacts { depth, ..DeviceFacts::default() };
+        let limits = Limits { requests: 512, clients: 32, groups: 24, ..Limits::default() };
+        let mut queue =
+            RequestQueue::new(facts, limits, Box::new(Paternoster::new()), Served::default());
+        queue.set_attribute(Nanos::ZERO, "nr_requests", "256").expect("there is room");
+        World {
+            queue,
+            now: Nanos::ZERO,
+            price,
+            servers: vec![(Nanos::ZERO, 0); depth as usize],
+            flying: Vec::new(),
+            pending: Vec::new(),
+            actors: Vec::new(),
+            closing: false,
+            timer: None,
+        }
+    }
+
+    /// A client of `spec` begins now.
+    fn join(&mut self, spec: ClientSpec, habits: Habits) -> usize {
+        let id = self.queue.attach(spec).expect("there is room");
+        let place = self.actors.len();
+        let at = place as u64 * (1 << 22);
+        let actor = Actor { id, habits, at, ended: 0, longest: 0 };
+        self.actors.push(actor);
+        self.pending.extend((0..habits.depth).map(|_| (self.now, place)));
+        place
+    }
+
+    fn add(&mut self, habits: Habits) -> usize {
+        self.join(ClientSpec::new(), habits)
+    }
+
+    fn weighing(&mut self, weight: u32, habits: Habits) -> usize {
+        let group = self.queue.add_group(GroupSpec::new().weight(weight));
+        self.join(ClientSpec::new().group(group.expect("there is room")), habits)
+    }
+
+    fn submit(&mut self, place: usize) {
+        let actor = &mut self.actors[place];
+        let sectors = actor.habits.sectors;
+        // Far away, and never the same twice in a row: a step that is prime to the region.
+        let step = if actor.habits.sequential { 0 } else { 7_919 * 8 };
+        let region = place as u64 * (1 << 22);
+        let next = region + (actor.at - region + step) % (1 << 21);
+        let bio = Bio::new(actor.id, Op::Read, next, sectors).cookie(place as u64 | 1 << 32);
+        actor.at = next + u64::from(sectors);
+        if self.queue.submit(self.now, bio.flags(Flags::NOMERGE)).is_err() {
+            // It sleeps, and tries again with the wake.
+            actor.at = next;
+        }
+    }
+
+    fn issue(&mut self) {
+        loop {
+            match self.queue.next(self.now) {
+                Output::Issue(command) => {
+                    let free = |&server: &usize| (self.servers[server].0, server);
+                    let server = (0..self.servers.len()).min_by_key(free).expect("one at least");
+                    let (until, stood) = self.servers[server];
+                    let seek = if stood == command.sector { 0 } else { self.price.seek };
+                    let took = self.price.base + seek;
+                    let took = took + self.price.sector * u64::from(command.sectors);
+                    let end = until.max(self.now) + Nanos(took);
+                    self.servers[server] = (end, command.end());
+                    let of = |actor: &Actor| actor.id == command.client;
+                    let place = self.actors.iter().position(of).expect("one of ours");
+                    self.flying.push((end, command.tag, place));
+                }
+                Output::Done(..) => {}
+                Output::Wake(client) => {
+                    let of = |actor: &Actor| actor.id == client;
+                    let place = self.actors.iter().position(of).expect("one of ours");
+                    self.pending.push((self.now, place));
+                }
+                Output::Wait { until, .. } => {
+                    let busy = !self.flying.is_empty() || !self.pending.is_empty();
+                    assert!(busy || until.is_some() || self.closing, "nothing goes on");
+                    self.timer = until;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until `end`.
+    fn run(&mut self, end: Nanos) {
+        self.issue();
+        loop {
+            let flights = self.flying.iter().map(|flight| flight.0);
+            let arrivals = self.pending.iter().map(|arrival| arrival.0);
+            let timers = self.timer;
+            let Some(next) = flights.chain(arrivals).chain(timers).min() else { return };
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            while let Some(place) = self.flying.iter().position(|flight| flight.0 <= self.now) {
+                self.complete(place);
+            }
+            while let Some(place) = self.pending.iter().position(|one| one.0 <= self.now) {
+                let (_, actor) = self.pending.remove(place);
+                self.submit(actor);
+            }
+            self.issue();
+        }
+    }
+
+    fn complete(&mut self, place: usize) {
+        let (_, tag, actor) = self.flying.remove(place);
+        let request = self.queue.request_of(tag).expect("it is in the device");
+        let waited = (self.now - request.start()).0;
+        self.queue.complete(self.now, tag, Outcome::OK).expect("it is in the device");
+        let own = &mut self.actors[actor];
+        own.ended += 1;
+        own.longest = own.longest.max(waited);
+        if !self.closing {
+            self.pending.push((self.now + own.habits.think, actor));
+        }
+    }
+
+    /// Forgets what has been counted so far.
+    fn count_anew(&mut self) {
+        for actor in &mut self.actors {
+            (actor.ended, actor.longest) = (0, 0);
+        }
+        self.queue.observer_mut().0.clear();
+    }
+
+    /// The share of device time of an actor, in thousandths.
+    fn share(&self, place: usize) -> u64 {
+        let served = &self.queue.observer().0;
+        let own = served.get(self.actors[place].id.index() as usize).copied().unwrap_or(0);
+        own * 1000 / served.iter().sum::<u64>().max(1)
+    }
+
+    fn attribute(&self, name: &str) -> u64 {
+        let mut found = None;
+        self.queue.for_each_attribute(|path, _, value| {
+            if path.ends_with(name) {
+                found = value.parse().ok();
+            }
+        });
+        found.expect("an attribute of this name, a number")
+    }
+}
+
+const fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules S and L: seats, and how they are found out.
+
+use super::*;
+
+/// A disk: 0.2 ms, 3 us a sector, 10 ms if it has to go elsewhere.
+const DISK: Price = Price { base: 200_000, sector: 3_000, seek: 10_000_000 };
+
+/// The same price for everybody, wherever he reads.
+const FLASH: Price = Price { base: 200_000, sector: 3_000, seek: 0 };
+
+/// Are four streams read one after the other on a disk? By turns of one request each takes 10.97
+/// ms, 91 in a second; in seats 0.97 ms, and a 17th goes for changes: 970.
+#[test]
+fn s1_l3_a_disk_gets_one_seat() {
+    let mut world = World::new(1, DISK);
+    let all: Vec<usize> = (0..4).map(|_| world.add(stream(256))).collect();
+    world.run(ms(4_000));
+    assert_eq!(world.attribute("seats"), 1);
+    world.count_anew();
+    world.run(ms(14_000));
+    let ended: u64 = all.iter().map(|&place| world.actors[place].ended).sum();
+    assert!(ended > 2 * 850, "{ended}");
+    for &place in &all {
+        assert!((230..=270).contains(&world.share(place)), "{}", world.share(place));
+    }
+    // S5: sixteen changes of 10 ms are its quantum.
+    let quantum = world.attribute("quantum_us");
+    assert!((120_000..=160_000).contains(&quantum), "{quantum} us");
+}
+
+/// Is nobody made to wait for a turn where that gains nothing? And is what the trying costs
+/// small: less than a 20th of eight streams on eight servers, 1 ms each?
+#[test]
+fn l3_l5_a_parallel_device_has_no_limit() {
+    let mut world = World::new(8, FLASH);
+    let all: Vec<usize> = (0..8).map(|_| world.add(stream(256))).collect();
+    world.run(ms(500));
+    world.count_anew();
+    world.run(ms(2_500));
+    assert_eq!(world.attribute("changes"), 0);
+    let ended: u64 = all.iter().map(|&place| world.actors[place].ended).sum();
+    // 968 us and 20 us of thinking: 1012 a second each.
+    assert!(ended > 2 * 8 * 1012 * 19 / 20, "{ended}");
+    // L5: gaps double. 2.5 s of probes without a gap would be some hundred.
+    assert!((1..=40).contains(&world.attribute("probes")), "{}", world.attribute("probes"));
+}
+
+/// Has a stream half of a disk beside random readers, and they, who are one crowd of two, a
+/// quarter each of three equal accounts: a third each?
+#[test]
+fn s2_s4_accounts_decide_between_seats_too() {
+    let mut world = World::new(1, DISK);
+    let all = [world.add(stream(256)), world.add(random(8)), world.add(random(8))];
+    world.run(ms(4_000));
+    world.count_anew();
+    world.run(ms(16_000));
+    for place in all {
+        assert!((310..=355).contains(&world.share(place)), "{place}: {}", world.share(place));
+    }
+    // The stream alone does 1012 a second: a third, less a 17th.
+    assert!(world.actors[0].ended > 12 * 1012 / 3 * 8 / 10, "{}", world.actors[0].ended);
+}
+
+/// G9: do the same calls lead to the same decisions, learning included?
+#[test]
+fn g9_the_same_again() {
+    let once = || {
+        let mut world = World::new(2, DISK);
+        for n in 0..6 {
+            world.add(if n % 2 == 0 { stream(64) } else { random(8) });
+        }
+        world.run(ms(2_000));
+        world.actors.iter().map(|actor| (actor.ended, actor.longest)).collect::<Vec<_>>()
+    };
+    assert_eq!(once(), once());
+}

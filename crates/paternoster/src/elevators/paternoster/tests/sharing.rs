@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules C and R: device time by weight, slots that are kept.
+
+use super::*;
+
+/// A card that takes one command at a time: 1.1 ms, and 6 us a sector.
+const CARD: Price = Price { base: 1_100_000, sector: 6_000, seek: 0 };
+
+/// An SSD: 100 us, and 1 us a sector.
+const FLASH: Price = Price { base: 100_000, sector: 1_000, seek: 0 };
+
+/// Has each of two readers half of the device, whatever their sizes? One of 4 KiB takes 1.15 ms and
+/// one of 128 KiB 2.64; by turns they would have 30 % and 70 %. Each of them has nothing waiting
+/// when the other's ends, so that it takes kept slots.
+#[test]
+fn c2_r2_half_of_the_device_each() {
+    let mut world = World::new(1, CARD);
+    let (small, large) = (world.add(random(8)), world.add(random(256)));
+    world.run(ms(500));
+    world.count_anew();
+    world.run(ms(5500));
+    assert!((490..=510).contains(&world.share(small)), "{}", world.share(small));
+    assert!((490..=510).contains(&world.share(large)), "{}", world.share(large));
+    // G4: it idled for it. 20 us in 1.15 ms are a bargain; at most a 20th of the time.
+    let kept = world.attribute("kept_us");
+    assert!(kept > 0 && kept < 5_500_000 / 20, "{kept} us");
+}
+
+/// Do weights of 1 to 5 give 1/15 to 5/15 on one server?
+#[test]
+fn c1_weights_are_shares() {
+    let mut world = World::new(1, CARD);
+    let all: Vec<usize> = (1..=5).map(|n| world.weighing(100 * n, random(8))).collect();
+    world.run(ms(500));
+    world.count_anew();
+    world.run(ms(10_500));
+    for (n, place) in (1..).zip(all) {
+        let (share, right) = (world.share(place), 1000 * n / 15);
+        assert!(share.abs_diff(right) <= 8, "weight {n}: {share}, not {right}");
+    }
+}
+
+/// Is a group one to the others, however many are in it? Eight in one group have half.
+#[test]
+fn c1_a_group_is_one() {
+    let mut world = World::new(4, FLASH);
+    let alone = world.weighing(100, deep(16, 8));
+    let group = world.queue.add_group(GroupSpec::new().weight(100)).expect("there is room");
+    for _ in 0..8 {
+        world.join(ClientSpec::new().group(group), deep(4, 8));
+    }
+    world.run(ms(100));
+    world.count_anew();
+    world.run(ms(1100));
+    assert!((490..=510).contains(&world.share(alone)), "{}", world.share(alone));
+}
+
+/// G8: does nobody wait on a parallel device that has a slot for everybody? Eight of depth 1 on 32
+/// servers take 108 us each, and none of them longer.
+#[test]
+fn g8_a_parallel_device_adds_nothing() {
+    let mut world = World::new(32, FLASH);
+    let all: Vec<usize> = (0..8).map(|_| world.add(random(8))).collect();
+    world.run(ms(1000));
+    for &place in &all {
+        assert_eq!(world.actors[place].longest, 108_000, "client {place}");
+    }
+    assert_eq!(world.attribute("kept_us"), 0);
+}
+
+/// C4, G5: does one who was away for a second come back without a second's worth of turns? The
+/// other, who had the device meanwhile, waits for a few requests at most.
+#[test]
+fn c4_g5_idleness_is_not_saved() {
+    let mut world = World::new(1, CARD);
+    let steady = world.add(deep(4, 8));
+    world.run(ms(1000));
+    world.count_anew();
+    world.add(deep(4, 8));
+    world.run(ms(1200));
+    // Four of its own and as many of the other's before it, 1.15 ms each, and one more.
+    assert!(world.actors[steady].longest <= 10 * 1_148_000, "{}", world.actors[steady].longest);
+    assert!((450..=560).contains(&world.share(steady)), "{}", world.share(steady));
+}
+
+/// R4: is the time that is idled away bounded by the credit, where it is no bargain? The reader
+/// thinks for 0.4 of the 1.15 ms that it takes, beside requests of 2.64: half of the device would
+/// mean to idle 0.4 ms for most of them, a tenth of the time. It may be a 32nd.
+#[test]
+fn r4_credit_bounds_idling() {
+    let mut world = World::new(1, CARD);
+    world.add(Habits { think: Nanos::from_micros(400), ..random(8) });
+    world.add(deep(4, 256));
+    world.run(ms(10_000));
+    let kept = world.attribute("kept_us");
+    assert!(kept > 0 && kept <= 10_000_000 / 30, "{kept} us");
+}
+
+/// Is one who waits for a request let in, though another has more of them than he may? Of 128 each
+/// may have his share by weight; the one who comes later does not wait behind 400.
+#[test]
+fn requests_are_shared_by_weight() {
+    let mut world = World::new(2, FLASH);
+    for _ in 0..16 {
+        world.weighing(100, deep(32, 8));
+    }
+    world.run(ms(100));
+    let late = world.weighing(100, deep(4, 8));
+    world.run(ms(150));
+    world.count_anew();
+    world.run(ms(1150));
+    // A 17th.
+    assert!((52..=66).contains(&world.share(late)), "{}", world.share(late));
+}
+
+/// G1: once nothing is in the device, has everybody paid for what his requests took, exactly?
+#[test]
+fn g1_charges_are_what_was_served() {
+    let mut world = World::new(4, FLASH);
+    for n in 0..4 {
+        world.add(deep(1 + n, 8 << n));
+    }
+    world.run(ms(200));
+    world.closing = true;
+    world.pending.clear();
+    world.run(ms(400));
+    assert!(world.flying.is_empty());
+    // The audit compares: estimates are zero, and the sum of charges is that of what was served.
+    assert_eq!(world.queue.audit(), Ok(()));
+}
