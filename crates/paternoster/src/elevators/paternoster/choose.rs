@@ -216,6 +216,7 @@ impl Paternoster {
         self.accounts.dispatch(client, kind, estimate, now);
         self.count_busy(now);
         let first = self.seats.dispatched(client, kind, estimate);
+        self.note_switch(client);
         let job = &mut self.jobs[request.index() as usize];
         (job.stage, job.first) = (Stage::Flying, first);
     }

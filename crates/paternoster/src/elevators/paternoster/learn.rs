@@ -43,6 +43,8 @@ const EPOCH_REQUESTS: u64 = 8;
 const TURNS_LEAST: u64 = 2;
 const TURNS_MOST: u64 = 12;
 const TURNS_OF_STREAMS: u64 = 4;
+/// Without seats an epoch counts when those who are there have mixed, so many changes for each.
+const SWITCHES_EACH: u32 = 4;
 /// An epoch that takes so many times its length is given up: nobody comes.
 const PATIENCE: u64 = 16;
 /// L5.
@@ -96,6 +98,9 @@ pub(super) struct Learn {
     present: Tally,
     began: Nanos,
     is_warm: bool,
+    /// How often another client than the last one went in this epoch.
+    switches: u32,
+    last: u32,
     busy_before: u64,
     turns_before: u64,
     accepted: Setting,
@@ -158,6 +163,12 @@ impl Learn {
 }
 
 impl Paternoster {
+    /// A request of a client goes to the device.
+    pub(super) fn note_switch(&mut self, client: u32) {
+        let last = core::mem::replace(&mut self.learn.last, client);
+        self.learn.switches = self.learn.switches.saturating_add(u32::from(last != client));
+    }
+
     /// A request that was dispatched in `epoch` has ended.
     pub(super) fn learn_from(&mut self, epoch: u32, sort: u8, sectors: u32, took: u64) {
         if self.learn.phase != Phase::Rest && epoch == self.learn.epoch {
@@ -183,8 +194,11 @@ impl Paternoster {
             return self.end_probe(scene, now, None);
         }
         if self.seats.most.is_none() && !self.learn.is_warm {
-            // What a disk has read ahead in turns is used up first: it is not this epoch's merit.
-            if self.learn.present.served >= least / 2 {
+            // What a disk has read ahead in turns is used up first, and what somebody was behind is
+            // paid, for which he has the device to himself: neither is this epoch's merit.
+            let parties = self.learn.mix.parties_of(true);
+            let mixes = self.learn.switches >= SWITCHES_EACH * parties;
+            if self.learn.present.served >= least / 2 && mixes {
                 self.begin_counting(now);
                 self.learn.is_warm = true;
             }
@@ -264,7 +278,7 @@ impl Paternoster {
             self.seat(scene, setting);
         }
         self.learn.epoch = self.learn.epoch.wrapping_add(1);
-        self.learn.is_warm = false;
+        (self.learn.is_warm, self.learn.switches) = (false, 0);
         self.begin_counting(now);
     }
 

@@ -17,7 +17,7 @@
 //! A seat is given anew when all that its last holder had in the device has ended: what a request
 //! costs is its own cost then.
 //!
-//! The quantum is ten times what a change costs, so that changes take 9 % of the time: the
+//! The quantum is sixteen times what a change costs, so that changes take 6 % of the time: the
 //! device time of the first request of a turn, less what the others take.
 //!
 //! # Invariants
@@ -38,9 +38,8 @@ use crate::time::Nanos;
 pub(super) const SEATS_MOST: usize = 8;
 /// The holder of the seat of all who are no streams.
 const ALL_OTHERS: u32 = NIL;
-/// S5: a change costs an 11th of the time, 9 %. (The spec's 16 gives 6 %, and with sixteen streams
-/// rounds so long that 40 s of them are not fair to 2 %.)
-const QUANTUM_CHANGES: u64 = 10;
+/// S5: a change costs a 17th of the time, 6 %.
+const QUANTUM_CHANGES: u64 = 16;
 /// S5: with n who wait, the last waits n times as long.
 const QUANTUM_MOST: u64 = 160_000_000;
 /// S5: of a quantum while the cost of a change is not known.
