@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! one seat, a quantum of 100 ms     | stream 1 | crowd    | stream 2 | stream 1 | crowd ...
-//!                                     ^ drained   ^ random requests, as many at a time as they like
+//!                                     ^ drained   ^ random requests, as many at a time as it likes
 //! ```
 //!
 //! A turn ends when its holder has had a quantum and is ahead of somebody who waits for a seat; so
