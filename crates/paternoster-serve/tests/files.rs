@@ -6,7 +6,7 @@ mod common;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use common::{Folder, config, device, end, start, uneven};
@@ -154,6 +154,37 @@ fn flushes_reach_the_device() {
     // Only read: closing it is nothing to the device.
     drop(File::open(&disk).unwrap());
     assert_eq!(flushes(), 2);
+    end(&server);
+}
+
+/// Is a write through O_DSYNC or O_SYNC one that is durable before its answer, and no other?
+#[test]
+fn synchronous_writes() {
+    if !can() {
+        return;
+    }
+    let folder = Folder::in_memory("files-sync");
+    let (server, disk) = shown(&folder, MIB, |_| {});
+    let prefix = folder.path("live");
+    server.desks()[0].ask(Order::Trace { prefix: Some(prefix) }).unwrap();
+    for flags in [0, libc::O_DSYNC, libc::O_SYNC, 0] {
+        let file = OpenOptions::new().write(true).custom_flags(flags).open(&disk).unwrap();
+        file.write_all_at(&[1; 4096], 0).unwrap();
+    }
+    server.desks()[0].ask(Order::Trace { prefix: None }).unwrap();
+    let trace = std::fs::read(folder.path("live.blktrace.0")).unwrap();
+    let mut writes = Vec::new();
+    let mut at = 0;
+    while at < trace.len() {
+        let number = |from: usize| u32::from_le_bytes(trace[from..from + 4].try_into().unwrap());
+        let (length, action) = (number(at + 24), number(at + 28));
+        // Low half 1: queued. Above it bit 1 says a write, bit 15 FUA.
+        if action & 0xffff == 1 && action >> 17 & 1 == 1 && length == 4096 {
+            writes.push(action >> 31 == 1);
+        }
+        at += 48 + usize::from(u16::from_le_bytes([trace[at + 46], trace[at + 47]]));
+    }
+    assert_eq!(writes, [false, true, true, false]);
     end(&server);
 }
 

@@ -16,7 +16,7 @@
 //!
 //! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests,
 //!   and their pieces. `pump`: the queue and the device. `answer`: what clients are told.
-//! * `tenants`, `weights`, `caps`, `bound`: whose share, and how much of it.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `bound`: whose share, and how much of it.
 //! * `processes`: guests that come by calls. `orders`, `tell`: what a running desk can be asked.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
@@ -26,6 +26,7 @@ mod answer;
 mod arena;
 mod bound;
 mod caps;
+mod cgroups;
 mod cut;
 mod doors;
 mod errand;

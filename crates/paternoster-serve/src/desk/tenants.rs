@@ -11,7 +11,7 @@
 //! A tenant is a group of the queue, so that all its connections share one weight. Configured
 //! ones are there from the start; one that a rule made comes with its first connection and goes
 //! with its last. When there is no room for another, newcomers share the root. Cgroups of processes
-//! are such nodes, too, below each other as the cgroups are.
+//! are such nodes, too (`cgroups.rs`).
 //!
 //! Invariants: I1 every node but the root has a group of the queue; I2 `connections` counts the
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
@@ -156,6 +156,23 @@ impl Tenants {
         }
     }
 
+    /// A node that nobody configured, if there is room for one.
+    pub(super) fn add_stranger<O: Observer>(
+        &mut self,
+        ledger: &mut Ledger<O>,
+        name: &str,
+        parent: u32,
+        weight: u32,
+    ) -> Option<u32> {
+        if self.strangers >= STRANGERS {
+            return None;
+        }
+        let place = self.add(ledger, name, parent, false, weight).ok()?;
+        self.strangers += 1;
+        self.at_mut(place).is_stranger = true;
+        Some(place)
+    }
+
     fn add<O: Observer>(
         &mut self,
         ledger: &mut Ledger<O>,
@@ -208,15 +225,7 @@ impl Tenants {
         let found = self.find(name).filter(|&place| !self.at(place).is_group);
         let place = match found {
             Some(place) => place,
-            None if self.strangers >= STRANGERS => ROOT,
-            None => match self.add(ledger, name, ROOT, false, 100) {
-                Ok(place) => {
-                    self.strangers += 1;
-                    self.at_mut(place).is_stranger = true;
-                    place
-                }
-                Err(_) => ROOT,
-            },
+            None => self.add_stranger(ledger, name, ROOT, 100).unwrap_or(ROOT),
         };
         self.at_mut(place).connections += 1;
         self.settle(now, ledger, place);
@@ -227,62 +236,6 @@ impl Tenants {
     pub(super) fn enter_root(&mut self) -> u32 {
         self.at_mut(ROOT).connections += 1;
         ROOT
-    }
-
-    /// A process of this cgroup has come; a node is made for it and each of those above it, if
-    /// there is room: `/a/b` with weights of `/a` and of `/a/b`.
-    pub(super) fn enter_cgroup<O: Observer>(
-        &mut self,
-        now: Nanos,
-        ledger: &mut Ledger<O>,
-        path: &str,
-        weights: &[u32],
-    ) -> u32 {
-        let mut place = ROOT;
-        for (name, &weight) in ways_to(path).zip(weights) {
-            let Some(next) = self.cgroup(ledger, name, place, weight) else { break };
-            place = next;
-        }
-        self.at_mut(place).connections += 1;
-        self.weigh(now, ledger, path, weights);
-        place
-    }
-
-    /// The node of a cgroup below another, made if need be.
-    fn cgroup<O: Observer>(
-        &mut self,
-        ledger: &mut Ledger<O>,
-        name: &str,
-        above: u32,
-        weight: u32,
-    ) -> Option<u32> {
-        if let Some(found) = self.find(name) {
-            // One that the configuration names belongs where that says.
-            let node = self.at(found);
-            return (node.is_stranger && node.parent == above).then_some(found);
-        }
-        if self.strangers >= STRANGERS {
-            return None;
-        }
-        let made = self.add(ledger, name, above, false, weight).ok()?;
-        self.strangers += 1;
-        self.at_mut(made).is_stranger = true;
-        Some(made)
-    }
-
-    /// Weights of a cgroup and those above it, as they are now.
-    pub(super) fn weigh<O: Observer>(
-        &mut self,
-        now: Nanos,
-        ledger: &mut Ledger<O>,
-        path: &str,
-        weights: &[u32],
-    ) {
-        for (name, &weight) in ways_to(path).zip(weights) {
-            let Some(place) = self.find(name) else { return };
-            self.at_mut(place).weight = weight;
-            self.settle(now, ledger, place);
-        }
     }
 
     /// One of its connections has gone, with all that it asked for.
@@ -473,12 +426,6 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         under_way: 0,
         figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
     }
-}
-
-/// The path of each cgroup on the way to this one, from the top: of `/a/b` `/a` and `/a/b`.
-fn ways_to(path: &str) -> impl Iterator<Item = &str> {
-    let ends = path.char_indices().skip(1).filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
-    ends.chain([path.len()]).map(|end| &path[..end])
 }
 
 fn place_of(place: usize) -> u32 {
