@@ -36,6 +36,11 @@ const SIZE: u64 = 4 << 20;
 const BLOCK: u64 = 4096;
 /// Threads of a process that reads.
 const THREADS: u64 = 32;
+/// Requests that are counted where two share, at least a quarter each: 2,000 or more, of which a
+/// turn more or less (32) is 1.6 %.
+const TWO: u64 = 2 * COUNT;
+/// And where the least has an eighth: 1,500, of which a turn is 2.1 %.
+const THREE: u64 = 3 * COUNT;
 /// Names the file to a child of ours that is to read it.
 const CHILD: &str = "PATERNOSTER_TEST_FLOOD";
 
@@ -134,12 +139,12 @@ impl Bench {
         floods.0.iter().map(of).collect()
     }
 
-    /// Parts of the next requests, in thousandths, after others that are not counted.
-    fn shares(&self, floods: &Floods) -> Vec<u64> {
+    /// Parts of the next `count` requests, in thousandths, after others that are not counted.
+    fn shares(&self, floods: &Floods, count: u64) -> Vec<u64> {
         let sum = |snapshot: &Snapshot| self.reads(snapshot, floods).iter().sum::<u64>();
         let begun = sum(&self.snapshot());
         let from = self.when("settling", |now| sum(now) >= begun + SETTLE);
-        let to = self.when("the end", |now| sum(now) >= sum(&from) + COUNT);
+        let to = self.when("the end", |now| sum(now) >= sum(&from) + count);
         let (all, to) = (sum(&to) - sum(&from), self.reads(&to, floods));
         let each = to.iter().zip(self.reads(&from, floods));
         each.map(|(to, from)| (to - from) * 1000 / all).collect()
@@ -206,7 +211,7 @@ fn levels_of_ionice() {
     one_of_some("ionice -n 2, -n 6", &[740..=759, 241..=260], || {
         let bench = Bench::contended(|_| {});
         let floods = bench.floods(&[ionice(2, 2), ionice(2, 6)]);
-        let shares = bench.shares(&floods);
+        let shares = bench.shares(&floods, TWO);
         drop(floods);
         end(&bench.server);
         shares
@@ -226,7 +231,7 @@ fn realtime_is_for_those_who_may() {
         let shares = |realtime: &[u32]| {
             let bench = Bench::contended(|fuse| fuse.realtime = realtime.to_vec());
             let floods = bench.floods(&[ionice(2, 4), ionice(1, 4)]);
-            let shares = bench.shares(&floods);
+            let shares = bench.shares(&floods, TWO);
             drop(floods);
             end(&bench.server);
             shares
@@ -261,8 +266,9 @@ impl Cgroup {
     /// Its path as a process in it has it, in the line that `is_line` takes.
     fn path(&self, is_line: impl Fn(&str) -> bool) -> Option<String> {
         let words = self.words();
-        let output = Command::new(&words[0]).args(&words[1..]).args(["cat", "/proc/self/cgroup"]);
-        let told = String::from_utf8(output.output().ok()?.stdout).ok()?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(["cat", "/proc/self/cgroup"]);
+        let told = String::from_utf8(command.output().ok()?.stdout).ok()?;
         let line = told.lines().find(|line| is_line(line))?;
         line.splitn(3, ':').nth(2).map(str::to_owned)
     }
@@ -341,12 +347,12 @@ fn weights_of_cgroups() {
         weigh(&third, 100);
         let bench = Bench::contended(|fuse| fuse.cgroups = Some(fake.path("")));
         let floods = bench.floods(&all.map(Cgroup::words));
-        let before = bench.shares(&floods);
+        let before = bench.shares(&floods, THREE);
         weigh(&first, 300);
         weigh(&second, 100);
         // Believed so long at most: a thread's cgroup, and its weight.
         std::thread::sleep(TTL * 2);
-        let after = bench.shares(&floods);
+        let after = bench.shares(&floods, THREE);
         drop(floods);
         end(&bench.server);
         [before, after].concat()
@@ -372,7 +378,7 @@ fn weights_of_old_cgroups() {
     one_of_some(&format!("{file} 100:300"), &[241..=260, 740..=759], || {
         let bench = Bench::contended(|fuse| fuse.cgroups = Some(root.clone()));
         let floods = bench.floods(&[one.words(), other.words()]);
-        let shares = bench.shares(&floods);
+        let shares = bench.shares(&floods, TWO);
         drop(floods);
         end(&bench.server);
         shares
