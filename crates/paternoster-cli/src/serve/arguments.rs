@@ -24,7 +24,7 @@ Examples:
   paternoster serve /etc/paternoster/serve.toml --check
   paternoster serve disk.img --run 'nbdinfo $uri'
   paternoster serve disk.img --scheduler bfq:slice_idle=0 --depth 8 --socket /run/disk.sock
-  paternoster serve disk.img --fuse /mnt/disks --run 'ionice -n 0 fio job.fio --filename=$file'
+  paternoster serve disk.img --fuse /mnt/disks --run 'fio job.fio --filename=$file'
   paternoster serve a.img b.img --listen tcp:127.0.0.1:10809 --readonly
   paternoster serve disk.img --tenant db=300 --rule 'uid=1000 tenant=db' --control /run/ctl.sock
   paternoster serve disk.img --listen 'tcp:*:10809' --tls-cert chain.pem --tls-key key.pem
