@@ -12,9 +12,9 @@ use clap::Args;
 is a file or block device with data: each is an export named after its file, the first one also \
 the default export, all of them in one queue.
 
-Without --socket, --listen, --fuse or inherited sockets the server listens in $XDG_RUNTIME_DIR, or \
-in a private folder, and says where. The first SIGTERM or SIGINT ends it in good order, the second one \
-at once.
+Without --socket, --listen, --fuse or inherited sockets the server listens in $XDG_RUNTIME_DIR, \
+or in a private folder, and says where. The first SIGTERM or SIGINT ends it in good order, the \
+second one at once.
 
 --run starts a command in a shell that has $uri, $nbd, $unixsocket, $port, $exportname and $file \
 in its environment, serves until it ends, and ends as it did.

@@ -21,7 +21,7 @@ use toml::de::DeValue;
 use super::document::{Section, plain};
 use super::file::ConfigError;
 use super::settle::Complaint;
-use super::{Device, Fuse, limits, words};
+use super::{Config, Fuse, limits, words};
 use crate::host::privileges::Account;
 
 const USERS: &str = "names of users or their numbers, as `[\"root\", 1000]`; `[]` is nobody";
@@ -68,13 +68,19 @@ fn user(value: &DeValue<'_>) -> Result<u32, String> {
 }
 
 /// What does not go together with files of that folder.
-pub(super) fn check(fuse: &Fuse, devices: &[Device]) -> Result<(), Complaint> {
+pub(super) fn check(config: &Config) -> Result<(), Complaint> {
+    let Some(fuse) = &config.server.fuse else { return Ok(()) };
     let place = |key| ["server", "fuse", key];
+    if let Some(user) = &config.server.user {
+        let why = "a server that becomes another user could not take its files away at the end; \
+                   leave it out, or `[server.fuse]`";
+        return Err(Complaint::new(&["server", "user"], user, why));
+    }
     if !limits::PROCESSES.contains(&fuse.processes) {
         let why = format!("{} to {}", limits::PROCESSES.start(), limits::PROCESSES.end());
         return Err(Complaint::new(&place("processes"), fuse.processes, why));
     }
-    for volume in devices.iter().flat_map(|device| &device.volumes) {
+    for volume in config.devices.iter().flat_map(|device| &device.volumes) {
         if volume.path.starts_with(&fuse.mount) {
             let why = format!(
                 "the volume `{}` would be in it, and be hidden by what is mounted; another folder",

@@ -51,9 +51,7 @@ impl Config {
     pub fn settle(mut self) -> Result<Config, Complaint> {
         check::server(&self.server)?;
         check::devices(&self.devices)?;
-        if let Some(fuse) = &self.server.fuse {
-            fuse::check(fuse, &self.devices)?;
-        }
+        fuse::check(&self)?;
         overlap::volumes(&self.devices)?;
         check::sharers(&self)?;
         self.groups = tree::parents_first(std::mem::take(&mut self.groups))?;
