@@ -26,6 +26,7 @@ use paternoster_serve::host::signals::{StopSignals, Ward};
 use paternoster_serve::server::{Options, Server};
 
 pub(crate) use arguments::ServeOptions;
+pub(crate) use command::verdict;
 
 use crate::Failure;
 
@@ -177,7 +178,7 @@ fn run(
     let socket = places.first().map(|(place, tls)| (place, *tls));
     let mut child = command::shell(line, socket, &volume.name, file.as_deref()).spawn()?;
     started(Ward::of(&child)?);
-    command::verdict(child.wait()?)
+    verdict(child.wait()?)
 }
 
 /// The first signal asks the command to end, or else the server; the second one ends everything at
