@@ -33,7 +33,7 @@ use paternoster_serve::server::Server;
 /// Bytes of the volume.
 const SIZE: u64 = 4 << 20;
 /// Bytes of a read.
-const BLOCK: u64 = 4096;
+const BLOCK: usize = 4096;
 /// Threads of a process that reads.
 const THREADS: u64 = 32;
 /// Requests that are counted where two share, at least a quarter each: 2,000 or more, of which a
@@ -182,10 +182,10 @@ fn floods_as_a_child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
     let file = File::open(path).unwrap();
     let reads = |thread: u64| {
-        let mut bytes = [0; BLOCK as usize];
+        let mut bytes = [0; BLOCK];
         // Strides without a common divisor with the number of blocks: all places, in no order.
         let mut place = thread * 37;
-        while file.read_at(&mut bytes, place % (SIZE / BLOCK) * BLOCK).is_ok() {
+        while file.read_at(&mut bytes, place * BLOCK as u64 % SIZE).is_ok() {
             place += 389;
         }
     };

@@ -582,8 +582,8 @@ fn every_key_is_documented() {
             count += 1;
         }
     }
-    // 13 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 6 of volumes, 5 of groups, 8 of
-    // tenants, 7 of rules.
+    // 13 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 6 of volumes, 5 of
+    // groups, 8 of tenants, 7 of rules.
     assert_eq!(count, 13 + 3 + 5 + 7 + 6 + 5 + 8 + 7);
 }
 

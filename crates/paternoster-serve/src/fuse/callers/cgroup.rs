@@ -27,7 +27,7 @@
 //!     than [`PATH_BYTES`], or leads out of the hierarchy (`/../x`: a cgroup that this namespace
 //!     does not see), counts as the root.
 //! C3  A folder's weight is believed for [`TTL`], whoever asks: a hundred threads of a cgroup cost
-//!     one look a second. [`Cgroups::version`] counts the changes that were seen.
+//!     one look a second. `Cgroups::version` counts the changes that were seen.
 
 use std::fs::File;
 use std::io::Read;
