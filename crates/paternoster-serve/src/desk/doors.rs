@@ -235,12 +235,13 @@ impl Desk {
         self.ledger.observer_mut().forget(guest.client.index());
         let mut above = guest.tenant;
         loop {
-            let node = self.tenants.at_mut(above);
-            node.figures.served_ns += served.0;
+            if self.tenants.counts(above, guest.tenant) {
+                self.tenants.at_mut(above).figures.served_ns += served.0;
+            }
             if above == ROOT {
                 break;
             }
-            above = node.parent;
+            above = self.tenants.at(above).parent;
         }
         self.tenants.leave(self.now, &mut self.ledger, guest.tenant);
         self.bound.divide(&self.tenants);

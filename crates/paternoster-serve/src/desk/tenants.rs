@@ -373,6 +373,15 @@ impl Tenants {
                 }))
     }
 
+    /// Whether what a tenant gets is told as that of this node: of itself, or of a group above.
+    pub(super) fn counts(&self, place: u32, tenant: u32) -> bool {
+        let mut above = tenant;
+        while above != place && above != ROOT {
+            above = self.at(above).parent;
+        }
+        above == place && (place == tenant || self.at(place).is_group)
+    }
+
     /// Lines for a snapshot, parents before children.
     pub(super) fn lines(&self) -> Vec<TenantLine> {
         let mut lines: Vec<TenantLine> = self
