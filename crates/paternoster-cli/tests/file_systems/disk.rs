@@ -121,7 +121,10 @@ impl Disk {
 
     fn serve(&self) -> Process {
         let mut serve = Command::new(env!("CARGO_BIN_EXE_paternoster"));
-        serve.arg("serve").arg(&self.image).args(["--name", NAME]).env("LC_ALL", "C");
+        serve.arg("serve").arg(&self.image).args(["--name", NAME]);
+        // In debug builds the queue looks through all that it has after every call: let it have
+        // little.
+        serve.args(["--memory", "4MiB"]).env("LC_ALL", "C");
         match self.way {
             Way::Nbd => serve.arg("--socket").arg(self.socket()),
             Way::Fuse => serve.arg("--fuse").arg(self.shown()),

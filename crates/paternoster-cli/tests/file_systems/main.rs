@@ -101,7 +101,7 @@ macro_rules! asked_of {
                 }
             }
 
-            /// Does fsx read what it wrote, on the disk itself, from any byte to any other?
+            /// Does fsx read what it wrote, on the disk itself?
             #[test]
             fn fsx_on_the_file() {
                 if let Some(disk) = Disk::new($way, Place::InMemory, 4) {

@@ -53,13 +53,12 @@ pub(crate) fn exercise(mut disk: Disk, kind: Kind) {
     disk.detach();
 }
 
-/// Random reads and writes straight on the file that is the disk: from any byte to any other,
-/// except by nbdfuse, which itself refuses what is not in the server's blocks.
+/// Random reads and writes straight on the file that is the disk, from any byte to any other; for
+/// nbdfuse, which refuses what is not in the server's blocks, on the loop device.
 pub(crate) fn exercise_device(mut disk: Disk, way: Way) {
     let Some(fsx) = fsx() else { return };
-    let align = if way == Way::Nbd { 4096 } else { 1 };
-    let configuration = format!("{ON_A_DEVICE}align = {align}\n");
-    run_fsx(&fsx, &disk, &disk.file(), &configuration, 2000);
+    let on = if way == Way::Nbd { disk.device().to_owned() } else { disk.file() };
+    run_fsx(&fsx, &disk, &on, ON_A_DEVICE, 2000);
     disk.detach();
 }
 
