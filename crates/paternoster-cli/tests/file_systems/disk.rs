@@ -120,15 +120,23 @@ impl Disk {
     }
 
     fn serve(&self) -> Process {
-        let mut serve = Command::new(env!("CARGO_BIN_EXE_paternoster"));
-        serve.arg("serve").arg(&self.image).args(["--name", NAME]);
+        let shows = match self.way {
+            Way::Nbd => format!("listen = \"unix:{}\"", self.socket().display()),
+            Way::Fuse => {
+                format!("fuse = {{ mount = \"{}\", processes = 4 }}", self.shown().display())
+            }
+        };
         // In debug builds the queue looks through all that it has after every call: let it have
         // little.
-        serve.args(["--memory", "4MiB"]).env("LC_ALL", "C");
-        match self.way {
-            Way::Nbd => serve.arg("--socket").arg(self.socket()),
-            Way::Fuse => serve.arg("--fuse").arg(self.shown()),
-        };
+        let image = self.image.display();
+        let configuration = format!(
+            "[server]\nconnections = 4\n{shows}\n[device.d]\nmemory = \"4MiB\"\n\
+             [volume.{NAME}]\ndevice = \"d\"\npath = \"{image}\"\n"
+        );
+        let file = self.folder.join("serve.toml");
+        std::fs::write(&file, configuration).expect("a file");
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+        serve.arg("serve").arg(file).env("LC_ALL", "C");
         Process::start(&mut serve, &self.folder.join("log"))
     }
 
