@@ -21,7 +21,7 @@ use crate::process::{Process, Watch, until};
 use crate::tools::{command, command_within, find, installed, may_mount, succeeds, tried};
 
 /// How long a server may take to show its disk.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(60);
 /// The export's name, and so the file's.
 const NAME: &str = "disk";
 
@@ -34,6 +34,30 @@ pub(crate) enum Way {
     Nbd,
     /// Shown by the server itself.
     Fuse,
+}
+
+/// Where the image lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On a disk: the server passes by the page cache, and a flush takes what it takes there.
+    OnDisk,
+    /// In memory, if there is room: for who flushes a thousand times.
+    InMemory,
+}
+
+impl Place {
+    fn folder(self, mib: u64) -> &'static Path {
+        let memory = Path::new("/dev/shm");
+        let room = || {
+            let mut df = command("df");
+            let said = succeeds(df.args(["--output=avail", "-B", "1M"]).arg(memory));
+            said.lines().last().and_then(|room| room.trim().parse().ok()).unwrap_or(0)
+        };
+        if self == Place::InMemory && memory.is_dir() && mib < room() {
+            return memory;
+        }
+        Path::new(env!("CARGO_TARGET_TMPDIR"))
+    }
 }
 
 /// An image, its server, and the loop device that it is seen through.
@@ -59,7 +83,7 @@ struct Up {
 
 impl Disk {
     /// An empty disk of so many MiB; `None`, which is told, where the machine cannot have one.
-    pub(crate) fn new(way: Way, mib: u64) -> Option<Disk> {
+    pub(crate) fn new(way: Way, place: Place, mib: u64) -> Option<Disk> {
         let nbdfuse: &[_] = if way == Way::Nbd { &[("nbdfuse", "libnbd-bin")] } else { &[] };
         let always = [("losetup", "mount"), ("mount", "mount"), ("timeout", "coreutils")];
         if !may_mount() || !installed(&always) || !installed(nbdfuse) {
@@ -69,9 +93,8 @@ impl Disk {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("paternoster-disk-{}-{count}", std::process::id());
-        // On a real disk, so that the server passes by the page cache; the folder lies where
-        // everybody can get, because PostgreSQL does not run as root.
-        let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.img"));
+        let image = place.folder(mib).join(format!("{name}.img"));
+        // Where everybody can get, because PostgreSQL does not run as root.
         let folder = std::env::temp_dir().join(name);
         for folder in [folder.join("shown"), folder.join("mount")] {
             std::fs::create_dir_all(folder).expect("a folder for the test");
@@ -97,12 +120,23 @@ impl Disk {
     }
 
     fn serve(&self) -> Process {
-        let mut serve = Command::new(env!("CARGO_BIN_EXE_paternoster"));
-        serve.arg("serve").arg(&self.image).args(["--name", NAME]).env("LC_ALL", "C");
-        match self.way {
-            Way::Nbd => serve.arg("--socket").arg(self.socket()),
-            Way::Fuse => serve.arg("--fuse").arg(self.shown()),
+        let shows = match self.way {
+            Way::Nbd => format!("listen = \"unix:{}\"", self.socket().display()),
+            Way::Fuse => {
+                format!("fuse = {{ mount = \"{}\", processes = 4 }}", self.shown().display())
+            }
         };
+        // In debug builds the queue looks through all that it has after every call: let it have
+        // little.
+        let image = self.image.display();
+        let configuration = format!(
+            "[server]\nconnections = 4\n{shows}\n[device.d]\nmemory = \"4MiB\"\n\
+             [volume.{NAME}]\ndevice = \"d\"\npath = \"{image}\"\n"
+        );
+        let file = self.folder.join("serve.toml");
+        std::fs::write(&file, configuration).expect("a file");
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+        serve.arg("serve").arg(file).env("LC_ALL", "C");
         Process::start(&mut serve, &self.folder.join("log"))
     }
 

@@ -52,7 +52,7 @@ enum Synced {
 fn write(root: &Path, from: u64, notes: &Sender<Synced>) -> io::Result<()> {
     let folder = File::open(root)?;
     let counter =
-        File::options().create(true).append(false).write(true).open(root.join("counter"))?;
+        File::options().create(true).truncate(false).write(true).open(root.join("counter"))?;
     for number in from..MOST {
         let mut new = File::create(root.join(name(number)))?;
         new.write_all(&file(number))?;

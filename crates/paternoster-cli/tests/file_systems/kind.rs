@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, Way};
+use crate::disk::{Disk, Place, Way};
 use crate::tools::{command, command_within, installed, kernel_has, succeeds, tried};
 
 /// A file system.
@@ -30,12 +30,12 @@ impl Kind {
     }
 
     /// A disk with this file system on it; `None`, which is told, where that cannot be had.
-    pub(crate) fn disk(self, way: Way) -> Option<Disk> {
-        self.disk_of(way, self.mib())
+    pub(crate) fn disk(self, way: Way, place: Place) -> Option<Disk> {
+        self.disk_of(way, place, self.mib())
     }
 
     /// The same, of so many MiB.
-    pub(crate) fn disk_of(self, way: Way, mib: u64) -> Option<Disk> {
+    pub(crate) fn disk_of(self, way: Way, place: Place, mib: u64) -> Option<Disk> {
         let programs = match self {
             Kind::Ext4 => [("mkfs.ext4", "e2fsprogs"), ("e2fsck", "e2fsprogs")],
             Kind::Xfs => [("mkfs.xfs", "xfsprogs"), ("xfs_repair", "xfsprogs")],
@@ -43,7 +43,7 @@ impl Kind {
         if !installed(&programs) || !kernel_has(self.name()) {
             return None;
         }
-        let disk = Disk::new(way, mib)?;
+        let disk = Disk::new(way, place, mib)?;
         succeeds(command(format!("mkfs.{}", self.name())).arg("-q").arg(disk.device()));
         Some(disk)
     }

@@ -18,7 +18,7 @@ mod process;
 mod programs;
 mod tools;
 
-use disk::{Disk, Way};
+use disk::{Disk, Place, Way};
 use files::{Tree, check_full, fill_up};
 use kind::Kind;
 
@@ -64,7 +64,7 @@ macro_rules! asked_of {
             /// Does ext4 keep its files, and itself sound?
             #[test]
             fn ext4_keeps_files() {
-                if let Some(disk) = Kind::Ext4.disk($way) {
+                if let Some(disk) = Kind::Ext4.disk($way, Place::OnDisk) {
                     keeps_files(disk, Kind::Ext4);
                 }
             }
@@ -72,7 +72,7 @@ macro_rules! asked_of {
             /// Does xfs keep its files, and itself sound?
             #[test]
             fn xfs_keeps_files() {
-                if let Some(disk) = Kind::Xfs.disk($way) {
+                if let Some(disk) = Kind::Xfs.disk($way, Place::OnDisk) {
                     keeps_files(disk, Kind::Xfs);
                 }
             }
@@ -80,7 +80,7 @@ macro_rules! asked_of {
             /// Is a full disk a matter of "no space left", and of nothing worse?
             #[test]
             fn ext4_is_filled() {
-                if let Some(disk) = Kind::Ext4.disk($way) {
+                if let Some(disk) = Kind::Ext4.disk($way, Place::InMemory) {
                     is_filled(disk, Kind::Ext4);
                 }
             }
@@ -88,7 +88,7 @@ macro_rules! asked_of {
             /// Does fsx read what it wrote, through ext4?
             #[test]
             fn fsx_on_ext4() {
-                if let Some(disk) = Kind::Ext4.disk($way) {
+                if let Some(disk) = Kind::Ext4.disk($way, Place::InMemory) {
                     programs::exercise(disk, Kind::Ext4);
                 }
             }
@@ -96,23 +96,23 @@ macro_rules! asked_of {
             /// Does fsx read what it wrote, through xfs?
             #[test]
             fn fsx_on_xfs() {
-                if let Some(disk) = Kind::Xfs.disk($way) {
+                if let Some(disk) = Kind::Xfs.disk($way, Place::InMemory) {
                     programs::exercise(disk, Kind::Xfs);
                 }
             }
 
-            /// Does fsx read what it wrote, on the disk itself, from any byte to any other?
+            /// Does fsx read what it wrote, on the disk itself?
             #[test]
             fn fsx_on_the_file() {
-                if let Some(disk) = Disk::new($way, 4) {
-                    programs::exercise_device(disk);
+                if let Some(disk) = Disk::new($way, Place::InMemory, 4) {
+                    programs::exercise_device(disk, $way);
                 }
             }
 
             /// Are SQLite's transactions there, and its files whole?
             #[test]
             fn sqlite() {
-                if let Some(disk) = Kind::Ext4.disk($way) {
+                if let Some(disk) = Kind::Ext4.disk($way, Place::InMemory) {
                     programs::sqlite(disk, Kind::Ext4);
                 }
             }
@@ -120,7 +120,7 @@ macro_rules! asked_of {
             /// Is a clone of this repository whole?
             #[test]
             fn git() {
-                if let Some(disk) = Kind::Xfs.disk($way) {
+                if let Some(disk) = Kind::Xfs.disk($way, Place::InMemory) {
                     programs::git(disk, Kind::Xfs);
                 }
             }
@@ -128,7 +128,7 @@ macro_rules! asked_of {
             /// Do the books of pgbench's bank balance?
             #[test]
             fn pgbench() {
-                if let Some(disk) = Kind::Ext4.disk_of($way, DATABASE) {
+                if let Some(disk) = Kind::Ext4.disk_of($way, Place::InMemory, DATABASE) {
                     postgres::pgbench(disk, Kind::Ext4);
                 }
             }
@@ -136,7 +136,7 @@ macro_rules! asked_of {
             /// Is all that ext4 had synced there after `kill -9` of the server?
             #[test]
             fn ext4_outlives_its_server() {
-                if let Some(disk) = Kind::Ext4.disk($way) {
+                if let Some(disk) = Kind::Ext4.disk($way, Place::OnDisk) {
                     killed::killed(disk, Kind::Ext4);
                 }
             }
@@ -144,7 +144,7 @@ macro_rules! asked_of {
             /// Is all that xfs had synced there after `kill -9` of the server?
             #[test]
             fn xfs_outlives_its_server() {
-                if let Some(disk) = Kind::Xfs.disk($way) {
+                if let Some(disk) = Kind::Xfs.disk($way, Place::OnDisk) {
                     killed::killed(disk, Kind::Xfs);
                 }
             }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Way};
 use crate::kind::Kind;
 use crate::tools::{command, find, installed, skipped, succeeds};
 
@@ -18,9 +18,8 @@ const ON_A_FILE: &str = "[weights]\nread = 10\nwrite = 10\nmapread = 5\nmapwrite
 
 /// The same for a device: it has one size, and nothing of it is in memory to be mapped.
 const ON_A_DEVICE: &str = "blockmode = true\nnosizechecks = true\nflen = 4194304\n\
-    [opsize]\nmax = 262144\n\
     [weights]\nread = 10\nwrite = 10\nmapread = 0\nmapwrite = 0\ntruncate = 0\nfsync = 1\n\
-    fdatasync = 1\n";
+    fdatasync = 1\n[opsize]\nmax = 262144\n";
 
 /// fsx, from wherever `./test` puts it (`target/tools`), or installed; `None`, which is told, if it
 /// is nowhere.
@@ -54,10 +53,12 @@ pub(crate) fn exercise(mut disk: Disk, kind: Kind) {
     disk.detach();
 }
 
-/// Random reads and writes straight on the file that is the disk.
-pub(crate) fn exercise_device(mut disk: Disk) {
+/// Random reads and writes straight on the file that is the disk, from any byte to any other; for
+/// nbdfuse, which refuses what is not in the server's blocks, on the loop device.
+pub(crate) fn exercise_device(mut disk: Disk, way: Way) {
     let Some(fsx) = fsx() else { return };
-    run_fsx(&fsx, &disk, &disk.file(), ON_A_DEVICE, 2000);
+    let on = if way == Way::Nbd { disk.device().to_owned() } else { disk.file() };
+    run_fsx(&fsx, &disk, &on, ON_A_DEVICE, 2000);
     disk.detach();
 }
 

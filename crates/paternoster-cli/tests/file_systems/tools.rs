@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Seconds after which a program is ended. The slowest needs five; a busy machine may take ten
+/// Seconds after which a program is ended. The slowest needs five; a busy machine may take many
 /// times as long.
-const LIMIT_S: u32 = 60;
+const LIMIT_S: u32 = 150;
 
 /// `CAP_SYS_ADMIN` in the masks of `/proc/self/status`: who has it may mount.
 const MAY_MOUNT: u64 = 1 << 21;
