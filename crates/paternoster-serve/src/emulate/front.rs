@@ -29,14 +29,15 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    Request, TimeOrNow, WriteFlags,
+    INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
 };
 
 use super::keeper;
 use super::line::{Errand, Kind};
 use super::shared::{Answer, Shared};
+use crate::fuse::front::agree;
 
 const FILE: INodeNo = INodeNo(2);
 /// Nothing about the file ever changes.
@@ -117,10 +118,8 @@ impl Front {
 
 impl Filesystem for Front {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        // Each is a help and none a need; what a kernel does not know it does without.
-        for wish in [InitFlags::FUSE_ASYNC_READ, InitFlags::FUSE_ASYNC_DIO] {
-            let _known = kernel.add_capabilities(wish);
-        }
+        // As any front of ours, but for larger and more requests: cutting them is the model's.
+        agree(kernel);
         let _at_most = kernel.set_max_write(BYTES_MAX);
         let _at_least = kernel.set_max_background(BACKGROUND);
         let _as_many = kernel.set_congestion_threshold(BACKGROUND);
