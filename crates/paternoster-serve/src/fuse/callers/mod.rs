@@ -202,8 +202,7 @@ impl Callers {
 
     /// What the thread is, of a process; `None` if it has gone meanwhile.
     fn read(&self, thread: u32, pid: u32, seen: &Stat, known: Option<&Facts>) -> Option<Facts> {
-        let other = (pid != thread).then(|| Stat::read(&self.proc_root, pid));
-        let process = other.map_or_else(|| Some(seen.clone()), |other| other)?;
+        let process = if pid == thread { seen.clone() } else { Stat::read(&self.proc_root, pid)? };
         let asked = ionice::priority((self.ask)(thread), seen);
         let path = |cgroups: &Cgroups| {
             let path = cgroups.path_of(&self.proc_root, thread, pid);

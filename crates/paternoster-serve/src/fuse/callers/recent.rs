@@ -50,7 +50,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
         Q: Hash + Eq + ?Sized,
     {
         let number = *self.numbers.get(key)?;
-        self.to_front(number);
+        self.make_newest(number);
         Some(&mut self.slots[number].value)
     }
 
@@ -68,7 +68,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
             return None;
         }
         let number = self.oldest;
-        self.to_front(number);
+        self.make_newest(number);
         let slot = &mut self.slots[number];
         self.numbers.remove(&slot.key);
         slot.key = key.clone();
@@ -77,7 +77,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
         Some(gone)
     }
 
-    fn to_front(&mut self, number: usize) {
+    fn make_newest(&mut self, number: usize) {
         if self.newest == number {
             return;
         }
