@@ -25,18 +25,20 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    Request, TimeOrNow, WriteFlags,
+    INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
 };
 
 use super::keeper;
 use super::line::{Errand, Kind};
 use super::shared::{Answer, Shared};
+use crate::fuse::front::agree;
 
 const FILE: INodeNo = INodeNo(2);
 /// Nothing about the file ever changes.
@@ -92,6 +94,12 @@ impl Front {
         length.min(self.size.saturating_sub(offset))
     }
 
+    /// Whether it comes from the thread that measures the way here.
+    fn is_measuring(&self, request: &Request) -> bool {
+        let measuring = self.shared.measuring.load(Ordering::Relaxed);
+        measuring != 0 && request.pid() == measuring
+    }
+
     /// A hole, or zeroes.
     fn clear(&self, kind: Kind, offset: u64, length: u64, reply: ReplyEmpty) {
         let read = self.shared.now();
@@ -117,10 +125,8 @@ impl Front {
 
 impl Filesystem for Front {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        // Each is a help and none a need; what a kernel does not know it does without.
-        for wish in [InitFlags::FUSE_ASYNC_READ, InitFlags::FUSE_ASYNC_DIO] {
-            let _known = kernel.add_capabilities(wish);
-        }
+        // As any front of ours, but for larger and more requests: cutting them is the model's.
+        agree(kernel);
         let _at_most = kernel.set_max_write(BYTES_MAX);
         let _at_least = kernel.set_max_background(BACKGROUND);
         let _as_many = kernel.set_congestion_threshold(BACKGROUND);
@@ -176,7 +182,7 @@ impl Filesystem for Front {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -191,7 +197,7 @@ impl Filesystem for Front {
             return reply.data(&[]);
         }
         let bytes = usize::try_from(length).unwrap_or(0);
-        if self.shared.crossing.get().is_none() {
+        if self.is_measuring(request) {
             return keeper::read(reply, offset, bytes, &self.shared, &mut Vec::new());
         }
         let errand = Errand { kind: Kind::Read, offset, length, lasting: false };

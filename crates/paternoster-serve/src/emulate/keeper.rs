@@ -25,8 +25,8 @@ use paternoster_sim::Model;
 use super::line::{Ended, Line};
 use super::shared::{Answer, Asked, Shared};
 
-/// Before an event the keeper stays awake for so long: what a thread takes to
-/// wake up, 45 us as a rule and 90 in one case of a hundred.
+/// Before an event the keeper stays awake for so long: what a thread takes to wake up, 45 us as a
+/// rule and 90 in one case of a hundred.
 const AWAKE: Nanos = Nanos::from_micros(100);
 
 /// The keeper's things.

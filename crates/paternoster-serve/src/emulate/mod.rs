@@ -220,7 +220,7 @@ impl Emulation {
 
     /// Learns what the way through the kernel costs; from then on the model says how long.
     fn calibrate(&self) -> Result<(), String> {
-        let crossing = Crossing::measure(&self.file)
+        let crossing = Crossing::measure(&self.file, &self.shared.measuring)
             .map_err(|error| format!("{}: it cannot be read: {error}", self.file.display()))?;
         // Nobody else sets it.
         let _set = self.shared.crossing.set(crossing);

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mount: whether a folder can be mounted on, said in words before it is tried; and unmounting.
 //!
-//! A file system whose process is gone stays in the table of mounts until somebody removes it, and
-//! everybody who touches it gets "transport endpoint is not connected". So unmounting has a last
-//! resort: to detach, after which the name is free and who still has the file open is told EIO.
+//! A file system whose process was killed stays in the table of mounts, and everybody who touches it
+//! gets "transport endpoint is not connected": such a one is taken away first. For who is in use at
+//! the end there is a last resort: to detach, after which the name is free and who still has the
+//! file open is told EIO.
 
-use std::ffi::CString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use crate::fuse::mounted::take_away_the_dead;
 
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
@@ -19,13 +23,12 @@ const HELPER: &str = "fusermount3";
 pub(super) fn check(folder: &Path) -> Result<PathBuf, String> {
     let shown = folder.display();
     let wrong = |error: &io::Error| match error.raw_os_error() {
-        Some(libc::ENOTCONN) => {
-            format!("{shown}: a dead mount is left there; `umount {shown}` removes it")
-        }
+        Some(libc::ENOTCONN) => format!("{shown}: a dead mount is there; `umount {shown}` helps"),
         Some(libc::ENOENT) => format!("{shown}: there is no such folder; `mkdir {shown}` makes it"),
         Some(libc::ENOTDIR) => format!("{shown}: it is no folder"),
         _ => format!("{shown}: {error}"),
     };
+    take_away_the_dead(folder);
     let mut entries = fs::read_dir(folder).map_err(|error| wrong(&error))?;
     if entries.next().is_some() {
         return Err(format!("{shown}: it is not empty; what is in it could not be reached"));
@@ -76,18 +79,12 @@ pub(super) fn explain(folder: &Path, error: &io::Error, others: bool) -> String 
 /// # Errors
 /// What the system said; EBUSY when somebody is in it.
 pub(super) fn unmount(folder: &Path, detached: bool) -> io::Result<()> {
-    let path = CString::new(folder.as_os_str().as_bytes())?;
-    let flags = libc::UMOUNT_NOFOLLOW | if detached { libc::MNT_DETACH } else { 0 };
-    // SAFETY: the path is a text with its end, which outlives the call.
-    if unsafe { libc::umount2(path.as_ptr(), flags) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        // Somebody else has done it.
-        Some(libc::EINVAL | libc::ENOENT) => Ok(()),
-        Some(libc::EPERM) => ask_helper(folder, detached),
-        _ => Err(error),
+    let flags = if detached { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(folder, flags | UnmountFlags::NOFOLLOW) {
+        // Or somebody else has done it.
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(Errno::PERM) => ask_helper(folder, detached),
+        Err(errno) => Err(errno.into()),
     }
 }
 

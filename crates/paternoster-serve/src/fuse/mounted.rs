@@ -88,7 +88,7 @@ impl Drop for Mounted {
 }
 
 /// Unmounts what a server left behind that was killed.
-fn take_away_the_dead(at: &Path) {
+pub(crate) fn take_away_the_dead(at: &Path) {
     let dead = |error: io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
     if fs::metadata(at).is_err_and(dead) {
         // What cannot be taken away is told by the mount itself.
