@@ -18,9 +18,15 @@ mod process;
 mod programs;
 mod tools;
 
+use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Duration;
+
 use disk::{Disk, Place, Way};
 use files::{Tree, check_full, fill_up};
 use kind::Kind;
+use process::until;
 
 /// Files, as people leave them; and the same files when the disk has gone and come.
 fn keeps_files(mut disk: Disk, kind: Kind) {
@@ -50,6 +56,28 @@ fn is_filled(mut disk: Disk, kind: Kind) {
     check_full(mounted.path(), files);
     mounted.unmount();
     disk.detach();
+}
+
+/// A test that fails while a file of its disk is open, which makes unmounting hard.
+fn leaves_nothing(disk: Disk, kind: Kind) {
+    let folder = disk.aside("");
+    let device = disk.device().file_name().expect("a device").to_owned();
+    let mut open = None;
+    let failed = catch_unwind(AssertUnwindSafe(|| {
+        let disk = disk;
+        let mounted = kind.mount(&disk);
+        open = Some(File::create(mounted.path().join("file")).expect("a file"));
+        // Not a panic that would be told.
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }));
+    assert_eq!(failed.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    assert!(!folder.exists(), "{} is still there", folder.display());
+    drop(open);
+    let attached = Path::new("/sys/block").join(device).join("loop/backing_file");
+    let ours = || fs::read_to_string(&attached).is_ok_and(|file| file.trim().ends_with("/disk"));
+    assert!(until(Duration::from_secs(60), || !ours()), "the loop device is still there");
+    let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+    assert!(!mounts.contains(folder.to_str().expect("UTF-8")), "{mounts}");
 }
 
 /// MiB for PostgreSQL: an empty database takes 40, the bank 20, its log up to 80 of 1024 or less.
@@ -82,6 +110,14 @@ macro_rules! asked_of {
             fn ext4_is_filled() {
                 if let Some(disk) = Kind::Ext4.disk($way, Place::InMemory) {
                     is_filled(disk, Kind::Ext4);
+                }
+            }
+
+            /// Does a test that fails leave neither mount nor loop device behind?
+            #[test]
+            fn a_failure_leaves_nothing() {
+                if let Some(disk) = Kind::Ext4.disk($way, Place::OnDisk) {
+                    leaves_nothing(disk, Kind::Ext4);
                 }
             }
 
