@@ -26,7 +26,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
@@ -38,11 +38,9 @@ use fuser::{
 use super::keeper;
 use super::line::{Errand, Kind};
 use super::shared::{Answer, Shared};
-use crate::fuse::front::agree;
+use crate::fuse::kernel::{LONG, agree, attributes};
 
 const FILE: INodeNo = INodeNo(2);
-/// Nothing about the file ever changes.
-const TTL: Duration = Duration::from_secs(3600);
 /// One request's data.
 pub(super) const BYTES_MAX: u32 = 1 << 20;
 /// Requests that nobody waits for in person (libaio, io_uring) at a time.
@@ -65,28 +63,12 @@ pub(super) struct Front {
 
 impl Front {
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
-        let (kind, mine, all, size) = match inode {
-            INodeNo::ROOT => (FileType::Directory, 0o700, 0o755, 0),
-            FILE => (FileType::RegularFile, 0o600, 0o666, self.size),
+        let (mine, all, size) = match inode {
+            INodeNo::ROOT => (0o700, 0o755, None),
+            FILE => (0o600, 0o666, Some(self.size)),
             _ => return None,
         };
-        Some(FileAttr {
-            ino: inode,
-            size,
-            blocks: size.div_ceil(512),
-            atime: self.began,
-            mtime: self.began,
-            ctime: self.began,
-            crtime: self.began,
-            kind,
-            perm: if self.others { all } else { mine },
-            nlink: 1,
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            rdev: 0,
-            blksize: BLOCK,
-            flags: 0,
-        })
+        Some(attributes(inode, size, if self.others { all } else { mine }, self.began))
     }
 
     /// How much of a range is within the file.
@@ -126,17 +108,14 @@ impl Front {
 impl Filesystem for Front {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
         // As any front of ours, but for larger and more requests: cutting them is the model's.
-        agree(kernel);
-        let _at_most = kernel.set_max_write(BYTES_MAX);
-        let _at_least = kernel.set_max_background(BACKGROUND);
-        let _as_many = kernel.set_congestion_threshold(BACKGROUND);
+        agree(kernel, BACKGROUND, BYTES_MAX);
         Ok(())
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.attributes(FILE) {
             Some(file) if parent == INodeNo::ROOT && name == self.name => {
-                reply.entry(&TTL, &file, Generation(0));
+                reply.entry(&LONG, &file, Generation(0));
             }
             _ => reply.error(Errno::ENOENT),
         }
@@ -144,7 +123,7 @@ impl Filesystem for Front {
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.attributes(inode) {
-            Some(found) => reply.attr(&TTL, &found),
+            Some(found) => reply.attr(&LONG, &found),
             None => reply.error(Errno::ENOENT),
         }
     }

@@ -20,17 +20,17 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow,
-    WriteFlags,
+    INodeNo, KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 use super::call::{Answer, Call, Shares};
 use super::callers::{Caller, Callers};
+use super::kernel::{LONG, agree, attributes};
 use crate::config;
 use crate::desk::Letter;
 use crate::desk::inbox::Slot;
@@ -41,8 +41,6 @@ use crate::nbd::transmission::Kind;
 const LARGEST: u32 = 256 << 10;
 /// Asynchronous requests that the kernel has with us at a time.
 const BACKGROUND: u16 = 256;
-/// Names and attributes do not change while we are there.
-const LONG: Duration = Duration::from_secs(3600);
 /// Zeroes of one call at most; longer ranges are several.
 const ZEROES: u64 = 1 << 30;
 /// A range of more pieces than that is too long.
@@ -129,23 +127,8 @@ impl Front {
         let everybody = if self.shared { 0o777 } else { 0o700 };
         let rights = if is_root { 0o555 } else { 0o666 };
         let rights = if readonly { rights & 0o555 } else { rights };
-        Some(FileAttr {
-            ino: inode,
-            size,
-            blocks: size.div_ceil(512),
-            atime: self.since,
-            mtime: self.since,
-            ctime: self.since,
-            crtime: self.since,
-            kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-            perm: rights & everybody,
-            nlink: if is_root { 2 } else { 1 },
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        })
+        let size = (!is_root).then_some(size);
+        Some(attributes(inode, size, rights & everybody, self.since))
     }
 
     /// Sends a call to its desk; if there is none any more its process learns that.
@@ -202,29 +185,9 @@ fn call(
     Call { place: file.place, caller, kind, fua, no_hole, offset, length, payload, answer }
 }
 
-/// Asks the kernel for requests that come at the same time, and large ones.
-pub(crate) fn agree(config: &mut KernelConfig) {
-    for wish in [
-        InitFlags::FUSE_ASYNC_READ,
-        InitFlags::FUSE_ASYNC_DIO,
-        InitFlags::FUSE_BIG_WRITES,
-        InitFlags::FUSE_MAX_PAGES,
-        InitFlags::FUSE_PARALLEL_DIROPS,
-    ] {
-        // A kernel that cannot do it is slower, and that is all.
-        let _without = config.add_capabilities(wish);
-    }
-    let _nearest = config.set_max_write(LARGEST);
-    if let Err(most) = config.set_max_readahead(LARGEST) {
-        let _nearest = config.set_max_readahead(most);
-    }
-    let _nearest = config.set_max_background(BACKGROUND);
-    let _nearest = config.set_congestion_threshold(BACKGROUND);
-}
-
 impl Filesystem for Front {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        agree(config);
+        agree(config, BACKGROUND, LARGEST);
         Ok(())
     }
 

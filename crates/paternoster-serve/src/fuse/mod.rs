@@ -12,11 +12,14 @@
 //! those of its ionice; rules of the configuration go before both.
 //!
 //! * [`callers`]: who a thread is. [`call`]: what it asks, and the answer. `front`: the files.
-//!   `mounted`: the folder, from start to end.
+//!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words;
+//!   `kernel`: what the kernel is told.
 
 pub mod call;
 pub mod callers;
 pub(crate) mod front;
+pub(crate) mod kernel;
+pub(crate) mod mount;
 pub(crate) mod mounted;
 
 use crate::config::{Config, Fuse};

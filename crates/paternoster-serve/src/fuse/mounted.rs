@@ -7,12 +7,11 @@
 //!
 //! Invariant: after [`Mounted::end`], or a panic, nobody finds the folder's files there.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use fuser::{BackgroundSession, Filesystem, MountOption, Session, SessionACL};
-use rustix::mount::{UnmountFlags, unmount};
+use fuser::{BackgroundSession, Filesystem, Session};
+
+use super::mount;
 
 /// A folder that is mounted.
 #[derive(Debug)]
@@ -31,27 +30,11 @@ impl Mounted {
         at: &Path,
         allow_other: bool,
     ) -> Result<Mounted, String> {
-        let shown = at.display();
-        take_away_the_dead(at);
-        let told = fs::metadata(at).map_err(|error| format!("{shown}: {error}"))?;
-        if !told.is_dir() {
-            return Err(format!("{shown}: not a folder that could be mounted on"));
-        }
-        let mut options = fuser::Config::default();
-        options.mount_options = vec![
-            MountOption::FSName("paternoster".to_owned()),
-            MountOption::Subtype("paternoster".to_owned()),
-            MountOption::NoDev,
-            MountOption::NoSuid,
-            MountOption::NoExec,
-            MountOption::NoAtime,
-            MountOption::DefaultPermissions,
-        ];
-        options.acl = if allow_other { SessionACL::All } else { SessionACL::Owner };
-        let session = Session::new(files, at, &options)
+        let at = mount::check(at)?;
+        let session = Session::new(files, &at, &mount::options("paternoster", allow_other))
             .and_then(Session::spawn)
-            .map_err(|error| format!("{shown}: {}", why(&error)))?;
-        Ok(Mounted { at: at.to_owned(), session: Some(session) })
+            .map_err(|error| mount::explain(&at, &error, allow_other))?;
+        Ok(Mounted { at, session: Some(session) })
     }
 
     /// Unmounts it, and waits until the last question was answered if nobody uses it.
@@ -65,17 +48,15 @@ impl Mounted {
     fn take_down(&mut self) -> Result<(), String> {
         let Some(session) = self.session.take() else { return Ok(()) };
         let shown = self.at.display();
-        match unmount(&self.at, UnmountFlags::empty()) {
+        match mount::unmount(&self.at, false) {
             Ok(()) => session.join().map_err(|error| format!("{shown}: {error}")),
-            Err(rustix::io::Errno::BUSY) => {
+            Err(error) => {
                 // It goes with its last user; the thread that serves it then ends by itself.
-                let gone = unmount(&self.at, UnmountFlags::DETACH);
+                let gone = mount::unmount(&self.at, true);
                 std::mem::forget(session);
-                gone.map_err(|error| format!("{shown}: {error}"))?;
+                gone.map_err(|_| format!("{shown}: {error}"))?;
                 Err(format!("{shown}: somebody still uses its files, which fail from now on"))
             }
-            // Not ours to unmount: fusermount3 may.
-            Err(_) => session.umount_and_join().map_err(|error| format!("{shown}: {error}")),
         }
     }
 }
@@ -84,27 +65,5 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         // Whoever wants to know calls `end`.
         let _result = self.take_down();
-    }
-}
-
-/// Unmounts what a server left behind that was killed.
-pub(crate) fn take_away_the_dead(at: &Path) {
-    let dead = |error: io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
-    if fs::metadata(at).is_err_and(dead) {
-        // What cannot be taken away is told by the mount itself.
-        let _still_there = unmount(at, UnmountFlags::DETACH);
-    }
-}
-
-/// Why a mount was refused, in words that help.
-fn why(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound if !Path::new("/dev/fuse").exists() => {
-            "there is no /dev/fuse: this kernel has no FUSE, or its module is not loaded".to_owned()
-        }
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => format!(
-            "it cannot be mounted on: {error}; that takes root, or fusermount3 (package fuse3)"
-        ),
-        _ => format!("it cannot be mounted on: {error}"),
     }
 }
