@@ -27,16 +27,17 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Let a modelled device be a file, in real time, for any program to be tried on
 #[derive(Debug, Args)]
-#[command(after_help = "The device is a name that `paternoster devices` lists, or a device file. \
-Its file is DIR/NAME, over FUSE; what is read and written takes as long as the model says, with its \
+#[command(
+    after_help = "The device is a name that `paternoster devices` lists, or a device file. Its \
+file is DIR/NAME, over FUSE; what is read and written takes as long as the model says, with its \
 depth, its write cache and its flushes. For the kernel's own schedulers put a loop device on it.
 
-The first SIGTERM or SIGINT unmounts it, the second one ends it at once; it also ends when somebody \
-unmounts it. Then it says how precise it was: how long commands were set to take by the model, how \
-long they took, and how late that was. Below 500 us it is not precise; see docs/emulate.
+The first SIGTERM or SIGINT unmounts it, the second one ends it at once; it also ends when \
+somebody unmounts it. Then it says how precise it was: how long commands were set to take by the \
+model, how long they took, and how late that was. Below 500 us it is not precise; see docs/emulate.
 
---run starts a command in a shell that has $file, $mount, $device and $size in its environment, and \
-ends as it did.
+--run starts a command in a shell that has $file, $mount, $device and $size in its environment, \
+and ends as it did.
 
 Examples:
   paternoster emulate hdd-7200 --mount /mnt/disk --size 16g
@@ -44,10 +45,11 @@ Examples:
   paternoster emulate lab-disk --mount /mnt/lab --report-json precise.json --run \\
       'fio --name=a --filename=$file --size=$size --rw=randread --direct=1 --runtime=10'
   paternoster emulate my-disk.toml --mount /mnt/mine --run \\
-      'losetup -f --show --direct-io=on $file && sh; losetup -j $file'
+      'losetup -f --show --direct-io=on $file && sh; losetup -d $(losetup -nO NAME -j $file)'
 
 Exit status: 0 ended in good order, 1 it could not be mounted or was still in use, 2 the request \
-was wrong; with --run the command's.")]
+was wrong; with --run the command's."
+)]
 pub(crate) struct EmulateOptions {
     /// A modelled device: its name, or a device file
     #[arg(value_name = "DEVICE")]
@@ -57,7 +59,7 @@ pub(crate) struct EmulateOptions {
     #[arg(long, value_name = "DIR")]
     mount: PathBuf,
 
-    /// Keep the data in this file, made sparse if it is not there [default: in memory, and then gone]
+    /// Keep the data in this file, made sparse if it is not there [default: memory, and then gone]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
 

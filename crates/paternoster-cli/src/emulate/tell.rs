@@ -2,9 +2,9 @@
 //! Tell: what is emulated, and how precise it was.
 //!
 //! ```text
-//!         commands  set p50  set p99  served p50  served p99  late p50  late p99  p50 is
-//!                        ms       ms          ms          ms        us        us  beside
-//! read        1000    8.127    8.127       8.131       8.213       4.2      85.9   0.0 %
+//!         commands  set p50  set p99  served p50  served p99  late p50  late p99  p50 beside
+//!                        ms       ms          ms          ms        us        us           %
+//! read        1000    8.127    8.127       8.131       8.213       4.2      85.9        +0.0
 //! ```
 //!
 //! Set is what the model said, served what it was when the answer had been written, late the one

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount: whether a folder can be mounted on, said in words before it is tried; how; and unmounting.
+//! Mount: whether a folder can be mounted on, said in words before it is tried; how; and the end.
 //!
-//! A file system whose process was killed stays in the table of mounts, and everybody who touches it
-//! gets "transport endpoint is not connected": such a one is taken away first. For who is in use at
-//! the end there is a last resort: to detach, after which the name is free and who still has the
-//! file open is told EIO.
+//! A file system whose process was killed stays in the table of mounts, and everybody who touches
+//! it gets "transport endpoint is not connected": such a one is taken away first. For who is in
+//! use at the end there is a last resort: to detach, after which the name is free and who still
+//! has the file open is told EIO.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -44,7 +44,9 @@ pub(crate) fn check(folder: &Path) -> Result<PathBuf, String> {
 /// Unmounts what somebody left behind who was killed.
 fn take_away_the_dead(at: &Path) {
     let dead = |error: io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
-    if fs::metadata(at).is_err_and(dead) {
+    // What a folder is the kernel remembers of the dead, for as long as it was told to; for what
+    // is in it, it has to ask.
+    if fs::read_dir(at).is_err_and(dead) {
         // What cannot be taken away is told by whoever looks next.
         let _still_there = unmount(at, true);
     }

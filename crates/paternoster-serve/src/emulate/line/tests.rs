@@ -242,7 +242,8 @@ proptest! {
     #[test]
     fn nothing_is_lost(
         depth in 1..5u32,
-        asked in prop::collection::vec((0..3_000u64, 0..4usize, 0..1u64 << 22, 1..1u64 << 21), 1..40)
+        asked in prop::collection::vec(
+            (0..3_000u64, 0..4usize, 0..1u64 << 22, 1..1u64 << 21), 1..40)
     ) {
         let mut rig = Rig::new(facts(depth), |model| model.by_size = true);
         let (mut now, mut pieces) = (0, Vec::new());
