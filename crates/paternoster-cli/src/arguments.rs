@@ -23,6 +23,7 @@ use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
 use crate::top::TopOptions;
+use crate::versus_kernel::VersusOptions;
 
 /// Linux's I/O schedulers: fio jobs in virtual time or for real, and a server that shares devices
 #[derive(Debug, Parser)]
@@ -35,6 +36,7 @@ use crate::top::TopOptions;
   paternoster replay sda.blktrace.0 --device ssd-870evo --scheduler none --scheduler bfq
   paternoster reproduce flash-fairness
   paternoster guarantees
+  paternoster versus-kernel mine.fio --device flash-card-2010
   paternoster serve disk.img --run 'nbdinfo $uri'
   paternoster schedulers mq-deadline
   paternoster devices flash-card-2010")]
@@ -57,6 +59,7 @@ pub(crate) enum Command {
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
     Scoreboard(Box<ScoreboardOptions>),
+    VersusKernel(Box<VersusOptions>),
     Analyze(Box<AnalyzeOptions>),
     Record(RecordOptions),
     Ctl(Box<CtlOptions>),
