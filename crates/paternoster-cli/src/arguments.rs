@@ -14,6 +14,7 @@ use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::capture::RecordOptions;
 use crate::ctl::CtlOptions;
+use crate::emulate::EmulateOptions;
 use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
 use crate::reproduce::ReproduceOptions;
@@ -38,6 +39,7 @@ use crate::versus_kernel::VersusOptions;
   paternoster guarantees
   paternoster versus-kernel mine.fio --device flash-card-2010
   paternoster serve disk.img --run 'nbdinfo $uri'
+  paternoster emulate hdd-7200 --mount /mnt/disk
   paternoster schedulers mq-deadline
   paternoster devices flash-card-2010")]
 pub(crate) struct Program {
@@ -65,6 +67,7 @@ pub(crate) enum Command {
     Ctl(Box<CtlOptions>),
     Top(TopOptions),
     Serve(Box<ServeOptions>),
+    Emulate(EmulateOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell

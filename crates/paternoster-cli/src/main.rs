@@ -18,6 +18,7 @@ mod choice;
 mod compare;
 mod ctl;
 mod devices;
+mod emulate;
 mod evidence;
 mod experiments;
 mod guarantees;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
         Command::Ctl(options) => ctl::ctl(&options),
         Command::Top(options) => top::top(&options),
         Command::Serve(options) => serve::serve(&options),
+        Command::Emulate(options) => emulate::emulate(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),

@@ -37,7 +37,7 @@ pub(super) fn shell(line: &str, place: &Place, tls: TlsMode, export: &str) -> Co
 }
 
 /// Our own end, after the command's. A signal's number counts from 128, as in a shell.
-pub(super) fn verdict(status: ExitStatus) -> Result<(), Failure> {
+pub(crate) fn verdict(status: ExitStatus) -> Result<(), Failure> {
     let signal = status.signal().map(|signal| signal.saturating_add(128));
     match status.code().or(signal) {
         Some(0) => Ok(()),

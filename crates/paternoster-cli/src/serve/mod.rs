@@ -26,6 +26,7 @@ use paternoster_serve::host::signals::{StopSignals, Ward};
 use paternoster_serve::server::{Options, Server};
 
 pub(crate) use arguments::ServeOptions;
+pub(crate) use command::verdict;
 
 use crate::Failure;
 
@@ -160,7 +161,7 @@ fn run(
     };
     let mut child = command::shell(line, place, *tls, &volume.name).spawn()?;
     started(Ward::of(&child)?);
-    command::verdict(child.wait()?)
+    verdict(child.wait()?)
 }
 
 /// The first signal asks the command to end, or else the server; the second one ends everything at
