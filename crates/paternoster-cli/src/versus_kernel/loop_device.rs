@@ -56,7 +56,12 @@ impl Queue {
     }
 
     /// Shrinks the tags and says whether it rotates. `undo` puts both back.
-    pub(super) fn shrink(&self, tags: u32, rotational: bool, undo: &mut Undo) -> Result<(), String> {
+    pub(super) fn shrink(
+        &self,
+        tags: u32,
+        rotational: bool,
+        undo: &mut Undo,
+    ) -> Result<(), String> {
         let [scheduler, depth, rotates] =
             ["scheduler", "nr_requests", "rotational"].map(|name| self.folder.join(name));
         let before = chosen(&read(&scheduler)?);
@@ -101,7 +106,8 @@ impl Queue {
             text.parse::<u32>().map_err(|error| format!("{name} says {text}: {error}"))
         };
         let mut iosched = Vec::new();
-        for entry in std::fs::read_dir(self.folder.join("iosched")).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(self.folder.join("iosched")).into_iter().flatten().flatten()
+        {
             let name = entry.file_name().to_string_lossy().into_owned();
             iosched.push((name, read(&entry.path())?));
         }
@@ -130,9 +136,24 @@ impl LoopDevice {
         Ok(LoopDevice { path, queue })
     }
 
+    /// Reads that have ended and the ms that they took, from the block layer's taking them to their
+    /// completion there.
+    pub(super) fn reads(&self) -> Result<(u64, u64), String> {
+        reads(&read(&Path::new("/sys/block").join(self.name()).join("stat"))?)
+    }
+
     /// `loop0`
     pub(super) fn name(&self) -> String {
         name(&self.path)
+    }
+}
+
+/// The first and the fourth number of a disk's `stat`.
+fn reads(stat: &str) -> Result<(u64, u64), String> {
+    let numbers: Vec<u64> = stat.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [ios, _, _, ms, ..] => Ok((ios, ms)),
+        _ => Err(format!("a disk's stat has at least four numbers, and not `{stat}`")),
     }
 }
 
@@ -193,6 +214,13 @@ mod tests {
         assert!(undo.all().is_empty());
         assert_eq!(["nr_requests", "rotational"].map(|file| fake.holds(file)), ["128", "0"]);
         assert_eq!(fake.holds("scheduler"), "mq-deadline");
+    }
+
+    /// Are reads and their time read from a disk's numbers?
+    #[test]
+    fn reads_are_counted() {
+        assert_eq!(reads(" 812  0 6496 767  3 0 24 1 0 768 768\n"), Ok((812, 767)));
+        assert!(reads("1 2 three 4").unwrap_err().contains("`1 2 three 4`"));
     }
 
     /// Are attributes set if the scheduler has them, and all told? Is what is no number refused?

@@ -71,7 +71,8 @@ const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
 /// Run fio jobs under the kernel's own schedulers and ours, on the same slow device, side by side
 #[derive(Debug, Args)]
-#[command(after_help = "It needs root, FUSE, loop devices and fio, and leaves everything as it was.
+#[command(
+    after_help = "It needs root, FUSE, loop devices and fio, and leaves everything as it was.
 
 Examples:
   paternoster versus-kernel jobs/versus-kernel/two-readers.fio \\
@@ -81,7 +82,8 @@ Examples:
   paternoster versus-kernel mine.fio --device lab-flash --schedulers bfq --record decisions
 
 Exit status: 0 done, 1 a job failed or something could not be put back, 2 something is missing or \
-     the request was wrong.")]
+     the request was wrong."
+)]
 pub(crate) struct VersusOptions {
     /// Job files, one after the other; a table for each
     #[arg(value_name = "JOB.fio", required = true)]
@@ -146,7 +148,8 @@ enum Form {
 pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
     let plan = Plan::new(options)?;
     let names: Vec<&str> = plan.schedulers.iter().map(String::as_str).collect();
-    let cgroups = plan.jobs.iter().any(|(_, file)| file.jobs.iter().any(|job| job.cgroup.is_some()));
+    let cgroups =
+        plan.jobs.iter().any(|(_, file)| file.jobs.iter().any(|job| job.cgroup.is_some()));
     let missing = Needs { schedulers: &names, cgroups }.missing();
     if !missing.is_empty() {
         let lines = missing.join("\npaternoster: versus-kernel needs ");
@@ -240,7 +243,8 @@ impl<'a> Plan<'a> {
         let costs = stage::measure(&folder, stop).map_err(Failure::Job)?;
         display.done("the way to the device");
         let stage = Stage::open(&self.device, &folder, "device").map_err(Failure::Job)?;
-        let mut on = OnStage { plan: self, stage: &stage, folder: &folder, stop, display, costs, hz: 0 };
+        let mut on =
+            OnStage { plan: self, stage: &stage, folder: &folder, stop, display, costs, hz: 0 };
         let told = on.all();
         on.display.clear();
         let hz = on.hz;
@@ -362,9 +366,8 @@ impl OnStage<'_> {
         }
         for (name, value) in &self.plan.wanted {
             if !known.contains(name) {
-                let message = format!(
-                    "--kernel-attributes {name}={value}: none of these schedulers has it"
-                );
+                let message =
+                    format!("--kernel-attributes {name}={value}: none of these schedulers has it");
                 return Err(Failure::Request(message));
             }
         }
@@ -449,10 +452,8 @@ impl OnStage<'_> {
 
 /// The name of each clone; with a number where several would share it.
 fn process_names(jobs: &[Job]) -> Vec<String> {
-    let clones: Vec<&str> = jobs
-        .iter()
-        .flat_map(|job| (0..job.numjobs).map(|_| job.name.as_str()))
-        .collect();
+    let clones: Vec<&str> =
+        jobs.iter().flat_map(|job| (0..job.numjobs).map(|_| job.name.as_str())).collect();
     let name = |place: usize| {
         let same = |other: &&&str| **other == clones[place];
         match clones.iter().filter(same).count() {
@@ -496,7 +497,9 @@ mod tests {
         let wrong = read(&name, None).unwrap_err();
         std::fs::remove_file(&name).unwrap();
         match wrong {
-            Failure::Request(message) => assert!(message.contains(":1: ") && message.contains("size")),
+            Failure::Request(message) => {
+                assert!(message.contains(":1: ") && message.contains("size"))
+            }
             other => panic!("{other:?}"),
         }
     }

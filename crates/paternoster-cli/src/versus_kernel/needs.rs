@@ -52,12 +52,15 @@ impl Needs<'_> {
         let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut loops =
             found.filter(|entry| entry.file_name().to_string_lossy().starts_with("loop"));
-        let offered = loops.find_map(|entry| Queue::at(entry.path().join("queue")).schedulers().ok());
+        let offered =
+            loops.find_map(|entry| Queue::at(entry.path().join("queue")).schedulers().ok());
         let offered = offered.unwrap_or_default();
         let is_missing = |name: &&&str| !offered.iter().any(|other| other == **name);
         let tell = |name: &&str| {
             let module = if *name == "kyber" { "kyber-iosched" } else { name };
-            format!("scheduler {name}: this kernel has it not yet (`modprobe {module}`), or not at all")
+            format!(
+                "scheduler {name}: this kernel has it not yet (`modprobe {module}`), or not at all"
+            )
         };
         self.schedulers.iter().filter(is_missing).map(tell).collect()
     }

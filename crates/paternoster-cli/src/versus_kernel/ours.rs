@@ -58,9 +58,9 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>) -> Result<(Vec<Got>, Mapped), F
     description.facts.max_sectors = same.attributes.max_sectors_kb.saturating_mul(2);
     let mapped = map(&choice, &description, same)?;
     let model = Behind::new(description.model(), same.costs, tags, peeks);
-    let settings =
-        Settings { submit_cost: same.costs.submit.max(Nanos(1)), ..Settings::default() };
-    let prepare = |queue: &mut RequestQueue<(Meter, NoObserver)>| choice.prepare(queue, &mapped.set);
+    let settings = Settings { submit_cost: same.costs.submit.max(Nanos(1)), ..Settings::default() };
+    let prepare =
+        |queue: &mut RequestQueue<(Meter, NoObserver)>| choice.prepare(queue, &mapped.set);
     let mut device = Simulated::new(model);
     let (result, _) = paternoster_workload::run(
         jobs,
@@ -75,11 +75,7 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>) -> Result<(Vec<Got>, Mapped), F
 }
 
 /// The kernel's numbers by our names.
-fn map(
-    choice: &SchedulerChoice,
-    device: &Description,
-    same: &Same<'_>,
-) -> Result<Mapped, Failure> {
+fn map(choice: &SchedulerChoice, device: &Description, same: &Same<'_>) -> Result<Mapped, Failure> {
     let mut known = Vec::new();
     let queue = crate::schedulers::queue(&choice.name, device.facts, &[])?;
     queue.for_each_attribute(|path, _, _| {

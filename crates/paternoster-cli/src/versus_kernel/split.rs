@@ -121,10 +121,10 @@ pub(super) fn split(
                        each other's stonewall";
             return Err(job.problem(why.to_owned()).to_string());
         }
-        let group = job.cgroup.as_ref().map(|name| Group {
-            name: name.clone(),
-            weight: job.cgroup_weight.unwrap_or(WEIGHT),
-        });
+        let group = job
+            .cgroup
+            .as_ref()
+            .map(|name| Group { name: name.clone(), weight: job.cgroup_weight.unwrap_or(WEIGHT) });
         if let Some(group) = group.as_ref().filter(|group| group.name.contains('/')) {
             let why = format!("cgroup={}: a cgroup within another is not made here", group.name);
             return Err(job.problem(why).to_string());

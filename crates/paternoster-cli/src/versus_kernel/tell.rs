@@ -158,12 +158,21 @@ impl Told {
             let _infallible = write!(text, "\n{}\n", table.jobs);
             let mut plain = plain_table();
             plain.set_header([
-                "process", "scheduler", "kernel MB/s", "ours", "%", "p50 ms", "ours", "p99 ms",
+                "process",
+                "scheduler",
+                "kernel MB/s",
+                "ours",
+                "%",
+                "p50 ms",
+                "ours",
+                "p99 ms",
                 "ours",
             ]);
             align_right(&mut plain, 2);
             for (name, row) in named_once(&table.rows) {
-                plain.add_row([name, &row.scheduler].map(str::to_owned).into_iter().chain(row.cells()));
+                plain.add_row(
+                    [name, &row.scheduler].map(str::to_owned).into_iter().chain(row.cells()),
+                );
             }
             text.push_str(&trimmed(&plain));
         }
@@ -210,7 +219,7 @@ impl Told {
         let tables = self.tables.iter().map(|table| {
             json!({ "jobs": table.jobs, "rows": table.rows.iter().map(row).collect::<Vec<_>>() })
         });
-        let Precision { commands, set, served, late } = self.precision;
+        let Precision { commands, set, served, late, .. } = &self.precision;
         json!({
             "kernel": self.machine.kernel, "date": self.machine.date,
             "device": self.device, "tags": self.tags, "repeat": self.repeat, "hz": self.hz,
@@ -298,10 +307,8 @@ mod tests {
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         let latencies = ["2.00", "2.00", "4.00", "4.00"];
-        let expects = [
-            (&["a", "none", "2.00", "2.10", "+5.0"][..]),
-            (&["bfq", "3.00", "4.50", "+50.0"][..]),
-        ];
+        let expects =
+            [(&["a", "none", "2.00", "2.10", "+5.0"][..]), (&["bfq", "3.00", "4.50", "+50.0"][..])];
         for expected in expects {
             assert!(lines.contains(&[expected, &latencies].concat()), "{expected:?}\n{text}");
         }

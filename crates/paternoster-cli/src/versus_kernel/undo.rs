@@ -117,8 +117,9 @@ impl Step {
             Step::Folder(folder, false) => patiently(|| {
                 fs::remove_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))
             }),
-            Step::Folder(folder, true) => fs::remove_dir_all(folder)
-                .map_err(|error| format!("{}: {error}", folder.display())),
+            Step::Folder(folder, true) => {
+                fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+            }
             Step::Loop(device) => {
                 tool(Command::new("losetup").arg("-d").arg(device))?;
                 // The system frees it when the last one has closed it.
