@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `paternoster versus-kernel`: is the machine as it was, whatever happens; does the table have every
-//! row; and what explains a large difference to the kernel.
+//! `paternoster versus-kernel`: is the machine as it was, whatever happens; does the table have
+//! every row; and what explains a large difference to the kernel.
 //!
 //! Where the machine has no root, FUSE, loop devices or fio, what needs them says so and passes.
 //! Nothing here is timed: figures of the kernel are only asked to be there.
@@ -136,8 +136,8 @@ fn assert_as_before(before: &[(String, Vec<String>)], used: &str, pid: u32) {
     }
 }
 
-/// Waits until the program of this process has a loop device with another scheduler than none, or has
-/// ended; the device's name.
+/// Waits until the program of this process has a loop device that is as asked for, or has ended; the
+/// device's name.
 fn wait_for_loop(child: &mut Child, until: &dyn Fn(&str) -> bool) -> Option<String> {
     let own = format!("paternoster-versus-{}/", child.id());
     let begin = Instant::now();
@@ -196,7 +196,7 @@ fn wrong_requests_are_refused() {
     }
 }
 
-/// Does a short job run for real, under all schedulers, on both sides, and is the machine as it was?
+/// Does a short job run for real under all schedulers on both sides, and is the machine as it was?
 #[test]
 fn a_job_is_run_on_both_sides() {
     if !machine_can() {
@@ -290,11 +290,11 @@ fn together(folder: &Folder, jobs: &str, idle: &str) -> f64 {
 /// Why has the kernel's bfq on a busy machine a third of what ours has with two readers in order?
 ///
 /// Because a reader that comes once later than the 8 ms that bfq waits for it loses its turn with
-/// most of its budget, and whoever comes back in time to such a budget takes the turn back: from then on
-/// the two take it from each other with each request, and each request is a seek. Ours does the same
-/// if one of two readers pauses for 12 ms every 300 reads. With turns of 124 ms and 65 reads of 64 KiB
-/// (1.86 ms each) two readers do some 36 MB/s; with a seek for each read 64 KiB in 9.66 ms, 6.8 MB/s.
-/// A wait of 20 ms is longer than the pause, and nothing is lost.
+/// most of its budget, and whoever comes back in time to such a budget takes the turn back: from
+/// then on the two take it from each other with each request, and each request is a seek. Ours does
+/// the same if one of two readers pauses for 12 ms every 300 reads. With turns of 124 ms and 65
+/// reads of 64 KiB (1.66 ms each) two readers do some 36 MB/s; with a seek for each read, 64 KiB in
+/// 9.66 ms, 6.8 MB/s. A wait of 20 ms is longer than the pause, and little is lost.
 #[test]
 fn one_pause_makes_two_readers_take_turns_by_request() {
     let folder = Folder::new("stall");

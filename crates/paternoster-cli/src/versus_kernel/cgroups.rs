@@ -35,8 +35,8 @@ impl Hierarchy {
             text.is_ok_and(|text| text.split_whitespace().any(|word| word == "io"))
         })
         .ok_or_else(|| {
-            "weights need the cgroup controller blkio (version 1) or io (version 2), and neither is \
-             mounted"
+            "weights need the cgroup controller blkio (version 1) or io (version 2), and neither \
+             is mounted"
                 .to_owned()
         })
     }

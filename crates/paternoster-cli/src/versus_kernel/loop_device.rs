@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loop device: the kernel's block layer in front of a file, with few tags and a chosen scheduler.
 //!
-//! The driver takes as many requests out of the scheduler as it has tags, 128 unless told otherwise,
-//! so that the scheduler would have nothing left to order. The tags are shrunk to the device's depth,
-//! which is possible only while there is no scheduler; the kernel's least is 4.
+//! The driver takes as many requests out of the scheduler as it has tags, 128 unless told
+//! otherwise, so that the scheduler would have nothing left to order. The tags are shrunk to the
+//! device's depth, which is possible only while there is no scheduler; the kernel's least is 4.
 //!
 //! ```text
-//! scheduler none ─▶ nr_requests 127 ─▶ nr_requests 4 ─▶ scheduler bfq      nr_requests says 256 now
+//! scheduler none ─▶ nr_requests 127 ─▶ nr_requests 4 ─▶ scheduler bfq     nr_requests says 256 now
 //! ```
 //!
 //! The first step is a trap: after a scheduler the file says 128 whatever the tags are, and writing

@@ -2,10 +2,10 @@
 //! `paternoster versus-kernel`: a job under the kernel's own schedulers, beside ours.
 //!
 //! ```text
-//!                 ┌─▶ real fio ─▶ loop device with none, mq-deadline, kyber, bfq ─▶ emulated device
-//! job file ───────┤                    │ sysfs: nr_requests, iosched/*, …    what the way costs │
-//!                 │                    ▼                                                      ▼
-//!                 └─▶ ours ───▶ the same scheduler, the same numbers ─▶ the same model, the same way
+//!            ┌─▶ real fio ─▶ loop device, the kernel's none … bfq ─▶ FUSE ─▶ the model, in real time
+//! job file ──┤                   │ sysfs: depth, iosched/*
+//!            │                   ▼
+//!            └─▶ ours ─────▶ the same schedulers, ours ─▶ the same way ─▶ the model, in virtual time
 //! ```
 //!
 //! Both see the same device: the kernel a model that is emulated in real time as a file, ours the
@@ -110,7 +110,7 @@ pub(crate) struct VersusOptions {
 
     /// Tags of the loop driver, and of our device [default: the device's depth, at least 4]
     #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(i64::from(TAGS_LEAST)..=i64::from(TAGS_MOST)))]
+    #[arg(value_parser = tags())]
     depth: Option<u32>,
 
     /// Attributes that the kernel's schedulers are set to, those that have them; ours are then as
@@ -134,6 +134,11 @@ pub(crate) struct VersusOptions {
     /// No notes, no progress on the terminal
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// How many tags the loop driver may have.
+fn tags() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(i64::from(TAGS_LEAST)..=i64::from(TAGS_MOST))
 }
 
 /// How results are told.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Needs: what this machine must have, and all that it has not, one line each, before anything runs.
+//! Needs: what this machine must have; all that it has not is told, one line each, first.
 
 use std::path::{Path, PathBuf};
 

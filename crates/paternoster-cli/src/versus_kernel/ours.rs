@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ours: the same job in virtual time, on the same model, behind the same way, with the same numbers.
+//! Ours: the same job in virtual time, on the same model, behind the same way, by the same numbers.
 //!
 //! | of the kernel | ours |
 //! |---|---|
@@ -9,7 +9,8 @@
 //! | length of a tick, from bfq's `timeout_sync` | `hz` |
 //!
 //! The kernel shows bfq's timeout of an eighth of a second in whole ticks, so that its tick can be
-//! read from it: of 250 Hz 31 ticks, 124 ms; of 100 Hz 12, 120 ms; of 300 Hz 37, 123 ms; of 1000 Hz 125.
+//! read from it: of 250 Hz 31 ticks, 124 ms; of 100 Hz 12, 120 ms; of 300 Hz 37, 123 ms; of 1000 Hz
+//! 125.
 
 use paternoster::{Nanos, NoObserver, RequestQueue};
 use paternoster_sim::{Description, Simulated};

@@ -193,8 +193,8 @@ mod tests {
         split(&read(text), Path::new("/dev/loop9"), 1 << 30, runtime)
     }
 
-    /// Does each clone have the region of its file? Files of 3 MiB begin at multiples of 1 MiB: 0, 3
-    /// and 6 MiB; b's region is 1 MiB behind the begin of its file.
+    /// Does each clone have the region of its file? Files of 3 MiB begin at multiples of 1 MiB: 0,
+    /// 3 and 6 MiB; b's region is 1 MiB behind the begin of its file.
     #[test]
     fn clones_become_sections() {
         let text = "[global]\nrw=randread\nbs=4k\nnumjobs=2\nsize=3m\n[a]\niodepth=2\n\

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tell: the kernel's figures beside ours, as a table, as Markdown for a page, as JSON.
 //!
-//! A row is a process under a scheduler. The difference is ours against the kernel's, in per cent of
-//! the kernel's; of several runs on the kernel the median of each figure counts, and how far they
+//! A row is a process under a scheduler. The difference is ours against the kernel's, in per cent
+//! of the kernel's; of several runs on the kernel the median of each figure counts, and how far they
 //! were apart is told.
 
 use std::fmt::Write as _;
@@ -186,8 +186,8 @@ impl Told {
             let _infallible = writeln!(text, "* {line}");
         }
         text.push_str(
-            "\n| job | process | scheduler | kernel MB/s | ours | % | p50 ms | ours | p99 ms | ours |\n\
-             |---|---|---|--:|--:|--:|--:|--:|--:|--:|\n",
+            "\n| job | process | scheduler | kernel MB/s | ours | % | p50 ms | ours | p99 ms | ours \
+             |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|\n",
         );
         for table in &self.tables {
             for (place, (name, row)) in named_once(&table.rows).enumerate() {
@@ -253,8 +253,8 @@ fn micros(time: Nanos) -> String {
 /// The day of a time, as 2026-11-23, in UTC.
 pub(super) fn day(time: SystemTime) -> String {
     let days = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
-    // Years that begin with March: the leap day is the last of its year. 146 097 days are 400 years,
-    // and the first of March of the year 0 is 719 468 days before 1970.
+    // Years that begin with March: the leap day is the last of its year. 146 097 days are 400
+    // years, and the first of March of the year 0 is 719 468 days before 1970.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

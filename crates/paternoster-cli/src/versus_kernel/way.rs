@@ -10,8 +10,8 @@
 //!                (at most one)    └────────── holds the tag ───────────┘
 //! ```
 //!
-//! The one that waits is the kernel's, too: a request is taken from the scheduler first and asks for
-//! a tag of the driver then; as long as one waits for a tag no other is taken. Without a scheduler
+//! The one that waits is the kernel's, too: a request is taken from the scheduler first and asks
+//! for a tag of the driver then; as long as one waits for a tag no other is taken. Without a scheduler
 //! there is none, because who wants a tag sleeps.
 //!
 //! The way back is now shorter, now longer by a third of the whole way, evenly spread: on a machine
@@ -102,7 +102,7 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// `inner` behind so long a way with so many tags; `peeks` if a scheduler is asked for one more.
+    /// `inner` behind so long a way; `peeks` if a scheduler is asked for one more than there are tags.
     pub(super) fn new(inner: Box<dyn Model>, costs: Costs, tags: u32, peeks: bool) -> Behind {
         Behind {
             inner,
@@ -257,8 +257,8 @@ mod tests {
         }
     }
 
-    /// Do two tags hold two commands, one more wait for a tag, and a fourth be refused; is each told
-    /// once? Without a scheduler nobody waits.
+    /// Do two tags hold two commands, one more wait for a tag, and a fourth be refused; is each
+    /// told once? Without a scheduler nobody waits.
     #[test]
     fn one_waits_for_a_tag() {
         for (peeks, most) in [(true, 3), (false, 2)] {
