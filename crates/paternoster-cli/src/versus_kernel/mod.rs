@@ -503,7 +503,7 @@ mod tests {
         std::fs::remove_file(&name).unwrap();
         match wrong {
             Failure::Request(message) => {
-                assert!(message.contains(":1: ") && message.contains("size"))
+                assert!(message.contains(":1: ") && message.contains("size"));
             }
             other => panic!("{other:?}"),
         }

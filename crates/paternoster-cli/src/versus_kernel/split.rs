@@ -165,10 +165,9 @@ pub(super) fn split(
 /// Writes the options that are handed on.
 fn tell(text: &mut String, options: &[(String, String)], runtime: Option<Nanos>) {
     for (name, value) in options {
-        let name_low = name.to_ascii_lowercase();
-        let is = |known: &&str| *known == name_low;
-        if OURS.iter().any(|known| is(&known)) || (runtime.is_some() && TIME.iter().any(|t| is(&t)))
-        {
+        let lower = name.to_ascii_lowercase();
+        let time = runtime.is_some() && TIME.contains(&lower.as_str());
+        if OURS.contains(&lower.as_str()) || time {
             continue;
         }
         let _infallible = match value.as_str() {
