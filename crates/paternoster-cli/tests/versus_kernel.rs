@@ -136,8 +136,8 @@ fn assert_as_before(before: &[(String, Vec<String>)], used: &str, pid: u32) {
     }
 }
 
-/// Waits until the program of this process has a loop device that is as asked for, or has ended; the
-/// device's name.
+/// Waits until the program of this process has a loop device that is as asked for, or has ended;
+/// the device's name.
 fn wait_for_loop(child: &mut Child, until: &dyn Fn(&str) -> bool) -> Option<String> {
     let own = format!("paternoster-versus-{}/", child.id());
     let begin = Instant::now();

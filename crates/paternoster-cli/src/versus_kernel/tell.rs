@@ -2,8 +2,8 @@
 //! Tell: the kernel's figures beside ours, as a table, as Markdown for a page, as JSON.
 //!
 //! A row is a process under a scheduler. The difference is ours against the kernel's, in per cent
-//! of the kernel's; of several runs on the kernel the median of each figure counts, and how far they
-//! were apart is told.
+//! of the kernel's; of several runs on the kernel the median of each figure counts, and how far
+//! they were apart is told.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -186,8 +186,8 @@ impl Told {
             let _infallible = writeln!(text, "* {line}");
         }
         text.push_str(
-            "\n| job | process | scheduler | kernel MB/s | ours | % | p50 ms | ours | p99 ms | ours \
-             |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|\n",
+            "\n| job | process | scheduler | kernel MB/s | ours | % | p50 ms | ours | p99 ms \
+             | ours |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|\n",
         );
         for table in &self.tables {
             for (place, (name, row)) in named_once(&table.rows).enumerate() {

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The one that waits is the kernel's, too: a request is taken from the scheduler first and asks
-//! for a tag of the driver then; as long as one waits for a tag no other is taken. Without a scheduler
-//! there is none, because who wants a tag sleeps.
+//! for a tag of the driver then; as long as one waits for a tag no other is taken. Without a
+//! scheduler there is none, because who wants a tag sleeps.
 //!
 //! The way back is now shorter, now longer by a third of the whole way, evenly spread: on a machine
 //! two processes do not stay in step for ever, as they would if every way took exactly as long.
@@ -102,7 +102,7 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// `inner` behind so long a way; `peeks` if a scheduler is asked for one more than there are tags.
+    /// `inner` behind so long a way; `peeks` if a scheduler is asked for one more.
     pub(super) fn new(inner: Box<dyn Model>, costs: Costs, tags: u32, peeks: bool) -> Behind {
         Behind {
             inner,
