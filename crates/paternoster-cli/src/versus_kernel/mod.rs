@@ -2,10 +2,10 @@
 //! `paternoster versus-kernel`: a job under the kernel's own schedulers, beside ours.
 //!
 //! ```text
-//!            ┌─▶ real fio ─▶ loop device, the kernel's none … bfq ─▶ FUSE ─▶ the model, in real time
+//!            ┌─▶ real fio ─▶ loop device, the kernel's none … bfq ─▶ FUSE ─▶ model in real time
 //! job file ──┤                   │ sysfs: depth, iosched/*
 //!            │                   ▼
-//!            └─▶ ours ─────▶ the same schedulers, ours ─▶ the same way ─▶ the model, in virtual time
+//!            └─▶ ours ─────▶ the same schedulers, ours ─▶ the same way ─▶ model in virtual time
 //! ```
 //!
 //! Both see the same device: the kernel a model that is emulated in real time as a file, ours the
@@ -68,6 +68,10 @@ use crate::{Failure, print, run};
 
 /// What the kernel's schedulers are called, and ours of the same algorithm.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+
+/// Runs of ours, by so many seeds of chance: what one of them has more than another is no difference
+/// of the algorithms.
+const OURS: u64 = 9;
 
 /// Run fio jobs under the kernel's own schedulers and ours, on the same slow device, side by side
 #[derive(Debug, Args)]
@@ -406,7 +410,13 @@ impl OnStage<'_> {
             hz: self.hz,
             costs: self.costs,
         };
-        let (ours, mapped) = ours::run(&file.jobs, &same)?;
+        let mut ours: Vec<Vec<Got>> = Vec::new();
+        let mut mapped = ours::Mapped::default();
+        for seed in 0..OURS {
+            let (got, found) = ours::run(&file.jobs, &same, seed)?;
+            ours.push(got);
+            mapped = found;
+        }
         self.display.done(&format!("{name} under our {scheduler}"));
         for name in mapped.unknown {
             let said = format!("{scheduler}'s {name}");
@@ -415,10 +425,12 @@ impl OnStage<'_> {
             }
         }
         let names = process_names(&file.jobs);
-        let rows = names.into_iter().zip(ours).enumerate().map(|(place, (name, ours))| {
-            let theirs: Vec<Got> = runs.iter().map(|run| run[place].clone()).collect();
-            Row::new(name, scheduler, &theirs, ours)
-        });
+        let of = |runs: &[Vec<Got>], place: usize| -> Vec<Got> {
+            runs.iter().map(|run| run[place].clone()).collect()
+        };
+        let rows = names.into_iter().enumerate();
+        let rows = rows
+            .map(|(place, name)| Row::new(name, scheduler, &of(&runs, place), &of(&ours, place)));
         Ok(rows.collect())
     }
 

@@ -45,11 +45,11 @@ pub(super) struct Mapped {
     pub(super) unknown: Vec<String>,
 }
 
-/// What each clone of `jobs` got.
+/// What each clone of `jobs` got; `seed` is that of the ways.
 ///
 /// # Errors
 /// Of the job, or an attribute's value that ours does not take.
-pub(super) fn run(jobs: &[Job], same: &Same<'_>) -> Result<(Vec<Got>, Mapped), Failure> {
+pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>, Mapped), Failure> {
     let choice = SchedulerChoice::parse(same.scheduler)?;
     let peeks = same.scheduler != "none";
     let tags = same.device.facts.depth;
@@ -58,7 +58,7 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>) -> Result<(Vec<Got>, Mapped), F
     description.facts.depth = Behind::depth(tags, peeks);
     description.facts.max_sectors = same.attributes.max_sectors_kb.saturating_mul(2);
     let mapped = map(&choice, &description, same)?;
-    let model = Behind::new(description.model(), same.costs, tags, peeks);
+    let model = Behind::new(description.model(), same.costs, (tags, peeks), seed);
     let settings = Settings { submit_cost: same.costs.submit.max(Nanos(1)), ..Settings::default() };
     let prepare =
         |queue: &mut RequestQueue<(Meter, NoObserver)>| choice.prepare(queue, &mapped.set);
@@ -171,7 +171,7 @@ mod tests {
         let same =
             Same { device: &device, scheduler: "none", attributes: &attributes, hz: 0, costs };
         let jobs = jobs("[a]\nrw=randread\nbs=4k\nsize=8m\ndirect=1\n");
-        let (got, _) = run(&jobs, &same).unwrap();
+        let (got, _) = run(&jobs, &same, 0).unwrap();
         let [only] = got.as_slice() else { panic!("{got:?}") };
         assert!((only.iops / 909.1 - 1.0).abs() < 0.01, "{only:?}");
         assert!((only.rate / 3_723_636.0 - 1.0).abs() < 0.01, "{only:?}");
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(mapped.unknown, ["new_thing=7"]);
         let wrong = attributes(&[("low_latency", "maybe")]);
         same.attributes = &wrong;
-        match run(&jobs("[a]\nrw=read\nsize=1m\ndirect=1\n"), &same) {
+        match run(&jobs("[a]\nrw=read\nsize=1m\ndirect=1\n"), &same, 0) {
             Err(Failure::Request(message)) => assert!(message.contains("low_latency=maybe")),
             other => panic!("{other:?}"),
         }

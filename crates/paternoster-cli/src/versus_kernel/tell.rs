@@ -2,8 +2,8 @@
 //! Tell: the kernel's figures beside ours, as a table, as Markdown for a page, as JSON.
 //!
 //! A row is a process under a scheduler. The difference is ours against the kernel's, in per cent
-//! of the kernel's; of several runs on the kernel the median of each figure counts, and how far
-//! they were apart is told.
+//! of the kernel's; of several runs the median of each figure counts, and a rate of the kernel's
+//! that lies in the range of our runs is no further from ours than they are from each other.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -42,6 +42,8 @@ pub(super) struct Row {
     /// Least and largest rate of several runs on the kernel.
     pub(super) range: (f64, f64),
     pub(super) ours: Got,
+    /// The same of ours.
+    pub(super) ours_range: (f64, f64),
 }
 
 /// Everything that is told.
@@ -60,20 +62,12 @@ pub(super) struct Told {
 }
 
 impl Row {
-    /// A row from the runs on the kernel.
-    pub(super) fn new(process: String, scheduler: &str, runs: &[Got], ours: Got) -> Row {
-        let of = |figure: fn(&Got) -> f64| median(runs.iter().map(figure).collect());
-        let kernel = Got {
-            name: ours.name.clone(),
-            rate: of(|got| got.rate),
-            iops: of(|got| got.iops),
-            mean: of(|got| got.mean),
-            p50: of(|got| got.p50),
-            p99: of(|got| got.p99),
-        };
-        let rates = runs.iter().map(|got| got.rate);
-        let range = (rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max));
-        Row { process, scheduler: scheduler.to_owned(), kernel, range, ours }
+    /// A row from the runs on the kernel, and ours.
+    pub(super) fn new(process: String, scheduler: &str, runs: &[Got], ours: &[Got]) -> Row {
+        let scheduler = scheduler.to_owned();
+        let (kernel, range) = middle(runs);
+        let (ours, ours_range) = middle(ours);
+        Row { process, scheduler, kernel, range, ours, ours_range }
     }
 
     /// How far ours is from the kernel's, in per cent; `None` if the kernel's did nothing.
@@ -97,6 +91,21 @@ impl Row {
     }
 }
 
+/// The median of each figure, and the least and the largest rate.
+fn middle(runs: &[Got]) -> (Got, (f64, f64)) {
+    let of = |figure: fn(&Got) -> f64| median(runs.iter().map(figure).collect());
+    let got = Got {
+        name: runs.first().map_or(String::new(), |got| got.name.clone()),
+        rate: of(|got| got.rate),
+        iops: of(|got| got.iops),
+        mean: of(|got| got.mean),
+        p50: of(|got| got.p50),
+        p99: of(|got| got.p99),
+    };
+    let rates = runs.iter().map(|got| got.rate);
+    (got, (rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max)))
+}
+
 /// The middle one, or the mean of the two in the middle.
 fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
@@ -108,11 +117,14 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 impl Told {
-    /// How many rows are near, of how many.
-    fn near(&self) -> (usize, usize) {
-        let rows = self.tables.iter().flat_map(|table| &table.rows);
-        let near = |row: &&Row| row.difference().is_none_or(|apart| apart.abs() <= NEAR);
-        (rows.clone().filter(near).count(), rows.count())
+    /// How many rows are near, how many more lie in the range of our runs, of how many.
+    fn near(&self) -> [usize; 3] {
+        let rows: Vec<&Row> = self.tables.iter().flat_map(|table| &table.rows).collect();
+        let near = |row: &Row| row.difference().is_none_or(|apart| apart.abs() <= NEAR);
+        let (least, most) = (|row: &Row| row.ours_range.0, |row: &Row| row.ours_range.1);
+        let within = |row: &Row| (least(row)..=most(row)).contains(&row.kernel.rate);
+        let count = |is: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count();
+        [count(&near), count(&|row| !near(row) && within(row)), rows.len()]
     }
 
     /// What all tables have in common, in sentences.
@@ -146,8 +158,11 @@ impl Told {
         if !self.unknown.is_empty() {
             head.push(format!("not in ours: {}", self.unknown.join(", ")));
         }
-        let (near, all) = self.near();
-        head.push(format!("{near} of {all} rates are within {NEAR:.0} % of the kernel's"));
+        let [near, within, all] = self.near();
+        head.push(format!(
+            "{near} of {all} rates are within {NEAR:.0} % of the kernel's; of the others {within} lie \
+             where ours are by chance"
+        ));
         head
     }
 
@@ -209,11 +224,12 @@ impl Told {
             })
         };
         let row = |row: &Row| {
-            let mut kernel = got(&row.kernel);
+            let (mut kernel, mut ours) = (got(&row.kernel), got(&row.ours));
             kernel["bytes_per_second_range"] = json!([row.range.0, row.range.1]);
+            ours["bytes_per_second_range"] = json!([row.ours_range.0, row.ours_range.1]);
             json!({
                 "process": row.process, "scheduler": row.scheduler,
-                "kernel": kernel, "ours": got(&row.ours), "difference_percent": row.difference(),
+                "kernel": kernel, "ours": ours, "difference_percent": row.difference(),
             })
         };
         let tables = self.tables.iter().map(|table| {
@@ -277,9 +293,11 @@ mod tests {
     }
 
     fn told() -> Told {
-        let row = |process: &str, scheduler: &str, runs: &[f64], ours| {
+        let row = |process: &str, scheduler: &str, runs: &[f64], ours: f64| {
             let runs: Vec<Got> = runs.iter().map(|&rate| got("a", rate)).collect();
-            Row::new(process.to_owned(), scheduler, &runs, got("a", ours))
+            // Ours from 0.6 to 1.2 times: the middle one is as said.
+            let ours = [0.6, 1.2, 1.0].map(|part| got("a", part * ours));
+            Row::new(process.to_owned(), scheduler, &runs, &ours)
         };
         let rows = vec![
             row("a", "none", &[3e6, 1e6, 2e6], 2.1e6),
@@ -312,7 +330,9 @@ mod tests {
         for expected in expects {
             assert!(lines.contains(&[expected, &latencies].concat()), "{expected:?}\n{text}");
         }
-        assert!(text.contains("2 of 3 rates are within 10 %"), "{text}");
+        // 3 lies between 0.6 * 4.5 = 2.7 and 1.2 * 4.5 = 5.4.
+        let near = "2 of 3 rates are within 10 % of the kernel's; of the others 1 lie";
+        assert!(text.contains(near), "{text}");
         assert!(text.contains("61 us a command and 0.25 a KiB"), "{text}");
     }
 

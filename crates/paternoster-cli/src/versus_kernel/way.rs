@@ -19,7 +19,7 @@
 //!
 //! # Invariants
 //! I1  At most `tags` commands are under way and in the model; what was taken is told once.
-//! I2  The same commands take the same ways: chance is seeded with a constant.
+//! I2  The same commands take the same ways by the same seed.
 //!
 //! Source: the recordings of cfq show a third up and down; kernel_results tests of this crate.
 
@@ -102,8 +102,13 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// `inner` behind so long a way; `peeks` if a scheduler is asked for one more.
-    pub(super) fn new(inner: Box<dyn Model>, costs: Costs, tags: u32, peeks: bool) -> Behind {
+    /// `inner` behind so long a way with so many tags; whether a scheduler is asked for one more.
+    pub(super) fn new(
+        inner: Box<dyn Model>,
+        costs: Costs,
+        (tags, peeks): (u32, bool),
+        seed: u64,
+    ) -> Behind {
         Behind {
             inner,
             costs,
@@ -115,7 +120,7 @@ impl Behind {
             sectors: Vec::new(),
             under_way: 0,
             order: 0,
-            chance: Chance::new(0, 0),
+            chance: Chance::new(seed, 0),
         }
     }
 
@@ -248,7 +253,7 @@ mod tests {
     /// there and 12 to 60 back: from 1048 to 1096 us in all.
     #[test]
     fn a_way_there_and_back() {
-        let mut device = Simulated::new(Behind::new(model(), costs(), 4, true));
+        let mut device = Simulated::new(Behind::new(model(), costs(), (4, true), 0));
         for _ in 0..100 {
             let begin = device.now();
             device.submit(command(0, 8)).unwrap();
@@ -263,7 +268,7 @@ mod tests {
     fn one_waits_for_a_tag() {
         for (peeks, most) in [(true, 3), (false, 2)] {
             assert_eq!(Behind::depth(2, peeks), most);
-            let mut device = Simulated::new(Behind::new(model(), costs(), 2, peeks));
+            let mut device = Simulated::new(Behind::new(model(), costs(), (2, peeks), 0));
             assert_eq!(device.facts().depth, most);
             let taken = (0..4).filter(|&slot| device.submit(command(slot, 8)).is_ok()).count();
             assert_eq!(taken, most as usize);
@@ -279,7 +284,7 @@ mod tests {
     /// 36 + 60 us.
     #[test]
     fn ways_overlap_with_work() {
-        let mut device = Simulated::new(Behind::new(model(), costs(), 4, true));
+        let mut device = Simulated::new(Behind::new(model(), costs(), (4, true), 0));
         let (mut sent, mut done) = (0, 0);
         while done < 8 {
             while sent < 8 && device.submit(command(sent % 8, 8)).is_ok() {
