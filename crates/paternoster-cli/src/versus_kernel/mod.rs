@@ -69,8 +69,8 @@ use crate::{Failure, print, run};
 /// What the kernel's schedulers are called, and ours of the same algorithm.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
-/// Runs of ours, by so many seeds of chance: what one of them has more than another is no difference
-/// of the algorithms.
+/// Runs of ours, by so many seeds of chance: what one of them has more than another is no
+/// difference of the algorithms.
 const OURS: u64 = 9;
 
 /// Run fio jobs under the kernel's own schedulers and ours, on the same slow device, side by side

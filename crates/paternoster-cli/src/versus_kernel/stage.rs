@@ -9,7 +9,7 @@
 //! one reader of 4 KiB, then one of 128 KiB. What half of their commands take beyond 0.9 ms is the
 //! way; what passes between two commands beyond their latency is the time that fio itself needs.
 //! The block layer counts its own share of the latency; the rest, most of it fio's waking up,
-//! passes while the scheduler knows of no request, and so it belongs to what is between two commands.
+//! passes while the scheduler knows of no request, so that it belongs to what is between two.
 //!
 //! ```text
 //! 4 KiB    median 962 us, mean 971 us, of it in the block layer 941; 1008 a second (992 us)

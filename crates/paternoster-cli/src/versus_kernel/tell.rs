@@ -160,8 +160,8 @@ impl Told {
         }
         let [near, within, all] = self.near();
         head.push(format!(
-            "{near} of {all} rates are within {NEAR:.0} % of the kernel's; of the others {within} lie \
-             where ours are by chance"
+            "{near} of {all} rates are within {NEAR:.0} % of the kernel's; of the others {within} \
+             lie where ours are by chance"
         ));
         head
     }
