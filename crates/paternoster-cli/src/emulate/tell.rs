@@ -93,7 +93,8 @@ fn in_us(time: Nanos) -> String {
 
 /// How far the served time is from the set one, in percent of it.
 fn beside(set: Nanos, served: Nanos) -> String {
-    if set == Nanos::ZERO {
+    // Of next to nothing everything is a multiple.
+    if set < Nanos::from_micros(10) {
         return "-".to_owned();
     }
     format!("{:+.1}", (served.0 as f64 - set.0 as f64) * 100.0 / set.0 as f64)

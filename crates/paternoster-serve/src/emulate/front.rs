@@ -25,22 +25,22 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    Request, TimeOrNow, WriteFlags,
+    INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
 };
 
 use super::keeper;
 use super::line::{Errand, Kind};
 use super::shared::{Answer, Shared};
+use crate::fuse::kernel::{LONG, agree, attributes};
 
 const FILE: INodeNo = INodeNo(2);
-/// Nothing about the file ever changes.
-const TTL: Duration = Duration::from_secs(3600);
 /// One request's data.
 pub(super) const BYTES_MAX: u32 = 1 << 20;
 /// Requests that nobody waits for in person (libaio, io_uring) at a time.
@@ -63,33 +63,23 @@ pub(super) struct Front {
 
 impl Front {
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
-        let (kind, mine, all, size) = match inode {
-            INodeNo::ROOT => (FileType::Directory, 0o700, 0o755, 0),
-            FILE => (FileType::RegularFile, 0o600, 0o666, self.size),
+        let (mine, all, size) = match inode {
+            INodeNo::ROOT => (0o700, 0o755, None),
+            FILE => (0o600, 0o666, Some(self.size)),
             _ => return None,
         };
-        Some(FileAttr {
-            ino: inode,
-            size,
-            blocks: size.div_ceil(512),
-            atime: self.began,
-            mtime: self.began,
-            ctime: self.began,
-            crtime: self.began,
-            kind,
-            perm: if self.others { all } else { mine },
-            nlink: 1,
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            rdev: 0,
-            blksize: BLOCK,
-            flags: 0,
-        })
+        Some(attributes(inode, size, if self.others { all } else { mine }, self.began))
     }
 
     /// How much of a range is within the file.
     fn within(&self, offset: u64, length: u64) -> u64 {
         length.min(self.size.saturating_sub(offset))
+    }
+
+    /// Whether it comes from the thread that measures the way here.
+    fn is_measuring(&self, request: &Request) -> bool {
+        let measuring = self.shared.measuring.load(Ordering::Relaxed);
+        measuring != 0 && request.pid() == measuring
     }
 
     /// A hole, or zeroes.
@@ -117,20 +107,15 @@ impl Front {
 
 impl Filesystem for Front {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        // Each is a help and none a need; what a kernel does not know it does without.
-        for wish in [InitFlags::FUSE_ASYNC_READ, InitFlags::FUSE_ASYNC_DIO] {
-            let _known = kernel.add_capabilities(wish);
-        }
-        let _at_most = kernel.set_max_write(BYTES_MAX);
-        let _at_least = kernel.set_max_background(BACKGROUND);
-        let _as_many = kernel.set_congestion_threshold(BACKGROUND);
+        // As any front of ours, but for larger and more requests: cutting them is the model's.
+        agree(kernel, BACKGROUND, BYTES_MAX);
         Ok(())
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.attributes(FILE) {
             Some(file) if parent == INodeNo::ROOT && name == self.name => {
-                reply.entry(&TTL, &file, Generation(0));
+                reply.entry(&LONG, &file, Generation(0));
             }
             _ => reply.error(Errno::ENOENT),
         }
@@ -138,7 +123,7 @@ impl Filesystem for Front {
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.attributes(inode) {
-            Some(found) => reply.attr(&TTL, &found),
+            Some(found) => reply.attr(&LONG, &found),
             None => reply.error(Errno::ENOENT),
         }
     }
@@ -176,7 +161,7 @@ impl Filesystem for Front {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -191,7 +176,7 @@ impl Filesystem for Front {
             return reply.data(&[]);
         }
         let bytes = usize::try_from(length).unwrap_or(0);
-        if self.shared.crossing.get().is_none() {
+        if self.is_measuring(request) {
             return keeper::read(reply, offset, bytes, &self.shared, &mut Vec::new());
         }
         let errand = Errand { kind: Kind::Read, offset, length, lasting: false };

@@ -2,7 +2,7 @@
 //! Keeper: the thread that lets a model live in real time, and answers when the model is done.
 //!
 //! ```text
-//!            event - 60 us        event
+//!            event - 100 us       event
 //! ── sleeps ──────┤── looks again ──┤── advance, answer ──
 //!    ▲ a request ends the sleep: it goes to the model with the time at which it was asked
 //! ```
@@ -25,8 +25,9 @@ use paternoster_sim::Model;
 use super::line::{Ended, Line};
 use super::shared::{Answer, Asked, Shared};
 
-/// Before an event the keeper stays awake for so long: what a thread takes to wake up.
-const AWAKE: Nanos = Nanos::from_micros(60);
+/// Before an event the keeper stays awake for so long: what a thread takes to wake up, 45 us as a
+/// rule and 90 in one case of a hundred.
+const AWAKE: Nanos = Nanos::from_micros(100);
 
 /// The keeper's things.
 struct Keeper<'a> {

@@ -28,7 +28,6 @@ mod forecast;
 mod front;
 mod keeper;
 mod line;
-mod mount;
 mod shared;
 mod spread;
 mod urgency;
@@ -39,7 +38,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::Session;
 use paternoster::Nanos;
 use paternoster_sim::Description;
 
@@ -50,6 +49,8 @@ use crossing::Crossing;
 use data::Data;
 use front::Front;
 use shared::Shared;
+
+use crate::fuse::mount;
 
 /// How long to wait for the last one to close the file: a loop device does so some time after it
 /// was told to.
@@ -150,8 +151,9 @@ impl Emulation {
             others: *others,
             began: SystemTime::now(),
         };
-        let session = Session::new(front, &mount, &options(&name, *others))
-            .map_err(|error| mount::explain(&mount, &error, *others))?;
+        let session =
+            Session::new(front, &mount, &mount::options(&format!("paternoster:{name}"), *others))
+                .map_err(|error| mount::explain(&mount, &error, *others))?;
         let wrong = |error: io::Error| format!("no thread for the emulation: {error}");
         let (keeper, urgency) = start_keeper(&shared, device).map_err(wrong)?;
         // If there is no second thread, the session unmounts as it is dropped.
@@ -220,7 +222,7 @@ impl Emulation {
 
     /// Learns what the way through the kernel costs; from then on the model says how long.
     fn calibrate(&self) -> Result<(), String> {
-        let crossing = Crossing::measure(&self.file)
+        let crossing = Crossing::measure(&self.file, &self.shared.measuring)
             .map_err(|error| format!("{}: it cannot be read: {error}", self.file.display()))?;
         // Nobody else sets it.
         let _set = self.shared.crossing.set(crossing);
@@ -279,20 +281,6 @@ fn file_name(device: &str) -> String {
     let name: String =
         device.chars().map(|letter| if plain(letter) { letter } else { '-' }).take(100).collect();
     if name.trim_matches('.').is_empty() { "device".to_owned() } else { name }
-}
-
-fn options(name: &str, others: bool) -> Config {
-    let mut options = Config::default();
-    options.mount_options = vec![
-        MountOption::FSName(format!("paternoster:{name}")),
-        MountOption::Subtype("paternoster".to_owned()),
-        MountOption::DefaultPermissions,
-        MountOption::NoDev,
-        MountOption::NoSuid,
-        MountOption::NoExec,
-    ];
-    options.acl = if others { SessionACL::All } else { SessionACL::Owner };
-    options
 }
 
 fn start_keeper(

@@ -5,7 +5,7 @@
 //! The front may not wait and the keeper may not miss anything: the front pushes, sets a flag and
 //! unparks; the keeper clears the flag before it looks.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Instant;
@@ -40,8 +40,10 @@ pub(super) struct Asked {
 pub(super) struct Shared {
     began: Instant,
     pub(super) data: Data,
-    /// Known once it has been measured; until then reads are answered at once.
+    /// Known once it has been measured.
     pub(super) crossing: OnceLock<Crossing>,
+    /// The thread that measures it, whose reads are answered at once; 0 if there is none.
+    pub(super) measuring: AtomicU32,
     /// Who is woken.
     pub(super) keeper: OnceLock<Thread>,
     asked: Mutex<Vec<Asked>>,
@@ -56,6 +58,7 @@ impl Shared {
             began: Instant::now(),
             data,
             crossing: OnceLock::new(),
+            measuring: AtomicU32::new(0),
             keeper: OnceLock::new(),
             asked: Mutex::new(Vec::new()),
             rung: AtomicBool::new(false),

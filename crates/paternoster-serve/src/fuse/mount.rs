@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mount: whether a folder can be mounted on, said in words before it is tried; and unmounting.
+//! Mount: whether a folder can be mounted on, said in words before it is tried; how; and unmounting.
 //!
-//! A file system whose process is gone stays in the table of mounts until somebody removes it, and
-//! everybody who touches it gets "transport endpoint is not connected". So unmounting has a last
-//! resort: to detach, after which the name is free and who still has the file open is told EIO.
+//! A file system whose process was killed stays in the table of mounts, and everybody who touches it
+//! gets "transport endpoint is not connected": such a one is taken away first. For who is in use at
+//! the end there is a last resort: to detach, after which the name is free and who still has the
+//! file open is told EIO.
 
-use std::ffi::CString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use fuser::{Config, MountOption, SessionACL};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 
 const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 
 /// The folder's full name, if it can be mounted on.
-pub(super) fn check(folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn check(folder: &Path) -> Result<PathBuf, String> {
     let shown = folder.display();
     let wrong = |error: &io::Error| match error.raw_os_error() {
-        Some(libc::ENOTCONN) => {
-            format!("{shown}: a dead mount is left there; `umount {shown}` removes it")
-        }
+        Some(libc::ENOTCONN) => format!("{shown}: a dead mount is there; `umount {shown}` helps"),
         Some(libc::ENOENT) => format!("{shown}: there is no such folder; `mkdir {shown}` makes it"),
         Some(libc::ENOTDIR) => format!("{shown}: it is no folder"),
         _ => format!("{shown}: {error}"),
     };
+    take_away_the_dead(folder);
     let mut entries = fs::read_dir(folder).map_err(|error| wrong(&error))?;
     if entries.next().is_some() {
         return Err(format!("{shown}: it is not empty; what is in it could not be reached"));
@@ -37,6 +39,15 @@ pub(super) fn check(folder: &Path) -> Result<PathBuf, String> {
         ));
     }
     folder.canonicalize().map_err(|error| wrong(&error))
+}
+
+/// Unmounts what somebody left behind who was killed.
+fn take_away_the_dead(at: &Path) {
+    let dead = |error: io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
+    if fs::metadata(at).is_err_and(dead) {
+        // What cannot be taken away is told by whoever looks next.
+        let _still_there = unmount(at, true);
+    }
 }
 
 fn check_device() -> Result<(), String> {
@@ -55,8 +66,24 @@ fn in_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
+/// How it is mounted: under this name, for us or for everybody.
+pub(crate) fn options(name: &str, others: bool) -> Config {
+    let mut options = Config::default();
+    options.mount_options = vec![
+        MountOption::FSName(name.to_owned()),
+        MountOption::Subtype("paternoster".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoDev,
+        MountOption::NoSuid,
+        MountOption::NoExec,
+        MountOption::NoAtime,
+    ];
+    options.acl = if others { SessionACL::All } else { SessionACL::Owner };
+    options
+}
+
 /// What a refused mount means.
-pub(super) fn explain(folder: &Path, error: &io::Error, others: bool) -> String {
+pub(crate) fn explain(folder: &Path, error: &io::Error, others: bool) -> String {
     let shown = folder.display();
     let said = error.to_string();
     if error.kind() == ErrorKind::NotFound {
@@ -75,19 +102,13 @@ pub(super) fn explain(folder: &Path, error: &io::Error, others: bool) -> String 
 ///
 /// # Errors
 /// What the system said; EBUSY when somebody is in it.
-pub(super) fn unmount(folder: &Path, detached: bool) -> io::Result<()> {
-    let path = CString::new(folder.as_os_str().as_bytes())?;
-    let flags = libc::UMOUNT_NOFOLLOW | if detached { libc::MNT_DETACH } else { 0 };
-    // SAFETY: the path is a text with its end, which outlives the call.
-    if unsafe { libc::umount2(path.as_ptr(), flags) } == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        // Somebody else has done it.
-        Some(libc::EINVAL | libc::ENOENT) => Ok(()),
-        Some(libc::EPERM) => ask_helper(folder, detached),
-        _ => Err(error),
+pub(crate) fn unmount(folder: &Path, detached: bool) -> io::Result<()> {
+    let flags = if detached { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(folder, flags | UnmountFlags::NOFOLLOW) {
+        // Or somebody else has done it.
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(Errno::PERM) => ask_helper(folder, detached),
+        Err(errno) => Err(errno.into()),
     }
 }
 
