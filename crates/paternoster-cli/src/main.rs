@@ -40,6 +40,7 @@ mod table;
 mod target;
 mod top;
 mod trace_input;
+mod versus_kernel;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -98,6 +99,7 @@ fn main() -> ExitCode {
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
         Command::Scoreboard(options) => scoreboard::scoreboard(&options),
+        Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
         Command::Analyze(options) => analyze::analyze(&options),
         Command::Record(options) => capture::record(&options),
         Command::Ctl(options) => ctl::ctl(&options),
