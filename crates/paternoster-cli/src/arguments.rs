@@ -14,6 +14,7 @@ use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::capture::RecordOptions;
 use crate::ctl::CtlOptions;
+use crate::emulate::EmulateOptions;
 use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
 use crate::reproduce::ReproduceOptions;
@@ -23,6 +24,7 @@ use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
 use crate::top::TopOptions;
+use crate::versus_kernel::VersusOptions;
 
 /// Linux's I/O schedulers: fio jobs in virtual time or for real, and a server that shares devices
 #[derive(Debug, Parser)]
@@ -35,7 +37,9 @@ use crate::top::TopOptions;
   paternoster replay sda.blktrace.0 --device ssd-870evo --scheduler none --scheduler bfq
   paternoster reproduce flash-fairness
   paternoster guarantees
+  paternoster versus-kernel mine.fio --device flash-card-2010
   paternoster serve disk.img --run 'nbdinfo $uri'
+  paternoster emulate hdd-7200 --mount /mnt/disk
   paternoster schedulers mq-deadline
   paternoster devices flash-card-2010")]
 pub(crate) struct Program {
@@ -57,11 +61,13 @@ pub(crate) enum Command {
     Reproduce(ReproduceOptions),
     Guarantees(GuaranteesOptions),
     Scoreboard(Box<ScoreboardOptions>),
+    VersusKernel(Box<VersusOptions>),
     Analyze(Box<AnalyzeOptions>),
     Record(RecordOptions),
     Ctl(Box<CtlOptions>),
     Top(TopOptions),
     Serve(Box<ServeOptions>),
+    Emulate(EmulateOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
     /// Print a completion script for a shell

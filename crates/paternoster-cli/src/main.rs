@@ -18,6 +18,7 @@ mod choice;
 mod compare;
 mod ctl;
 mod devices;
+mod emulate;
 mod evidence;
 mod experiments;
 mod guarantees;
@@ -39,6 +40,7 @@ mod table;
 mod target;
 mod top;
 mod trace_input;
+mod versus_kernel;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -97,11 +99,13 @@ fn main() -> ExitCode {
         Command::Reproduce(options) => reproduce::reproduce(&options),
         Command::Guarantees(options) => guarantees::guarantees(&options),
         Command::Scoreboard(options) => scoreboard::scoreboard(&options),
+        Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
         Command::Analyze(options) => analyze::analyze(&options),
         Command::Record(options) => capture::record(&options),
         Command::Ctl(options) => ctl::ctl(&options),
         Command::Top(options) => top::top(&options),
         Command::Serve(options) => serve::serve(&options),
+        Command::Emulate(options) => emulate::emulate(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
         Command::Completions { shell } => manual::completions(shell),

@@ -128,7 +128,7 @@ fn pair(option: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-fn read_file(name: &str) -> Result<(String, String), Failure> {
+pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
     let wrong = |error: std::io::Error| {
         let hint = "; fio's options are written --option=value";
         let hint = if error.kind() == std::io::ErrorKind::NotFound { hint } else { "" };
@@ -145,13 +145,13 @@ fn read_file(name: &str) -> Result<(String, String), Failure> {
 }
 
 /// `include FILE`, relative to the including file.
-fn include(including: &str, named: &str) -> Result<(String, String), String> {
+pub(crate) fn include(including: &str, named: &str) -> Result<(String, String), String> {
     let path = Path::new(including).parent().unwrap_or(Path::new("")).join(named);
     let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
     Ok((path.display().to_string(), text))
 }
 
-fn refused(problems: &[Problem]) -> Failure {
+pub(crate) fn refused(problems: &[Problem]) -> Failure {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Failure::Request(lines.join("\npaternoster: "))
 }

@@ -165,6 +165,54 @@ fn refusals() {
     }
 }
 
+/// Do files need no socket, and is told where they are, whose weights count and who may use them?
+#[test]
+fn files_are_told() {
+    let scratch = Scratch::new();
+    let (disk, folder) = (scratch.disk("disk.img"), scratch.text("files"));
+    fs::create_dir(&folder).unwrap();
+    let fuse = format!("--fuse={folder}");
+    let told = checked(&[&disk, &fuse]);
+    for line in [
+        "files in cgroups realtime users others processes".to_owned(),
+        format!("{folder} - 0 may not 1024"),
+        format!("disk.img {folder}/disk.img disk {disk} 1MiB from 0B"),
+    ] {
+        assert!(told.contains(&format!("{line}\n")), "{line}\n{told}");
+    }
+    assert!(!told.contains("nbd"), "no socket was asked for\n{told}");
+    let cgroups = format!("--cgroups={}", scratch.0.display());
+    let told = checked(&[&disk, &fuse, &cgroups, "--allow-other", "--socket=/s"]);
+    let line = format!("{folder} {} 0 may 1024\n", scratch.0.display());
+    assert!(told.contains(&line), "{line}\n{told}");
+    let line = format!("disk.img nbd+unix:///disk.img?socket=/s disk {disk} 1MiB from 0B\n");
+    assert!(told.contains(&line), "{line}\n{told}");
+}
+
+/// Is a folder that is not there complained about, by the file's name if it stands in one?
+#[test]
+fn missing_folders() {
+    let scratch = Scratch::new();
+    let (disk, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let missing = "there is no such folder; make it first: `mkdir -p /nowhere/x`";
+    let text = format!("[server]\nfuse.mount = '/nowhere/x'\n[volume.a]\npath = '{disk}'\n");
+    fs::write(&file, text).unwrap();
+    let message = refused(&[&file]);
+    let expected =
+        format!("paternoster: {file}: `server.fuse.mount` cannot be `/nowhere/x`: {missing}");
+    assert!(message.starts_with(&expected), "{message}");
+    assert!(refused(&[&disk, "--fuse=/nowhere/x"]).contains(missing));
+    // Not only --check looks.
+    let (status, _, message) = output(&[&disk, "--fuse=/nowhere/x"]);
+    assert_eq!(status, Some(2));
+    assert!(message.contains(missing), "{message}");
+    assert!(refused(&[&disk, "--cgroups=/sys/fs/cgroup"]).contains("--fuse"));
+    assert!(refused(&[&disk, "--allow-other"]).contains("--fuse"));
+    assert!(refused(&[&file, "--fuse=/x"]).contains("--fuse belongs into"));
+    let inside = format!("--fuse={}", scratch.0.display());
+    assert!(refused(&[&disk, &inside]).contains("the volume `disk.img` would be in it"));
+}
+
 /// Has a command the URI of a private socket, is its end ours, and is nothing left behind?
 #[test]
 fn a_command_is_served() {

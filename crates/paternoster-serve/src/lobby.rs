@@ -223,7 +223,9 @@ impl Lobby {
             | epoll::EventFlags::RDHUP
             | epoll::EventFlags::ET;
         let token = epoll::EventData::new_u64(index.into());
-        if epoll::add(&self.poll, &self.visitors.at(index).wire, token, flags).is_err() {
+        let socket = self.visitors.at(index).wire.socket();
+        let watched = socket.map(|socket| epoll::add(&self.poll, socket, token, flags));
+        if !matches!(watched, Some(Ok(()))) {
             self.visitors.release(index);
             return;
         }
@@ -305,7 +307,7 @@ impl Lobby {
     /// A client has chosen: from now on it is its desk's.
     fn show_to_desk(&mut self, index: u32, negotiated: Negotiated) {
         let visitor = self.visitors.release(index);
-        let _watched = epoll::delete(&self.poll, &visitor.wire);
+        let _watched = visitor.wire.socket().map(|socket| epoll::delete(&self.poll, socket));
         let identity = Identity {
             export: negotiated.export.clone(),
             certificate: visitor.wire.certificate_name(),

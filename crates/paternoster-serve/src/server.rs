@@ -5,7 +5,7 @@
 //! start    devices, memory, certificates, control socket       as whoever started it
 //!          then it becomes whom the configuration names
 //!          threads: one a device, the lobby, control, metrics
-//! stop     lobby closes, desks let guests finish, devices are flushed
+//! stop     files go, lobby closes, desks let guests finish, devices are flushed
 //! ```
 //!
 //! Invariant: a server that was asked to stop has written and flushed what it acknowledged.
@@ -22,8 +22,11 @@ use crate::control::http::HttpServer;
 use crate::control::order::Order;
 use crate::control::server::ControlServer;
 use crate::desk::inbox::{Slot, inbox};
-use crate::desk::{Desk, DeskHandle};
+use crate::desk::{Desk, DeskHandle, Opened};
 use crate::device::Backend;
+use crate::fuse;
+use crate::fuse::front::File;
+use crate::fuse::mounted::Mounted;
 use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
@@ -62,6 +65,7 @@ struct Running {
     desks: Vec<JoinHandle<()>>,
     control: Option<ControlServer>,
     http: Option<HttpServer>,
+    folder: Option<Mounted>,
 }
 
 impl Server {
@@ -80,8 +84,10 @@ impl Server {
             None => None,
         };
         let (mut catalog, mut desks, mut notes) = (Catalog::default(), Vec::new(), Vec::new());
+        let mut files = Vec::new();
         for device in &config.devices {
             let mut opened = Desk::open(&config, device, &options)?;
+            files.extend(files_of(&opened));
             catalog.add(std::mem::take(&mut opened.exports), &opened.slot);
             notes.append(&mut opened.notes);
             desks.push(opened);
@@ -90,6 +96,8 @@ impl Server {
         let (stop_asked, stop) = channel();
         let control = start_control(&config, &handles, &stop_asked)?;
         let http = start_http(&config, &handles)?;
+        let shown = config.server.fuse.as_ref();
+        let folder = shown.map(|settings| fuse::show(&config, settings, files)).transpose()?;
         if let Some(account) = Account::of(&config.server)? {
             account.assume()?;
         }
@@ -103,7 +111,7 @@ impl Server {
             .collect::<Result<_, _>>()?;
         let lobby = thread("lobby".to_owned(), move || lobby.run())?;
         let metrics = http.as_ref().map(HttpServer::local_addr);
-        let running = Running { stop, door, lobby, desks, control, http };
+        let running = Running { stop, door, lobby, desks, control, http, folder };
         let running = Mutex::new(Some(running));
         Ok(Server { handles, notes, metrics, stop_asked, running })
     }
@@ -150,6 +158,10 @@ impl Drop for Server {
 
 impl Running {
     fn end(self, handles: &[DeskHandle]) -> Result<(), String> {
+        // First, so that nobody asks for more; who still has a file open fails from now on.
+        if let Some(Err(used)) = self.folder.map(Mounted::end) {
+            crate::log::tell(format_args!("paternoster: {used}"));
+        }
         let _ended = self.door.put(());
         self.lobby.join().map_err(|_| "the lobby ended with a panic")?;
         let asking: Vec<_> = handles
@@ -197,6 +209,17 @@ fn start_http(config: &Config, handles: &[DeskHandle]) -> Result<Option<HttpServ
     HttpServer::start(address, handles.to_vec())
         .map(Some)
         .map_err(|error| format!("metrics on {address}: {error}"))
+}
+
+/// The volumes of a desk, as files.
+fn files_of(opened: &Opened) -> impl Iterator<Item = File> {
+    (0..).zip(&opened.exports).map(|(place, facts)| File {
+        name: facts.name.clone(),
+        size: facts.size,
+        readonly: facts.readonly,
+        place,
+        slot: opened.slot.clone(),
+    })
 }
 
 fn thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {

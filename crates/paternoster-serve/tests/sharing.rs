@@ -15,10 +15,10 @@
 
 mod common;
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use common::contended::{BFQ, COUNT, MODEL, PATIENCE, SETTLE, one_of_some};
 use common::flood::{BLOCK, Flood};
 use common::{Folder, config, device, end, start, tenant, volume};
 use paternoster::Nanos;
@@ -27,37 +27,8 @@ use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::{Snapshot, TenantLine};
 use paternoster_serve::server::Server;
 
-/// A millisecond for every command, four at a time: 4,000 a second.
-const MODEL: &str = r#"
-name = "contended"
-model = "linear"
-summary = "four servers of a millisecond"
-valid = "tests"
-[facts]
-capacity = { value = "1 GiB", source = "assumed" }
-depth = { value = 4, source = "assumed" }
-[linear]
-servers = { value = 4, source = "assumed" }
-base = { value = "1 ms", source = "assumed" }
-rate = { value = "999 TB/s", source = "assumed: no time for data" }
-[host]
-submit_cost = { value = "1 ns", source = "assumed: no time for the host" }
-"#;
-
-/// Requests that are answered before anything is counted: a second and a half.
-const SETTLE: u64 = 6000;
-/// Requests that are counted: a second.
-const COUNT: u64 = 4000;
-/// bfq with turns of 256 sectors, which are 32 requests. Its own are up to 16,384, ended after
-/// 125 ms: exact over many seconds, and within one a few turns more or less are several percent.
-const BFQ: &str = "bfq:max_budget=256";
 /// cfq with slices of 20 ms for the same reason; its own have 100.
 const CFQ: &str = "cfq:slice_sync=20";
-/// Tries of a figure: one of them must be within its bounds.
-const TRIES: u32 = 5;
-/// A wait that is longer than this is none.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A server before the model, the exports of which are `names`.
 struct Bench {
     folder: Folder,
@@ -144,24 +115,6 @@ fn reads_of(snapshot: &Snapshot, names: &[&str]) -> Vec<u64> {
 
 fn sum(figures: &[u64]) -> u64 {
     figures.iter().sum()
-}
-
-/// Whether each figure is within its bounds at one of some tries.
-fn one_of_some(what: &str, bounds: &[RangeInclusive<u64>], mut figures: impl FnMut() -> Vec<u64>) {
-    if cfg!(debug_assertions) {
-        eprintln!("{what}: debug builds are slower than the device; see --release");
-        return;
-    }
-    let mut tries = Vec::new();
-    for _ in 0..TRIES {
-        let found = figures();
-        eprintln!("{what}: {found:?}, wanted {bounds:?}");
-        if found.iter().zip(bounds).all(|(figure, bounds)| bounds.contains(figure)) {
-            return;
-        }
-        tries.push(found);
-    }
-    panic!("{what}: none of {tries:?} is within {bounds:?}");
 }
 
 /// Weights 100 to 300: one quarter to three, the ratio within 5 % of 3 is 2.85 to 3.15, and

@@ -13,8 +13,8 @@
 //!
 //! Source: spec `trace.md` 1; the lab's notes on the tracer.
 
-mod stream;
-mod tracefs;
+pub(crate) mod stream;
+pub(crate) mod tracefs;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -34,7 +34,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::Failure;
 use crate::evidence::remove_further;
 use stream::Stream;
-use tracefs::{Names, Tracing};
+use tracefs::{Form, Names, Tracing};
 
 /// How often it is asked whether the end has come.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -83,7 +83,7 @@ pub(crate) fn record(options: &RecordOptions) -> Result<(), Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let tracing = Tracing::start(&name, options.buffer)?;
+    let tracing = Tracing::start(&name, options.buffer, Form::Records)?;
     // An older recording of the name is there until there is a new one.
     let mut child = spawn(&options.command)?;
     let files = create(&prefix).inspect_err(|_| end(&mut child))?;

@@ -12,14 +12,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads a pipe that does not block.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pipe: File,
     over: Arc<AtomicBool>,
 }
 
 impl Stream {
     /// Until `over` is set and the pipe is empty.
-    pub(super) const fn new(pipe: File, over: Arc<AtomicBool>) -> Stream {
+    pub(crate) const fn new(pipe: File, over: Arc<AtomicBool>) -> Stream {
         Stream { pipe, over }
     }
 }

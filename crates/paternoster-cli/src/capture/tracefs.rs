@@ -23,9 +23,18 @@ const O_NONBLOCK: i32 = 0o4000;
 /// Every kind of event.
 const EVERYTHING: &str = "0xffff";
 
+/// How the tracer tells what it sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As blktrace's records.
+    Records,
+    /// In lines, with what the scheduler says.
+    Text,
+}
+
 /// The tracer at work for one device.
 #[derive(Debug)]
-pub(super) struct Tracing {
+pub(crate) struct Tracing {
     folder: PathBuf,
     /// What files are to hold again, in the order in which they were changed.
     before: Vec<(PathBuf, String)>,
@@ -33,7 +42,7 @@ pub(super) struct Tracing {
 
 impl Tracing {
     /// Begins to trace the device of this name.
-    pub(super) fn start(device: &str, buffer: u32) -> Result<Tracing, Failure> {
+    pub(crate) fn start(device: &str, buffer: u32, form: Form) -> Result<Tracing, Failure> {
         let found = FOLDERS
             .iter()
             .map(Path::new)
@@ -60,16 +69,18 @@ impl Tracing {
             return Err(Failure::Request(message));
         }
         let mut tracing = Tracing { folder: folder.to_owned(), before: Vec::new() };
-        tracing.set_up(device, buffer)?;
+        tracing.set_up(device, buffer, form)?;
         Ok(tracing)
     }
 
-    fn set_up(&mut self, device: &str, buffer: u32) -> Result<(), Failure> {
+    fn set_up(&mut self, device: &str, buffer: u32, form: Form) -> Result<(), Failure> {
         let folder = self.folder.clone();
         let block = PathBuf::from("/sys/class/block").join(device).join("trace");
         self.set(&folder.join("tracing_on"), "0", Some("1"))?;
         self.set(&folder.join("buffer_size_kb"), &buffer.to_string(), None)?;
-        let options = [("bin", "1", "0"), ("blk_classic", "0", "0"), ("context-info", "0", "1")];
+        let (bin, context) = if form == Form::Records { ("1", "0") } else { ("0", "1") };
+        let options =
+            [("bin", bin, "0"), ("blk_classic", "0", "0"), ("context-info", context, "1")];
         for (option, value, usual) in options {
             let file = folder.join("options").join(option);
             // An old kernel may not have all of them.
@@ -96,19 +107,19 @@ impl Tracing {
     }
 
     /// The stream of events.
-    pub(super) fn pipe(&self) -> Result<File, Failure> {
+    pub(crate) fn pipe(&self) -> Result<File, Failure> {
         let file = self.folder.join("trace_pipe");
         let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(&file);
         opened.map_err(|error| Failure::Request(format!("{}: {error}", file.display())))
     }
 
     /// No more events come; those that have come stay.
-    pub(super) fn pause(&self) {
+    pub(crate) fn pause(&self) {
         let _best_effort = std::fs::write(self.folder.join("tracing_on"), "0");
     }
 
     /// How many events found no room in the kernel's buffer.
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         let cpus = 0..processors();
         let lost = cpus.map(|cpu| {
             let stats = self.folder.join(format!("per_cpu/cpu{cpu}/stats"));
@@ -135,14 +146,14 @@ impl Drop for Tracing {
 }
 
 /// How many processors files are written for.
-pub(super) fn processors() -> u32 {
+pub(crate) fn processors() -> u32 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse().ok());
     last.map_or(1, |last: u32| last.min(4095) + 1)
 }
 
 /// The kernel's name of a device file.
-pub(super) fn device_name(device: &Path) -> Result<String, Failure> {
+pub(crate) fn device_name(device: &Path) -> Result<String, Failure> {
     let shown = device.display();
     let file = device.canonicalize();
     let file = file.map_err(|error| Failure::Request(format!("{shown}: {error}")))?;
@@ -157,13 +168,13 @@ pub(super) fn device_name(device: &Path) -> Result<String, Failure> {
 
 /// The names of processes, as far as the kernel remembers them.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     saved: BTreeMap<u32, String>,
 }
 
 impl Names {
     /// What a process is called, or was.
-    pub(super) fn of(&mut self, pid: u32) -> Option<String> {
+    pub(crate) fn of(&mut self, pid: u32) -> Option<String> {
         if let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm")) {
             return Some(name.trim_end().to_owned());
         }

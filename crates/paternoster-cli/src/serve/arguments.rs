@@ -12,18 +12,19 @@ use clap::Args;
 is a file or block device with data: each is an export named after its file, the first one also \
 the default export, all of them in one queue.
 
-Without --socket, --listen or inherited sockets the server listens in $XDG_RUNTIME_DIR, or in a \
-private folder, and says where. The first SIGTERM or SIGINT ends it in good order, the second one \
-at once.
+Without --socket, --listen, --fuse or inherited sockets the server listens in $XDG_RUNTIME_DIR, \
+or in a private folder, and says where. The first SIGTERM or SIGINT ends it in good order, the \
+second one at once.
 
---run starts a command in a shell that has $uri, $nbd, $unixsocket, $port and $exportname in its \
-environment, serves until it ends, and ends as it did.
+--run starts a command in a shell that has $uri, $nbd, $unixsocket, $port, $exportname and $file \
+in its environment, serves until it ends, and ends as it did.
 
 Examples:
   paternoster serve /etc/paternoster/serve.toml
   paternoster serve /etc/paternoster/serve.toml --check
   paternoster serve disk.img --run 'nbdinfo $uri'
   paternoster serve disk.img --scheduler bfq:slice_idle=0 --depth 8 --socket /run/disk.sock
+  paternoster serve disk.img --fuse /mnt/disks --run 'fio job.fio --filename=$file'
   paternoster serve a.img b.img --listen tcp:127.0.0.1:10809 --readonly
   paternoster serve disk.img --tenant db=300 --rule 'uid=1000 tenant=db' --control /run/ctl.sock
   paternoster serve disk.img --listen 'tcp:*:10809' --tls-cert chain.pem --tls-key key.pem
@@ -43,6 +44,18 @@ pub(crate) struct ServeOptions {
     /// Where clients come to: tcp:ADDRESS:PORT, unix:PATH, inherited:3; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(super) listen: Vec<String>,
+
+    /// Volumes as files of this folder: each process that uses one is a client of its own
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) fuse: Option<PathBuf>,
+
+    /// Where cgroups are (/sys/fs/cgroup): their weights count for processes that use the files
+    #[arg(long, value_name = "FOLDER", requires = "fuse")]
+    pub(super) cgroups: Option<PathBuf>,
+
+    /// Let other users than the server's own use the files
+    #[arg(long, requires = "fuse")]
+    pub(super) allow_other: bool,
 
     /// The scheduler (see `paternoster schedulers`), with attributes [default: bfq]
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
@@ -146,6 +159,7 @@ impl ServeOptions {
         [
             ("--socket", !self.socket.is_empty()),
             ("--listen", !self.listen.is_empty()),
+            ("--fuse", self.fuse.is_some()),
             ("--scheduler", self.scheduler.is_some()),
             ("--depth", self.depth.is_some()),
             ("--engine", self.engine.is_some()),

@@ -26,6 +26,7 @@ use paternoster_serve::host::signals::{StopSignals, Ward};
 use paternoster_serve::server::{Options, Server};
 
 pub(crate) use arguments::ServeOptions;
+pub(crate) use command::verdict;
 
 use crate::Failure;
 
@@ -37,6 +38,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     // First, while no file of ours could have got an inherited socket's number.
     let mut inherited = Inherited::take().map_err(Failure::Request)?;
     let (config, folder) = configuration(options, &inherited)?;
+    refuse_missing_folders(options, &config)?;
     if !options.force {
         refuse_what_is_in_use(&config)?;
     }
@@ -77,6 +79,15 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let ended = server.wait();
     done?;
     ended.map_err(Failure::Job)
+}
+
+/// What is mounted needs a folder. (Reading a configuration looks at no other file.)
+fn refuse_missing_folders(options: &ServeOptions, config: &Config) -> Result<(), Failure> {
+    let Some(fuse) = &config.server.fuse else { return Ok(()) };
+    fuse.look().map_err(|complaint| {
+        let file = options.configuration().map(|file| format!("{}: ", file.display()));
+        Failure::Request(format!("{}{complaint}", file.unwrap_or_default()))
+    })
 }
 
 /// Nobody else may write to what clients write to: a file system would be lost.
@@ -138,6 +149,10 @@ fn fallback(
         let all = numbers.map(|number| Listen::new(Address::Inherited(number), certified));
         return Ok((all.collect(), None));
     }
+    if options.fuse.is_some() {
+        // Clients come to the files.
+        return Ok((Vec::new(), None));
+    }
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let own = own.filter(|path| options.run.is_none() && path.is_absolute() && path.is_dir());
     if let Some(path) = own {
@@ -155,12 +170,15 @@ fn run(
     started: impl FnOnce(Ward),
 ) -> Result<(), Failure> {
     let volume = config.devices.iter().flat_map(|device| &device.volumes).next();
-    let (Some((place, tls)), Some(volume)) = (places.first(), volume) else {
+    let file = volume.zip(config.server.fuse.as_ref());
+    let file = file.map(|(volume, fuse)| tell::file(fuse, volume));
+    let Some(volume) = volume.filter(|_| !places.is_empty() || file.is_some()) else {
         return Err(Failure::Request("--run: nothing is served".to_owned()));
     };
-    let mut child = command::shell(line, place, *tls, &volume.name).spawn()?;
+    let socket = places.first().map(|(place, tls)| (place, *tls));
+    let mut child = command::shell(line, socket, &volume.name, file.as_deref()).spawn()?;
     started(Ward::of(&child)?);
-    command::verdict(child.wait()?)
+    verdict(child.wait()?)
 }
 
 /// The first signal asks the command to end, or else the server; the second one ends everything at

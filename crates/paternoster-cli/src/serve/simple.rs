@@ -8,7 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use paternoster_serve::config::{
-    Address, Config, Device, Listen, Server, Tenant, Tls, Volume, quantity,
+    Address, Config, Device, Fuse, Listen, Server, Tenant, Tls, Volume, quantity,
 };
 
 use super::arguments::ServeOptions;
@@ -63,6 +63,7 @@ fn server(options: &ServeOptions, fallback: &[Listen]) -> Result<Server, Failure
     Ok(Server {
         listen,
         tls,
+        fuse: fuse(options),
         control: options.control.clone(),
         metrics: metrics.transpose()?,
         pidfile: options.pidfile.clone(),
@@ -71,6 +72,12 @@ fn server(options: &ServeOptions, fallback: &[Listen]) -> Result<Server, Failure
         verbose: options.verbose,
         ..Server::default()
     })
+}
+
+/// Volumes as files, if that was asked for.
+fn fuse(options: &ServeOptions) -> Option<Fuse> {
+    let fuse = Fuse::new(options.fuse.clone()?);
+    Some(Fuse { cgroups: options.cgroups.clone(), allow_other: options.allow_other, ..fuse })
 }
 
 fn device(options: &ServeOptions) -> Result<Device, Failure> {

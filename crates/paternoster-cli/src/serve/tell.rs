@@ -3,9 +3,10 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::path::PathBuf;
 
 use paternoster_serve::config::{
-    Address, Caps, Config, Device, Listen, Rule, ServiceClass, TlsMode, Volume, quantity,
+    Address, Caps, Config, Device, Fuse, Listen, Rule, ServiceClass, TlsMode, Volume, quantity,
 };
 use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::Snapshot;
@@ -26,7 +27,14 @@ fn place(listen: &Listen) -> Option<Place> {
 
 /// What would be served, as tables.
 pub(super) fn check(config: &Config) -> String {
-    let parts = [sockets(config), exports(config), devices(config), tenants(config), rules(config)];
+    let parts = [
+        sockets(config),
+        files(config),
+        exports(config),
+        devices(config),
+        tenants(config),
+        rules(config),
+    ];
     let told: Vec<String> = parts.into_iter().flatten().collect();
     told.join("\n")
 }
@@ -58,13 +66,35 @@ fn sockets(config: &Config) -> Option<String> {
     table(&["socket", "mode", "TLS"], config.server.listen.iter().map(row).collect())
 }
 
+/// The file that the volume is.
+pub(super) fn file(fuse: &Fuse, volume: &Volume) -> PathBuf {
+    fuse.mount.join(&volume.name)
+}
+
+fn files(config: &Config) -> Option<String> {
+    let fuse = config.server.fuse.as_ref()?;
+    let cgroups = fuse.cgroups.as_ref().map(|root| root.display().to_string());
+    let users: Vec<String> = fuse.realtime.iter().map(u32::to_string).collect();
+    let row = vec![
+        fuse.mount.display().to_string(),
+        cgroups.unwrap_or_else(|| "-".to_owned()),
+        if users.is_empty() { "-".to_owned() } else { users.join(" ") },
+        if fuse.allow_other { "may" } else { "may not" }.to_owned(),
+        fuse.processes.to_string(),
+    ];
+    table(&["files in", "cgroups", "realtime users", "others", "processes"], vec![row])
+}
+
 fn exports(config: &Config) -> Option<String> {
+    // Clients of sockets need the URI; what the file is called, the folder's table tells.
+    let fuse = config.server.fuse.as_ref();
     let at = config.server.listen.iter().find_map(|listen| Some((place(listen)?, listen.tls)));
     let row = |(device, volume): (&Device, &Volume)| {
         let uri = at.as_ref().map(|(place, tls)| uri(place, *tls, &volume.name));
         vec![
             volume.name.clone(),
-            uri.unwrap_or_else(|| "-".to_owned()),
+            uri.or_else(|| Some(file(fuse?, volume).display().to_string()))
+                .unwrap_or_else(|| "-".to_owned()),
             device.name.clone(),
             volume.path.display().to_string(),
             range(volume),
@@ -75,7 +105,8 @@ fn exports(config: &Config) -> Option<String> {
         .devices
         .iter()
         .flat_map(|device| device.volumes.iter().map(move |volume| (device, volume)));
-    table(&["export", "URI", "device", "path", "bytes", ""], volumes.map(row).collect())
+    let where_to = if at.is_none() && fuse.is_some() { "file" } else { "URI" };
+    table(&["export", where_to, "device", "path", "bytes", ""], volumes.map(row).collect())
 }
 
 /// Which bytes; of a whole file how many there are now.
@@ -194,14 +225,17 @@ pub(super) fn started(config: &Config, places: &[(Place, TlsMode)], server: &Ser
             |snapshot| (snapshot.backend, snapshot.scheduler),
         );
         for volume in &device.volumes {
-            let Some((place, tls)) = places.first() else { continue };
-            let uri = uri(place, *tls, &volume.name);
+            let uri = places.first().map(|(place, tls)| uri(place, *tls, &volume.name));
+            let file = config.server.fuse.as_ref().map(|fuse| file(fuse, volume));
+            let file = file.map(|file| file.display().to_string());
+            let places: Vec<String> = uri.into_iter().chain(file).collect();
             let readonly = if volume.readonly { ", read-only" } else { "" };
             // Writing to a String cannot fail.
             let _written = writeln!(
                 text,
-                "paternoster: {} at {uri} ({backend}, {scheduler}{readonly})",
-                volume.name
+                "paternoster: {} at {} ({backend}, {scheduler}{readonly})",
+                volume.name,
+                places.join(" and ")
             );
         }
     }

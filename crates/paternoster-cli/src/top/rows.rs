@@ -2,7 +2,8 @@
 //! Rows: what a tenant or a connection got between two snapshots.
 //!
 //! Share is of the device time that all tenants got in that time, so that shares add up to 100 %
-//! whenever anybody got anything. A server that was started anew has smaller counters: what came
+//! whenever anybody got anything. A process that is nobody's (FUSE, without a rule and cgroups) has a
+//! row beside the tenants'. A server that was started anew has smaller counters: what came
 //! before is forgotten then.
 
 use paternoster_serve::control::snapshot::{ConnectionLine, Figures, Snapshot, TenantLine};
@@ -80,7 +81,7 @@ impl Column {
     }
 }
 
-/// A tenant's row and those of its connections.
+/// A tenant's row and those of its connections; or a process that is nobody's.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tenant {
     pub(super) row: Row,
@@ -114,7 +115,14 @@ pub(super) fn interval(before: &Snapshot, after: &Snapshot, sort: Column) -> Int
             (line, difference(then, &line.figures))
         })
         .collect();
-    let all = lines.iter().fold(0_u64, |sum, (_, f)| sum.saturating_add(f.served_ns));
+    let lone: Vec<(&ConnectionLine, Figures)> = after
+        .connections
+        .iter()
+        .filter(|line| line.tenant.is_empty())
+        .map(|line| (line, since(before, line)))
+        .collect();
+    let served = lines.iter().map(|(_, f)| f).chain(lone.iter().map(|(_, f)| f));
+    let all = served.fold(0_u64, |sum, f| sum.saturating_add(f.served_ns));
     let tenant = |(line, figures): &(&TenantLine, Figures)| {
         let own = || after.connections.iter().filter(|one| one.tenant == line.name);
         let mut connections: Vec<Row> =
@@ -127,9 +135,14 @@ pub(super) fn interval(before: &Snapshot, after: &Snapshot, sort: Column) -> Int
         let open = own().map(|one| u64::from(one.under_way)).sum();
         Tenant { row: row(name, figures, passed, all, open), connections }
     };
-    let mut tenants: Vec<Tenant> = lines.iter().map(tenant).collect();
+    let alone = |(line, figures): &(&ConnectionLine, Figures)| {
+        let row = row(harmless(&line.peer), figures, passed, all, line.under_way.into());
+        Tenant { row, connections: Vec::new() }
+    };
+    let mut tenants: Vec<Tenant> = lines.iter().map(tenant).chain(lone.iter().map(alone)).collect();
     order(&mut tenants, sort, |tenant| &tenant.row);
-    let sum = |value: fn(&Row) -> f64| tenants.iter().map(|tenant| value(&tenant.row)).sum();
+    let sum =
+        |value: fn(&Row) -> f64| tenants.iter().fold(0.0, |sum, tenant| sum + value(&tenant.row));
     Interval {
         busy: part(after.busy_ns.saturating_sub(before.busy_ns), passed).min(1.0),
         requests_per_second: sum(|row| row.reads_per_second + row.writes_per_second),
@@ -139,10 +152,15 @@ pub(super) fn interval(before: &Snapshot, after: &Snapshot, sort: Column) -> Int
 }
 
 fn connection(before: &Snapshot, line: &ConnectionLine, passed: u64, all: u64) -> Row {
-    let then = before.connections.iter().find(|other| other.id == line.id);
-    let figures = difference(then.map(|line| &line.figures), &line.figures);
+    let figures = since(before, line);
     let name = format!("#{} {} {}", line.id, harmless(&line.volume), harmless(&line.peer));
     row(name, &figures, passed, all, u64::from(line.under_way))
+}
+
+/// What a connection got since.
+fn since(before: &Snapshot, line: &ConnectionLine) -> Figures {
+    let then = before.connections.iter().find(|other| other.id == line.id);
+    difference(then.map(|line| &line.figures), &line.figures)
 }
 
 fn row(name: String, f: &Figures, passed: u64, all: u64, open: u64) -> Row {

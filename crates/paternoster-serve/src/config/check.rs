@@ -55,8 +55,9 @@ fn name<'a>(
 
 /// Sockets, limits, who it becomes.
 pub(super) fn server(server: &Server) -> Result<(), Complaint> {
-    if server.listen.is_empty() || server.listen.len() > limits::LISTENERS {
-        let why = format!("1 to {} sockets that clients come to", limits::LISTENERS);
+    let least = usize::from(server.fuse.is_none());
+    if !(least..=limits::LISTENERS).contains(&server.listen.len()) {
+        let why = format!("{least} to {} sockets that clients come to", limits::LISTENERS);
         return Err(Complaint::new(&["server", "listen"], "", why));
     }
     for place in 0..server.listen.len() {

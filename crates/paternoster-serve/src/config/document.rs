@@ -273,8 +273,8 @@ impl<'a> Section<'a> {
         let Some(value) = self.take(key) else { return Ok(Vec::new()) };
         let one = std::slice::from_ref(value);
         let values = value.get_ref().as_array().map_or(one, |array| &**array);
-        if values.is_empty() || values.len() > most {
-            return Err(self.wrong(key, &format!("1 to {most} of: {remedy}")));
+        if values.len() > most {
+            return Err(self.wrong(key, &format!("at most {most} of: {remedy}")));
         }
         let each = |(place, value): (usize, &'a Spanned<DeValue<'a>>)| {
             let path = self.path(&format!("{key}.{place}"));

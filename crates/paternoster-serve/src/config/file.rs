@@ -5,6 +5,9 @@
 //! [server]
 //! listen = "unix:/run/paternoster/nbd.sock"
 //!
+//! [server.fuse]                     # volumes as files, for any process (fuse.rs)
+//! mount = "/run/paternoster/disks"
+//!
 //! [device.disk]                     # a queue, a thread, a scheduler
 //! scheduler = "bfq"
 //!
@@ -97,7 +100,7 @@ impl Config {
 fn read(root: &mut Section<'_>) -> Result<Config, ConfigError> {
     let Some(server) = root.child("server")? else {
         let why = "`[server]` with `listen = \"unix:/run/paternoster/nbd.sock\"` says where \
-                   clients come to";
+                   clients come to (or `[server.fuse]` with `mount`)";
         return Err(root.missing("server", why));
     };
     Ok(Config {

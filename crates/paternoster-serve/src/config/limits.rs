@@ -23,6 +23,8 @@ pub const TENANTS: usize = 10_000;
 pub const RULES: usize = 10_000;
 /// Attributes of one device.
 pub const ATTRIBUTES: usize = 64;
+/// Users whose ionice may be realtime.
+pub const REALTIME_USERS: usize = 1000;
 /// Bytes of a name, a pattern or a description.
 pub const TEXT_BYTES: usize = 255;
 /// Bytes of a unix socket's path: what the system's address has room for (108 with the final
@@ -31,6 +33,8 @@ pub const SOCKET_PATH_BYTES: usize = 107;
 
 /// Connections at a time.
 pub const CONNECTIONS: RangeInclusive<u32> = 1..=65_536;
+/// Processes that are told apart at a time, of each volume; 0: none are.
+pub const PROCESSES: RangeInclusive<u32> = 0..=65_536;
 /// Commands a device is given at a time.
 pub const DEPTH: RangeInclusive<u32> = 1..=4096;
 /// Weights, as the kernel's cgroups have them.

@@ -28,9 +28,14 @@ const KEPT_BYTES: usize = TEXT_BYTES - 17;
 /// The tenant of a client.
 #[must_use]
 pub fn tenant_of(rules: &[Rule], who: &Identity) -> String {
+    ruled(rules, who).unwrap_or_else(|| bounded(natural(who)))
+}
+
+/// The tenant that a rule gives a client, if one matches.
+#[must_use]
+pub fn ruled(rules: &[Rule], who: &Identity) -> Option<String> {
     let matching = rules.iter().filter(|rule| matches(&rule.who, who));
-    let name = matching.map(|rule| fill(&rule.tenant, who)).find_map(|filled| filled);
-    bounded(name.unwrap_or_else(|| natural(who)))
+    matching.map(|rule| fill(&rule.tenant, who)).find_map(|filled| filled).map(bounded)
 }
 
 /// Whether everything that is asked for is so.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::document::{Section, TextOrSection};
 use super::file::ConfigError;
 use super::limits::{CONNECTIONS, LISTENERS};
-use super::{Address, Listen, Server, Tls, TlsMode, quantity, words};
+use super::{Address, Listen, Server, Tls, TlsMode, fuse, quantity, words};
 
 const ADDRESSES: &str = "`\"unix:/PATH\"`, `\"tcp:ADDRESS:PORT\"`, or \
                          `{ at = \"…\", mode = \"0660\", tls = \"required\" }`";
@@ -14,10 +14,11 @@ const ADDRESSES: &str = "`\"unix:/PATH\"`, `\"tcp:ADDRESS:PORT\"`, or \
 pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
     let default = Server::default();
     let tls = section.child("tls")?.map(tls).transpose()?;
+    let fuse = section.child("fuse")?.map(fuse::read).transpose()?;
     let path = |section: &mut Section<'_>, key| section.parsed(key, words::path);
     let server = Server {
-        listen: listen(&mut section, tls.is_some())?,
-        fuse: None,
+        listen: listen(&mut section, tls.is_some(), fuse.is_some())?,
+        fuse,
         control: path(&mut section, "control")?,
         metrics: section.parsed("metrics", words::socket_address)?,
         pidfile: path(&mut section, "pidfile")?,
@@ -44,10 +45,16 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
     Ok(server)
 }
 
-fn listen(section: &mut Section<'_>, certified: bool) -> Result<Vec<Listen>, ConfigError> {
+/// Nowhere is right only where clients have files to come to.
+fn listen(
+    section: &mut Section<'_>,
+    certified: bool,
+    files: bool,
+) -> Result<Vec<Listen>, ConfigError> {
     let entries = section.texts_or_sections("listen", LISTENERS, ADDRESSES)?;
-    if entries.is_empty() {
-        return Err(section.missing("listen", ADDRESSES));
+    if entries.is_empty() && !files {
+        let why = format!("{ADDRESSES}; only with `[server.fuse]` it may be left out");
+        return Err(section.wrong("listen", &why));
     }
     let each = |entry| match entry {
         TextOrSection::Text(text, span) => {

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::{Config, check, overlap, tree};
+use super::{Config, check, fuse, overlap, tree};
 
 /// Why a configuration is not sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,7 @@ impl Config {
     pub fn settle(mut self) -> Result<Config, Complaint> {
         check::server(&self.server)?;
         check::devices(&self.devices)?;
+        fuse::check(&self)?;
         overlap::volumes(&self.devices)?;
         check::sharers(&self)?;
         self.groups = tree::parents_first(std::mem::take(&mut self.groups))?;

@@ -7,35 +7,69 @@
 //!
 //! Invariant: nothing that a guest does or leaves behind is ever waited for by another.
 
-use paternoster::ClientSpec;
+use std::sync::Arc;
+
+use paternoster::{ClientSpec, Priority};
 
 use super::errand::Step;
 use super::guest::{Blocked, Guest, Intake, Pace};
+use super::processes::Process;
 use super::tenants::{BUCKETS, ROOT};
 use super::{Desk, Newcomer, guest_events, watch};
 use crate::control::snapshot::Figures;
+use crate::fuse::callers::Caller;
+use crate::wire::Wire;
 
 const EIO: i32 = 5;
 
+/// Whose share a newcomer has part of.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// That of the tenant of this name, which is made if need be.
+    Tenant(String),
+    /// That of its caller's cgroup.
+    Cgroup(Arc<Caller>),
+    /// Nobody's: it is beside the tenants.
+    Root,
+}
+
 impl Desk {
     /// A client has come.
-    pub(super) fn welcome(&mut self, newcomer: Newcomer) {
+    pub(super) fn welcome(&mut self, mut newcomer: Newcomer) {
+        let tenant = std::mem::take(&mut newcomer.tenant);
+        // Who finds no place finds its connection closed.
+        let _seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
+    }
+
+    /// Makes a guest of a newcomer, if there is a place for it. Without a priority of its own it
+    /// has its tenant's.
+    pub(super) fn take_in(
+        &mut self,
+        newcomer: Newcomer,
+        standing: Standing,
+        priority: Option<Priority>,
+        process: Option<Process>,
+    ) -> Option<u32> {
         let place = self.places.iter().position(|place| place.name == newcomer.negotiated.export);
-        let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else { return };
+        let place = u32::try_from(place?).ok()?;
         if self.stopping || self.guests.is_full() {
-            return;
+            return None;
         }
-        let tenant = self.tenants.enter(self.now, &mut self.ledger, &newcomer.tenant);
+        let tenant = self.enter(&standing);
         let node = self.tenants.at(tenant);
-        let priority = node.priority();
+        let priority = node.priority_of(priority);
         let spec = ClientSpec::new()
             .group(node.group)
             .priority(priority.class, priority.level)
             .pid(newcomer.pid);
-        let Ok(client) = self.ledger.attach(spec) else {
-            return self.tenants.leave(self.now, &mut self.ledger, tenant);
+        let name = match &process {
+            Some(_) => newcomer.peer.clone(),
+            None => format!("{}#{}", node.name, newcomer.id),
         };
-        let name = format!("{}#{}", newcomer.tenant, newcomer.id);
+        let Ok(client) = self.ledger.attach(spec) else {
+            self.tenants.leave(self.now, &mut self.ledger, tenant);
+            return None;
+        };
         self.ledger.observer_mut().name(client.index(), newcomer.pid, &name);
         self.bound.divide(&self.tenants);
         let guest = Guest {
@@ -45,6 +79,7 @@ impl Desk {
             place,
             tenant,
             client,
+            process,
             wire: Some(newcomer.wire),
             intake: Intake::Header,
             blocked: Blocked::No,
@@ -68,15 +103,15 @@ impl Desk {
             _seat: newcomer.seat,
         };
         let (id, output) = (guest.id, newcomer.output);
-        let Ok(key) = self.guests.insert(guest) else { return };
-        let index = key;
+        let index = self.guests.insert(guest).ok()?;
         self.by_client[client.index() as usize] = index;
         let flags = guest_events(true);
         let guest = self.guests.at_mut(index);
-        if let Some(wire) = &guest.wire
-            && let Err(error) = watch(&self.poll, wire, id << 32 | u64::from(index), flags)
+        if let Some(socket) = guest.wire.as_ref().and_then(Wire::socket)
+            && let Err(error) = watch(&self.poll, socket, id << 32 | u64::from(index), flags)
         {
-            return self.close(index, &error.to_string());
+            self.close(index, &error.to_string());
+            return None;
         }
         if !output.is_empty() {
             guest.say(&output);
@@ -84,6 +119,19 @@ impl Desk {
         // A wire under TLS may have something to send that was said in the lobby.
         self.make_sending(index);
         self.make_ready(index);
+        Some(index)
+    }
+
+    /// A newcomer is counted where it belongs.
+    fn enter(&mut self, standing: &Standing) -> u32 {
+        let (now, ledger) = (self.now, &mut self.ledger);
+        match standing {
+            Standing::Tenant(name) => self.tenants.enter(now, ledger, name),
+            Standing::Cgroup(caller) => {
+                self.tenants.enter_cgroup(now, ledger, &caller.cgroup, &caller.weights)
+            }
+            Standing::Root => self.tenants.enter_root(),
+        }
     }
 
     /// Closes a guest's socket and withdraws what can be withdrawn. An empty reason: it left.
@@ -101,6 +149,10 @@ impl Desk {
         }
         guest.hang_up(&mut self.arena);
         guest.refused.clear();
+        if guest.process.is_some() {
+            self.processes.forget(index);
+        }
+        let guest = self.guests.at_mut(index);
         guest.blocked = Blocked::No;
         self.sleepers.retain(|&(_, sleeper)| sleeper != index);
         self.freed += 1;
@@ -173,6 +225,9 @@ impl Desk {
         if let Some(wire) = &mut guest.wire {
             wire.say_goodbye();
         }
+        if guest.process.is_some() {
+            self.processes.forget(index);
+        }
         debug_assert_eq!(guest.memory, 0, "a guest leaves memory behind");
         // Its client is the desk's own and there.
         let _known = self.ledger.detach(self.now, guest.client);
@@ -180,12 +235,13 @@ impl Desk {
         self.ledger.observer_mut().forget(guest.client.index());
         let mut above = guest.tenant;
         loop {
-            let node = self.tenants.at_mut(above);
-            node.figures.served_ns += served.0;
+            if self.tenants.counts(above, guest.tenant) {
+                self.tenants.at_mut(above).figures.served_ns += served.0;
+            }
             if above == ROOT {
                 break;
             }
-            above = node.parent;
+            above = self.tenants.at(above).parent;
         }
         self.tenants.leave(self.now, &mut self.ledger, guest.tenant);
         self.bound.divide(&self.tenants);

@@ -18,6 +18,7 @@ use std::io::{self, IoSlice};
 use paternoster::{ClientId, Nanos};
 
 use super::arena::{Arena, Block};
+use super::processes::Process;
 use crate::control::snapshot::Figures;
 use crate::nbd::Negotiated;
 use crate::nbd::transmission::{Refusal, Request};
@@ -151,7 +152,9 @@ pub(super) struct Guest {
     pub tenant: u32,
     /// What the queue knows it as.
     pub client: ClientId,
-    /// Its socket; `None` once it is closed.
+    /// Which process, if it is one that comes by calls.
+    pub process: Option<Process>,
+    /// Its socket, or calls; `None` once it is closed.
     pub wire: Option<Wire>,
     /// Where reading stands.
     pub intake: Intake,

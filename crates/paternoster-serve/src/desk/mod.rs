@@ -16,8 +16,8 @@
 //!
 //! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests,
 //!   and their pieces. `pump`: the queue and the device. `answer`: what clients are told.
-//! * `tenants`, `weights`, `caps`, `bound`: whose share, and how much of it.
-//! * `orders`, `tell`: what a running desk can be asked.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `bound`: whose share, and how much of it.
+//! * `processes`: guests that come by calls. `orders`, `tell`: what a running desk can be asked.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
 //! has gone; I3 memory is bounded by what was configured.
@@ -26,6 +26,7 @@ mod answer;
 mod arena;
 mod bound;
 mod caps;
+mod cgroups;
 mod cut;
 mod doors;
 mod errand;
@@ -36,6 +37,7 @@ pub mod inbox;
 mod intake;
 mod open;
 mod orders;
+mod processes;
 mod pump;
 mod tell;
 mod tenants;
@@ -57,6 +59,7 @@ pub use open::{Letter, Newcomer, Opened, next_id};
 use crate::control::order::Asked;
 use crate::device::{Backend, Finished, Piece};
 use crate::ledger::Ledger;
+use crate::wire::Wire;
 use crate::witness::Witness;
 use arena::Arena;
 use bound::Bound;
@@ -64,6 +67,7 @@ use errand::{Errand, Part};
 use geometry::Place;
 use guest::{Blocked, Guest};
 use inbox::Inbox;
+use processes::Processes;
 use tenants::Tenants;
 use vigil::Vigil;
 
@@ -129,6 +133,7 @@ pub struct Desk {
     events: Vec<epoll::Event>,
 
     guests: Table<Guest>,
+    processes: Processes,
     errands: Table<Errand>,
     parts: Table<Part>,
     /// By index of the queue's client.
@@ -291,9 +296,9 @@ impl Desk {
     /// A guest's socket became full, or is no more.
     fn watch_guest(&mut self, index: u32) {
         let guest = self.guests.at(index);
-        let Some(wire) = &guest.wire else { return };
+        let Some(socket) = guest.wire.as_ref().and_then(Wire::socket) else { return };
         let data = epoll::EventData::new_u64(guest.id << 32 | u64::from(index));
-        if let Err(error) = epoll::modify(&self.poll, wire, data, guest_events(guest.writable)) {
+        if let Err(error) = epoll::modify(&self.poll, socket, data, guest_events(guest.writable)) {
             self.close(index, &error.to_string());
         }
     }
@@ -308,6 +313,7 @@ impl Desk {
             match letter {
                 Letter::Newcomer(newcomer) => self.welcome(*newcomer),
                 Letter::Asked(asked) => self.obey(asked),
+                Letter::Call(call) => self.take_call(call),
             }
         }
     }
@@ -324,6 +330,7 @@ impl Desk {
         self.next_tick = self.now + TICK;
         let now = self.now;
         self.see_off_the_slow();
+        self.send_the_idle_away();
         // Nobody is left hungry by a count that went wrong.
         self.freed += 1;
         if self.stop_by.is_some_and(|by| by <= now) {

@@ -24,6 +24,7 @@ use super::arena::{Arena, LARGEST};
 use super::bound::Bound;
 use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
+use super::processes::Processes;
 use super::tenants::Tenants;
 use super::vigil::Vigil;
 use super::{
@@ -32,6 +33,7 @@ use super::{
 use crate::config::{self, Config};
 use crate::control::order::{Asked, Order};
 use crate::device;
+use crate::fuse::call::Call;
 use crate::ledger::Ledger;
 use crate::nbd::{ExportFacts, Negotiated};
 use crate::server::Options;
@@ -52,6 +54,8 @@ pub enum Letter {
     Newcomer(Box<Newcomer>),
     /// An order.
     Asked(Asked),
+    /// What a process asks of a volume's file.
+    Call(Call),
 }
 
 /// A client that has chosen its volume.
@@ -133,7 +137,9 @@ impl Desk {
             let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
             watch(&poll, wakeup, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
         }
-        let exports = places.iter().map(|place| export_facts(place, &facts)).collect();
+        let exports: Vec<ExportFacts> =
+            places.iter().map(|place| export_facts(place, &facts)).collect();
+        let processes = Processes::new(config, &exports);
         let volumes = places.iter().map(|place| place.name.clone()).collect();
         let handle = handle(device.name.clone(), volumes, slot.clone());
         let mut bound = Bound::new(device.delay_bound, facts.depth);
@@ -161,7 +167,8 @@ impl Desk {
             rung: false,
             vigil: Vigil::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
             events: Vec::with_capacity(EVENTS),
-            guests: Table::new(config.server.connections),
+            guests: Table::new(guests(config, device)),
+            processes,
             errands: Table::new(2 * limits.bios),
             parts: Table::new(limits.bios),
             by_client: vec![0; limits.clients as usize],
@@ -197,6 +204,11 @@ fn share_of_one(config: &Config, device: &config::Device) -> u64 {
     config.server.connection_memory.min(device.memory / 4)
 }
 
+/// Guests at a time: connections, and processes.
+fn guests(config: &Config, device: &config::Device) -> u32 {
+    config.server.connections.saturating_add(Processes::most(config, device.volumes.len()))
+}
+
 /// What the queue is told: the backend's facts, and the line's length.
 fn facts(backend: &dyn device::Backend, places: &[Place], capacity: u64) -> DeviceFacts {
     let facts = backend.facts();
@@ -210,7 +222,7 @@ fn limits(config: &Config, device: &config::Device, depth: u32) -> Limits {
     Limits {
         requests,
         bios: 2 * requests,
-        clients: config.server.connections.saturating_add(1),
+        clients: guests(config, device).saturating_add(1),
         groups: Tenants::groups_needed(config),
         notes: 64,
     }

@@ -45,17 +45,13 @@ impl Desk {
         }
     }
 
-    /// Device time of a tenant: of the connections that have gone and of those that are there.
+    /// Device time of a tenant: of the connections that have gone and of those that are there. That
+    /// of a group is what its tenants got; of a cgroup, what its own processes got.
     fn served(&self, name: &str) -> u64 {
         let Some(place) = self.tenants.find(name) else { return 0 };
         let witness = self.ledger.queue().observer();
-        let present = self.guests.iter().filter(|(_, guest)| {
-            let mut above = guest.tenant;
-            while above != place && above != ROOT {
-                above = self.tenants.at(above).parent;
-            }
-            above == place
-        });
+        let present =
+            self.guests.iter().filter(|(_, guest)| self.tenants.counts(place, guest.tenant));
         let present: u64 = present.map(|(_, guest)| witness.served(guest.client.index()).0).sum();
         self.tenants.at(place).figures.served_ns + present
     }

@@ -10,7 +10,8 @@
 //!
 //! A tenant is a group of the queue, so that all its connections share one weight. Configured
 //! ones are there from the start; one that a rule made comes with its first connection and goes
-//! with its last. When there is no room for another, newcomers share the root.
+//! with its last. When there is no room for another, newcomers share the root. Cgroups of processes
+//! are such nodes, too (`cgroups.rs`).
 //!
 //! Invariants: I1 every node but the root has a group of the queue; I2 `connections` counts the
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
@@ -73,6 +74,13 @@ impl Node {
         Priority { class, level: self.level }
     }
 
+    /// As [`Node::priority`] for a client that has one of its own: that counts where nobody gave
+    /// this node another than everybody's.
+    pub(super) fn priority_of(&self, own: Option<Priority>) -> Priority {
+        let everybodys = self.class == ServiceClass::Kernel(Class::BestEffort) && self.level == 4;
+        own.filter(|_| everybodys).unwrap_or_else(|| self.priority())
+    }
+
     /// Least part, of its own or of its class.
     const fn least(&self) -> u16 {
         match self.class {
@@ -101,7 +109,9 @@ impl Tenants {
     /// Groups that a queue needs for this configuration, strangers included.
     pub(super) fn groups_needed(config: &config::Config) -> u32 {
         let configured = config.groups.len() + config.tenants.len();
-        let strangers = STRANGERS.min(config.server.connections as usize);
+        let processes = config.server.fuse.as_ref().map_or(0, |fuse| fuse.processes);
+        let connections = config.server.connections.saturating_add(processes);
+        let strangers = STRANGERS.min(connections as usize);
         u32::try_from(configured + strangers + 1).unwrap_or(u32::MAX)
     }
 
@@ -144,6 +154,23 @@ impl Tenants {
                 .filter(|&place| self.at(place).is_group)
                 .ok_or_else(|| format!("there is no group {name}")),
         }
+    }
+
+    /// A node that nobody configured, if there is room for one.
+    pub(super) fn add_stranger<O: Observer>(
+        &mut self,
+        ledger: &mut Ledger<O>,
+        name: &str,
+        parent: u32,
+        weight: u32,
+    ) -> Option<u32> {
+        if self.strangers >= STRANGERS {
+            return None;
+        }
+        let place = self.add(ledger, name, parent, false, weight).ok()?;
+        self.strangers += 1;
+        self.at_mut(place).is_stranger = true;
+        Some(place)
     }
 
     fn add<O: Observer>(
@@ -198,30 +225,46 @@ impl Tenants {
         let found = self.find(name).filter(|&place| !self.at(place).is_group);
         let place = match found {
             Some(place) => place,
-            None if self.strangers >= STRANGERS => ROOT,
-            None => match self.add(ledger, name, ROOT, false, 100) {
-                Ok(place) => {
-                    self.strangers += 1;
-                    self.at_mut(place).is_stranger = true;
-                    place
-                }
-                Err(_) => ROOT,
-            },
+            None => self.add_stranger(ledger, name, ROOT, 100).unwrap_or(ROOT),
         };
         self.at_mut(place).connections += 1;
         self.settle(now, ledger, place);
         place
     }
 
+    /// A process of nobody's has come.
+    pub(super) fn enter_root(&mut self) -> u32 {
+        self.at_mut(ROOT).connections += 1;
+        ROOT
+    }
+
     /// One of its connections has gone, with all that it asked for.
     pub(super) fn leave<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>, place: u32) {
-        let node = self.at_mut(place);
-        node.connections -= 1;
-        if node.is_stranger && node.connections == 0 && ledger.remove_group(node.group).is_ok() {
+        self.at_mut(place).connections -= 1;
+        let mut place = place;
+        while self.is_forlorn(place) && ledger.remove_group(self.at(place).group).is_ok() {
+            let above = self.at(place).parent;
             self.strangers -= 1;
             self.nodes[place as usize] = None;
+            self.settle_below(now, ledger, above);
+            place = above;
         }
         self.settle(now, ledger, ROOT);
+    }
+
+    /// Whether nobody configured it, is there, or is below it.
+    fn is_forlorn(&self, place: u32) -> bool {
+        let node = self.at(place);
+        let mut others = self.iter().filter(|(other, _)| *other != ROOT);
+        node.is_stranger && node.connections == 0 && !others.any(|(_, node)| node.parent == place)
+    }
+
+    /// The weights of those below a node, after one of them has gone.
+    fn settle_below<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>, above: u32) {
+        let below = self.iter().find(|(place, node)| *place != ROOT && node.parent == above);
+        if let Some((place, _)) = below {
+            self.settle(now, ledger, place);
+        }
     }
 
     /// Sets a weight by order.
@@ -324,10 +367,19 @@ impl Tenants {
     pub(super) fn is_active(&self, place: u32) -> bool {
         let node = self.at(place);
         node.connections != 0
-            || (node.is_group
+            || ((node.is_group || node.is_stranger)
                 && self.iter().any(|(below, node)| {
                     below != ROOT && node.parent == place && self.is_active(below)
                 }))
+    }
+
+    /// Whether what a tenant gets is told as that of this node: of itself, or of a group above.
+    pub(super) fn counts(&self, place: u32, tenant: u32) -> bool {
+        let mut above = tenant;
+        while above != place && above != ROOT {
+            above = self.at(above).parent;
+        }
+        above == place && (place == tenant || self.at(place).is_group)
     }
 
     /// Lines for a snapshot, parents before children.

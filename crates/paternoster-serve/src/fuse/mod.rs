@@ -2,8 +2,48 @@
 //! FUSE: volumes as files, so that any process is a client.
 //!
 //! ```text
-//! process ──read, write, fsync──▶ kernel ──▶ front (a thread) ──▶ desk
-//!                                              └ callers: who is this thread?
+//! process ──read, write, fsync──▶ kernel ──▶ front (a thread) ──Call──▶ desk: a guest a process
+//!    ▲                                         └ callers: whose thread,      │
+//!    └────────────────────── kernel ◀── answer ── its ionice, its cgroups ◀──┘
 //! ```
+//!
+//! To a desk a process is a guest: its calls are a wire (`wire/calls.rs`) and its requests are
+//! scheduled as those of any connection. Its share is that of its cgroups, its class and level are
+//! those of its ionice; rules of the configuration go before both.
+//!
+//! * [`callers`]: who a thread is. [`call`]: what it asks, and the answer. `front`: the files.
+//!   `mounted`: the folder, from start to end; `mount`: what a mount needs, in words;
+//!   `kernel`: what the kernel is told.
 
+pub mod call;
 pub mod callers;
+pub(crate) mod front;
+pub(crate) mod kernel;
+pub(crate) mod mount;
+pub(crate) mod mounted;
+
+use crate::config::{Config, Fuse};
+use front::{File, Front};
+use mounted::Mounted;
+
+/// Shows these volumes as files where the configuration wants them.
+///
+/// # Errors
+/// What cannot be, in words.
+pub(crate) fn show(config: &Config, settings: &Fuse, files: Vec<File>) -> Result<Mounted, String> {
+    if config.server.user.is_some() {
+        let why = "a server that becomes another user could not take its files away at the end";
+        return Err(format!("`user` and `fuse` do not go together: {why}"));
+    }
+    for (place, file) in files.iter().enumerate() {
+        let name = &file.name;
+        let is_name = !matches!(name.as_str(), "" | "." | "..") && !name.contains('/');
+        if !is_name || name.len() > 255 {
+            return Err(format!("volume {name:?} cannot be a file: its name is none for a file"));
+        }
+        if files[..place].iter().any(|other| other.name == *name) {
+            return Err(format!("two volumes are called {name}: they cannot be files of a folder"));
+        }
+    }
+    Mounted::start(Front::new(files, settings), &settings.mount, settings.allow_other)
+}

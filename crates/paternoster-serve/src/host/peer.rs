@@ -68,20 +68,28 @@ fn credentials(socket: impl AsFd) -> io::Result<(Option<u32>, u32)> {
 /// The cgroup of a process, if it is there.
 #[must_use]
 pub fn cgroup_of(pid: u32, proc_root: &Path) -> Option<String> {
-    let file = File::open(proc_root.join(pid.to_string()).join("cgroup")).ok()?;
+    cgroup_in(&cgroups_text(pid, proc_root)?)
+}
+
+/// What is said of the cgroups of a process or thread, all hierarchies.
+pub(crate) fn cgroups_text(number: u32, proc_root: &Path) -> Option<String> {
+    let file = File::open(proc_root.join(number.to_string()).join("cgroup")).ok()?;
     let mut text = Vec::new();
     file.take(CGROUP_FILE_BYTES).read_to_end(&mut text).ok()?;
-    cgroup_in(&String::from_utf8_lossy(&text))
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Number, controllers and path of each hierarchy in such a text.
+pub(crate) fn cgroup_lines(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
+    text.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        path.starts_with('/').then_some((number, controllers, path))
+    })
 }
 
 fn cgroup_in(text: &str) -> Option<String> {
-    let paths = || {
-        text.lines().filter_map(|line| {
-            let mut parts = line.splitn(3, ':');
-            let (number, _, path) = (parts.next()?, parts.next()?, parts.next()?);
-            path.starts_with('/').then_some((number, path))
-        })
-    };
+    let paths = || cgroup_lines(text).map(|(number, _, path)| (number, path));
     let unified = paths().find(|(number, _)| *number == "0");
     // Where both kinds are mounted, the unified one may be empty.
     let telling = unified.filter(|(_, path)| *path != "/");

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wires: a client's socket, plain or under TLS, without blocking.
+//! Wires: a client's socket, plain or under TLS, without blocking; or a process's calls.
 //!
 //! ```text
 //! plain   socket ◀──▶ bytes
 //! TLS     socket ◀──▶ records ◀──▶ rustls ◀──▶ bytes
+//! calls   FUSE   ◀──▶ calls, answers      ◀──▶ bytes
 //! ```
 //!
-//! Both are asked in the same way: `read` and `write` move what can be moved now, `WouldBlock` says
+//! All are asked in the same way: `read` and `write` move what can be moved now, `WouldBlock` says
 //! that nothing can. A TLS wire may still have records to send after a `write`; `flush` sends them.
 
+mod calls;
 mod certificates;
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -17,6 +19,7 @@ use std::sync::Arc;
 
 use rustls::{ServerConfig, ServerConnection};
 
+pub(crate) use calls::Calls;
 pub(crate) use certificates::server_config;
 
 /// Plain text that a TLS wire takes before it wants its records sent.
@@ -25,39 +28,67 @@ const TLS_BUFFER: usize = 256 << 10;
 /// large record comes in several; who sends nothing else wants to keep us busy.
 const RECORDS: u32 = 4096;
 
-/// A client's socket.
+/// A client's socket, or what stands for one.
 #[derive(Debug)]
-pub struct Wire {
-    socket: OwnedFd,
-    tls: Option<Box<ServerConnection>>,
+pub struct Wire(Line);
+
+#[derive(Debug)]
+enum Line {
+    /// Under TLS, or not.
+    Socket(OwnedFd, Option<Box<ServerConnection>>),
+    Calls(Box<Calls>),
 }
 
 impl Wire {
     /// A plain wire over a socket that does not block.
     pub const fn plain(socket: OwnedFd) -> Wire {
-        Wire { socket, tls: None }
+        Wire(Line::Socket(socket, None))
     }
 
-    /// From now on everything is under TLS.
+    /// A wire of calls.
+    pub(crate) fn of_calls() -> Wire {
+        Wire(Line::Calls(Box::new(Calls::new())))
+    }
+
+    /// The calls, if that is what it is of.
+    pub(crate) const fn calls(&mut self) -> Option<&mut Calls> {
+        match &mut self.0 {
+            Line::Calls(calls) => Some(calls),
+            Line::Socket(..) => None,
+        }
+    }
+
+    /// From now on everything is under TLS; calls stay as they are.
     ///
     /// # Errors
     /// rustls's.
     pub fn secure(&mut self, config: Arc<ServerConfig>) -> io::Result<()> {
         let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(TLS_BUFFER));
-        self.tls = Some(Box::new(connection));
+        if let Line::Socket(_, tls) = &mut self.0 {
+            *tls = Some(Box::new(connection));
+        }
         Ok(())
     }
 
     /// Whether TLS is on.
     pub const fn is_secure(&self) -> bool {
-        self.tls.is_some()
+        matches!(self.0, Line::Socket(_, Some(_)))
     }
 
     /// The name in the client's certificate, if it showed one.
     pub fn certificate_name(&self) -> Option<String> {
-        let shown = self.tls.as_ref()?.peer_certificates()?.first()?;
+        let Line::Socket(_, Some(tls)) = &self.0 else { return None };
+        let shown = tls.peer_certificates()?.first()?;
         certificates::name_of(shown)
+    }
+
+    /// Its socket; calls have none, and whoever brings them says so.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match &self.0 {
+            Line::Socket(socket, _) => Some(socket.as_fd()),
+            Line::Calls(_) => None,
+        }
     }
 
     /// Reads what there is: 0 bytes at the end of the stream.
@@ -65,21 +96,24 @@ impl Wire {
     /// # Errors
     /// `WouldBlock` when there is nothing now; others are the end of the wire.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else {
-            return retry(|| Ok(rustix::io::read(&self.socket, &mut *into)?));
+        let (socket, tls) = match &mut self.0 {
+            Line::Socket(socket, None) => {
+                return retry(|| Ok(rustix::io::read(&*socket, &mut *into)?));
+            }
+            Line::Calls(calls) => return calls.read(into),
+            Line::Socket(socket, Some(tls)) => (OwnedFd::as_fd(socket), tls),
         };
         for _ in 0..RECORDS {
             match tls.reader().read(into) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => return done,
             }
-            let mut socket = Socket(self.socket.as_fd());
-            if tls.read_tls(&mut socket)? == 0 {
+            if tls.read_tls(&mut Socket(socket))? == 0 {
                 return Ok(0);
             }
             let told = tls.process_new_packets();
             // What rustls wants to say of it, an alert among others.
-            send_records(tls, self.socket.as_fd())?;
+            send_records(tls, socket)?;
             told.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         }
         Err(io::Error::new(ErrorKind::InvalidData, "records without data in them, without end"))
@@ -87,16 +121,16 @@ impl Wire {
 
     /// The last word under TLS; whether it arrives is not waited for.
     pub fn say_goodbye(&mut self) {
-        if let Some(tls) = &mut self.tls {
+        if let Line::Socket(socket, Some(tls)) = &mut self.0 {
             tls.send_close_notify();
             // It is closed in any case.
-            let _unheard = send_records(tls, self.socket.as_fd());
+            let _unheard = send_records(tls, socket.as_fd());
         }
     }
 
-    /// Reads straight into memory that belongs to the caller: plain wires only.
+    /// Reads straight into memory that belongs to the caller: not under TLS.
     pub const fn reads_straight(&self) -> bool {
-        self.tls.is_none()
+        !self.is_secure()
     }
 
     /// Writes from the slices; how many bytes were taken.
@@ -104,12 +138,16 @@ impl Wire {
     /// # Errors
     /// `WouldBlock` when nothing can be taken now; others are the end of the wire.
     pub fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else {
-            return retry(|| Ok(rustix::io::writev(&self.socket, slices)?));
+        let (socket, tls) = match &mut self.0 {
+            Line::Socket(socket, None) => {
+                return retry(|| Ok(rustix::io::writev(&*socket, slices)?));
+            }
+            Line::Calls(calls) => return calls.write(slices),
+            Line::Socket(socket, Some(tls)) => (OwnedFd::as_fd(socket), tls),
         };
-        send_records(tls, self.socket.as_fd())?;
+        send_records(tls, socket)?;
         let taken = tls.writer().write_vectored(slices)?;
-        send_records(tls, self.socket.as_fd())?;
+        send_records(tls, socket)?;
         if taken == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
@@ -118,15 +156,9 @@ impl Wire {
     /// # Errors
     /// The end of the wire.
     pub fn flush(&mut self) -> io::Result<bool> {
-        let Some(tls) = &mut self.tls else { return Ok(true) };
-        send_records(tls, self.socket.as_fd())?;
+        let Line::Socket(socket, Some(tls)) = &mut self.0 else { return Ok(true) };
+        send_records(tls, socket.as_fd())?;
         Ok(!tls.wants_write())
-    }
-}
-
-impl AsFd for Wire {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 pub(crate) mod client;
+pub(crate) mod contended;
 pub(crate) mod flood;
 pub(crate) mod watch;
 

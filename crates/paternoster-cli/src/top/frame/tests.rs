@@ -167,3 +167,26 @@ fn keys() {
     let names: String = text(3, 5, &view).lines().skip(4).map(|line| &line[..8]).collect();
     assert_eq!(names, "backup  gold/db gold/web");
 }
+
+/// Has a process that is nobody's a row of its own, beside the tenants, and its part of the whole?
+#[test]
+fn processes_of_nobody() {
+    let snapshot = |seconds: u64| {
+        let line = |id, peer: &str, share: u64| ConnectionLine {
+            id,
+            peer: peer.to_owned(),
+            figures: figures(1000 * seconds, share * 10_000_000 * seconds, 11),
+            ..ConnectionLine::default()
+        };
+        let connections = vec![line(1, "fio[7]", 60), line(2, "dd[8]", 20)];
+        Snapshot { now_ns: 1_000_000_000 * seconds, connections, ..Snapshot::default() }
+    };
+    let lines = frame(&[snapshot(1)], &[snapshot(2)], &View::default());
+    let text: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    // 60 and 20 of 80.
+    assert!(text.iter().any(|line| line.starts_with("fio[7]") && line.contains("75.0 %")));
+    assert!(text.iter().any(|line| line.starts_with("dd[8]") && line.contains("25.0 %")));
+    assert!(text[1].contains(" 3000 IOPS"), "1000 reads and 500 writes of each: {}", text[1]);
+    let nothing = frame(&[], &[Snapshot::default()], &View::default());
+    assert!(nothing[1].text.contains(" 0 IOPS"), "{}", nothing[1].text);
+}

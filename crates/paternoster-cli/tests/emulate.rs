@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster emulate`, as a person uses it: a command, signals, a file system on a loop device.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_paternoster");
+/// A busy machine may take long; a broken program takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A folder with a mount point, gone with its test, and what was left mounted with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("paternoster-emulate-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(path.join("mount")).unwrap();
+        Place(path)
+    }
+
+    fn mount(&self) -> PathBuf {
+        self.0.join("mount")
+    }
+
+    fn emulate(&self, device: &str, more: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(["emulate", device, "--mount"]).arg(self.mount());
+        command.args(["--size", "32m"]).args(more).stdin(Stdio::null());
+        command
+    }
+
+    fn is_empty(&self) -> bool {
+        std::fs::read_dir(self.mount()).is_ok_and(|mut entries| entries.next().is_none())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            let _unmounted = Command::new("umount").arg("-l").arg(self.mount()).status();
+        }
+        // Never through a mount.
+        if self.is_empty() {
+            let _gone = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// Whether this machine can; says why not.
+fn can() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let there = Path::new("/dev/fuse").exists();
+    if !(root && there) {
+        eprintln!("no root, or no /dev/fuse: skipped");
+    }
+    root && there
+}
+
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Has a command the file by name, is its end ours, and is told how precise it was?
+#[test]
+fn as_long_as_a_command() {
+    if !can() {
+        return;
+    }
+    let place = Place::new();
+    let report = place.0.join("report.json");
+    let line = "test $size = 33554432 && test $mount/$device = $file && \
+                dd if=/dev/zero of=$file bs=4k count=3 conv=fsync 2>&1 && exit 7";
+    let more = ["--run", line, "--report-json", report.to_str().unwrap()];
+    let output = place.emulate("ssd-870evo", &more).output().unwrap();
+    let (said, why) = texts(&output);
+    assert_eq!(output.status.code(), Some(7), "{said}{why}");
+    assert!(place.is_empty());
+    assert!(why.contains("below 500 us an emulation is not precise"), "{why}");
+    let rows: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(rows.ends_with(&["write", "flush", "all"]), "{said}");
+    let told: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    assert_eq!(
+        (&told["kinds"]["write"]["commands"], &told["all"]["commands"]),
+        (&3.into(), &4.into())
+    );
+    // 3.2 ms, told within 1/128.
+    assert!(told["kinds"]["flush"]["set"]["p50_ns"].as_u64() >= Some(3_175_000), "{told}");
+}
+
+/// Does a signal end it in good order?
+#[test]
+fn until_a_signal() {
+    if !can() {
+        return;
+    }
+    let place = Place::new();
+    let mut command = place.emulate("lab-disk", &[]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    while place.is_empty() && child.try_wait().unwrap().is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // From here on its file is read as from a disk: 8.1 ms.
+    let began = Instant::now();
+    std::fs::read(place.mount().join("lab-disk")).map(drop).unwrap_or_default();
+    let read = began.elapsed();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (said, why) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}{why}");
+    assert!(place.is_empty());
+    assert!(why.contains("within 2 to 5 %"), "{why}");
+    // 32 MiB at 150 MB/s alone are 223 ms, beside 100 us for each request.
+    assert!(read >= Duration::from_millis(220), "{read:?} {why}");
+    assert!(said.lines().any(|line| line.trim_start().starts_with("read")), "{said}");
+}
+
+/// Does one that was killed stand in nobody's way? The next one takes its dead mount away.
+#[test]
+fn the_dead_are_taken_away() {
+    if !can() {
+        return;
+    }
+    let place = Place::new();
+    let mut child = place.emulate("lab-disk", &[]).stderr(Stdio::null()).spawn().unwrap();
+    let until = Instant::now() + PATIENCE;
+    while place.is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = place.emulate("lab-disk", &["--run", "ls $mount"]).output().unwrap();
+    let (said, why) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}{why}");
+    assert!(said.starts_with("lab-disk"), "{said}");
+    assert!(place.is_empty());
+}
+
+/// Does it carry a loop device with a file system, as the lab has it?
+#[test]
+fn a_file_system_on_a_loop_device() {
+    if !can() {
+        return;
+    }
+    let there = |program: &str| Path::new("/usr/sbin").join(program).exists();
+    if !Path::new("/dev/loop-control").exists() || !there("losetup") || !there("mkfs.ext4") {
+        eprintln!("no loop devices, losetup or mkfs.ext4: skipped");
+        return;
+    }
+    let place = Place::new();
+    // Who finds no free loop device says so and passes.
+    let line = "export PATH=$PATH:/usr/sbin:/sbin\n\
+                loop=$(losetup -f --show --direct-io=on $file) || { echo no loop; exit 0; }\n\
+                trap 'losetup -d $loop' EXIT\n\
+                mkfs.ext4 -q $loop && e2fsck -fn $loop";
+    let output = place.emulate("nvme-kc3000", &["--run", line]).output().unwrap();
+    let (said, why) = texts(&output);
+    if said.contains("no loop") {
+        eprintln!("no free loop device: skipped");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}{why}");
+    assert!(said.contains("write") && said.contains("flush"), "{said}");
+    assert!(place.is_empty());
+}
+
+/// Is what is wrong said, and nothing mounted?
+#[test]
+fn what_is_wrong_is_said() {
+    let place = Place::new();
+    let refused = |command: &mut Command, status: i32, words: &str| {
+        let output = command.output().unwrap();
+        let (_, why) = texts(&output);
+        assert_eq!(output.status.code(), Some(status), "{why}");
+        assert!(why.contains(words), "{why}");
+    };
+    refused(&mut place.emulate("floppy", &[]), 2, "there is no device `floppy`");
+    refused(&mut place.emulate("lab-disk", &["--size", "big"]), 2, "--size");
+    std::fs::write(place.mount().join("something"), "").unwrap();
+    refused(&mut place.emulate("lab-disk", &[]), 1, "not empty");
+    std::fs::remove_file(place.mount().join("something")).unwrap();
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster versus-kernel`: is the machine as it was, whatever happens; does the table have
+//! every row; and what explains a large difference to the kernel.
+//!
+//! Where the machine has no root, FUSE, loop devices or fio, what needs them says so and passes.
+//! Nothing here is timed: figures of the kernel are only asked to be there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../jobs/versus-kernel");
+/// As long as anything here may take on a very busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const JOBS: &str = "[global]\nioengine=psync\nrw=randread\nbs=4k\nsize=8m\ntime_based\n\
+                    runtime=400ms\n[plain]\n[heavy]\ncgroup=heavy\ncgroup_weight=300\n";
+
+/// A folder that goes with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("paternoster-test-versus-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).expect("a temporary folder");
+        fs::write(folder.join("jobs.fio"), JOBS).expect("a job file");
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program; its jobs, on parallel flash.
+fn program(folder: &Folder, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["versus-kernel", &folder.file("jobs.fio"), "-q"]);
+    command.args(["--device", &format!("{FOLDER}/slow-flash.toml")]).args(more);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Whether a real run is possible; one line if not.
+fn machine_can() -> bool {
+    let fio = Command::new("fio").arg("--version").output();
+    let files = ["/dev/fuse", "/dev/loop-control", "/sys/block/loop0/queue/scheduler"];
+    let missing = files.into_iter().find(|file| !Path::new(file).exists());
+    let schedulers = fs::read_to_string(files[2]).unwrap_or_default();
+    let weights = Path::new("/sys/fs/cgroup/blkio/blkio.bfq.io_serviced").exists();
+    let why = match missing {
+        _ if !rustix::process::geteuid().is_root() => "root",
+        _ if fio.is_err() => "fio",
+        Some(file) => file,
+        None if !schedulers.contains("bfq") => "the kernel's bfq",
+        None if !weights => "cgroup v1 with blkio.bfq",
+        None => return true,
+    };
+    eprintln!("{why} is missing: skipped");
+    false
+}
+
+/// What of this machine may have been changed by the program of process `pid`.
+fn left_behind(pid: u32) -> Vec<String> {
+    let own = format!("paternoster-versus-{pid}");
+    let group = format!("paternoster-{pid}-");
+    let mut left = Vec::new();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    left.extend(mounts.lines().filter(|line| line.contains(&own)).map(str::to_owned));
+    for (name, _) in loops() {
+        if backing(&name).contains(&own) {
+            left.push(format!("{name} is attached"));
+        }
+    }
+    let names = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    left.extend(names("/sys/fs/cgroup/blkio").into_iter().filter(|name| name.starts_with(&group)));
+    let temp = std::env::temp_dir();
+    left.extend(names(temp.to_str().expect("UTF-8")).into_iter().filter(|name| *name == own));
+    for process in names("/proc") {
+        let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&words).contains(&own) {
+            left.push(format!("process {process} runs"));
+        }
+    }
+    left
+}
+
+fn backing(name: &str) -> String {
+    fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default()
+}
+
+/// Each loop device, with what its queue says.
+fn loops() -> Vec<(String, Vec<String>)> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut all: Vec<(String, Vec<String>)> = names
+        .filter(|name| name.starts_with("loop"))
+        .map(|name| {
+            let says = ["scheduler", "nr_requests", "rotational"].map(|file| {
+                fs::read_to_string(format!("/sys/block/{name}/queue/{file}")).unwrap_or_default()
+            });
+            (name, says.to_vec())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// Asserts that nothing is left of process `pid`, and that the queue of the loop device that it had
+/// says again what it said before. Others may use other loop devices meanwhile.
+fn assert_as_before(before: &[(String, Vec<String>)], used: &str, pid: u32) {
+    assert_eq!(left_behind(pid), Vec::<String>::new());
+    if !backing(used).is_empty() {
+        eprintln!("{used} is somebody else's already: its queue is not compared");
+        return;
+    }
+    let of = |all: &[(String, Vec<String>)]| {
+        all.iter().find(|(name, _)| name == used).map(|(_, says)| says.clone())
+    };
+    if let Some(before) = of(before) {
+        assert_eq!(Some(before), of(&loops()), "{used}");
+    }
+}
+
+/// Waits until the program of this process has a loop device that is as asked for, or has ended;
+/// the device's name.
+fn wait_for_loop(child: &mut Child, until: &dyn Fn(&str) -> bool) -> Option<String> {
+    let own = format!("paternoster-versus-{}/", child.id());
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        let found = loops().into_iter().find(|(name, _)| backing(name).contains(&own));
+        if let Some((name, _)) = found.filter(|(name, _)| until(name)) {
+            return Some(name);
+        }
+        if child.try_wait().expect("a child").is_some() {
+            return None;
+        }
+        sleep(Duration::from_millis(2));
+    }
+    None
+}
+
+/// Runs the program to its end, and asserts that everything is as it was.
+fn run(mut command: Command) -> Output {
+    let before = loops();
+    let mut child = command.spawn().expect("the program starts");
+    let (pid, used) = (child.id(), wait_for_loop(&mut child, &|_| true));
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_as_before(&before, &used.unwrap_or_else(|| panic!("no loop device: {said}")), pid);
+    output
+}
+
+/// Is everything that is missing said at once, one line each, before anything is touched?
+#[test]
+fn all_that_is_missing_is_said() {
+    let folder = Folder::new("missing");
+    let output = program(&folder, &[]).env("PATH", "/nowhere").output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    for tool in ["fio: apt-get install fio", "losetup: apt-get install util-linux", "umount: "] {
+        let of_tool = format!("paternoster: versus-kernel needs {tool}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with(&of_tool)).count(), 1, "{said}");
+    }
+}
+
+/// Is a wrong request refused with what would be right?
+#[test]
+fn wrong_requests_are_refused() {
+    let folder = Folder::new("wrong");
+    for (more, expected) in [
+        (&["--schedulers", "cfq"][..], "the kernel's are none, mq-deadline, kyber, bfq"),
+        (&["--runtime", "0"], "a run takes some time"),
+        (&["--kernel-attributes", "slice_idle"], "is not ATTRIBUTE=VALUE"),
+        (&["--depth", "2"], "4..=127"),
+    ] {
+        let output = program(&folder, more).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{more:?}: {said}");
+    }
+}
+
+/// Does a short job run for real under all schedulers on both sides, and is the machine as it was?
+#[test]
+fn a_job_is_run_on_both_sides() {
+    if !machine_can() {
+        return;
+    }
+    let folder = Folder::new("real");
+    let document = folder.file("told.json");
+    let output = run(program(&folder, &["--json", &document]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    for word in
+        ["jobs", "plain", "heavy", "none", "mq-deadline", "kyber", "bfq", "rates are within"]
+    {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let text = fs::read_to_string(&document).expect("the document");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let rows = document["tables"][0]["rows"].as_array().expect("rows");
+    // Two processes under four schedulers.
+    assert_eq!(rows.len(), 8, "{document:#}");
+    for side in ["kernel", "ours"] {
+        let rate = |row: &Value| row[side]["bytes_per_second"].as_f64().expect("a number");
+        assert!(rows.iter().all(|row| rate(row) > 0.0), "{side}: {document:#}");
+    }
+    assert_eq!(document["tags"], 8);
+    assert!(document["emulation_ns"]["commands"].as_u64().expect("a number") > 0);
+}
+
+/// Is the machine as it was after a fio that fails, and is it said, with exit status 1?
+#[test]
+fn a_failing_fio_leaves_nothing() {
+    if !machine_can() {
+        return;
+    }
+    let folder = Folder::new("failing");
+    let fake = folder.0.join("fio");
+    fs::write(&fake, "#!/bin/sh\necho no good\nexit 3\n").expect("a script");
+    let made = Command::new("chmod").arg("755").arg(&fake).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = program(&folder, &["--schedulers", "bfq"]);
+    command.env("PATH", format!("{}:{path}", folder.0.display()));
+    let output = run(command);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("exit status: 3: no good"), "{said}");
+}
+
+/// Is the machine as it was after Ctrl-C in the middle of a run under bfq, with cgroups?
+#[test]
+fn ctrl_c_leaves_nothing() {
+    if !machine_can() {
+        return;
+    }
+    let folder = Folder::new("interrupt");
+    let before = loops();
+    let mut command = program(&folder, &["--schedulers", "bfq", "--runtime", "300"]);
+    let mut child = command.spawn().expect("the program starts");
+    let pid = child.id();
+    let group = format!("/sys/fs/cgroup/blkio/paternoster-{pid}-heavy");
+    // When somebody is in the cgroup, fio is under way.
+    let under_way = |_: &str| {
+        let tasks = fs::read_to_string(Path::new(&group).join("cgroup.procs"));
+        tasks.is_ok_and(|tasks| !tasks.is_empty())
+    };
+    let used = wait_for_loop(&mut child, &under_way).expect("it runs");
+    let process = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let interrupt = rustix::process::Signal::INT;
+    rustix::process::kill_process(process.expect("a pid"), interrupt).expect("it is there");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped"), "{output:?}");
+    assert_as_before(&before, &used, pid);
+}
+
+/// MB/s of all readers together, in virtual time.
+fn together(folder: &Folder, jobs: &str, idle: &str) -> f64 {
+    let file = folder.file("stall.fio");
+    fs::write(&file, jobs).expect("a job file");
+    let scheduler = format!("bfq:low_latency=0,slice_idle={idle}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["run", &file, "-q", "--output-format", "json", "--scheduler", &scheduler]);
+    command.args(["--device", &format!("{FOLDER}/slow-disk.toml"), "--set", "hz=250"]);
+    let output = command.output().expect("it starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let jobs = report["jobs"].as_array().expect("jobs").iter();
+    jobs.map(|job| job["read"]["bw_bytes"].as_f64().expect("a number") / 1e6).sum()
+}
+
+/// Why has the kernel's bfq on a busy machine a third of what ours has with two readers in order?
+///
+/// Because a reader that comes once later than the 8 ms that bfq waits for it loses its turn with
+/// most of its budget, and whoever comes back in time to such a budget takes the turn back: from
+/// then on the two take it from each other with each request, and each request is a seek. Ours does
+/// the same if one of two readers pauses for 12 ms every 300 reads. With turns of 124 ms and 65
+/// reads of 64 KiB (1.66 ms each) two readers do some 36 MB/s; with a seek for each read, 64 KiB in
+/// 9.66 ms, 6.8 MB/s. A wait of 20 ms is longer than the pause, and little is lost.
+#[test]
+fn one_pause_makes_two_readers_take_turns_by_request() {
+    let folder = Folder::new("stall");
+    let jobs = |pause: &str| {
+        format!(
+            "[global]\nrw=read\nbs=64k\nsize=512m\ndirect=1\ntime_based\nramp_time=1\nruntime=5\n\
+             [near]\n[far]\n{pause}"
+        )
+    };
+    let pause = jobs("thinktime=12ms\nthinktime_blocks=300\n");
+    let [steady, paused, patient] =
+        [(jobs(""), "8"), (pause.clone(), "8"), (pause, "20")].map(|(jobs, idle)| {
+            let found = together(&folder, &jobs, idle);
+            println!("slice_idle={idle}: {found:.1} MB/s");
+            found
+        });
+    assert!(steady > 34.0, "{steady}");
+    assert!(paused < steady / 2.5, "{paused} of {steady}");
+    assert!(patient > steady * 0.9, "{patient} of {steady}");
+}

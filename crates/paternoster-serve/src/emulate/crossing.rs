@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Crossing: what a request takes on its way through the kernel and back, beside the model.
+//!
+//! ```text
+//! process ──▶ kernel ──▶ front reads it │ model │ answer written ──▶ kernel ──▶ process
+//! |------------ a ----------------------|       |------------- b ---------------------|
+//! ```
+//!
+//! A process waits for a + model + b. The front cannot see a and b, so they are measured when an
+//! emulation begins, by reading from it as a process would while it answers at once: a hundred
+//! reads of 4 KiB, and some of 256 KiB for what a larger one costs more, of which the lower
+//! quartile counts: what it takes when nobody is in the way. Before each everybody sleeps for a
+//! moment, as they do while a model thinks: without that they are found awake, and it looks like
+//! 10 us where it is 30. The thread that measures hurries as the front does; how late a busy
+//! machine wakes a process is the process's own affair.
+//!
+//! What was measured is taken for the time by which the request had been asked before the front has
+//! read it. So a model of 1 ms with a crossing of 25 us is asked 25 us ago and answers in 975: the
+//! process sees 1 ms. An answer is at most one crossing early by the front's own clock, never early
+//! by the model's, and a model that is busy does not become faster: who comes early waits in line.
+//!
+//! Invariant: a crossing is at most [`MOST`] and 1 us per KiB, whatever a busy machine says.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use paternoster::Nanos;
+
+use super::line::{Errand, Kind};
+use super::urgency;
+use crate::device::memory::Memory;
+
+/// More than this is not the way but the traffic.
+const MOST: Nanos = Nanos::from_micros(100);
+/// Long enough for a processor to fall asleep.
+const PAUSE: Duration = Duration::from_micros(500);
+const SMALL: usize = 4 << 10;
+const LARGE: usize = 256 << 10;
+
+/// What a request costs beside the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Crossing {
+    /// Any request.
+    pub(super) base: Nanos,
+    /// Nanoseconds for each KiB of its data.
+    per_kib: u64,
+}
+
+impl Crossing {
+    /// From the times of a small and a large read.
+    fn new(small: Nanos, large: Nanos) -> Crossing {
+        let kib = |bytes: usize| bytes as u64 >> 10;
+        let per_kib = (large - small.min(large)).0 / kib(LARGE - SMALL);
+        let per_kib = per_kib.min(1_000);
+        let base = small - Nanos(per_kib * kib(SMALL)).min(small);
+        Crossing { base: base.min(MOST), per_kib }
+    }
+
+    /// Of this errand.
+    pub(super) fn of(self, errand: Errand) -> Nanos {
+        match errand.kind {
+            Kind::Read | Kind::Write => self.base + Nanos((errand.length >> 10) * self.per_kib),
+            Kind::Discard | Kind::Flush => self.base,
+        }
+    }
+
+    /// Measures it at a file on a thread of its own, whose number it tells in `who`: this one is
+    /// answered at once.
+    pub(super) fn measure(file: &Path, who: &AtomicU32) -> io::Result<Crossing> {
+        let measured = thread::scope(|threads| {
+            let measuring = threads.spawn(|| {
+                urgency::hurry(1);
+                // SAFETY: it tells the calling thread's number; no memory is concerned.
+                who.store(unsafe { libc::gettid() }.cast_unsigned(), Ordering::Relaxed);
+                Crossing::measure_here(file)
+            });
+            measuring.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+        });
+        who.store(0, Ordering::Relaxed);
+        measured
+    }
+
+    fn measure_here(file: &Path) -> io::Result<Crossing> {
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(file)?;
+        let room = usize::try_from(opened.metadata()?.len()).unwrap_or(LARGE);
+        let mut memory = Memory::new(LARGE)?;
+        let mut quartile = |times: usize, bytes: usize| -> io::Result<Nanos> {
+            let bytes = bytes.min(room);
+            let mut all = Vec::with_capacity(times);
+            for _ in 0..times {
+                thread::sleep(PAUSE);
+                let began = Instant::now();
+                opened.read_exact_at(&mut memory.bytes_mut()[..bytes], 0)?;
+                all.push(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            }
+            all.sort_unstable();
+            Ok(Nanos(all[times / 4]))
+        };
+        Ok(Crossing::new(quartile(101, SMALL)?, quartile(31, LARGE)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4 KiB in 30 us, 256 KiB in 156: 126 us for 252 KiB more are 500 ns a KiB, and 30 us less
+    /// four of them the base. Is that what comes out, and is what a busy machine says bounded?
+    #[test]
+    fn two_points_make_a_line() {
+        let [small, large] = [30, 156].map(Nanos::from_micros);
+        let crossing = Crossing::new(small, large);
+        assert_eq!(crossing, Crossing { base: Nanos::from_micros(28), per_kib: 500 });
+        let errand = |kind| Errand { kind, offset: 0, length: 128 << 10, lasting: false };
+        // 28 us and 128 times 0.5.
+        assert_eq!(crossing.of(errand(Kind::Write)), Nanos::from_micros(92));
+        assert_eq!(crossing.of(errand(Kind::Discard)), Nanos::from_micros(28));
+        let busy = Crossing::new(Nanos::from_millis(3), Nanos::from_millis(900));
+        assert_eq!(busy, Crossing { base: MOST, per_kib: 1_000 });
+        let odd = Crossing::new(Nanos::from_micros(50), Nanos::from_micros(20));
+        assert_eq!(odd, Crossing { base: Nanos::from_micros(50), per_kib: 0 });
+    }
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Emulate: a modelled device in real time, as a file that anything can be set upon.
+//!
+//! ```text
+//! process ──read, write, fsync──▶ kernel ──▶ front ──request, when it was asked──▶ keeper
+//!    ▲                                       (reads from FUSE,                     line ▶ model
+//!    └────────────────── answer at the model's time ───── data in memory or file ────┘
+//! ```
+//!
+//! Two threads and nothing between them but a list, because precision wants the shortest way:
+//!
+//! * [`front`]: one file over FUSE. [`mount`]: the folder it is in.
+//! * [`keeper`]: lets the model live in real time. [`line`]: who waits for the model, and how what
+//!   is asked becomes its commands. [`shared`]: what both have.
+//! * [`data`]: the bytes. [`crossing`]: what the way through the kernel costs, taken off the wait.
+//! * [`spread`]: how precise it was. [`forecast`]: how precise it can be. [`urgency`]: how threads
+//!   are in time.
+//!
+//! # Invariants
+//! I1  No command is answered before the model is done with it, and the model is never asked for
+//!     it earlier than by one crossing before the front has read it.
+//! I2  An emulation that is dropped, whyever, leaves no mount behind.
+//! I3  Nobody waits for ever: what cannot be answered any more says EIO.
+
+mod crossing;
+mod data;
+mod forecast;
+mod front;
+mod keeper;
+mod line;
+mod shared;
+mod spread;
+mod urgency;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use fuser::Session;
+use paternoster::Nanos;
+use paternoster_sim::Description;
+
+pub use forecast::{expected, typical_read};
+pub use urgency::Urgency;
+
+use crossing::Crossing;
+use data::Data;
+use front::Front;
+use shared::Shared;
+
+use crate::fuse::mount;
+
+/// How long to wait for the last one to close the file: a loop device does so some time after it
+/// was told to.
+const PATIENCE: Duration = Duration::from_secs(2);
+const SECTOR: u64 = 512;
+
+/// What is emulated, and where.
+#[derive(Debug, Clone)]
+pub struct Emulated {
+    /// The device.
+    pub device: Description,
+    /// The folder that is mounted on; it is there and empty.
+    pub mount: PathBuf,
+    /// Where the data are: a file (made sparse if it is not there), or memory.
+    pub data: Option<PathBuf>,
+    /// Bytes of the file; `None`: as large as the device.
+    pub size: Option<u64>,
+    /// Users besides our own may open the file.
+    pub allow_other: bool,
+}
+
+/// How long a kind of command took, as set by the model and as served, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// The median.
+    pub p50: Nanos,
+    /// The 99th percentile.
+    pub p99: Nanos,
+}
+
+/// How precise an emulation was. Every figure is within 0.8 % of what was measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Precision {
+    /// Commands that were measured.
+    pub commands: u64,
+    /// How long they were to take.
+    pub set: Spread,
+    /// How long they took, from the kernel's asking to our answer.
+    pub served: Spread,
+    /// Served time beyond the set time, of each command.
+    pub late: Spread,
+    /// What the way through the kernel takes, as measured at the start: a command is taken to have
+    /// been asked so long before it was read.
+    pub crossing: Nanos,
+    /// The same for each kind of command that there was.
+    pub kinds: Vec<KindPrecision>,
+}
+
+/// How precise an emulation was with one kind of command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindPrecision {
+    /// `read`, `write`, `discard` or `flush`.
+    pub name: &'static str,
+    /// How many.
+    pub commands: u64,
+    /// How long they were to take.
+    pub set: Spread,
+    /// How long they took.
+    pub served: Spread,
+    /// Served time beyond the set time.
+    pub late: Spread,
+}
+
+/// A device that is being emulated.
+#[derive(Debug)]
+pub struct Emulation {
+    file: PathBuf,
+    mount: PathBuf,
+    size: u64,
+    shared: Arc<Shared>,
+    urgency: Urgency,
+    front: Option<JoinHandle<()>>,
+    keeper: Option<JoinHandle<()>>,
+    unmounted: bool,
+}
+
+impl Emulation {
+    /// Mounts it.
+    ///
+    /// # Errors
+    /// What is missing or was refused, in words.
+    pub fn start(emulated: &Emulated) -> Result<Emulation, String> {
+        let Emulated { device, allow_other: others, .. } = emulated;
+        let mount = mount::check(&emulated.mount)?;
+        let size = size(emulated)?;
+        let data = match &emulated.data {
+            Some(path) => Data::in_file(path, size)?,
+            None => Data::in_memory(size)?,
+        };
+        let shared = Arc::new(Shared::new(data));
+        let name = file_name(&device.name);
+        let file = mount.join(&name);
+        let front = Front {
+            shared: Arc::clone(&shared),
+            name: name.clone().into(),
+            size,
+            write_cache: device.facts.write_cache,
+            others: *others,
+            began: SystemTime::now(),
+        };
+        let session =
+            Session::new(front, &mount, &mount::options(&format!("paternoster:{name}"), *others))
+                .map_err(|error| mount::explain(&mount, &error, *others))?;
+        let wrong = |error: io::Error| format!("no thread for the emulation: {error}");
+        let (keeper, urgency) = start_keeper(&shared, device).map_err(wrong)?;
+        // If there is no second thread, the session unmounts as it is dropped.
+        let front = start_front(&shared, session).inspect_err(|_| shared.close()).map_err(wrong)?;
+        let (front, keeper) = (Some(front), Some(keeper));
+        let unmounted = false;
+        let emulation = Emulation { file, mount, size, shared, urgency, front, keeper, unmounted };
+        emulation.calibrate()?;
+        Ok(emulation)
+    }
+
+    /// The file that is the device.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How its threads are run.
+    #[must_use]
+    pub const fn urgency(&self) -> Urgency {
+        self.urgency
+    }
+
+    /// Whether somebody else has unmounted it.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.front.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// How precise it has been so far.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        let crossing = self.shared.crossing.get().map_or(Nanos::ZERO, |crossing| crossing.base);
+        self.shared.tally().precision(crossing)
+    }
+
+    /// Unmounts it and says how precise it was.
+    ///
+    /// # Errors
+    /// It could not be unmounted: somebody still has the file open. The mount is gone all the same,
+    /// and who has the file open gets EIO.
+    pub fn finish(mut self) -> Result<Precision, String> {
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = mount::unmount(&self.mount, false) {
+            let busy = error.kind() == io::ErrorKind::ResourceBusy;
+            if !busy || Instant::now() >= until {
+                let shown = self.mount.display();
+                return Err(if busy {
+                    format!("{shown}: somebody still has {} open", self.file.display())
+                } else {
+                    format!("{shown}: it cannot be unmounted: {error}")
+                });
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.unmounted = true;
+        self.end();
+        Ok(self.precision())
+    }
+
+    /// Learns what the way through the kernel costs; from then on the model says how long.
+    fn calibrate(&self) -> Result<(), String> {
+        let crossing = Crossing::measure(&self.file, &self.shared.measuring)
+            .map_err(|error| format!("{}: it cannot be read: {error}", self.file.display()))?;
+        // Nobody else sets it.
+        let _set = self.shared.crossing.set(crossing);
+        Ok(())
+    }
+
+    /// Ends both threads, once the mount is gone.
+    fn end(&mut self) {
+        if let Some(front) = self.front.take() {
+            let _ended = front.join();
+        }
+        self.shared.close();
+        if let Some(keeper) = self.keeper.take() {
+            let _ended = keeper.join();
+        }
+    }
+}
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        if self.unmounted {
+            return;
+        }
+        if mount::unmount(&self.mount, false).is_ok() {
+            return self.end();
+        }
+        abandon(&self.mount);
+        // The front stays until the last one has closed the file, and says EIO until then.
+        self.front = None;
+        self.end();
+    }
+}
+
+/// Takes a mount out of everybody's sight at once, whoever uses it; for those who cannot wait.
+pub fn abandon(mount: &Path) {
+    let _as_good_as_it_gets = mount::unmount(mount, true);
+}
+
+/// How large the file is.
+fn size(emulated: &Emulated) -> Result<u64, String> {
+    let device = emulated.device.facts.capacity.saturating_mul(SECTOR);
+    let size = emulated.size.unwrap_or(device);
+    let name = &emulated.device.name;
+    if size > device {
+        return Err(format!("{size} bytes are more than {name} has: {device}"));
+    }
+    if size == 0 || !size.is_multiple_of(SECTOR) {
+        return Err(format!("{size} bytes are no size: a device has sectors of {SECTOR} bytes"));
+    }
+    Ok(size)
+}
+
+/// What a device's file is called: its name, without what is odd in a file's or a mount's.
+fn file_name(device: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_+.".contains(letter);
+    let name: String =
+        device.chars().map(|letter| if plain(letter) { letter } else { '-' }).take(100).collect();
+    if name.trim_matches('.').is_empty() { "device".to_owned() } else { name }
+}
+
+fn start_keeper(
+    shared: &Arc<Shared>,
+    device: &Description,
+) -> io::Result<(JoinHandle<()>, Urgency)> {
+    let (model, shared) = (device.model(), Arc::clone(shared));
+    let (tell, told) = mpsc::channel();
+    let thread = thread::Builder::new().name("emulate-keeper".to_owned()).spawn(move || {
+        let _woken_by = shared.keeper.set(thread::current());
+        let _heard = tell.send(urgency::hurry(1));
+        keeper::keep(&shared, model);
+    })?;
+    Ok((thread, told.recv().unwrap_or(Urgency::Usual)))
+}
+
+/// The thread that reads from the kernel; above the keeper, which may be looking at a clock when a
+/// request comes.
+fn start_front(shared: &Arc<Shared>, session: Session<Front>) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    thread::Builder::new().name("emulate-front".to_owned()).spawn(move || {
+        // The session's own threads inherit it.
+        urgency::hurry(2);
+        let _unmounted = session.run();
+        shared.close();
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is a file's name a file's name, whatever a device is called?
+    #[test]
+    fn names_are_files() {
+        let names = ["hdd-7200", "my disk, 2", "../a", "..", ""].map(file_name);
+        assert_eq!(names, ["hdd-7200", "my-disk--2", "..-a", "device", "device"]);
+    }
+
+    /// Are sizes that a device cannot have refused, with what it has?
+    #[test]
+    fn sizes_are_checked() {
+        let device = paternoster_sim::catalog::by_name("lab-disk").unwrap().unwrap();
+        let asked = |size| {
+            let mount = PathBuf::new();
+            let device = device.clone();
+            super::size(&Emulated { device, mount, data: None, size, allow_other: false })
+        };
+        assert_eq!(asked(None), Ok(8 << 30));
+        assert_eq!(asked(Some(1 << 20)), Ok(1 << 20));
+        assert!(asked(Some((8 << 30) + 512)).unwrap_err().ends_with("lab-disk has: 8589934592"));
+        assert!(asked(Some(0)).is_err() && asked(Some(1_000)).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shared: what front and keeper have in common: the clock, the data, the figures, and the slot in
+//! the door through which the one hands requests to the other.
+//!
+//! The front may not wait and the keeper may not miss anything: the front pushes, sets a flag and
+//! unparks; the keeper clears the flag before it looks.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Instant;
+
+use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
+use paternoster::Nanos;
+
+use super::crossing::Crossing;
+use super::data::Data;
+use super::line::{ERRANDS_MAX, Errand};
+use super::spread::Tally;
+
+/// Who waits for what. Dropped without an answer it says EIO, so that nobody waits for ever.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Read { reply: ReplyData, offset: u64, length: usize },
+    Write { reply: ReplyWrite, length: u32 },
+    Done(ReplyEmpty),
+}
+
+/// A request on its way to the keeper.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// When the kernel was asked, as far as that is known.
+    pub(super) at: Nanos,
+    pub(super) errand: Errand,
+    pub(super) answer: Answer,
+}
+
+/// What both have.
+#[derive(Debug)]
+pub(super) struct Shared {
+    began: Instant,
+    pub(super) data: Data,
+    /// Known once it has been measured.
+    pub(super) crossing: OnceLock<Crossing>,
+    /// The thread that measures it, whose reads are answered at once; 0 if there is none.
+    pub(super) measuring: AtomicU32,
+    /// Who is woken.
+    pub(super) keeper: OnceLock<Thread>,
+    asked: Mutex<Vec<Asked>>,
+    rung: AtomicBool,
+    closed: AtomicBool,
+    tally: Mutex<Tally>,
+}
+
+impl Shared {
+    pub(super) fn new(data: Data) -> Shared {
+        Shared {
+            began: Instant::now(),
+            data,
+            crossing: OnceLock::new(),
+            measuring: AtomicU32::new(0),
+            keeper: OnceLock::new(),
+            asked: Mutex::new(Vec::new()),
+            rung: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            tally: Mutex::new(Tally::new()),
+        }
+    }
+
+    /// Time since the emulation began.
+    pub(super) fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Hands a request over, which was read at `read`.
+    pub(super) fn ask(&self, read: Nanos, errand: Errand, answer: Answer) {
+        let crossing = self.crossing.get().map_or(Nanos::ZERO, |crossing| crossing.of(errand));
+        let at = read - crossing.min(read);
+        let mut asked = locked(&self.asked);
+        if asked.len() >= ERRANDS_MAX as usize || self.is_closed() {
+            // The answer is dropped and says EIO.
+            return;
+        }
+        asked.push(Asked { at, errand, answer });
+        drop(asked);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        self.rung.store(true, Ordering::Release);
+        if let Some(keeper) = self.keeper.get() {
+            keeper.unpark();
+        }
+    }
+
+    /// Whether the keeper should look.
+    pub(super) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
+    /// Takes all that was asked.
+    pub(super) fn take(&self, into: &mut Vec<Asked>) {
+        self.rung.store(false, Ordering::Release);
+        into.append(&mut locked(&self.asked));
+    }
+
+    /// Nothing is answered any more, except that it is not.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        locked(&self.asked).clear();
+        self.ring();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
+        locked(&self.tally)
+    }
+}
+
+/// A thread that has panicked leaves nothing half done in here.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Urgency: threads that have to be in time.
+//!
+//! A thread that wakes up is usually run when the scheduler finds it fair, on a busy machine some
+//! milliseconds later. Who may (root, or a limit on RLIMIT_RTPRIO) asks for real time instead: then
+//! it runs at once. It sleeps most of the time, and the kernel keeps 5 % for all others anyway. Who
+//! may not gets what there is.
+//!
+//! A sleeping thread's timer may ring up to 50 us late, so that several can ring together; ours ask
+//! for 1 ns.
+
+/// How a thread is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// Before everything that is not real time.
+    RealTime,
+    /// As everything else.
+    Usual,
+}
+
+/// Asks for the calling thread, and those that it starts: real time of this priority, from 1 on
+/// (the least), and exact timers.
+pub(super) fn hurry(priority: i32) -> Urgency {
+    let one: libc::c_ulong = 1;
+    let zero: libc::c_ulong = 0;
+    // SAFETY: it changes the calling thread's timers; no memory is concerned.
+    let _as_exact_as_it_gets =
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, one, zero, zero, zero) };
+    let wanted = libc::sched_param { sched_priority: priority };
+    // SAFETY: 0 is the calling thread, and the parameters outlive the call.
+    let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const wanted) };
+    if refused == 0 { Urgency::RealTime } else { Urgency::Usual }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is what is told what the thread has? In a thread of its own, which takes it to its grave.
+    #[test]
+    fn what_is_told_is_so() {
+        let (told, policy) = std::thread::spawn(|| {
+            let told = hurry(1);
+            // SAFETY: 0 is the calling thread; no memory is concerned.
+            (told, unsafe { libc::sched_getscheduler(0) })
+        })
+        .join()
+        .unwrap();
+        assert_eq!(told == Urgency::RealTime, policy == libc::SCHED_RR);
+    }
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Front: a folder with a file for each volume, as the kernel's FUSE asks for it.
+//!
+//! ```text
+//! open      who opens it stands in the handle      direct I/O: no page cache, so that every
+//! read …    who asks stands in the request         request bears the thread that it is of
+//! close     what was written through it is made durable, if anything was
+//! ```
+//!
+//! The size of a file is its volume's and stays: it is truncated without effect, as a disk would be.
+//! Reads end at the end; writes beyond it find no room. Punched and zeroed ranges read as zeroes.
+//!
+//! Memory: the kernel keeps at most [`BACKGROUND`] asynchronous requests of [`LARGEST`] bytes with
+//! us (64 MiB), and one of each thread that waits for its own.
+//!
+//! Invariant: every request is answered, by the desk or here.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+
+use super::call::{Answer, Call, Shares};
+use super::callers::{Caller, Callers};
+use super::kernel::{LONG, agree, attributes};
+use crate::config;
+use crate::desk::Letter;
+use crate::desk::inbox::Slot;
+use crate::host::peer::PROC;
+use crate::nbd::transmission::Kind;
+
+/// Bytes of one request at most.
+const LARGEST: u32 = 256 << 10;
+/// Asynchronous requests that the kernel has with us at a time.
+const BACKGROUND: u16 = 256;
+/// Zeroes of one call at most; longer ranges are several.
+const ZEROES: u64 = 1 << 30;
+/// A range of more pieces than that is too long.
+const PIECES: u64 = 1 << 20;
+/// The first inode that is a file.
+const FIRST: u64 = 2;
+
+/// A volume as a file.
+#[derive(Debug)]
+pub(crate) struct File {
+    /// Its name in the folder.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Nothing may be written.
+    pub readonly: bool,
+    /// Its number among the volumes of its desk.
+    pub place: u32,
+    /// Where its desk takes calls.
+    pub slot: Slot<Letter>,
+}
+
+/// A file that somebody has opened.
+#[derive(Debug)]
+struct Handle {
+    caller: Option<Arc<Caller>>,
+    /// Something was written through it and not made durable since.
+    wrote: AtomicBool,
+}
+
+/// The folder.
+#[derive(Debug)]
+pub(crate) struct Front {
+    files: Vec<File>,
+    callers: Option<Mutex<Callers>>,
+    handles: Mutex<BTreeMap<u64, Arc<Handle>>>,
+    next_handle: AtomicU64,
+    shared: bool,
+    since: SystemTime,
+}
+
+impl Front {
+    pub(crate) fn new(files: Vec<File>, settings: &config::Fuse) -> Front {
+        let told_apart = settings.processes != 0;
+        let callers = || Mutex::new(Callers::new(settings.clone(), Path::new(PROC).to_owned()));
+        Front {
+            files,
+            callers: told_apart.then(callers),
+            handles: Mutex::new(BTreeMap::new()),
+            next_handle: AtomicU64::new(1),
+            shared: settings.allow_other,
+            since: SystemTime::now(),
+        }
+    }
+
+    fn file(&self, inode: INodeNo) -> Option<&File> {
+        self.files.get(usize::try_from(inode.0.checked_sub(FIRST)?).ok()?)
+    }
+
+    fn handles(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Handle>>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, handle: FileHandle) -> Option<Arc<Handle>> {
+        self.handles().get(&handle.0).map(Arc::clone)
+    }
+
+    /// Who asks: its thread, or who opened the file if that is not to be found out any more.
+    fn caller(&self, request: &Request, handle: Option<&Handle>) -> Option<Arc<Caller>> {
+        let callers = self.callers.as_ref()?;
+        let mut callers = callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers
+            .of(request.pid(), request.uid(), Instant::now())
+            .or_else(|| handle.and_then(|handle| handle.caller.clone()))
+    }
+
+    fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
+        let is_root = inode == INodeNo::ROOT;
+        let (size, readonly) = match self.file(inode) {
+            Some(file) => (file.size, file.readonly),
+            None if is_root => (0, true),
+            None => return None,
+        };
+        let everybody = if self.shared { 0o777 } else { 0o700 };
+        let rights = if is_root { 0o555 } else { 0o666 };
+        let rights = if readonly { rights & 0o555 } else { rights };
+        let size = (!is_root).then_some(size);
+        Some(attributes(inode, size, rights & everybody, self.since))
+    }
+
+    /// Sends a call to its desk; if there is none any more its process learns that.
+    fn send(file: &File, call: Call) {
+        if let Err(Letter::Call(call)) = file.slot.put(Letter::Call(call)) {
+            call.answer.bad(libc::ESHUTDOWN);
+        }
+    }
+
+    /// Makes durable what was written, in the name of who asks.
+    fn sync(&self, request: &Request, inode: INodeNo, handle: Option<&Handle>, reply: ReplyEmpty) {
+        let Some(file) = self.file(inode) else { return reply.error(Errno::ENOENT) };
+        if let Some(handle) = handle {
+            handle.wrote.store(false, Ordering::Relaxed);
+        }
+        let caller = self.caller(request, handle);
+        Front::send(file, call(file, caller, Kind::Flush, (0, 0), Answer::Done(reply)));
+    }
+
+    /// Makes a range of zeroes, in as many calls as it takes.
+    fn zero(
+        file: &File,
+        caller: Option<&Arc<Caller>>,
+        range: (u64, u64),
+        no_hole: bool,
+        reply: ReplyEmpty,
+    ) {
+        let (offset, length) = range;
+        let calls = length.div_ceil(ZEROES);
+        if calls == 0 || calls > PIECES {
+            return reply.error(Errno::EINVAL);
+        }
+        let shares = Shares::new(u32::try_from(calls).unwrap_or(u32::MAX), reply);
+        for piece in 0..calls {
+            let from = piece * ZEROES;
+            let answer = Answer::Share(Arc::clone(&shares));
+            let range = (offset + from, (length - from).min(ZEROES));
+            let call = call(file, caller.cloned(), Kind::WriteZeroes, range, answer);
+            Front::send(file, Call { no_hole, ..call });
+        }
+    }
+}
+
+/// A call without payload.
+fn call(
+    file: &File,
+    caller: Option<Arc<Caller>>,
+    kind: Kind,
+    (offset, length): (u64, u64),
+    answer: Answer,
+) -> Call {
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    let (fua, no_hole, payload) = (false, false, Vec::new());
+    Call { place: file.place, caller, kind, fua, no_hole, offset, length, payload, answer }
+}
+
+impl Filesystem for Front {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        agree(config, BACKGROUND, LARGEST);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let named = |file: &File| name == file.name.as_str();
+        let place = self.files.iter().position(named).filter(|_| parent == INodeNo::ROOT);
+        let inode = place.map(|place| INodeNo(place as u64 + FIRST));
+        match inode.and_then(|inode| self.attributes(inode)) {
+            Some(attributes) => reply.entry(&LONG, &attributes, Generation(0)),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(inode) {
+            Some(attributes) => reply.attr(&LONG, &attributes),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    /// Opening with `O_TRUNC` sets the size: nothing changes, as with a disk.
+    fn setattr(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let Some(attributes) = self.attributes(inode) else { return reply.error(Errno::ENOENT) };
+        if mode.is_some() || uid.is_some() || gid.is_some() {
+            return reply.error(Errno::EPERM);
+        }
+        if size.is_some_and(|size| size > attributes.size) {
+            return reply.error(Errno::EFBIG);
+        }
+        reply.attr(&LONG, &attributes);
+    }
+
+    fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let Some(file) = self.file(inode) else { return reply.error(Errno::EISDIR) };
+        if file.readonly && flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return reply.error(Errno::EROFS);
+        }
+        let caller = self.caller(request, None);
+        let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        let handle = Arc::new(Handle { caller, wrote: AtomicBool::new(false) });
+        self.handles().insert(number, handle);
+        let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(number), direct);
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let Some(file) = self.file(inode) else { return reply.error(Errno::EISDIR) };
+        let length = u64::from(size).min(file.size.saturating_sub(offset));
+        if length == 0 {
+            return reply.data(&[]);
+        }
+        let caller = self.caller(request, self.handle(handle).as_deref());
+        let range = (offset, length);
+        Front::send(file, call(file, caller, Kind::Read, range, Answer::Data(reply)));
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let Some(file) = self.file(inode) else { return reply.error(Errno::EISDIR) };
+        let room = usize::try_from(file.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let data = &data[..data.len().min(room)];
+        let Ok(length @ 1..) = u32::try_from(data.len()) else {
+            return reply.error(Errno::ENOSPC);
+        };
+        let handle = self.handle(handle);
+        if let Some(handle) = &handle {
+            handle.wrote.store(true, Ordering::Relaxed);
+        }
+        let caller = self.caller(request, handle.as_deref());
+        let answer = Answer::Written(reply, length);
+        let range = (offset, length.into());
+        // O_SYNC is O_DSYNC and more.
+        let fua = flags.0 & libc::O_DSYNC != 0;
+        let call = call(file, caller, Kind::Write, range, answer);
+        Front::send(file, Call { fua, payload: data.to_vec(), ..call });
+    }
+
+    fn flush(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        let handle = self.handle(handle);
+        if handle.as_ref().is_some_and(|handle| handle.wrote.load(Ordering::Relaxed)) {
+            return self.sync(request, inode, handle.as_deref(), reply);
+        }
+        reply.ok();
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.handles().remove(&handle.0);
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.sync(request, inode, self.handle(handle).as_deref(), reply);
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(file) = self.file(inode) else { return reply.error(Errno::EISDIR) };
+        if file.readonly {
+            return reply.error(Errno::EROFS);
+        }
+        let keep = libc::FALLOC_FL_KEEP_SIZE;
+        let inside = length.min(file.size.saturating_sub(offset));
+        let handle = self.handle(handle);
+        if let Some(handle) = &handle {
+            handle.wrote.store(true, Ordering::Relaxed);
+        }
+        let caller = self.caller(request, handle.as_deref());
+        match mode & !keep {
+            0 if inside == length => reply.ok(),
+            0 => reply.error(Errno::ENOSPC),
+            _ if inside == 0 => reply.ok(),
+            libc::FALLOC_FL_PUNCH_HOLE => {
+                Front::zero(file, caller.as_ref(), (offset, inside), false, reply);
+            }
+            libc::FALLOC_FL_ZERO_RANGE => {
+                Front::zero(file, caller.as_ref(), (offset, inside), true, reply);
+            }
+            _ => reply.error(Errno::EOPNOTSUPP),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        if inode != INodeNo::ROOT {
+            return reply.error(Errno::ENOTDIR);
+        }
+        let dots = [(1, FileType::Directory, "."), (1, FileType::Directory, "..")].into_iter();
+        let files = self.files.iter().zip(FIRST..);
+        let files = files.map(|(file, inode)| (inode, FileType::RegularFile, file.name.as_str()));
+        for (place, (inode, kind, name)) in (1..).zip(dots.chain(files)) {
+            if place > offset && reply.add(INodeNo(inode), place, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    /// Volumes are made by the configuration.
+    fn create(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: &OsStr,
+        _: u32,
+        _: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(Errno::EPERM);
+    }
+
+    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EPERM);
+    }
+}

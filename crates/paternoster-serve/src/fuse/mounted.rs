@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Mounts: a folder that the kernel asks us for, from start to end.
+//!
+//! A server that was killed leaves a folder behind of which every use fails with "Transport
+//! endpoint is not connected": whoever comes next takes that away first. At the end a folder that
+//! somebody still uses goes out of sight at once, and away with its last user.
+//!
+//! Invariant: after [`Mounted::end`], or a panic, nobody finds the folder's files there.
+
+use std::path::{Path, PathBuf};
+
+use fuser::{BackgroundSession, Filesystem, Session};
+
+use super::mount;
+
+/// A folder that is mounted.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    at: PathBuf,
+    session: Option<BackgroundSession>,
+}
+
+impl Mounted {
+    /// Mounts at a folder that is there; the kernel's questions are answered on a thread.
+    ///
+    /// # Errors
+    /// What is missing or was refused, in words.
+    pub(crate) fn start(
+        files: impl Filesystem,
+        at: &Path,
+        allow_other: bool,
+    ) -> Result<Mounted, String> {
+        let at = mount::check(at)?;
+        let session = Session::new(files, &at, &mount::options("paternoster", allow_other))
+            .and_then(Session::spawn)
+            .map_err(|error| mount::explain(&at, &error, allow_other))?;
+        Ok(Mounted { at, session: Some(session) })
+    }
+
+    /// Unmounts it, and waits until the last question was answered if nobody uses it.
+    ///
+    /// # Errors
+    /// Somebody does; or it could not be taken away.
+    pub(crate) fn end(mut self) -> Result<(), String> {
+        self.take_down()
+    }
+
+    fn take_down(&mut self) -> Result<(), String> {
+        let Some(session) = self.session.take() else { return Ok(()) };
+        let shown = self.at.display();
+        match mount::unmount(&self.at, false) {
+            Ok(()) => session.join().map_err(|error| format!("{shown}: {error}")),
+            Err(error) => {
+                // It goes with its last user; the thread that serves it then ends by itself.
+                let gone = mount::unmount(&self.at, true);
+                std::mem::forget(session);
+                gone.map_err(|_| format!("{shown}: {error}"))?;
+                Err(format!("{shown}: somebody still uses its files, which fail from now on"))
+            }
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `end`.
+        let _result = self.take_down();
+    }
+}
