@@ -2,8 +2,8 @@
 //! Rows: what a tenant or a connection got between two snapshots.
 //!
 //! Share is of the device time that all tenants got in that time, so that shares add up to 100 %
-//! whenever anybody got anything. A process that is nobody's (FUSE, without a rule and cgroups) has a
-//! row beside the tenants'. A server that was started anew has smaller counters: what came
+//! whenever anybody got anything. A process that is nobody's (FUSE, without a rule and cgroups) has
+//! a row beside the tenants'. A server that was started anew has smaller counters: what came
 //! before is forgotten then.
 
 use paternoster_serve::control::snapshot::{ConnectionLine, Figures, Snapshot, TenantLine};

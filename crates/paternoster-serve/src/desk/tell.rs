@@ -114,7 +114,7 @@ impl Desk {
     /// What makes weights idle, if anything does.
     fn note(&self) -> &'static str {
         match self.ledger.queue().elevator_name() {
-            "bfq" | "bfq-4.19" | "cfq" => "",
+            "bfq" | "bfq-4.19" | "cfq" | "paternoster" => "",
             _ => "this scheduler knows no weights: all tenants are served as they come",
         }
     }

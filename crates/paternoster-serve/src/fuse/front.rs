@@ -7,8 +7,9 @@
 //! close     what was written through it is made durable, if anything was
 //! ```
 //!
-//! The size of a file is its volume's and stays: it is truncated without effect, as a disk would be.
-//! Reads end at the end; writes beyond it find no room. Punched and zeroed ranges read as zeroes.
+//! The size of a file is its volume's and stays: it is truncated without effect, as a disk would
+//! be. Reads end at the end; writes beyond it find no room. Punched and zeroed ranges read as
+//! zeroes.
 //!
 //! Memory: the kernel keeps at most [`BACKGROUND`] asynchronous requests of [`LARGEST`] bytes with
 //! us (64 MiB), and one of each thread that waits for its own.

@@ -16,8 +16,8 @@
 //! write                simple reply                         → so many bytes were written
 //! ```
 //!
-//! Invariants: I1 every call is answered once: by a reply, or with EIO when the wire goes; I2 a read
-//! that brings less than was asked for has brought all there is; I3 replies are taken whole,
+//! Invariants: I1 every call is answered once: by a reply, or with EIO when the wire goes; I2 a
+//! read that brings less than was asked for has brought all there is; I3 replies are taken whole,
 //! whatever the slices.
 
 use std::collections::VecDeque;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls, however they are read, and replies, however they are cut.
 
 use std::sync::mpsc::{Receiver, channel};
 
