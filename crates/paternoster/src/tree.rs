@@ -177,8 +177,8 @@ impl<K: TreeKey> Nodes<K> {
         some(self.0[index as usize].thread[LEFT])
     }
 
-    /// Whether slot `index` would come to stand where it does under `key`: behind all that are equal
-    /// or before, and before all others.
+    /// Whether slot `index` would come to stand where it does under `key`: behind all that are
+    /// equal or before, and before all others.
     fn fits(&self, index: u32, key: &K) -> bool {
         let [before, behind] = self.0[index as usize].thread;
         some(before).is_none_or(|before| !key.before(&self.0[before as usize].key))

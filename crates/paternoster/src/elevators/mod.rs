@@ -86,7 +86,7 @@ pub const ALL: &[Entry] = &[
     },
     Entry {
         name: "paternoster",
-        summary: "device time by weight, slots kept for those who come back, turns that are learned",
+        summary: "device time by weight, slots kept for who comes back, turns that are learned",
         make: || Box::new(Paternoster::new()),
     },
 ];
