@@ -137,6 +137,7 @@ fn the_dead_are_taken_away() {
     while place.is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
+    // At any time, also while it looks at its own file.
     child.kill().unwrap();
     child.wait().unwrap();
     let output = place.emulate("lab-disk", &["--run", "ls $mount"]).output().unwrap();

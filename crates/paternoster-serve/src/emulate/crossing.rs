@@ -19,6 +19,10 @@
 //! process sees 1 ms. An answer is at most one crossing early by the front's own clock, never early
 //! by the model's, and a model that is busy does not become faster: who comes early waits in line.
 //!
+//! A process that uses a file of its own cannot be killed: its last thread waits for an answer, and
+//! who would give it is dead, but the kernel learns of that only when the descriptor of /dev/fuse
+//! is closed, which the last thread shares. So the thread that measures shares no descriptors.
+//!
 //! Invariant: a crossing is at most [`MOST`] and 1 us per KiB, whatever a busy machine says.
 
 use std::fs::OpenOptions;
@@ -70,11 +74,18 @@ impl Crossing {
     }
 
     /// Measures it at a file on a thread of its own, whose number it tells in `who`: this one is
-    /// answered at once.
+    /// answered at once. Where the thread cannot have descriptors of its own (a sandbox), nothing
+    /// is taken off.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub(super) fn measure(file: &Path, who: &AtomicU32) -> io::Result<Crossing> {
         let measured = thread::scope(|threads| {
             let measuring = threads.spawn(|| {
                 urgency::hurry(1);
+                if share_no_descriptors().is_err() {
+                    return Ok(Crossing { base: Nanos::ZERO, per_kib: 0 });
+                }
                 // SAFETY: it tells the calling thread's number; no memory is concerned.
                 who.store(unsafe { libc::gettid() }.cast_unsigned(), Ordering::Relaxed);
                 Crossing::measure_here(file)
@@ -105,9 +116,41 @@ impl Crossing {
     }
 }
 
+/// The calling thread has descriptors of its own from now on: none but the standard ones.
+fn share_no_descriptors() -> io::Result<()> {
+    // SAFETY: the thread gets a copy of the table of descriptors; no memory is concerned.
+    if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (first, last, flags): (libc::c_uint, libc::c_uint, libc::c_uint) =
+        (3, libc::c_uint::MAX, 0);
+    // SAFETY: what is closed are this thread's copies, of which nothing here knows the numbers;
+    // the others keep theirs.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Has the thread nothing of ours any more, and have we everything still?
+    #[test]
+    fn descriptors_are_not_shared() {
+        let ours = std::fs::File::open("/proc/self/stat").unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&ours);
+        // SAFETY: asking for the flags of a number that may be none.
+        let there = move || unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+        let theirs =
+            thread::spawn(move || share_no_descriptors().map(|()| there())).join().unwrap();
+        match theirs {
+            Ok(theirs) => assert!(!theirs),
+            Err(error) => eprintln!("no descriptors of one's own: {error}: skipped"),
+        }
+        assert!(there());
+    }
 
     /// 4 KiB in 30 us, 256 KiB in 156: 126 us for 252 KiB more are 500 ns a KiB, and 30 us less
     /// four of them the base. Is that what comes out, and is what a busy machine says bounded?

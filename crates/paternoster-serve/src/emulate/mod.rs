@@ -9,11 +9,11 @@
 //!
 //! Two threads and nothing between them but a list, because precision wants the shortest way:
 //!
-//! * [`front`]: one file over FUSE. [`mount`]: the folder it is in.
-//! * [`keeper`]: lets the model live in real time. [`line`]: who waits for the model, and how what
-//!   is asked becomes its commands. [`shared`]: what both have.
-//! * [`data`]: the bytes. [`crossing`]: what the way through the kernel costs, taken off the wait.
-//! * [`spread`]: how precise it was. [`forecast`]: how precise it can be. [`urgency`]: how threads
+//! * `front`: one file over FUSE. `fuse/mount.rs`: the folder it is in.
+//! * `keeper`: lets the model live in real time. `line`: who waits for the model, and how what
+//!   is asked becomes its commands. `shared`: what both have.
+//! * `data`: the bytes. `crossing`: what the way through the kernel costs, taken off the wait.
+//! * `spread`: how precise it was. `forecast`: how precise it can be. `urgency`: how threads
 //!   are in time.
 //!
 //! # Invariants
