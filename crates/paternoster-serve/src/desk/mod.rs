@@ -218,7 +218,9 @@ impl Desk {
         let timeout = self.timeout(until);
         let clients_alone = self.in_device == 0 && !self.guests.is_empty() && timeout != NO_TIME;
         if !(clients_alone && self.vigil.is_worth_it() && self.stay_awake()) {
-            self.look(&timeout);
+            let may_sleep = timeout != NO_TIME && self.inbox.doze();
+            self.look(if may_sleep { &timeout } else { &NO_TIME });
+            self.inbox.wake();
         }
         self.now = self.clock.now();
         let mut events = std::mem::take(&mut self.events);
@@ -236,10 +238,11 @@ impl Desk {
     /// Looks again for a moment; whether anything has happened.
     fn stay_awake(&mut self) -> bool {
         let limit = self.clock.now() + vigil::LONGEST;
-        while self.events.is_empty() && self.clock.now() < limit {
+        let mut found = false;
+        while !found && self.clock.now() < limit {
             self.look(&NO_TIME);
+            found = !self.events.is_empty() || self.inbox.has_letter();
         }
-        let found = !self.events.is_empty();
         self.vigil.ended(found);
         found
     }
@@ -305,10 +308,11 @@ impl Desk {
 
     /// Letters from other threads.
     fn read_letters(&mut self) {
-        if !std::mem::take(&mut self.rung) {
-            return;
+        if std::mem::take(&mut self.rung) {
+            self.inbox.hush();
+            // It is awake, and looks before it sleeps.
+            self.inbox.wake();
         }
-        self.inbox.hush();
         while let Some(letter) = self.inbox.take() {
             match letter {
                 Letter::Newcomer(newcomer) => self.welcome(*newcomer),
