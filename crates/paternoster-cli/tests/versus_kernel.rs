@@ -103,14 +103,15 @@ fn backing(name: &str) -> String {
     fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default()
 }
 
-/// Each loop device, with what its queue says.
+/// Each loop device, with what its queue says. Not `rotational`: that the kernel sets anew whenever
+/// a file is attached, and it stays as it was when the file goes.
 fn loops() -> Vec<(String, Vec<String>)> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut all: Vec<(String, Vec<String>)> = names
         .filter(|name| name.starts_with("loop"))
         .map(|name| {
-            let says = ["scheduler", "nr_requests", "rotational"].map(|file| {
+            let says = ["scheduler", "nr_requests"].map(|file| {
                 fs::read_to_string(format!("/sys/block/{name}/queue/{file}")).unwrap_or_default()
             });
             (name, says.to_vec())

@@ -18,12 +18,16 @@ const MIB: u64 = 1 << 20;
 
 /// Whether this machine can; says why not.
 fn can() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let there = std::path::Path::new("/dev/fuse").exists();
-    if !(root && there) {
-        eprintln!("no root, or no /dev/fuse: skipped");
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let rights = rights.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    // Bit 21 is CAP_SYS_ADMIN: to mount.
+    let can = device.is_ok() && rights >> 21 & 1 == 1;
+    if !can {
+        eprintln!("no right to mount, or no /dev/fuse: skipped");
     }
-    root && there
+    can
 }
 
 /// A server of one volume, `disk`, of so many bytes, shown below `folder`.
