@@ -38,8 +38,9 @@ fn millis(time: &Value) -> f64 {
 
 /// Does a start take its time, whoever schedules? xterm waits for 183 reads of 1 ms, in 7 legs:
 /// before each but the first of a leg it thinks for 0.46 ms, between two legs 2 ms pass. 183 + (183
-/// - 7) * 0.46 + 6 * 2 = 275.96 ms; what is read ahead goes with the others. Under paternoster it
-/// is a command of its own behind 15 of the reads, 1 ms each: 290.96 ms.
+/// - 7) * 0.46 + 6 * 2 = 275.96 ms; what is read ahead goes with the others.
+///
+/// Under paternoster it is a command of its own behind 15 of the reads, 1 ms each: 290.96 ms.
 #[test]
 fn a_start_alone_takes_its_time() {
     for scheduler in elevators::ALL.iter().map(|entry| entry.name) {
