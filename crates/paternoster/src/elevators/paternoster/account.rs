@@ -32,22 +32,26 @@
 //! I4  What an account was charged is what its requests took, to the nanosecond: the rest of each
 //!     division is kept.
 //!
+//! One account is in `node.rs`, requests held and shares of them in `held.rs`, who goes first in
+//! `pick.rs`, the audit in `check.rs`.
+//!
 //! Source: spec `elevator.md` 2.1, 2.2 (C1 to C4), 3 (G1, G2, G5). Differs: a tree instead of one
 //! level; the floor follows the least of all who wait, so that turns do not raise it.
 
-use alloc::format;
-use alloc::vec;
+mod check;
+mod held;
+mod node;
+mod pick;
+
 use alloc::vec::Vec;
 
 use crate::client::Class;
-use crate::elevator::Fault;
 use crate::slab::NIL;
 use crate::time::Nanos;
-use crate::tree::{Nodes, Root, TreeKey};
+use crate::tree::{Nodes, TreeKey};
 
-/// Virtual time of one nanosecond at weight 1. With it a client of weight 1 that has the device to
-/// itself for four years is still within 64 bits.
-const UNIT: i64 = 64;
+use node::UNIT;
+pub(super) use node::{Key, Node};
 
 /// After this time without any an idle-class request goes once, whoever waits.
 const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
@@ -55,120 +59,6 @@ const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
 /// The two kinds in which requests wait.
 pub(super) const CROWD: usize = 0;
 pub(super) const STREAM: usize = 1;
-
-/// What an order goes by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) class: u8,
-    pub(super) vt: i64,
-}
-
-impl TreeKey for Key {
-    type Summary = ();
-
-    const SUMMED: bool = false;
-
-    fn before(&self, other: &Key) -> bool {
-        (self.class, self.vt) < (other.class, other.vt)
-    }
-
-    fn combine(&self, _: Option<&()>, _: Option<&()>) {}
-}
-
-/// The account of a client, or of a group and everybody in it.
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) parent: u32,
-    /// Steps to the root.
-    depth: u32,
-    pub(super) weight: u32,
-    pub(super) class: u8,
-    pub(super) vt: i64,
-    /// What the last division left over, below the weight (I4).
-    rest: i64,
-    /// Device time charged, and what of it is only an estimate.
-    pub(super) charged: i64,
-    pub(super) estimated: i64,
-    /// Requests that wait, by kind, and that are in the device.
-    pub(super) queued: [u32; 2],
-    pub(super) flying: u32,
-    /// Requests allocated.
-    held: u32,
-    /// Until then its next request is expected.
-    expected: Nanos,
-
-    // Of a group:
-    ready: [Root; 2],
-    /// By class.
-    floor: [i64; 3],
-    busy_weight: u64,
-    /// The weight of the children that hold requests.
-    held_weight: u64,
-    /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
-    dearest: i64,
-    idle_class_served: Nanos,
-    is_known: bool,
-}
-
-impl Default for Node {
-    fn default() -> Node {
-        Node {
-            parent: NIL,
-            depth: 0,
-            weight: 1,
-            class: Class::BestEffort as u8,
-            vt: 0,
-            rest: 0,
-            charged: 0,
-            estimated: 0,
-            queued: [0; 2],
-            flying: 0,
-            held: 0,
-            expected: Nanos::ZERO,
-            ready: [Root::new(); 2],
-            floor: [0; 3],
-            busy_weight: 0,
-            held_weight: 0,
-            dearest: 0,
-            idle_class_served: Nanos::ZERO,
-            is_known: false,
-        }
-    }
-}
-
-impl Node {
-    const fn key(&self) -> Key {
-        Key { class: self.class, vt: self.vt }
-    }
-
-    /// Requests that wait.
-    pub(super) const fn waiting(&self) -> u32 {
-        self.queued[CROWD] + self.queued[STREAM]
-    }
-
-    const fn is_busy(&self) -> bool {
-        self.waiting() + self.flying > 0
-    }
-
-    /// Pays for `ns` of device time, or gets them back.
-    fn charge(&mut self, ns: i64) {
-        let weight = i64::from(self.weight);
-        let due = ns.saturating_mul(UNIT).saturating_add(self.rest);
-        self.vt = self.vt.saturating_add(due.div_euclid(weight));
-        self.rest = due.rem_euclid(weight);
-        self.charged = self.charged.saturating_add(ns);
-    }
-}
-
-/// What the children of a group have together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Sum {
-    queued: [u32; 2],
-    flying: u32,
-    held: u32,
-    busy_weight: u64,
-    held_weight: u64,
-}
 
 /// All accounts: clients by their numbers, groups behind them.
 #[derive(Debug)]
@@ -270,47 +160,6 @@ impl Accounts {
             node.estimated += by;
             at = node.parent;
         }
-    }
-
-    /// A client has so many requests more, or less, wherever they are.
-    pub(super) fn hold(&mut self, client: u32, by: i32) {
-        let mut at = client;
-        while at != NIL && by != 0 {
-            let node = self.at_mut(at);
-            let before = node.held;
-            node.held = before.wrapping_add_signed(by);
-            let (held, weight, parent) = (node.held, u64::from(node.weight), node.parent);
-            if parent != NIL && (before == 0) != (held == 0) {
-                let sum = &mut self.at_mut(parent).held_weight;
-                *sum = if held == 0 { *sum - weight } else { *sum + weight };
-            }
-            at = parent;
-        }
-    }
-
-    /// Whether a client, or a group that it is in, has its share of `most` requests already, by
-    /// weight among those who have some.
-    pub(super) fn has_its_share(&self, client: u32, most: u32) -> bool {
-        let share = |node: &Node| {
-            let weight = u64::from(node.weight);
-            let counted = if node.held == 0 { weight } else { 0 };
-            (weight, self.at(node.parent).held_weight + counted)
-        };
-        let mut at = client;
-        while at != self.root {
-            // The part of all that is its: the product on the way up.
-            let (mut limit, mut above) = (u64::from(most), at);
-            while above != self.root {
-                let (own, all) = share(self.at(above));
-                limit = limit * own / all.max(1);
-                above = self.at(above).parent;
-            }
-            if u64::from(self.at(at).held) >= limit.max(1) {
-                return true;
-            }
-            at = self.at(at).parent;
-        }
-        false
     }
 
     /// Takes all of a node's requests out of the counts above it, and of its own.
@@ -523,98 +372,6 @@ impl Accounts {
         }
     }
 
-    /// Who goes next by virtual times alone, of one kind or of both; passing over those who are
-    /// `skipped`, who are few.
-    pub(super) fn first(
-        &self,
-        kinds: &[usize],
-        now: Nanos,
-        skipped: &dyn Fn(u32) -> bool,
-    ) -> Option<u32> {
-        self.first_in(self.root, kinds, now, skipped)
-    }
-
-    /// As deep as groups are nested, which is bounded by their number.
-    fn first_in(
-        &self,
-        group: u32,
-        kinds: &[usize],
-        now: Nanos,
-        skipped: &dyn Fn(u32) -> bool,
-    ) -> Option<u32> {
-        let node = self.at(group);
-        let mut heads = [None; 2];
-        for &kind in kinds {
-            heads[kind] = self.head(node, kind, now);
-        }
-        while let Some(kind) = self.lesser(heads) {
-            let child = heads[kind]?;
-            let found = if self.is_client(child) {
-                (!skipped(child)).then_some(child)
-            } else {
-                // A group that waits as both kinds is asked for this one alone.
-                let both = kinds.len() > 1 && self.at(child).queued[1 - kind] > 0;
-                let asked = if both { kinds } else { core::slice::from_ref(&kind) };
-                self.first_in(child, asked, now, skipped)
-            };
-            if found.is_some() {
-                return found;
-            }
-            heads[kind] = self.orders[kind].next(child);
-        }
-        None
-    }
-
-    /// The first of a kind in a group; one of the idle class if they have waited for too long.
-    fn head(&self, group: &Node, kind: usize, now: Nanos) -> Option<u32> {
-        let idle = Class::Idle as u8;
-        let order = &group.ready[kind];
-        let last = order.last()?;
-        if self.at(last).class == idle && group.idle_class_served + IDLE_WAITS_MOST <= now {
-            return order.lower_bound(&self.orders[kind], &Key { class: idle, vt: i64::MIN });
-        }
-        order.first()
-    }
-
-    fn lesser(&self, heads: [Option<u32>; 2]) -> Option<usize> {
-        match heads {
-            [Some(crowd), Some(stream)] => {
-                let streams = self.at(stream).key().before(&self.at(crowd).key());
-                Some(if streams { STREAM } else { CROWD })
-            }
-            [Some(_), None] => Some(CROWD),
-            [None, Some(_)] => Some(STREAM),
-            [None, None] => None,
-        }
-    }
-
-    /// The two children of the last common group of two clients.
-    fn siblings(&self, one: u32, other: u32) -> (u32, u32) {
-        let (mut one, mut other) = (one, other);
-        while self.at(one).depth > self.at(other).depth {
-            one = self.at(one).parent;
-        }
-        while self.at(other).depth > self.at(one).depth {
-            other = self.at(other).parent;
-        }
-        while self.at(one).parent != self.at(other).parent {
-            (one, other) = (self.at(one).parent, self.at(other).parent);
-        }
-        (one, other)
-    }
-
-    /// Whether `one` has had less than `other`, or is of a better class, where their ways part.
-    pub(super) fn precedes(&self, one: u32, other: u32) -> bool {
-        let (one, other) = self.siblings(one, other);
-        one != other && self.at(one).key().before(&self.at(other).key())
-    }
-
-    /// Whether `one` is of a better class than `other` where their ways part.
-    pub(super) fn outranks(&self, one: u32, other: u32) -> bool {
-        let (one, other) = self.siblings(one, other);
-        self.at(one).class < self.at(other).class
-    }
-
     /// The weight of a node among its busy siblings: its own, and that of all of them with it.
     pub(super) fn among_busy(&self, node: u32) -> Option<(u64, u64, u32)> {
         let Node { parent, weight, .. } = *self.at(node);
@@ -626,12 +383,6 @@ impl Accounts {
         Some((own, self.at(parent).busy_weight - counted + own, parent))
     }
 
-    /// The weights of two where their ways part.
-    pub(super) fn weights(&self, one: u32, other: u32) -> (u64, u64) {
-        let (one, other) = self.siblings(one, other);
-        (u64::from(self.at(one).weight), u64::from(self.at(other).weight))
-    }
-
     /// Whether something of a node waits or is in the device.
     pub(super) fn is_busy(&self, node: u32) -> bool {
         self.at(node).is_busy()
@@ -641,53 +392,6 @@ impl Accounts {
     pub(super) fn is_behind(&self, client: u32) -> bool {
         let Node { parent, class, vt, .. } = *self.at(client);
         parent != NIL && vt < self.at(parent).floor[usize::from(class)]
-    }
-
-    /// Verifies I1, I2 and I4. O(n).
-    pub(super) fn check(&self) -> Result<(), Fault> {
-        let mut sums = vec![Sum::default(); self.nodes.len()];
-        for child in self.nodes.iter().filter(|child| child.parent != NIL) {
-            let sum = &mut sums[child.parent as usize];
-            sum.queued = [sum.queued[0] + child.queued[0], sum.queued[1] + child.queued[1]];
-            sum.flying += child.flying;
-            sum.held += child.held;
-            sum.busy_weight += if child.is_busy() { u64::from(child.weight) } else { 0 };
-            sum.held_weight += if child.held > 0 { u64::from(child.weight) } else { 0 };
-        }
-        let all = self.nodes.iter().zip(&sums).enumerate();
-        for (group, (node, sum)) in all.skip(self.clients as usize) {
-            let (queued, flying, held) = (node.queued, node.flying, node.held);
-            let (busy_weight, held_weight) = (node.busy_weight, node.held_weight);
-            let known = Sum { queued, flying, held, busy_weight, held_weight };
-            if *sum != known {
-                return Err(format!("account I2: group {group} has {sum:?}, knows {known:?}"));
-            }
-            for kind in [CROWD, STREAM] {
-                node.ready[kind].check(&self.orders[kind])?;
-            }
-        }
-        for (number, node) in (0u32..).zip(&self.nodes) {
-            if node.parent == NIL {
-                continue;
-            }
-            for kind in [CROWD, STREAM] {
-                let key = self.orders[kind].key(number);
-                let right = (node.queued[kind] > 0).then(|| node.key());
-                if key != right {
-                    return Err(format!("account I1: {number} stands at {key:?}, not {right:?}"));
-                }
-            }
-            if node.rest < 0 || node.rest >= i64::from(node.weight) {
-                return Err(format!("account I4: {number} has a rest of {}", node.rest));
-            }
-            if node.flying == 0 && node.estimated != 0 {
-                return Err(format!(
-                    "account G1: {number} owes {} ns of estimates",
-                    node.estimated
-                ));
-            }
-        }
-        Ok(())
     }
 }
 

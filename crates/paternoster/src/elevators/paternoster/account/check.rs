@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The audit of the accounts: counts, orders, rests and estimates.
+
+use alloc::format;
+use alloc::vec;
+
+use super::{Accounts, CROWD, STREAM};
+use crate::elevator::Fault;
+use crate::slab::NIL;
+
+/// What the children of a group have together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sum {
+    queued: [u32; 2],
+    flying: u32,
+    held: u32,
+    busy_weight: u64,
+    held_weight: u64,
+}
+
+impl Accounts {
+    /// Verifies I1, I2 and I4. O(n).
+    pub(in super::super) fn check(&self) -> Result<(), Fault> {
+        let mut sums = vec![Sum::default(); self.nodes.len()];
+        for child in self.nodes.iter().filter(|child| child.parent != NIL) {
+            let sum = &mut sums[child.parent as usize];
+            sum.queued = [sum.queued[0] + child.queued[0], sum.queued[1] + child.queued[1]];
+            sum.flying += child.flying;
+            sum.held += child.held;
+            sum.busy_weight += if child.is_busy() { u64::from(child.weight) } else { 0 };
+            sum.held_weight += if child.held > 0 { u64::from(child.weight) } else { 0 };
+        }
+        let all = self.nodes.iter().zip(&sums).enumerate();
+        for (group, (node, sum)) in all.skip(self.clients as usize) {
+            let (queued, flying, held) = (node.queued, node.flying, node.held);
+            let (busy_weight, held_weight) = (node.busy_weight, node.held_weight);
+            let known = Sum { queued, flying, held, busy_weight, held_weight };
+            if *sum != known {
+                return Err(format!("account I2: group {group} has {sum:?}, knows {known:?}"));
+            }
+            for kind in [CROWD, STREAM] {
+                node.ready[kind].check(&self.orders[kind])?;
+            }
+        }
+        for (number, node) in (0u32..).zip(&self.nodes) {
+            if node.parent == NIL {
+                continue;
+            }
+            for kind in [CROWD, STREAM] {
+                let key = self.orders[kind].key(number);
+                let right = (node.queued[kind] > 0).then(|| node.key());
+                if key != right {
+                    return Err(format!("account I1: {number} stands at {key:?}, not {right:?}"));
+                }
+            }
+            if node.rest < 0 || node.rest >= i64::from(node.weight) {
+                return Err(format!("account I4: {number} has a rest of {}", node.rest));
+            }
+            if node.flying == 0 && node.estimated != 0 {
+                return Err(format!(
+                    "account G1: {number} owes {} ns of estimates",
+                    node.estimated
+                ));
+            }
+        }
+        Ok(())
+    }
+}

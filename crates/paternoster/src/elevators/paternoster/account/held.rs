@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests that clients hold, wherever they are, and who has his share of them.
+//!
+//! A queue has `nr_requests`; who came first could have them all. Each level shares them by weight
+//! among those who hold any: of 128, two groups of equal weight have 64 each, and two clients of
+//! one of them 32.
+//!
+//! # Invariant
+//! The held requests of a group are those of its children; `held_weight` is the weight of the
+//! children that hold some (I2 of the accounts).
+
+use super::{Accounts, Node};
+use crate::slab::NIL;
+
+impl Accounts {
+    /// A client has so many requests more, or less, wherever they are.
+    pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
+        let mut at = client;
+        while at != NIL && by != 0 {
+            let node = self.at_mut(at);
+            let before = node.held;
+            node.held = before.wrapping_add_signed(by);
+            let (held, weight, parent) = (node.held, u64::from(node.weight), node.parent);
+            if parent != NIL && (before == 0) != (held == 0) {
+                let sum = &mut self.at_mut(parent).held_weight;
+                *sum = if held == 0 { *sum - weight } else { *sum + weight };
+            }
+            at = parent;
+        }
+    }
+
+    /// Whether a client, or a group that it is in, has its share of `most` requests already, by
+    /// weight among those who have some.
+    pub(in super::super) fn has_its_share(&self, client: u32, most: u32) -> bool {
+        let share = |node: &Node| {
+            let weight = u64::from(node.weight);
+            let counted = if node.held == 0 { weight } else { 0 };
+            (weight, self.at(node.parent).held_weight + counted)
+        };
+        let mut at = client;
+        while at != self.root {
+            // The part of all that is its: the product on the way up.
+            let (mut limit, mut above) = (u64::from(most), at);
+            while above != self.root {
+                let (own, all) = share(self.at(above));
+                limit = limit * own / all.max(1);
+                above = self.at(above).parent;
+            }
+            if u64::from(self.at(at).held) >= limit.max(1) {
+                return true;
+            }
+            at = self.at(at).parent;
+        }
+        false
+    }
+}

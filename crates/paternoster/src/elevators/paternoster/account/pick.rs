@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who goes first: by class and virtual time, group by group, and how two stand to each other.
+//!
+//! Two clients are compared where their ways to the root part:
+//!
+//! ```text
+//! root ─┬─ A ── a1        a1 and b2 are compared as A and B
+//!       └─ B ─┬─ b1       b1 and b2 as they are
+//!             └─ b2
+//! ```
+//!
+//! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once.
+
+use super::{Accounts, CROWD, IDLE_WAITS_MOST, Key, Node, STREAM};
+use crate::client::Class;
+use crate::time::Nanos;
+use crate::tree::TreeKey;
+
+impl Accounts {
+    /// Who goes next by virtual times alone, of one kind or of both; passing over those who are
+    /// `skipped`, who are few.
+    pub(in super::super) fn first(
+        &self,
+        kinds: &[usize],
+        now: Nanos,
+        skipped: &dyn Fn(u32) -> bool,
+    ) -> Option<u32> {
+        self.first_in(self.root, kinds, now, skipped)
+    }
+
+    /// As deep as groups are nested, which is bounded by their number.
+    fn first_in(
+        &self,
+        group: u32,
+        kinds: &[usize],
+        now: Nanos,
+        skipped: &dyn Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let node = self.at(group);
+        let mut heads = [None; 2];
+        for &kind in kinds {
+            heads[kind] = self.head(node, kind, now);
+        }
+        while let Some(kind) = self.lesser(heads) {
+            let child = heads[kind]?;
+            let found = if self.is_client(child) {
+                (!skipped(child)).then_some(child)
+            } else {
+                // A group that waits as both kinds is asked for this one alone.
+                let both = kinds.len() > 1 && self.at(child).queued[1 - kind] > 0;
+                let asked = if both { kinds } else { core::slice::from_ref(&kind) };
+                self.first_in(child, asked, now, skipped)
+            };
+            if found.is_some() {
+                return found;
+            }
+            heads[kind] = self.orders[kind].next(child);
+        }
+        None
+    }
+
+    /// The first of a kind in a group; one of the idle class if they have waited for too long.
+    fn head(&self, group: &Node, kind: usize, now: Nanos) -> Option<u32> {
+        let idle = Class::Idle as u8;
+        let order = &group.ready[kind];
+        let last = order.last()?;
+        if self.at(last).class == idle && group.idle_class_served + IDLE_WAITS_MOST <= now {
+            return order.lower_bound(&self.orders[kind], &Key { class: idle, vt: i64::MIN });
+        }
+        order.first()
+    }
+
+    fn lesser(&self, heads: [Option<u32>; 2]) -> Option<usize> {
+        match heads {
+            [Some(crowd), Some(stream)] => {
+                let streams = self.at(stream).key().before(&self.at(crowd).key());
+                Some(if streams { STREAM } else { CROWD })
+            }
+            [Some(_), None] => Some(CROWD),
+            [None, Some(_)] => Some(STREAM),
+            [None, None] => None,
+        }
+    }
+
+    /// The two children of the last common group of two clients.
+    fn siblings(&self, one: u32, other: u32) -> (u32, u32) {
+        let (mut one, mut other) = (one, other);
+        while self.at(one).depth > self.at(other).depth {
+            one = self.at(one).parent;
+        }
+        while self.at(other).depth > self.at(one).depth {
+            other = self.at(other).parent;
+        }
+        while self.at(one).parent != self.at(other).parent {
+            (one, other) = (self.at(one).parent, self.at(other).parent);
+        }
+        (one, other)
+    }
+
+    /// Whether `one` has had less than `other`, or is of a better class, where their ways part.
+    pub(in super::super) fn precedes(&self, one: u32, other: u32) -> bool {
+        let (one, other) = self.siblings(one, other);
+        one != other && self.at(one).key().before(&self.at(other).key())
+    }
+
+    /// Whether `one` is of a better class than `other` where their ways part.
+    pub(in super::super) fn outranks(&self, one: u32, other: u32) -> bool {
+        let (one, other) = self.siblings(one, other);
+        self.at(one).class < self.at(other).class
+    }
+
+    /// The weights of two where their ways part.
+    pub(in super::super) fn weights(&self, one: u32, other: u32) -> (u64, u64) {
+        let (one, other) = self.siblings(one, other);
+        (u64::from(self.at(one).weight), u64::from(self.at(other).weight))
+    }
+}
