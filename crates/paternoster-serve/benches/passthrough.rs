@@ -6,8 +6,8 @@
 //! ```
 //!
 //! No queue, no scheduler, nobody is told apart: what it costs to answer the kernel at all. It asks
-//! the kernel for the same things as our own front does (`src/fuse/front.rs`: direct I/O, requests
-//! that come at the same time, their sizes), and keeps one buffer for the data it reads.
+//! the kernel for the same things as our own front does (`src/fuse/kernel.rs`: requests that come
+//! at the same time, their sizes; and direct I/O), and keeps one buffer for the data it reads.
 //!
 //! `benches/fuse` runs it: `cargo bench --bench passthrough -- FILE FOLDER` shows FILE as
 //! `FOLDER/disk` until it is unmounted.
@@ -18,19 +18,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
-    ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Config, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
+use paternoster_serve::fuse::kernel::{LONG, agree, attributes};
 
 /// Bytes of one request at most, as ours.
 const LARGEST: u32 = 256 << 10;
 /// Requests that the kernel has with us at a time, as ours.
 const BACKGROUND: u16 = 256;
-const LONG: Duration = Duration::from_secs(3600);
 const NAME: &str = "disk";
 const DISK: INodeNo = INodeNo(2);
 
@@ -47,27 +47,9 @@ struct Passthrough {
 
 impl Passthrough {
     fn attributes(&self, inode: INodeNo) -> FileAttr {
-        let is_root = inode == INodeNo::ROOT;
-        let (kind, perm) =
-            if is_root { (FileType::Directory, 0o700) } else { (FileType::RegularFile, 0o600) };
-        let time = SystemTime::UNIX_EPOCH;
-        FileAttr {
-            ino: inode,
-            size: if is_root { 0 } else { self.size },
-            blocks: self.size / 512,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
+        let (size, rights) =
+            if inode == INodeNo::ROOT { (None, 0o700) } else { (Some(self.size), 0o600) };
+        attributes(inode, size, rights, SystemTime::UNIX_EPOCH)
     }
 }
 
@@ -78,21 +60,7 @@ fn errno(error: &std::io::Error) -> Errno {
 
 impl Filesystem for Passthrough {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        for wish in [
-            InitFlags::FUSE_ASYNC_READ,
-            InitFlags::FUSE_ASYNC_DIO,
-            InitFlags::FUSE_BIG_WRITES,
-            InitFlags::FUSE_MAX_PAGES,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-        ] {
-            let _without = config.add_capabilities(wish);
-        }
-        let _nearest = config.set_max_write(LARGEST);
-        if let Err(most) = config.set_max_readahead(LARGEST) {
-            let _nearest = config.set_max_readahead(most);
-        }
-        let _nearest = config.set_max_background(BACKGROUND);
-        let _nearest = config.set_congestion_threshold(BACKGROUND);
+        agree(config, BACKGROUND, LARGEST);
         Ok(())
     }
 

@@ -24,6 +24,8 @@ use super::settle::Complaint;
 use super::{Config, Fuse, limits, words};
 use crate::host::privileges::Account;
 
+/// What Linux allows.
+const FILE_NAME_BYTES: usize = 255;
 const USERS: &str = "names of users or their numbers, as `[\"root\", 1000]`; `[]` is nobody";
 
 pub(super) fn read(mut section: Section<'_>) -> Result<Fuse, ConfigError> {
@@ -68,7 +70,7 @@ fn user(value: &DeValue<'_>) -> Result<u32, String> {
 }
 
 /// What does not go together with files of that folder.
-pub(super) fn check(config: &Config) -> Result<(), Complaint> {
+pub(crate) fn check(config: &Config) -> Result<(), Complaint> {
     let Some(fuse) = &config.server.fuse else { return Ok(()) };
     let place = |key| ["server", "fuse", key];
     if let Some(user) = &config.server.user {
@@ -88,12 +90,17 @@ pub(super) fn check(config: &Config) -> Result<(), Complaint> {
             );
             return Err(Complaint::new(&place("mount"), fuse.mount.display(), why));
         }
-        if matches!(volume.name.as_str(), "." | "..") || volume.name.contains('/') {
+        if !is_file_name(&volume.name) {
             let why = "with `[server.fuse]` it is the name of a file, and no file is called so";
             return Err(Complaint::new(&["volume", &volume.name], "", why));
         }
     }
     Ok(())
+}
+
+/// Whether a file can be called so.
+fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains('/') && name.len() <= FILE_NAME_BYTES
 }
 
 impl Fuse {

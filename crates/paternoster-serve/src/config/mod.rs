@@ -17,7 +17,7 @@ mod check;
 mod devices;
 mod document;
 mod file;
-mod fuse;
+pub(crate) mod fuse;
 pub mod limits;
 mod near;
 mod overlap;

@@ -15,6 +15,7 @@
 use paternoster::{Nanos, Observer};
 
 use super::tenants::{ROOT, Tenants};
+use crate::fuse::callers::cgroup::folders;
 use crate::ledger::Ledger;
 
 impl Tenants {
@@ -28,7 +29,7 @@ impl Tenants {
         weights: &[u32],
     ) -> u32 {
         let mut place = ROOT;
-        for (name, &weight) in ways_to(path).zip(weights) {
+        for (name, &weight) in folders(path).zip(weights) {
             let Some(next) = self.cgroup(ledger, name, place, weight) else { break };
             place = next;
         }
@@ -61,18 +62,12 @@ impl Tenants {
         path: &str,
         weights: &[u32],
     ) {
-        for (name, &weight) in ways_to(path).zip(weights) {
+        for (name, &weight) in folders(path).zip(weights) {
             let Some(place) = self.find(name) else { return };
             self.at_mut(place).weight = weight;
             self.settle(now, ledger, place);
         }
     }
-}
-
-/// The path of each cgroup on the way to this one, from the top: of `/a/b` `/a` and `/a/b`.
-fn ways_to(path: &str) -> impl Iterator<Item = &str> {
-    let ends = path.char_indices().skip(1).filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
-    ends.chain([path.len()]).map(|end| &path[..end])
 }
 
 #[cfg(test)]

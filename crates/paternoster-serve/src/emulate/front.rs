@@ -29,8 +29,8 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
     WriteFlags,
 };
@@ -38,7 +38,7 @@ use fuser::{
 use super::keeper;
 use super::line::{Errand, Kind};
 use super::shared::{Answer, Shared};
-use crate::fuse::kernel::{LONG, agree, attributes};
+use crate::fuse::kernel::{LONG, agree, attributes, list};
 
 const FILE: INodeNo = INodeNo(2);
 /// One request's data.
@@ -246,23 +246,12 @@ impl Filesystem for Front {
         inode: INodeNo,
         _: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
-        let entries = [
-            (INodeNo::ROOT, FileType::Directory, OsStr::new(".")),
-            (INodeNo::ROOT, FileType::Directory, OsStr::new("..")),
-            (FILE, FileType::RegularFile, self.name.as_os_str()),
-        ];
         if inode != INodeNo::ROOT {
             return reply.error(Errno::ENOTDIR);
         }
-        for (place, (inode, kind, name)) in (0u64..).zip(entries) {
-            // The offset of an entry is where the next one begins.
-            if place >= offset && reply.add(inode, place + 1, kind, name) {
-                break;
-            }
-        }
-        reply.ok();
+        list(reply, offset, std::iter::once((FILE, self.name.as_os_str())));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

@@ -24,14 +24,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use fuser::{
-    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
+    BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 use super::call::{Answer, Call, Shares};
 use super::callers::{Caller, Callers};
-use super::kernel::{LONG, agree, attributes};
+use super::kernel::{LONG, agree, attributes, list};
 use crate::config;
 use crate::desk::Letter;
 use crate::desk::inbox::Slot;
@@ -116,6 +116,15 @@ impl Front {
         callers
             .of(request.pid(), request.uid(), Instant::now())
             .or_else(|| handle.and_then(|handle| handle.caller.clone()))
+    }
+
+    /// Who asks for a change; closing the file will make it durable.
+    fn writer(&self, request: &Request, handle: FileHandle) -> Option<Arc<Caller>> {
+        let handle = self.handle(handle);
+        if let Some(handle) = &handle {
+            handle.wrote.store(true, Ordering::Relaxed);
+        }
+        self.caller(request, handle.as_deref())
     }
 
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
@@ -290,11 +299,7 @@ impl Filesystem for Front {
         let Ok(length @ 1..) = u32::try_from(data.len()) else {
             return reply.error(Errno::ENOSPC);
         };
-        let handle = self.handle(handle);
-        if let Some(handle) = &handle {
-            handle.wrote.store(true, Ordering::Relaxed);
-        }
-        let caller = self.caller(request, handle.as_deref());
+        let caller = self.writer(request, handle);
         let answer = Answer::Written(reply, length);
         let range = (offset, length.into());
         // O_SYNC is O_DSYNC and more.
@@ -359,11 +364,7 @@ impl Filesystem for Front {
         }
         let keep = libc::FALLOC_FL_KEEP_SIZE;
         let inside = length.min(file.size.saturating_sub(offset));
-        let handle = self.handle(handle);
-        if let Some(handle) = &handle {
-            handle.wrote.store(true, Ordering::Relaxed);
-        }
-        let caller = self.caller(request, handle.as_deref());
+        let caller = self.writer(request, handle);
         match mode & !keep {
             0 if inside == length => reply.ok(),
             0 => reply.error(Errno::ENOSPC),
@@ -384,20 +385,13 @@ impl Filesystem for Front {
         inode: INodeNo,
         _: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
         if inode != INodeNo::ROOT {
             return reply.error(Errno::ENOTDIR);
         }
-        let dots = [(1, FileType::Directory, "."), (1, FileType::Directory, "..")].into_iter();
         let files = self.files.iter().zip(FIRST..);
-        let files = files.map(|(file, inode)| (inode, FileType::RegularFile, file.name.as_str()));
-        for (place, (inode, kind, name)) in (1..).zip(dots.chain(files)) {
-            if place > offset && reply.add(INodeNo(inode), place, kind, name) {
-                break;
-            }
-        }
-        reply.ok();
+        list(reply, offset, files.map(|(file, inode)| (INodeNo(inode), OsStr::new(&file.name))));
     }
 
     /// Volumes are made by the configuration.

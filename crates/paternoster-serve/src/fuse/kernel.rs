@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel: how it may ask, and what it is told of a file; the same for every file system of ours.
 
+use std::ffi::OsStr;
 use std::time::{Duration, SystemTime};
 
-use fuser::{FileAttr, FileType, INodeNo, InitFlags, KernelConfig};
+use fuser::{FileAttr, FileType, INodeNo, InitFlags, KernelConfig, ReplyDirectory};
 
 /// Names and attributes do not change while we are there.
-pub(crate) const LONG: Duration = Duration::from_secs(3600);
+pub const LONG: Duration = Duration::from_secs(3600);
 
 /// Asks it for requests that come at the same time, so many of those that nobody waits for in
 /// person (libaio, io_uring), and of so many bytes.
-pub(crate) fn agree(config: &mut KernelConfig, background: u16, bytes: u32) {
+pub fn agree(config: &mut KernelConfig, background: u16, bytes: u32) {
     for wish in [
         InitFlags::FUSE_ASYNC_READ,
         InitFlags::FUSE_ASYNC_DIO,
@@ -30,12 +31,7 @@ pub(crate) fn agree(config: &mut KernelConfig, background: u16, bytes: u32) {
 }
 
 /// What it is told of a file of so many bytes, or of a folder (`None`): ours, with these rights.
-pub(crate) fn attributes(
-    inode: INodeNo,
-    size: Option<u64>,
-    rights: u16,
-    since: SystemTime,
-) -> FileAttr {
+pub fn attributes(inode: INodeNo, size: Option<u64>, rights: u16, since: SystemTime) -> FileAttr {
     let bytes = size.unwrap_or(0);
     FileAttr {
         ino: inode,
@@ -54,4 +50,21 @@ pub(crate) fn attributes(
         blksize: 4096,
         flags: 0,
     }
+}
+
+/// Lists a folder that has these files, from an offset on. The offset of an entry is where the next
+/// one begins.
+pub fn list<'a>(
+    mut reply: ReplyDirectory,
+    offset: u64,
+    files: impl Iterator<Item = (INodeNo, &'a OsStr)>,
+) {
+    let dots = [".", ".."].map(|name| (INodeNo::ROOT, FileType::Directory, OsStr::new(name)));
+    let files = files.map(|(inode, name)| (inode, FileType::RegularFile, name));
+    for (place, (inode, kind, name)) in (1..).zip(dots.into_iter().chain(files)) {
+        if place > offset && reply.add(inode, place, kind, name) {
+            break;
+        }
+    }
+    reply.ok();
 }

@@ -18,11 +18,11 @@
 pub mod call;
 pub mod callers;
 pub(crate) mod front;
-pub(crate) mod kernel;
+pub mod kernel;
 pub(crate) mod mount;
 pub(crate) mod mounted;
 
-use crate::config::{Config, Fuse};
+use crate::config::{self, Config, Fuse};
 use front::{File, Front};
 use mounted::Mounted;
 
@@ -31,16 +31,9 @@ use mounted::Mounted;
 /// # Errors
 /// What cannot be, in words.
 pub(crate) fn show(config: &Config, settings: &Fuse, files: Vec<File>) -> Result<Mounted, String> {
-    if config.server.user.is_some() {
-        let why = "a server that becomes another user could not take its files away at the end";
-        return Err(format!("`user` and `fuse` do not go together: {why}"));
-    }
+    config::fuse::check(config).map_err(|complaint| complaint.to_string())?;
     for (place, file) in files.iter().enumerate() {
         let name = &file.name;
-        let is_name = !matches!(name.as_str(), "" | "." | "..") && !name.contains('/');
-        if !is_name || name.len() > 255 {
-            return Err(format!("volume {name:?} cannot be a file: its name is none for a file"));
-        }
         if files[..place].iter().any(|other| other.name == *name) {
             return Err(format!("two volumes are called {name}: they cannot be files of a folder"));
         }

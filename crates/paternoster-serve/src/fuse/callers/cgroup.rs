@@ -160,7 +160,7 @@ fn bounded(path: &str) -> String {
 }
 
 /// `/a/b/c`: `/a`, `/a/b`, `/a/b/c`; of the root nothing.
-fn folders(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn folders(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.bytes().enumerate().skip(1).filter(|(_, byte)| *byte == b'/');
     let ends = ends.map(|(place, _)| place).chain((path.len() > 1).then_some(path.len()));
     ends.map(|end| &path[..end])
