@@ -67,7 +67,7 @@ impl Rig {
         let mut queue = RequestQueue::unobserved(facts, limits, elevator);
         let nominal = nominal.to_string();
         queue.set_attribute(Nanos::ZERO, "nr_requests", &nominal).expect("there is room");
-        if scheduler == "bfq" {
+        if matches!(scheduler, "bfq" | "paternoster") {
             // With so many weights a client's share of the requests is less than it has here.
             queue.set_attribute(Nanos::ZERO, "iosched/tag_shares", "0").expect("it has that");
         }

@@ -370,7 +370,8 @@ impl Elevator for Paternoster {
     /// Nobody has more than his share of the requests there are, or one who comes later would wait
     /// for a request however much he weighs.
     fn admit(&mut self, scene: &mut Scene, client: ClientId, _: Op, _: Flags) -> Admission {
-        if self.accounts.has_its_share(client.index(), scene.nr_requests()) {
+        let most = scene.nr_requests();
+        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most) {
             Admission::AtMost(1)
         } else {
             Admission::Normal

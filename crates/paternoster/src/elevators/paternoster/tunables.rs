@@ -13,19 +13,23 @@ use crate::elevators::paternoster::Paternoster;
 pub(super) struct Tunables {
     /// One part in so many of the device time may be idled away for fairness (1 / sigma).
     pub(super) strictness: u64,
+    /// Whether nobody has more than his share of the requests there are.
+    pub(super) tag_shares: bool,
 }
 
 impl Default for Tunables {
     fn default() -> Tunables {
-        Tunables { strictness: 32 }
+        Tunables { strictness: 32, tag_shares: true }
     }
 }
 
 impl Tunables {
     /// Sets the attribute `name`; the value is in its range.
     pub(super) fn set(&mut self, name: &str, value: u64) {
-        if name == "strictness" {
-            self.strictness = value.max(1);
+        match name {
+            "strictness" => self.strictness = value.max(1),
+            "tag_shares" => self.tag_shares = value != 0,
+            _ => {}
         }
     }
 }
@@ -35,12 +39,18 @@ const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> At
 }
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 7] = [
+pub(super) static ATTRIBUTES: [Attribute; 8] = [
     Attribute {
         name: "strictness",
         unit: "",
         values: Values::Number { min: 1, max: 1_000_000 },
         help: "one part in so many of the device time may be idled away for fairness",
+    },
+    Attribute {
+        name: "tag_shares",
+        unit: "",
+        values: Values::Number { min: 0, max: 1 },
+        help: "1 if nobody may have more requests than his share of them by weight",
     },
     shown("seats", "", "how many streams are served at a time at present; 0 is without a limit"),
     shown("quantum_us", "us", "how much device time a turn has, where there are seats"),
@@ -55,6 +65,7 @@ impl Paternoster {
     pub(super) fn figure(&self, name: &str) -> u64 {
         match name {
             "strictness" => self.tunables.strictness,
+            "tag_shares" => self.tunables.tag_shares.into(),
             "seats" => self.seats.most.map_or(0, u64::from),
             "quantum_us" => self.seats.quantum() / 1000,
             "switch_us" => self.seats.change / 1000,
