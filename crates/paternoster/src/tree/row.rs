@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Row: a tree of few, which is kept as a chain of neighbours.
+//!
+//! Most trees are small: a client has eight requests waiting, a group sixteen clients. To find a
+//! place among eight along their threads, from both ends at once, takes two steps on average; to
+//! put in and take out is to change four links, and nothing is ever turned:
+//!
+//! ```text
+//! 40 in:   8 <-> 96 <-> 200        from behind: 200, 96 are beyond; from the front: 96 is
+//!          8 <-> 40 <-> 96 <-> 200
+//! ```
+//!
+//! With more than [`ROW_MOST`] a tree is planted on the row; when it has shrunk to [`ROW_AGAIN`]
+//! its top is forgotten, and the row remains. The two are apart, so that one who comes and goes
+//! does not plant each time.
+//!
+//! # Invariant
+//! In a row only threads, keys and membership are true; `child`, `parent` and `balance` are not.
+
+use super::{LEFT, Node, Nodes, RIGHT, Root, TreeKey, some};
+use crate::slab::NIL;
+
+/// So many are in a row at most: four steps on average to a place among them.
+pub(super) const ROW_MOST: u32 = 16;
+/// So few are a row again.
+pub(super) const ROW_AGAIN: u32 = 8;
+
+impl Root {
+    /// Whether the slots are in a row, without a top.
+    pub(super) const fn is_row<K: TreeKey>(&self) -> bool {
+        !K::SUMMED && self.root == NIL
+    }
+
+    /// As `insert`, in a row.
+    pub(super) fn insert_in_row<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
+        let before = self.place_in_row(nodes, &key);
+        nodes.0[index as usize] = Node { key, member: true, ..Node::outside() };
+        if before == NIL {
+            self.thread_in(nodes, self.ends[LEFT], LEFT, index);
+        } else {
+            self.thread_in(nodes, before, RIGHT, index);
+        }
+        self.len += 1;
+    }
+
+    /// Behind whom `key` comes to stand, behind all that are equal; `NIL`: first.
+    fn place_in_row<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> u32 {
+        let [mut low, mut high] = self.ends;
+        // The two never pass each other: whoever of them meets the place ends it.
+        while high != NIL {
+            let (front, back) = (&nodes.0[low as usize], &nodes.0[high as usize]);
+            if !key.before(&back.key) {
+                break;
+            }
+            if key.before(&front.key) {
+                return front.thread[LEFT];
+            }
+            (low, high) = (front.thread[RIGHT], back.thread[LEFT]);
+        }
+        high
+    }
+
+    /// As `lower_bound`, in a row.
+    pub(super) fn row_bound<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> Option<u32> {
+        let [mut low, mut high] = self.ends;
+        while high != NIL {
+            let (front, back) = (&nodes.0[low as usize], &nodes.0[high as usize]);
+            if !front.key.before(key) {
+                return Some(low);
+            }
+            if back.key.before(key) {
+                return some(back.thread[RIGHT]);
+            }
+            (low, high) = (front.thread[RIGHT], back.thread[LEFT]);
+        }
+        None
+    }
+
+    /// As `remove`, in a row.
+    pub(super) fn remove_from_row<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32) {
+        let node = &mut nodes.0[index as usize];
+        node.member = false;
+        let thread = node.thread;
+        self.thread_out(nodes, thread);
+        self.len -= 1;
+    }
+
+    /// Makes a tree of a full row.
+    pub(super) fn plant<K: TreeKey>(&mut self, nodes: &mut Nodes<K>) {
+        let mut row = [NIL; ROW_MOST as usize];
+        for (place, index) in row.iter_mut().zip(self.iter(nodes)) {
+            *place = index;
+        }
+        self.root = nodes.plant_below(NIL, &row[..self.len as usize]).0;
+    }
+}
+
+impl<K: TreeKey> Nodes<K> {
+    /// Makes a subtree of a part of a row, as deep as the logarithm of its length. Returns its top
+    /// and its height.
+    fn plant_below(&mut self, parent: u32, row: &[u32]) -> (u32, i8) {
+        let (before, rest) = row.split_at(row.len() / 2);
+        let Some((&top, behind)) = rest.split_first() else { return (NIL, 0) };
+        let (left, lower) = self.plant_below(top, before);
+        let (right, higher) = self.plant_below(top, behind);
+        let node = &mut self.0[top as usize];
+        (node.parent, node.child, node.balance) = (parent, [left, right], higher - lower);
+        (top, 1 + lower.max(higher))
+    }
+}
