@@ -32,7 +32,7 @@
 //! I4  What an account was charged is what its requests took, to the nanosecond: the rest of each
 //!     division is kept.
 //!
-//! One account is in `node.rs`, requests held and shares of them in `held.rs`, who goes first in
+//! One account is in `node.rs`, who stands where in `order.rs`, requests held and shares of them in `held.rs`, who goes first in
 //! `pick.rs`, the audit in `check.rs`.
 //!
 //! Source: spec `elevator.md` 2.1, 2.2 (C1 to C4), 3 (G1, G2, G5). Differs: a tree instead of one
@@ -41,6 +41,7 @@
 mod check;
 mod held;
 mod node;
+mod order;
 mod pick;
 
 use alloc::vec::Vec;
@@ -48,10 +49,10 @@ use alloc::vec::Vec;
 use crate::client::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
-use crate::tree::{Nodes, TreeKey};
+use crate::tree::Nodes;
 
 use node::UNIT;
-pub(super) use node::{Key, Node};
+pub(super) use node::{Group, Key, Node};
 
 /// After this time without any an idle-class request goes once, whoever waits.
 const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
@@ -64,6 +65,7 @@ pub(super) const STREAM: usize = 1;
 #[derive(Debug)]
 pub(super) struct Accounts {
     pub(super) nodes: Vec<Node>,
+    groups: Vec<Group>,
     orders: [Nodes<Key>; 2],
     clients: u32,
     root: u32,
@@ -77,7 +79,8 @@ impl Accounts {
             node.is_known = true;
         }
         let orders = [Nodes::with_capacity(all), Nodes::with_capacity(all)];
-        Accounts { nodes, orders, clients, root: clients + root }
+        let groups = (0..groups).map(|_| Group::default()).collect();
+        Accounts { nodes, groups, orders, clients, root: clients + root }
     }
 
     /// The account of the group with this number.
@@ -97,6 +100,15 @@ impl Accounts {
         &mut self.nodes[node as usize]
     }
 
+    /// What a group knows of those in it; `node` is one.
+    pub(super) fn group(&self, node: u32) -> &Group {
+        &self.groups[(node - self.clients) as usize]
+    }
+
+    fn group_mut(&mut self, node: u32) -> &mut Group {
+        &mut self.groups[(node - self.clients) as usize]
+    }
+
     /// Requests that wait, of both kinds, and that are in the device.
     pub(super) fn totals(&self) -> ([u32; 2], u32) {
         let root = self.at(self.root);
@@ -108,10 +120,12 @@ impl Accounts {
         if node == self.root {
             return;
         }
-        let above = self.at(parent);
-        let (depth, vt) = (above.depth + 1, above.floor[usize::from(class)]);
-        let fresh = Node { parent, depth, weight, class, vt, is_known: true, ..Node::default() };
-        *self.at_mut(node) = fresh;
+        let vt = self.group(parent).floor[usize::from(class)];
+        *self.at_mut(node) = Node { parent, weight, class, vt, is_known: true, ..Node::default() };
+        if !self.is_client(node) {
+            let depth = self.group(parent).depth + 1;
+            *self.group_mut(node) = Group { depth, ..Group::default() };
+        }
     }
 
     /// Whether a group has an account.
@@ -124,6 +138,9 @@ impl Accounts {
         if node != self.root {
             debug_assert!(!self.at(node).is_busy(), "account {node} is closed with requests");
             *self.at_mut(node) = Node::default();
+            if !self.is_client(node) {
+                *self.group_mut(node) = Group::default();
+            }
         }
     }
 
@@ -140,14 +157,16 @@ impl Accounts {
             let estimated = self.at(node).estimated;
             self.move_estimates(old, -estimated);
             self.move_estimates(parent, estimated);
-            let above = self.at(parent);
-            let (depth, vt) = (above.depth + 1, above.floor[usize::from(class)]);
+            let vt = self.group(parent).floor[usize::from(class)];
             let own = self.at_mut(node);
-            (own.parent, own.depth, own.vt, own.rest) = (parent, depth, vt, 0);
+            (own.parent, own.vt, own.rest) = (parent, vt, 0);
+            if !self.is_client(node) {
+                self.group_mut(node).depth = self.group(parent).depth + 1;
+            }
         }
         let own = self.at_mut(node);
         (own.weight, own.class) = (weight, class);
-        own.rest = own.rest.min(i64::from(weight) - 1);
+        own.rest = own.rest.min(weight - 1);
         self.put_back(node, queued, flying);
         self.hold(node, held.cast_signed());
     }
@@ -203,34 +222,8 @@ impl Accounts {
     fn weigh_in_parent(&mut self, node: u32, comes: bool) {
         let Node { parent, weight, .. } = *self.at(node);
         if parent != NIL {
-            let sum = &mut self.at_mut(parent).busy_weight;
+            let sum = &mut self.group_mut(parent).busy_weight;
             *sum = if comes { *sum + u64::from(weight) } else { *sum - u64::from(weight) };
-        }
-    }
-
-    fn enter_order(&mut self, node: u32, kind: usize) {
-        let (parent, key) = (self.at(node).parent, self.at(node).key());
-        if parent != NIL {
-            self.nodes[parent as usize].ready[kind].insert(&mut self.orders[kind], node, key);
-        }
-    }
-
-    fn leave_order(&mut self, node: u32, kind: usize) {
-        let parent = self.at(node).parent;
-        if parent != NIL {
-            self.nodes[parent as usize].ready[kind].remove(&mut self.orders[kind], node);
-        }
-    }
-
-    fn reorder(&mut self, node: u32) {
-        let (parent, key) = (self.at(node).parent, self.at(node).key());
-        if parent == NIL {
-            return;
-        }
-        for kind in [CROWD, STREAM] {
-            if self.at(node).queued[kind] > 0 {
-                self.nodes[parent as usize].ready[kind].rekey(&mut self.orders[kind], node, key);
-            }
         }
     }
 
@@ -242,11 +235,13 @@ impl Accounts {
                 self.lift(at, now, slack);
                 self.weigh_in_parent(at, true);
             }
-            self.at_mut(at).queued[kind] += 1;
-            if self.at(at).queued[kind] == 1 {
+            let node = self.at_mut(at);
+            node.queued[kind] += 1;
+            let (parent, is_first) = (node.parent, node.queued[kind] == 1);
+            if is_first {
                 self.enter_order(at, kind);
             }
-            at = self.at(at).parent;
+            at = parent;
         }
     }
 
@@ -256,7 +251,7 @@ impl Accounts {
         if parent == NIL {
             return;
         }
-        let above = self.at(parent);
+        let above = self.group(parent);
         let behind = if expected > now { 2 * (above.dearest + slack * UNIT) } else { 0 };
         let least = above.floor[usize::from(class)].saturating_sub(behind);
         let own = self.at_mut(node);
@@ -293,11 +288,11 @@ impl Accounts {
     pub(super) fn dispatch(&mut self, client: u32, kind: usize, estimate: i64, now: Nanos) {
         let mut at = client;
         while at != NIL {
-            let parent = self.at(at).parent;
+            let Node { parent, class, .. } = *self.at(at);
             if parent != NIL {
-                self.raise_floor(parent, self.at(at).class);
-                if self.at(at).class == Class::Idle as u8 {
-                    self.at_mut(parent).idle_class_served = now;
+                self.raise_floor(parent, class);
+                if class == Class::Idle as u8 {
+                    self.group_mut(parent).idle_class_served = now;
                 }
             }
             let node = self.at_mut(at);
@@ -305,31 +300,12 @@ impl Accounts {
             node.flying += 1;
             node.estimated += estimate;
             node.charge(estimate);
-            if node.queued[kind] == 0 {
+            let is_last = node.queued[kind] == 0;
+            if is_last {
                 self.leave_order(at, kind);
             }
             self.reorder(at);
             at = parent;
-        }
-    }
-
-    /// C3: the floor of a class is the least virtual time among those of it who wait, where nobody
-    /// of a better one does.
-    fn raise_floor(&mut self, group: u32, class: u8) {
-        if let Some(key) = self.first_key(group).filter(|key| key.class == class) {
-            let floor = &mut self.at_mut(group).floor[usize::from(class)];
-            *floor = key.vt.max(*floor);
-        }
-    }
-
-    fn first_key(&self, group: u32) -> Option<Key> {
-        let key = |kind: usize| {
-            let first = self.at(group).ready[kind].first()?;
-            Some(self.at(first).key())
-        };
-        match (key(CROWD), key(STREAM)) {
-            (Some(one), Some(other)) => Some(if other.before(&one) { other } else { one }),
-            (one, other) => one.or(other),
         }
     }
 
@@ -347,12 +323,12 @@ impl Accounts {
             node.flying -= 1;
             node.estimated -= estimate;
             node.charge(took - estimate);
-            let price = took.saturating_mul(UNIT) / i64::from(node.weight);
             let (parent, is_busy) = (node.parent, node.is_busy());
-            self.reorder(at);
             if parent != NIL {
-                let above = self.at_mut(parent);
-                above.dearest = price.max(above.dearest - above.dearest / 256);
+                let before = self.group(parent).dearest;
+                let dearest = self.at(at).price_above(took, before - before / 256);
+                self.group_mut(parent).dearest = dearest;
+                self.reorder(at);
             }
             if !is_busy {
                 self.weigh_in_parent(at, false);
@@ -380,7 +356,7 @@ impl Accounts {
         }
         let own = u64::from(weight);
         let counted = if self.at(node).is_busy() { own } else { 0 };
-        Some((own, self.at(parent).busy_weight - counted + own, parent))
+        Some((own, self.group(parent).busy_weight - counted + own, parent))
     }
 
     /// Whether something of a node waits or is in the device.
@@ -391,7 +367,7 @@ impl Accounts {
     /// Whether a client that is idle has had less than all who wait beside it.
     pub(super) fn is_behind(&self, client: u32) -> bool {
         let Node { parent, class, vt, .. } = *self.at(client);
-        parent != NIL && vt < self.at(parent).floor[usize::from(class)]
+        parent != NIL && vt < self.group(parent).floor[usize::from(class)]
     }
 }
 

@@ -24,7 +24,7 @@
 //! Source: spec `elevator.md` 2.3 (R1 to R5).
 
 use crate::elevator::{Pick, Place};
-use crate::elevators::paternoster::account::{CROWD, STREAM};
+use crate::elevators::paternoster::account::CROWD;
 use crate::elevators::paternoster::{Paternoster, Stage};
 use crate::request::RequestId;
 use crate::scene::Scene;
@@ -70,7 +70,7 @@ impl Paternoster {
         }
         self.tend_seats(scene);
         let candidate = if self.seats.most.is_none() {
-            self.accounts.first(&[CROWD, STREAM], now, &|_| false)
+            self.accounts.first_of_all(now)
         } else {
             self.first_seated(now)
         };

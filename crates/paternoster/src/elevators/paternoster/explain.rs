@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use crate::elevators::paternoster::account::{CROWD, STREAM};
+use crate::elevators::paternoster::account::STREAM;
 use crate::elevators::paternoster::{Paternoster, Stage};
 use crate::request::RequestId;
 use crate::scene::Scene;
@@ -34,7 +34,7 @@ impl Paternoster {
             };
         }
         let first = match self.seats.most {
-            None => self.accounts.first(&[CROWD, STREAM], now, &|_| false),
+            None => self.accounts.first_of_all(now),
             Some(_) => self.first_seated(now),
         };
         let others = self.clients[client as usize].lane.len().saturating_sub(1);

@@ -566,7 +566,7 @@ impl Elevator for Paternoster {
             return Some(RequestId::from_index(index));
         }
         let now = scene.exact_now();
-        let client = self.accounts.first(&[CROWD, STREAM], now, &|_| false)?;
+        let client = self.accounts.first_of_all(now)?;
         let request = self.next_of(scene, client, now);
         self.take(request);
         Some(request)

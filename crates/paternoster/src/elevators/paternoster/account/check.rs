@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::vec;
 
 use super::{Accounts, CROWD, STREAM};
+use crate::client::Class;
 use crate::elevator::Fault;
 use crate::slab::NIL;
 
@@ -33,13 +34,20 @@ impl Accounts {
         let all = self.nodes.iter().zip(&sums).enumerate();
         for (group, (node, sum)) in all.skip(self.clients as usize) {
             let (queued, flying, held) = (node.queued, node.flying, node.held);
-            let (busy_weight, held_weight) = (node.busy_weight, node.held_weight);
+            let own = &self.groups[group - self.clients as usize];
+            let (busy_weight, held_weight) = (own.busy_weight, own.held_weight);
             let known = Sum { queued, flying, held, busy_weight, held_weight };
             if *sum != known {
                 return Err(format!("account I2: group {group} has {sum:?}, knows {known:?}"));
             }
             for kind in [CROWD, STREAM] {
-                node.ready[kind].check(&self.orders[kind])?;
+                own.ready[kind].check(&self.orders[kind])?;
+                let idle = Class::Idle as u8;
+                let idlers = own.ready[kind].iter(&self.orders[kind]);
+                let idlers = idlers.filter(|&child| self.at(child).class == idle).count();
+                if idlers != own.idlers[kind] as usize {
+                    return Err(format!("account I1: group {group} has {idlers} idlers"));
+                }
             }
         }
         for (number, node) in (0u32..).zip(&self.nodes) {
@@ -53,7 +61,7 @@ impl Accounts {
                     return Err(format!("account I1: {number} stands at {key:?}, not {right:?}"));
                 }
             }
-            if node.rest < 0 || node.rest >= i64::from(node.weight) {
+            if node.rest >= node.weight {
                 return Err(format!("account I4: {number} has a rest of {}", node.rest));
             }
             if node.flying == 0 && node.estimated != 0 {

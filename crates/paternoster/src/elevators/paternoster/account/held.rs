@@ -22,7 +22,7 @@ impl Accounts {
             node.held = before.wrapping_add_signed(by);
             let (held, weight, parent) = (node.held, u64::from(node.weight), node.parent);
             if parent != NIL && (before == 0) != (held == 0) {
-                let sum = &mut self.at_mut(parent).held_weight;
+                let sum = &mut self.group_mut(parent).held_weight;
                 *sum = if held == 0 { *sum - weight } else { *sum + weight };
             }
             at = parent;
@@ -32,25 +32,27 @@ impl Accounts {
     /// Whether a client, or a group that it is in, has its share of `most` requests already, by
     /// weight among those who have some.
     pub(in super::super) fn has_its_share(&self, client: u32, most: u32) -> bool {
-        let share = |node: &Node| {
-            let weight = u64::from(node.weight);
-            let counted = if node.held == 0 { weight } else { 0 };
-            (weight, self.at(node.parent).held_weight + counted)
-        };
         let mut at = client;
         while at != self.root {
-            // The part of all that is its: the product on the way up.
-            let (mut limit, mut above) = (u64::from(most), at);
-            while above != self.root {
-                let (own, all) = share(self.at(above));
-                limit = limit * own / all.max(1);
-                above = self.at(above).parent;
-            }
-            if u64::from(self.at(at).held) >= limit.max(1) {
+            let node = self.at(at);
+            if node.held > 0 && u64::from(node.held) >= self.share_of(at, most) {
                 return true;
             }
-            at = self.at(at).parent;
+            at = node.parent;
         }
         false
+    }
+
+    /// The part of `most` that is a node's: the product on the way up.
+    fn share_of(&self, node: u32, most: u32) -> u64 {
+        let (mut limit, mut at) = (u64::from(most), node);
+        while at != self.root {
+            let Node { parent, weight, held, .. } = *self.at(at);
+            let own = u64::from(weight);
+            let counted = if held == 0 { own } else { 0 };
+            limit = limit * own / (self.group(parent).held_weight + counted).max(1);
+            at = parent;
+        }
+        limit.max(1)
     }
 }

@@ -34,63 +34,47 @@ impl TreeKey for Key {
     fn combine(&self, _: Option<&()>, _: Option<&()>) {}
 }
 
-/// The account of a client, or of a group and everybody in it.
+/// The account of a client, or of a group and everybody in it: one cache line, since with thousands
+/// of clients each request is of one whose account is nowhere near.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(in super::super) struct Node {
     pub(in super::super) parent: u32,
-    /// Steps to the root.
-    pub(super) depth: u32,
     pub(in super::super) weight: u32,
-    pub(in super::super) class: u8,
     pub(in super::super) vt: i64,
     /// What the last division left over, below the weight (I4).
-    pub(super) rest: i64,
-    /// Device time charged, and what of it is only an estimate.
-    pub(in super::super) charged: i64,
-    pub(in super::super) estimated: i64,
+    pub(super) rest: u32,
+    pub(in super::super) class: u8,
+    pub(super) is_known: bool,
     /// Requests that wait, by kind, and that are in the device.
     pub(in super::super) queued: [u32; 2],
     pub(in super::super) flying: u32,
     /// Requests allocated.
     pub(super) held: u32,
+    /// Device time charged, and what of it is only an estimate.
+    pub(in super::super) charged: i64,
+    pub(in super::super) estimated: i64,
     /// Until then its next request is expected.
     pub(super) expected: Nanos,
-
-    // Of a group:
-    pub(super) ready: [Root; 2],
-    /// By class.
-    pub(super) floor: [i64; 3],
-    pub(super) busy_weight: u64,
-    /// The weight of the children that hold requests.
-    pub(super) held_weight: u64,
-    /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
-    pub(super) dearest: i64,
-    pub(super) idle_class_served: Nanos,
-    pub(super) is_known: bool,
 }
+
+const _: () = assert!(size_of::<Node>() == 64, "an account is one cache line");
 
 impl Default for Node {
     fn default() -> Node {
         Node {
             parent: NIL,
-            depth: 0,
             weight: 1,
-            class: Class::BestEffort as u8,
             vt: 0,
             rest: 0,
-            charged: 0,
-            estimated: 0,
+            class: Class::BestEffort as u8,
+            is_known: false,
             queued: [0; 2],
             flying: 0,
             held: 0,
+            charged: 0,
+            estimated: 0,
             expected: Nanos::ZERO,
-            ready: [Root::new(); 2],
-            floor: [0; 3],
-            busy_weight: 0,
-            held_weight: 0,
-            dearest: 0,
-            idle_class_served: Nanos::ZERO,
-            is_known: false,
         }
     }
 }
@@ -109,12 +93,57 @@ impl Node {
         self.waiting() + self.flying > 0
     }
 
-    /// Pays for `ns` of device time, or gets them back.
+    /// Pays for `ns` of device time, or gets them back. The root has nobody beside it, and no
+    /// virtual time.
     pub(super) fn charge(&mut self, ns: i64) {
-        let weight = i64::from(self.weight);
-        let due = ns.saturating_mul(UNIT).saturating_add(self.rest);
-        self.vt = self.vt.saturating_add(due.div_euclid(weight));
-        self.rest = due.rem_euclid(weight);
         self.charged = self.charged.saturating_add(ns);
+        if self.parent == NIL || ns == 0 {
+            return;
+        }
+        let due = ns.saturating_mul(UNIT).saturating_add(i64::from(self.rest));
+        let (whole, rest) = self.divided(due);
+        self.vt = self.vt.saturating_add(whole);
+        self.rest = rest;
     }
+
+    /// By the weight, rounded down, and the rest. Below zero counted from the other end, as in
+    /// -1 / 100 = -1, rest 99: one division either way, a short one for nearly all that is due.
+    fn divided(&self, due: i64) -> (i64, u32) {
+        let (size, weight) = (if due < 0 { !due } else { due }.cast_unsigned(), self.weight);
+        let (whole, rest) = match u32::try_from(size) {
+            Ok(small) => (i64::from(small / weight), small % weight),
+            Err(_) => {
+                let long = u64::from(weight);
+                let rest = u32::try_from(size % long).unwrap_or(0);
+                ((size / long).cast_signed(), rest)
+            }
+        };
+        if due < 0 { (!whole, weight - 1 - rest) } else { (whole, rest) }
+    }
+
+    /// What `took` ns are in virtual time, if that is more than `least`, or else `least`.
+    pub(super) fn price_above(&self, took: i64, least: i64) -> i64 {
+        let (due, weight) = (took.saturating_mul(UNIT), i64::from(self.weight));
+        // A product instead of a division, most of the time.
+        if due < least.saturating_add(1).saturating_mul(weight) { least } else { due / weight }
+    }
+}
+
+/// What a group knows of those in it.
+#[derive(Debug, Clone, Default)]
+pub(in super::super) struct Group {
+    /// Who waits, by kind.
+    pub(super) ready: [Root; 2],
+    /// How many of them are of the idle class.
+    pub(super) idlers: [u32; 2],
+    /// By class.
+    pub(super) floor: [i64; 3],
+    pub(in super::super) busy_weight: u64,
+    /// The weight of the children that hold requests.
+    pub(super) held_weight: u64,
+    /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
+    pub(in super::super) dearest: i64,
+    pub(super) idle_class_served: Nanos,
+    /// Steps to the root.
+    pub(super) depth: u32,
 }

@@ -11,7 +11,7 @@
 //!
 //! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once.
 
-use super::{Accounts, CROWD, IDLE_WAITS_MOST, Key, Node, STREAM};
+use super::{Accounts, CROWD, Group, IDLE_WAITS_MOST, Key, STREAM};
 use crate::client::Class;
 use crate::time::Nanos;
 use crate::tree::TreeKey;
@@ -28,6 +28,25 @@ impl Accounts {
         self.first_in(self.root, kinds, now, skipped)
     }
 
+    /// Who goes next by virtual times alone, of all who wait. As often as groups are nested.
+    pub(in super::super) fn first_of_all(&self, now: Nanos) -> Option<u32> {
+        let (mut group, mut kinds) = (self.root, [true; 2]);
+        loop {
+            let node = self.group(group);
+            let head = |kind: usize| if kinds[kind] { self.head(node, kind, now) } else { None };
+            let heads = [head(CROWD), head(STREAM)];
+            let kind = self.lesser(heads)?;
+            let child = heads[kind]?;
+            if self.is_client(child) {
+                return Some(child);
+            }
+            // A group that waits as both kinds is asked for this one alone.
+            let both = kinds[1 - kind] && self.at(child).queued[1 - kind] > 0;
+            kinds[1 - kind] = both;
+            group = child;
+        }
+    }
+
     /// As deep as groups are nested, which is bounded by their number.
     fn first_in(
         &self,
@@ -36,7 +55,7 @@ impl Accounts {
         now: Nanos,
         skipped: &dyn Fn(u32) -> bool,
     ) -> Option<u32> {
-        let node = self.at(group);
+        let node = self.group(group);
         let mut heads = [None; 2];
         for &kind in kinds {
             heads[kind] = self.head(node, kind, now);
@@ -60,11 +79,10 @@ impl Accounts {
     }
 
     /// The first of a kind in a group; one of the idle class if they have waited for too long.
-    fn head(&self, group: &Node, kind: usize, now: Nanos) -> Option<u32> {
-        let idle = Class::Idle as u8;
+    fn head(&self, group: &Group, kind: usize, now: Nanos) -> Option<u32> {
         let order = &group.ready[kind];
-        let last = order.last()?;
-        if self.at(last).class == idle && group.idle_class_served + IDLE_WAITS_MOST <= now {
+        if group.idlers[kind] > 0 && group.idle_class_served + IDLE_WAITS_MOST <= now {
+            let idle = Class::Idle as u8;
             return order.lower_bound(&self.orders[kind], &Key { class: idle, vt: i64::MIN });
         }
         order.first()
@@ -85,14 +103,15 @@ impl Accounts {
     /// The two children of the last common group of two clients.
     fn siblings(&self, one: u32, other: u32) -> (u32, u32) {
         let (mut one, mut other) = (one, other);
-        while self.at(one).depth > self.at(other).depth {
-            one = self.at(one).parent;
-        }
-        while self.at(other).depth > self.at(one).depth {
-            other = self.at(other).parent;
-        }
-        while self.at(one).parent != self.at(other).parent {
-            (one, other) = (self.at(one).parent, self.at(other).parent);
+        let (mut over_one, mut over_other) = (self.at(one).parent, self.at(other).parent);
+        while over_one != over_other {
+            let (depth, other_depth) = (self.group(over_one).depth, self.group(over_other).depth);
+            if depth >= other_depth {
+                (one, over_one) = (over_one, self.at(over_one).parent);
+            }
+            if other_depth >= depth {
+                (other, over_other) = (over_other, self.at(over_other).parent);
+            }
         }
         (one, other)
     }
