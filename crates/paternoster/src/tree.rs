@@ -415,6 +415,9 @@ impl Root {
             nodes.0[index as usize].key = key;
             return;
         }
+        if self.is_row::<K>() {
+            return self.move_in_row(nodes, index, key);
+        }
         self.remove(nodes, index);
         self.insert(nodes, index, key);
     }

@@ -17,7 +17,7 @@
 //! # Invariant
 //! In a row only threads, keys and membership are true; `child`, `parent` and `balance` are not.
 
-use super::{LEFT, Node, Nodes, RIGHT, Root, TreeKey, some};
+use super::{LEFT, Nodes, RIGHT, Root, TreeKey, some};
 use crate::slab::NIL;
 
 /// So many are in a row at most: four steps on average to a place among them.
@@ -33,13 +33,9 @@ impl Root {
 
     /// As `insert`, in a row.
     pub(super) fn insert_in_row<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
-        let before = self.place_in_row(nodes, &key);
-        nodes.0[index as usize] = Node { key, member: true, ..Node::outside() };
-        if before == NIL {
-            self.thread_in(nodes, self.ends[LEFT], LEFT, index);
-        } else {
-            self.thread_in(nodes, before, RIGHT, index);
-        }
+        let node = &mut nodes.0[index as usize];
+        (node.key, node.member) = (key, true);
+        self.thread_behind(nodes, index, &key);
         self.len += 1;
     }
 
@@ -83,6 +79,22 @@ impl Root {
         let thread = node.thread;
         self.thread_out(nodes, thread);
         self.len -= 1;
+    }
+
+    /// Takes slot `index` to where it belongs under another key.
+    pub(super) fn move_in_row<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
+        let node = &mut nodes.0[index as usize];
+        node.key = key;
+        let thread = node.thread;
+        self.thread_out(nodes, thread);
+        self.thread_behind(nodes, index, &key);
+    }
+
+    /// Links slot `index` in where `key` belongs.
+    fn thread_behind<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: &K) {
+        let before = self.place_in_row(nodes, key);
+        let (beside, side) = if before == NIL { (self.ends[LEFT], LEFT) } else { (before, RIGHT) };
+        self.thread_in(nodes, beside, side, index);
     }
 
     /// Makes a tree of a full row.

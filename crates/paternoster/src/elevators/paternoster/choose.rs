@@ -19,7 +19,8 @@
 //! # Invariants
 //! I1  Nobody goes before one who has had less, of those who wait (G2), within seats and classes.
 //! I2  The device idles although somebody waits only until the timer rings, which is set.
-//! I3  `total_owed` is the sum of what is owed in the list of those who are expected.
+//! I3  `total_owed` is the sum of what is owed in the list of those who are expected,
+//!     `absent_owed` of those among them a slot may be kept for.
 //!
 //! Source: spec `elevator.md` 2.3 (R1 to R5).
 
@@ -135,7 +136,7 @@ impl Paternoster {
             // Somebody is in the device: whoever ends makes room.
             return Some(Kept { slots: 1, until: Nanos::MAX, bargain: true });
         }
-        if self.total_owed <= room {
+        if self.absent_owed <= room {
             return None;
         }
         let job = &scene.requests[request];
@@ -145,12 +146,12 @@ impl Paternoster {
         for _ in 0..LOOKS_MOST {
             let Some(other) = next else { break };
             next = self.expected_links.next(other);
-            let habit = &self.clients[other as usize].habit;
-            if !habit.is_expected(now) {
+            let own = &self.clients[other as usize];
+            if !own.habit.is_expected(now) {
                 self.expect_no_more(other);
                 continue;
             }
-            if other == client || self.accounts.at(other).waiting() > 0 {
+            if own.absent_owed == 0 || other == client {
                 continue;
             }
             if !self.accounts.precedes(other, client) || !self.is_admitted(other) {
@@ -214,6 +215,7 @@ impl Paternoster {
         let kind = own.kind();
         let estimate = self.begin_job(scene, request, client, kind);
         self.accounts.dispatch(client, kind, estimate, now);
+        self.count_absent(client);
         self.count_busy(now);
         let first = self.seats.dispatched(client, kind, estimate);
         self.note_switch(client);

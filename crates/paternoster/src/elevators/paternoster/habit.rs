@@ -116,6 +116,12 @@ impl Habit {
         }
     }
 
+    /// How many requests are expected that a slot may be kept for: nobody's who has something
+    /// waiting, or thinks for longer than his requests take (R3).
+    pub(super) fn owed_soon(&self, waits: bool) -> u32 {
+        if waits || self.patience() > self.latency.max(self.cost) { 0 } else { self.owed }
+    }
+
     /// Whether a request is expected at `now`.
     pub(super) fn is_expected(&self, now: Nanos) -> bool {
         self.owed > 0 && self.window > now

@@ -111,6 +111,8 @@ struct Client {
     head: u64,
     /// As what its requests wait.
     is_stream: bool,
+    /// How many of the requests that are expected a slot may be kept for.
+    absent_owed: u32,
 }
 
 impl Client {
@@ -134,6 +136,8 @@ pub struct Paternoster {
     expected: List,
     expected_links: Links,
     total_owed: u32,
+    /// How many of them a slot may be kept for.
+    absent_owed: u32,
     /// The commands that the device takes.
     depth: u32,
     /// Mean device time by sort of request, and of all, in ns.
@@ -175,6 +179,7 @@ impl Paternoster {
             expected: List::new(),
             expected_links: Links::with_capacity(0),
             total_owed: 0,
+            absent_owed: 0,
             depth: 1,
             prices: [0; SORTS],
             mean_cost: 0,
@@ -262,6 +267,7 @@ impl Paternoster {
         own.habit.ended(now, latency, took, limit);
         let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
         self.recount_expected(client, before);
+        self.count_absent(client);
         self.accounts.expect(client, until);
     }
 
@@ -280,6 +286,7 @@ impl Paternoster {
     fn expect_no_more(&mut self, client: u32) {
         let before = core::mem::take(&mut self.clients[client as usize].habit.owed);
         self.recount_expected(client, before);
+        self.count_absent(client);
     }
 
     /// A request arrives at its client's lane.
@@ -298,9 +305,10 @@ impl Paternoster {
         if !busy && !expected && self.accounts.is_behind(client) {
             self.note_meek(now);
         }
-        let slack = i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX);
-        let slack = if self.seats.most.is_some() { slack } else { 0 };
+        let quantum = self.seats.most.map_or(0, |_| self.seats.quantum());
+        let slack = i64::try_from(quantum).unwrap_or(i64::MAX);
         self.accounts.arrive(client, kind, now, slack);
+        self.count_absent(client);
         self.jobs[request.index() as usize].stage = Stage::Waiting;
     }
 
@@ -316,7 +324,17 @@ impl Paternoster {
             own.lane.remove(&mut self.lanes, request);
             let kind = own.kind();
             self.accounts.leave(client, kind);
+            self.count_absent(client);
         }
+    }
+
+    /// What is expected of a client has changed, or how many of its requests wait.
+    fn count_absent(&mut self, client: u32) {
+        let waits = self.accounts.at(client).waiting() > 0;
+        let own = &mut self.clients[client as usize];
+        let owed = own.habit.owed_soon(waits);
+        let before = core::mem::replace(&mut own.absent_owed, owed);
+        self.absent_owed = self.absent_owed + owed - before;
     }
 
     /// The account, weight and class of a client: its level counts as its weight.

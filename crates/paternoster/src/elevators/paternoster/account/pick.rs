@@ -30,19 +30,23 @@ impl Accounts {
 
     /// Who goes next by virtual times alone, of all who wait. As often as groups are nested.
     pub(in super::super) fn first_of_all(&self, now: Nanos) -> Option<u32> {
-        let (mut group, mut kinds) = (self.root, [true; 2]);
+        let (mut group, mut crowd, mut stream) = (self.root, true, true);
         loop {
             let node = self.group(group);
-            let head = |kind: usize| if kinds[kind] { self.head(node, kind, now) } else { None };
-            let heads = [head(CROWD), head(STREAM)];
-            let kind = self.lesser(heads)?;
-            let child = heads[kind]?;
+            let one = if crowd { self.head(node, CROWD, now) } else { None };
+            let other = if stream { self.head(node, STREAM, now) } else { None };
+            let streams = match (one, other) {
+                (Some(one), Some(other)) => self.at(other).key().before(&self.at(one).key()),
+                _ => one.is_none(),
+            };
+            let child = if streams { other? } else { one? };
             if self.is_client(child) {
                 return Some(child);
             }
-            // A group that waits as both kinds is asked for this one alone.
-            let both = kinds[1 - kind] && self.at(child).queued[1 - kind] > 0;
-            kinds[1 - kind] = both;
+            // A group that waits as both kinds may be asked for both.
+            let queued = self.at(child).queued;
+            crowd = !streams || crowd && queued[CROWD] > 0;
+            stream = streams || stream && queued[STREAM] > 0;
             group = child;
         }
     }
