@@ -230,7 +230,7 @@ impl Accounts {
     /// A request of a client begins to wait (C4 for whoever was idle on the way up).
     pub(super) fn arrive(&mut self, client: u32, kind: usize, now: Nanos, slack: i64) {
         let mut at = client;
-        while at != NIL {
+        while at != self.root {
             if !self.at(at).is_busy() {
                 self.lift(at, now, slack);
                 self.weigh_in_parent(at, true);
@@ -243,6 +243,7 @@ impl Accounts {
             }
             at = parent;
         }
+        self.at_mut(at).queued[kind] += 1;
     }
 
     /// C4: what was not used is released, but for the little that one who is expected is behind.
@@ -287,26 +288,23 @@ impl Accounts {
     /// A waiting request goes to the device: its owners pay the estimate (C1, C3).
     pub(super) fn dispatch(&mut self, client: u32, kind: usize, estimate: i64, now: Nanos) {
         let mut at = client;
-        while at != NIL {
+        while at != self.root {
             let Node { parent, class, .. } = *self.at(at);
-            if parent != NIL {
-                self.raise_floor(parent, class);
-                if class == Class::Idle as u8 {
-                    self.group_mut(parent).idle_class_served = now;
-                }
+            self.raise_floor(parent, class);
+            if class == Class::Idle as u8 {
+                self.group_mut(parent).idle_class_served = now;
             }
             let node = self.at_mut(at);
-            node.queued[kind] -= 1;
-            node.flying += 1;
-            node.estimated += estimate;
+            node.begin(kind, estimate);
             node.charge(estimate);
-            let is_last = node.queued[kind] == 0;
-            if is_last {
+            if node.queued[kind] == 0 {
                 self.leave_order(at, kind);
             }
             self.reorder(at);
             at = parent;
         }
+        self.at_mut(at).begin(kind, estimate);
+        self.at_mut(at).charged += estimate;
     }
 
     /// A request goes to the device past everybody, having been refused or let in.
@@ -318,30 +316,29 @@ impl Accounts {
     /// A request has ended, or was refused: the estimate is set right (C2).
     pub(super) fn end(&mut self, client: u32, estimate: i64, took: i64) {
         let mut at = client;
-        while at != NIL {
+        while at != self.root {
             let node = self.at_mut(at);
-            node.flying -= 1;
-            node.estimated -= estimate;
+            node.finish(estimate);
             node.charge(took - estimate);
             let (parent, is_busy) = (node.parent, node.is_busy());
-            if parent != NIL {
-                let before = self.group(parent).dearest;
-                let dearest = self.at(at).price_above(took, before - before / 256);
-                self.group_mut(parent).dearest = dearest;
-                self.reorder(at);
-            }
+            let before = self.group(parent).dearest;
+            let dearest = self.at(at).price_above(took, before - before / 256);
+            self.group_mut(parent).dearest = dearest;
+            self.reorder(at);
             if !is_busy {
                 self.weigh_in_parent(at, false);
             }
             at = parent;
         }
+        self.at_mut(at).finish(estimate);
+        self.at_mut(at).charged += took - estimate;
     }
 
     /// A client's next request is expected until then.
     pub(super) fn expect(&mut self, client: u32, until: Nanos) {
         self.at_mut(client).expected = until;
         let mut at = self.at(client).parent;
-        while at != NIL {
+        while at != self.root {
             let node = self.at_mut(at);
             node.expected = node.expected.max(until);
             at = node.parent;

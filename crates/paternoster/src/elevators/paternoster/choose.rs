@@ -19,8 +19,8 @@
 //! # Invariants
 //! I1  Nobody goes before one who has had less, of those who wait (G2), within seats and classes.
 //! I2  The device idles although somebody waits only until the timer rings, which is set.
-//! I3  `total_owed` is the sum of what is owed in the list of those who are expected,
-//!     `absent_owed` of those among them a slot may be kept for.
+//! I3  Who is expected and has nothing waiting is in the list of those; `total_owed` is the sum of
+//!     what is owed by them that a slot may be kept for.
 //!
 //! Source: spec `elevator.md` 2.3 (R1 to R5).
 
@@ -76,8 +76,14 @@ impl Paternoster {
             self.first_seated(now)
         };
         let Some(client) = candidate else { return self.wait_for_holders(scene, now) };
+        let taken = scene.in_device().requests + 1;
+        let room = self.depth.saturating_sub(taken);
+        if self.spares_slot(client, room, now) {
+            // Somebody is in the device: whoever ends makes room.
+            return self.keep(scene, Kept { slots: 1, until: Nanos::MAX, bargain: true }, now);
+        }
         let request = self.next_of(scene, client, now);
-        if let Some(kept) = self.is_kept_from(scene, client, request, now) {
+        if let Some(kept) = self.is_kept_from(scene, client, request, room, now) {
             return self.keep(scene, kept, now);
         }
         self.dispatch(scene, client, request);
@@ -128,15 +134,10 @@ impl Paternoster {
         scene: &Scene,
         client: u32,
         request: RequestId,
+        room: u32,
         now: Nanos,
     ) -> Option<Kept> {
-        let taken = scene.in_device().requests + 1;
-        let room = self.depth.saturating_sub(taken);
-        if self.spares_slot(client, room, now) {
-            // Somebody is in the device: whoever ends makes room.
-            return Some(Kept { slots: 1, until: Nanos::MAX, bargain: true });
-        }
-        if self.absent_owed <= room {
+        if self.total_owed <= room {
             return None;
         }
         let job = &scene.requests[request];
@@ -151,13 +152,13 @@ impl Paternoster {
                 self.expect_no_more(other);
                 continue;
             }
-            if own.absent_owed == 0 || other == client {
-                continue;
-            }
-            if !self.accounts.precedes(other, client) || !self.is_admitted(other) {
+            if own.owed_soon == 0 || other == client {
                 continue;
             }
             let Some(bargain) = self.is_worth(other, price) else { continue };
+            if !self.accounts.precedes(other, client) || !self.is_admitted(other) {
+                continue;
+            }
             let habit = &self.clients[other as usize].habit;
             kept.slots = kept.slots.saturating_add(habit.owed);
             kept.until = kept.until.min(habit.window);
@@ -182,9 +183,11 @@ impl Paternoster {
     /// R5: the last slots are for clients with one request, while somebody uses less than his
     /// share: none of 1, one of 32.
     fn spares_slot(&self, client: u32, room: u32, now: Nanos) -> bool {
+        if self.meek_until <= now {
+            return false;
+        }
         let sigma = u32::try_from(self.tunables.strictness).unwrap_or(u32::MAX);
-        let spare = (self.depth / sigma.max(1)).min(self.depth / 8);
-        if room >= spare || self.meek_until <= now {
+        if room >= (self.depth / sigma.max(1)).min(self.depth / 8) {
             return false;
         }
         let node = self.accounts.at(client);
@@ -215,7 +218,7 @@ impl Paternoster {
         let kind = own.kind();
         let estimate = self.begin_job(scene, request, client, kind);
         self.accounts.dispatch(client, kind, estimate, now);
-        self.count_absent(client);
+        self.recount_expected(client);
         self.count_busy(now);
         let first = self.seats.dispatched(client, kind, estimate);
         self.note_switch(client);

@@ -116,10 +116,10 @@ impl Habit {
         }
     }
 
-    /// How many requests are expected that a slot may be kept for: nobody's who has something
-    /// waiting, or thinks for longer than his requests take (R3).
-    pub(super) fn owed_soon(&self, waits: bool) -> u32 {
-        if waits || self.patience() > self.latency.max(self.cost) { 0 } else { self.owed }
+    /// How many requests are expected that a slot may be kept for: nobody's who thinks for longer
+    /// than his requests take (R3).
+    pub(super) fn owed_soon(&self) -> u32 {
+        if self.patience() > self.latency.max(self.cost) { 0 } else { self.owed }
     }
 
     /// Whether a request is expected at `now`.

@@ -111,8 +111,9 @@ struct Client {
     head: u64,
     /// As what its requests wait.
     is_stream: bool,
-    /// How many of the requests that are expected a slot may be kept for.
-    absent_owed: u32,
+    /// It is one of those who are expected, and a slot may be kept for so many of its requests.
+    is_missed: bool,
+    owed_soon: u32,
 }
 
 impl Client {
@@ -132,12 +133,11 @@ pub struct Paternoster {
     /// Refused by the device, or let in before all others.
     bypass: List,
     bypass_links: Links,
-    /// Clients whose next request is expected, and how many requests in all.
+    /// Clients who have nothing waiting and whose next request is expected; and how many requests
+    /// of theirs a slot may be kept for.
     expected: List,
     expected_links: Links,
     total_owed: u32,
-    /// How many of them a slot may be kept for.
-    absent_owed: u32,
     /// The commands that the device takes.
     depth: u32,
     /// Mean device time by sort of request, and of all, in ns.
@@ -179,7 +179,6 @@ impl Paternoster {
             expected: List::new(),
             expected_links: Links::with_capacity(0),
             total_owed: 0,
-            absent_owed: 0,
             depth: 1,
             prices: [0; SORTS],
             mean_cost: 0,
@@ -215,7 +214,11 @@ impl Paternoster {
 
     /// What a request is taken to cost, in ns.
     fn price_of(&self, request: &Request, is_stream: bool) -> u64 {
-        match self.prices[usize::from(sort_of(request, is_stream))] {
+        self.price_of_sort(sort_of(request, is_stream))
+    }
+
+    fn price_of_sort(&self, sort: u8) -> u64 {
+        match self.prices[usize::from(sort)] {
             0 => UNKNOWN_PRICE,
             price => price,
         }
@@ -225,7 +228,7 @@ impl Paternoster {
     fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
         let is_stream = self.clients[client as usize].habit.is_stream;
         let sort = sort_of(&scene.requests[request], is_stream);
-        let price = self.price_of(&scene.requests[request], is_stream);
+        let price = self.price_of_sort(sort);
         let job = &mut self.jobs[request.index() as usize];
         job.sort = sort;
         job.kind = u8::from(kind == STREAM);
@@ -263,30 +266,39 @@ impl Paternoster {
     fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
         let limit = self.seats.patience_for(client);
         let own = &mut self.clients[client as usize];
-        let before = own.habit.owed;
         own.habit.ended(now, latency, took, limit);
         let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
-        self.recount_expected(client, before);
-        self.count_absent(client);
+        self.recount_expected(client);
         self.accounts.expect(client, until);
     }
 
-    /// So many requests of a client were expected before.
-    fn recount_expected(&mut self, client: u32, before: u32) {
-        let owed = self.clients[client as usize].habit.owed;
-        self.total_owed = self.total_owed + owed - before;
-        if before == 0 && owed > 0 {
+    /// What is expected of a client has changed, or how many of its requests wait.
+    fn recount_expected(&mut self, client: u32) {
+        let waits = self.accounts.at(client).waiting() > 0;
+        let own = &mut self.clients[client as usize];
+        let comes = own.habit.owed > 0 && !waits;
+        if comes || own.is_missed {
+            self.miss(client, comes);
+        }
+    }
+
+    /// Whether a client is one of those who have nothing waiting and are about to ask.
+    fn miss(&mut self, client: u32, comes: bool) {
+        let own = &mut self.clients[client as usize];
+        let was = core::mem::replace(&mut own.is_missed, comes);
+        let owed = if comes { own.habit.owed_soon() } else { 0 };
+        self.total_owed = self.total_owed + owed - core::mem::replace(&mut own.owed_soon, owed);
+        if comes && !was {
             self.expected.push_back(&mut self.expected_links, client);
-        } else if before > 0 && owed == 0 {
+        } else if was && !comes {
             self.expected.remove(&mut self.expected_links, client);
         }
     }
 
     /// The time of a client is over.
     fn expect_no_more(&mut self, client: u32) {
-        let before = core::mem::take(&mut self.clients[client as usize].habit.owed);
-        self.recount_expected(client, before);
-        self.count_absent(client);
+        self.clients[client as usize].habit.owed = 0;
+        self.recount_expected(client);
     }
 
     /// A request arrives at its client's lane.
@@ -295,12 +307,12 @@ impl Paternoster {
         let node = self.accounts.at(client);
         let busy = node.waiting() + node.flying > 0;
         let own = &mut self.clients[client as usize];
-        let before = own.habit.owed;
         let expected = own.habit.is_expected(now);
         own.habit.arrived(now, &scene.requests[request], busy);
         own.lane.insert(&mut self.lanes, scene, request, now + AGE_MOST);
-        self.recount_expected(client, before);
-        self.sort_client(client);
+        if own.is_stream != (own.habit.is_stream || self.seats.everyone) {
+            self.sort_client(client);
+        }
         let kind = self.clients[client as usize].kind();
         if !busy && !expected && self.accounts.is_behind(client) {
             self.note_meek(now);
@@ -308,7 +320,7 @@ impl Paternoster {
         let quantum = self.seats.most.map_or(0, |_| self.seats.quantum());
         let slack = i64::try_from(quantum).unwrap_or(i64::MAX);
         self.accounts.arrive(client, kind, now, slack);
-        self.count_absent(client);
+        self.recount_expected(client);
         self.jobs[request.index() as usize].stage = Stage::Waiting;
     }
 
@@ -324,17 +336,8 @@ impl Paternoster {
             own.lane.remove(&mut self.lanes, request);
             let kind = own.kind();
             self.accounts.leave(client, kind);
-            self.count_absent(client);
+            self.recount_expected(client);
         }
-    }
-
-    /// What is expected of a client has changed, or how many of its requests wait.
-    fn count_absent(&mut self, client: u32) {
-        let waits = self.accounts.at(client).waiting() > 0;
-        let own = &mut self.clients[client as usize];
-        let owed = own.habit.owed_soon(waits);
-        let before = core::mem::replace(&mut own.absent_owed, owed);
-        self.absent_owed = self.absent_owed + owed - before;
     }
 
     /// The account, weight and class of a client: its level counts as its weight.

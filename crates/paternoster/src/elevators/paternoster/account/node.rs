@@ -93,13 +93,23 @@ impl Node {
         self.waiting() + self.flying > 0
     }
 
-    /// Pays for `ns` of device time, or gets them back. The root has nobody beside it, and no
-    /// virtual time.
+    /// One that waited goes to the device.
+    pub(super) const fn begin(&mut self, kind: usize, estimate: i64) {
+        self.queued[kind] -= 1;
+        self.flying += 1;
+        self.estimated += estimate;
+    }
+
+    /// One is in the device no more.
+    pub(super) const fn finish(&mut self, estimate: i64) {
+        self.flying -= 1;
+        self.estimated -= estimate;
+    }
+
+    /// Pays for `ns` of device time, or gets them back. (The root has nobody beside it, and no
+    /// virtual time.)
     pub(super) fn charge(&mut self, ns: i64) {
         self.charged = self.charged.saturating_add(ns);
-        if self.parent == NIL || ns == 0 {
-            return;
-        }
         let due = ns.saturating_mul(UNIT).saturating_add(i64::from(self.rest));
         let (whole, rest) = self.divided(due);
         self.vt = self.vt.saturating_add(whole);
