@@ -45,6 +45,7 @@ mod order;
 mod pick;
 
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 use crate::client::Class;
 use crate::slab::NIL;
@@ -66,7 +67,7 @@ pub(super) const STREAM: usize = 1;
 pub(super) struct Accounts {
     pub(super) nodes: Vec<Node>,
     groups: Vec<Group>,
-    orders: [Nodes<Key>; 2],
+    orders: [Nodes<i64>; 2],
     clients: u32,
     root: u32,
 }
@@ -107,6 +108,11 @@ impl Accounts {
 
     fn group_mut(&mut self, node: u32) -> &mut Group {
         &mut self.groups[(node - self.clients) as usize]
+    }
+
+    /// Brings what is known of a client near.
+    pub(super) fn touch(&self, client: u32) {
+        black_box((self.at(client).held, self.orders[CROWD].contains(client)));
     }
 
     /// Requests that wait, of both kinds, and that are in the device.

@@ -41,6 +41,7 @@ mod tunables;
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::hint::black_box;
 
 use crate::attribute::Attribute;
 use crate::client::{ClientId, GroupId};
@@ -102,8 +103,9 @@ struct Job {
     estimate: i64,
 }
 
-/// What is kept of a client.
+/// What is kept of a client, in two cache lines.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 struct Client {
     habit: Habit,
     lane: Lane,
@@ -121,6 +123,9 @@ impl Client {
         if self.is_stream { STREAM } else { CROWD }
     }
 }
+
+#[cfg(test)]
+const _: () = assert!(size_of::<Client>() == 128);
 
 /// The paternoster scheduler.
 #[derive(Debug)]
@@ -397,6 +402,15 @@ impl Elevator for Paternoster {
         } else {
             Admission::Normal
         }
+    }
+
+    /// Where there are thousands of clients nothing of this one is near. What will be asked for is
+    /// asked for at once, so that it comes while the bio is looked at, and not one after the other.
+    fn bio_comes(&mut self, _: &mut Scene, bio: &Bio) {
+        let client = bio.client.index();
+        let own = &self.clients[client as usize];
+        black_box((own.habit.owed, own.head));
+        self.accounts.touch(client);
     }
 
     fn merges_front(&self) -> bool {

@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::vec;
 
 use super::{Accounts, CROWD, STREAM};
-use crate::client::Class;
 use crate::elevator::Fault;
 use crate::slab::NIL;
 
@@ -41,12 +40,12 @@ impl Accounts {
                 return Err(format!("account I2: group {group} has {sum:?}, knows {known:?}"));
             }
             for kind in [CROWD, STREAM] {
-                own.ready[kind].check(&self.orders[kind])?;
-                let idle = Class::Idle as u8;
-                let idlers = own.ready[kind].iter(&self.orders[kind]);
-                let idlers = idlers.filter(|&child| self.at(child).class == idle).count();
-                if idlers != own.idlers[kind] as usize {
-                    return Err(format!("account I1: group {group} has {idlers} idlers"));
+                for (class, order) in (0u8..).zip(&own.ready[kind]) {
+                    order.check(&self.orders[kind])?;
+                    let mut all = order.iter(&self.orders[kind]).map(|child| self.at(child));
+                    if all.any(|child| (child.parent as usize, child.class) != (group, class)) {
+                        return Err(format!("account I1: a stranger stands in group {group}"));
+                    }
                 }
             }
         }
@@ -56,7 +55,7 @@ impl Accounts {
             }
             for kind in [CROWD, STREAM] {
                 let key = self.orders[kind].key(number);
-                let right = (node.queued[kind] > 0).then(|| node.key());
+                let right = (node.queued[kind] > 0).then_some(node.vt);
                 if key != right {
                     return Err(format!("account I1: {number} stands at {key:?}, not {right:?}"));
                 }

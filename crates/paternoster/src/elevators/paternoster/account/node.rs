@@ -9,29 +9,26 @@ use super::{CROWD, STREAM};
 use crate::client::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
-use crate::tree::{Root, TreeKey};
+use crate::tree::Root;
 
 /// Virtual time of one nanosecond at weight 1. With it a client of weight 1 that has the device to
 /// itself for four years is still within 64 bits.
 pub(super) const UNIT: i64 = 64;
 
-/// What an order goes by.
+/// How many classes there are.
+pub(super) const CLASSES: usize = 3;
+
+/// Who goes before whom: the better class, and in it who has come least far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in super::super) struct Key {
     pub(in super::super) class: u8,
     pub(in super::super) vt: i64,
 }
 
-impl TreeKey for Key {
-    type Summary = ();
-
-    const SUMMED: bool = false;
-
-    fn before(&self, other: &Key) -> bool {
+impl Key {
+    pub(super) fn before(&self, other: &Key) -> bool {
         (self.class, self.vt) < (other.class, other.vt)
     }
-
-    fn combine(&self, _: Option<&()>, _: Option<&()>) {}
 }
 
 /// The account of a client, or of a group and everybody in it: one cache line, since with thousands
@@ -142,12 +139,10 @@ impl Node {
 /// What a group knows of those in it.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Group {
-    /// Who waits, by kind.
-    pub(super) ready: [Root; 2],
-    /// How many of them are of the idle class.
-    pub(super) idlers: [u32; 2],
+    /// Who waits, by kind and class.
+    pub(super) ready: [[Root; CLASSES]; 2],
     /// By class.
-    pub(super) floor: [i64; 3],
+    pub(super) floor: [i64; CLASSES],
     pub(in super::super) busy_weight: u64,
     /// The weight of the children that hold requests.
     pub(super) held_weight: u64,
@@ -156,4 +151,11 @@ pub(in super::super) struct Group {
     pub(super) idle_class_served: Nanos,
     /// Steps to the root.
     pub(super) depth: u32,
+}
+
+impl Group {
+    /// Who of those who wait as a kind is the first.
+    pub(super) fn first(&self, kind: usize) -> Option<u32> {
+        self.ready[kind].iter().find_map(Root::first)
+    }
 }

@@ -2,46 +2,46 @@
 //! Who stands where among his siblings: the orders of those who wait, and their floor (C3).
 //!
 //! # Invariants
-//! A node stands in its parent's order of a kind exactly while requests of that kind wait below it
-//! (I1 of the accounts); `idlers` of a group counts those of the idle class in each.
+//! A node stands in its parent's order of a kind and of its class exactly while requests of that
+//! kind wait below it (I1 of the accounts).
 
-use super::{Accounts, CROWD, Key, STREAM};
-use crate::client::Class;
+use super::{Accounts, CROWD, Group, Key, Node, STREAM};
 use crate::slab::NIL;
-use crate::tree::TreeKey;
+use crate::tree::Root;
 
 impl Accounts {
     pub(super) fn enter_order(&mut self, node: u32, kind: usize) {
-        let (parent, key) = (self.at(node).parent, self.at(node).key());
+        let Node { parent, class, vt, .. } = *self.at(node);
         if parent != NIL {
             let group = &mut self.groups[(parent - self.clients) as usize];
-            group.ready[kind].insert(&mut self.orders[kind], node, key);
-            group.idlers[kind] += u32::from(key.class == Class::Idle as u8);
+            group.ready[kind][usize::from(class)].insert(&mut self.orders[kind], node, vt);
         }
     }
 
     pub(super) fn leave_order(&mut self, node: u32, kind: usize) {
-        let (parent, class) = (self.at(node).parent, self.at(node).class);
+        let Node { parent, class, .. } = *self.at(node);
         if parent != NIL {
             let group = &mut self.groups[(parent - self.clients) as usize];
-            group.ready[kind].remove(&mut self.orders[kind], node);
-            group.idlers[kind] -= u32::from(class == Class::Idle as u8);
+            group.ready[kind][usize::from(class)].remove(&mut self.orders[kind], node);
         }
     }
 
-    /// The virtual time of a node is another one.
+    /// The virtual time of a node, which has a parent, is another one.
     pub(super) fn reorder(&mut self, node: u32) {
-        let own = self.at(node);
-        let (parent, key, queued) = (own.parent, own.key(), own.queued);
-        if parent == NIL {
-            return;
-        }
+        let Node { parent, class, vt, queued, .. } = *self.at(node);
+        let group = &mut self.groups[(parent - self.clients) as usize];
         for kind in [CROWD, STREAM] {
             if queued[kind] > 0 {
-                let group = &mut self.groups[(parent - self.clients) as usize];
-                group.ready[kind].rekey(&mut self.orders[kind], node, key);
+                group.ready[kind][usize::from(class)].rekey(&mut self.orders[kind], node, vt);
             }
         }
+    }
+
+    /// Who stands behind `node` among those of its group who wait as a kind.
+    pub(super) fn next_in_order(&self, group: &Group, node: u32, kind: usize) -> Option<u32> {
+        let behind = usize::from(self.at(node).class) + 1;
+        let others = || group.ready[kind][behind..].iter().find_map(Root::first);
+        self.orders[kind].next(node).or_else(others)
     }
 
     /// C3: the floor of a class is the least virtual time among those of it who wait, where nobody
@@ -54,8 +54,8 @@ impl Accounts {
     }
 
     fn first_key(&self, parent: u32) -> Option<Key> {
-        let ready = &self.group(parent).ready;
-        let key = |kind: usize| ready[kind].first().map(|first| self.at(first).key());
+        let group = self.group(parent);
+        let key = |kind: usize| group.first(kind).map(|first| self.at(first).key());
         match (key(CROWD), key(STREAM)) {
             (Some(one), Some(other)) => Some(if other.before(&one) { other } else { one }),
             (one, other) => one.or(other),

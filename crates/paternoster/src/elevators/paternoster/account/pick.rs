@@ -11,10 +11,9 @@
 //!
 //! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once.
 
-use super::{Accounts, CROWD, Group, IDLE_WAITS_MOST, Key, STREAM};
+use super::{Accounts, CROWD, Group, IDLE_WAITS_MOST, STREAM};
 use crate::client::Class;
 use crate::time::Nanos;
-use crate::tree::TreeKey;
 
 impl Accounts {
     /// Who goes next by virtual times alone, of one kind or of both; passing over those who are
@@ -77,19 +76,18 @@ impl Accounts {
             if found.is_some() {
                 return found;
             }
-            heads[kind] = self.orders[kind].next(child);
+            heads[kind] = self.next_in_order(node, child, kind);
         }
         None
     }
 
     /// The first of a kind in a group; one of the idle class if they have waited for too long.
     fn head(&self, group: &Group, kind: usize, now: Nanos) -> Option<u32> {
-        let order = &group.ready[kind];
-        if group.idlers[kind] > 0 && group.idle_class_served + IDLE_WAITS_MOST <= now {
-            let idle = Class::Idle as u8;
-            return order.lower_bound(&self.orders[kind], &Key { class: idle, vt: i64::MIN });
+        let idler = group.ready[kind][Class::Idle as usize].first();
+        if idler.is_some() && group.idle_class_served + IDLE_WAITS_MOST <= now {
+            return idler;
         }
-        order.first()
+        group.first(kind)
     }
 
     fn lesser(&self, heads: [Option<u32>; 2]) -> Option<usize> {
