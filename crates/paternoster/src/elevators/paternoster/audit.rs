@@ -50,6 +50,7 @@ impl Paternoster {
         }
         self.bypass.check(&self.bypass_links)?;
         self.expected.check(&self.expected_links)?;
+        self.present.check(&self.present_links)?;
         self.seats.check()?;
         self.accounts.check()
     }
@@ -93,6 +94,10 @@ impl Paternoster {
     ) -> Result<(), Fault> {
         client.lane.check(&self.lanes, scene)?;
         let node = self.accounts.at(number);
+        let listed = self.present_links.contains(number) == client.is_present;
+        if !listed || client.is_present < node.is_busy() {
+            return Err(format!("paternoster I2: client {number} is missed by the census"));
+        }
         let (waiting, flying, estimated) = (node.waiting(), node.flying, node.estimated);
         let known = Counted { waiting, flying, estimated };
         let stands = client.lane.len();

@@ -230,6 +230,7 @@ impl Paternoster {
     pub(super) fn fly_past(&mut self, scene: &mut Scene, request: RequestId) {
         let now = scene.exact_now();
         let client = self.jobs[request.index() as usize].client;
+        self.note_present(client);
         let estimate = self.begin_job(scene, request, client, CROWD);
         // Who was let in for having waited at the door has paid there.
         let estimate = if scene.requests[request].let_in { 0 } else { estimate };

@@ -235,11 +235,17 @@ impl Paternoster {
     /// Counts who is there. Another mix is tried out soon.
     fn take_census(&mut self, now: Nanos) {
         let mut mix = Mix::default();
-        for (client, number) in self.clients.iter_mut().zip(0u32..) {
+        let mut next = self.present.first();
+        while let Some(number) = next {
+            next = self.present_links.next(number);
+            let client = &mut self.clients[number as usize];
             let active = core::mem::take(&mut client.habit.ended) > 0;
             if active || self.accounts.is_busy(number) {
                 let count = if client.habit.is_stream { &mut mix.streams } else { &mut mix.others };
                 *count += 1;
+            } else {
+                client.is_present = false;
+                self.present.remove(&mut self.present_links, number);
             }
         }
         let learn = &mut self.learn;

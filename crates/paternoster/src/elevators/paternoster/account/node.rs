@@ -86,7 +86,7 @@ impl Node {
         self.queued[CROWD] + self.queued[STREAM]
     }
 
-    pub(super) const fn is_busy(&self) -> bool {
+    pub(in super::super) const fn is_busy(&self) -> bool {
         self.waiting() + self.flying > 0
     }
 
