@@ -20,7 +20,8 @@ fn main() -> ExitCode {
     let requests = arguments.next().and_then(|text| text.parse().ok());
     let (Some(scheduler), Some(requests)) = (scheduler, requests) else {
         eprintln!(
-            "usage: cost SCHEDULER[:weighted|:roaming|:backlogged|:NAME=VALUE]… REQUESTS [CLIENTS]"
+            "usage: cost SCHEDULER[:half|:weighted|:roaming|:backlogged|:NAME=VALUE]… REQUESTS \
+             [CLIENTS]"
         );
         return ExitCode::from(2);
     };
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.collect();
     let said = |word: &str| words.contains(&word);
     let (weighted, roaming) = (said("weighted") || said("roaming"), said("roaming"));
-    let mut load = Load { weighted, roaming, ..Load::sixteen() };
+    // Of 256 bios so many continue a stream.
+    let sequential = if said("half") { 128 } else { 0 };
+    let mut load = Load { weighted, roaming, sequential, ..Load::sixteen() };
     // 16 with 8 bios each, or so many with one each.
     if let Some(clients) = arguments.next().and_then(|text| text.parse().ok()) {
         load = Load { clients, waiting: clients, ..load };

@@ -45,7 +45,6 @@ mod order;
 mod pick;
 
 use alloc::vec::Vec;
-use core::hint::black_box;
 
 use crate::client::Class;
 use crate::slab::NIL;
@@ -110,9 +109,9 @@ impl Accounts {
         &mut self.groups[(node - self.clients) as usize]
     }
 
-    /// Brings what is known of a client near.
-    pub(super) fn touch(&self, client: u32) {
-        black_box((self.at(client).held, self.orders[CROWD].contains(client)));
+    /// A number for which all that is known of a client has to be near.
+    pub(super) fn touch(&self, client: u32) -> u64 {
+        u64::from(self.at(client).held) + u64::from(self.orders[CROWD].contains(client))
     }
 
     /// Requests that wait, of both kinds, and that are in the device.

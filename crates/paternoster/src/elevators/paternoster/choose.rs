@@ -218,7 +218,9 @@ impl Paternoster {
         let kind = own.kind();
         let estimate = self.begin_job(scene, request, client, kind);
         self.accounts.dispatch(client, kind, estimate, now);
-        self.recount_expected(client);
+        if self.clients[client as usize].lane.is_empty() {
+            self.recount_expected(client);
+        }
         self.count_busy(now);
         let first = self.seats.dispatched(client, kind, estimate);
         self.note_switch(client);

@@ -283,9 +283,8 @@ impl Paternoster {
 
     /// What is expected of a client has changed, or how many of its requests wait.
     fn recount_expected(&mut self, client: u32) {
-        let waits = self.accounts.at(client).waiting() > 0;
-        let own = &mut self.clients[client as usize];
-        let comes = own.habit.owed > 0 && !waits;
+        let own = &self.clients[client as usize];
+        let comes = own.habit.owed > 0 && own.lane.is_empty();
         if comes || own.is_missed {
             self.miss(client, comes);
         }
@@ -423,8 +422,7 @@ impl Elevator for Paternoster {
     fn bio_comes(&mut self, _: &mut Scene, bio: &Bio) {
         let client = bio.client.index();
         let own = &self.clients[client as usize];
-        black_box((own.habit.owed, own.head));
-        self.accounts.touch(client);
+        black_box(own.head + u64::from(own.habit.owed) + self.accounts.touch(client));
     }
 
     fn merges_front(&self) -> bool {

@@ -10,23 +10,24 @@
 //! children that hold some (I2 of the accounts).
 
 use super::{Accounts, Node};
-use crate::slab::NIL;
 
 impl Accounts {
     /// A client has so many requests more, or less, wherever they are.
     pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
         let mut at = client;
-        while at != NIL && by != 0 {
+        while at != self.root && by != 0 {
             let node = self.at_mut(at);
             let before = node.held;
             node.held = before.wrapping_add_signed(by);
             let (held, weight, parent) = (node.held, u64::from(node.weight), node.parent);
-            if parent != NIL && (before == 0) != (held == 0) {
+            if (before == 0) != (held == 0) {
                 let sum = &mut self.group_mut(parent).held_weight;
                 *sum = if held == 0 { *sum - weight } else { *sum + weight };
             }
             at = parent;
         }
+        let root = self.root;
+        self.at_mut(root).held = self.at(root).held.wrapping_add_signed(by);
     }
 
     /// Whether a client, or a group that it is in, has its share of `most` requests already, by

@@ -29,7 +29,8 @@ impl Accounts {
 
     /// Who goes next by virtual times alone, of all who wait. As often as groups are nested.
     pub(in super::super) fn first_of_all(&self, now: Nanos) -> Option<u32> {
-        let (mut group, mut crowd, mut stream) = (self.root, true, true);
+        let mut group = self.root;
+        let [mut crowd, mut stream] = self.at(group).queued.map(|queued| queued > 0);
         loop {
             let node = self.group(group);
             let one = if crowd { self.head(node, CROWD, now) } else { None };
