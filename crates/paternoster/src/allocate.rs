@@ -19,7 +19,9 @@
 //!
 //! Sleepers are woken first come first served: for each request that becomes free one of the pool,
 //! under mq rules one of either kind, since the tags are one pool. A client
-//! that was woken and does not use it (its bio was merged, it left) passes it on.
+//! that was woken and does not use it (its bio was merged, it left) passes it on. Whoever comes
+//! between a wake and its answer takes the request, as in Linux; unless the elevator wants turns to
+//! be kept (`admits_in_turn`), or those whose requests have just ended would have all for ever.
 //!
 //! # Invariants
 //! I1  `allocated` of each pool is the number of live requests that name it.
@@ -182,7 +184,8 @@ impl<O: Observer> RequestQueue<O> {
     ) -> Result<u8, u8> {
         let [limited, others] = &self.allocator.pools;
         let in_all = limited.allocated + others.allocated;
-        let room = in_all < self.scene.nr_requests;
+        let free = self.scene.nr_requests.saturating_sub(in_all);
+        let room = free > 0 && (free > self.before(client) || !self.elevator.admits_in_turn());
         match admission {
             Admission::AtMost(most) if room && limited.allocated < most.max(1) => Ok(POOL_ASYNC),
             Admission::AtMost(most) => {
@@ -193,6 +196,14 @@ impl<O: Observer> RequestQueue<O> {
             Admission::Normal if room => Ok(POOL_SYNC),
             Admission::Normal | Admission::Must => Err(POOL_SYNC),
         }
+    }
+
+    /// How many have waited for a request under mq rules since before `client` came; none if it has
+    /// been woken.
+    fn before(&self, client: ClientId) -> u32 {
+        let woken = self.scene.clients.at(client.index()).sleep.contains(&Sleep::Woken);
+        let asleep = &self.allocator.sleepers[usize::from(POOL_SYNC)];
+        if woken { 0 } else { asleep.len() + self.allocator.wakes.len() }
     }
 
     /// The client sleeps in `pool` until a wake; what it had plugged goes on first, for others

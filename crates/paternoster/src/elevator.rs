@@ -135,6 +135,12 @@ pub trait Elevator: fmt::Debug + Send {
         Admission::Normal
     }
 
+    /// Is a request that has become free for those who slept before, under mq rules? Otherwise it
+    /// is whoever's who comes first, be it the one whose request has just ended.
+    fn admits_in_turn(&self) -> bool {
+        false
+    }
+
     /// Should bios be merged before waiting requests too, and not only behind them?
     fn merges_front(&self) -> bool {
         false

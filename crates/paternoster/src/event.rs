@@ -211,6 +211,13 @@ pub enum Note {
         /// How many; 0 is without a limit.
         seats: u32,
     },
+    /// paternoster: its watchdog found that a rule is not kept. Accounts alone decide from now on.
+    FellBack {
+        /// What it found.
+        why: Distrust,
+    },
+    /// paternoster: it goes by all its rules again, having fallen back.
+    TriesAgain,
     /// A turn ends early, because somebody else need not wait.
     Preempted {
         /// Whose turn it was.
@@ -220,6 +227,17 @@ pub enum Note {
         /// Why.
         rule: Preemption,
     },
+}
+
+/// Which of its own rules paternoster was found to break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Distrust {
+    /// Nothing is in the device, somebody waits, and nothing would have come to change that.
+    Stuck,
+    /// It idled for longer than it may.
+    Idle,
+    /// Somebody had less than his weight's part for too long.
+    Unfair,
 }
 
 /// Why a turn of a queue ended (bfq).

@@ -89,7 +89,7 @@ pub use client::{
 pub use control::QUEUE_ATTRIBUTES;
 pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
 pub use elevator::Elevator;
-pub use event::{Action, Event, Expiry, NoObserver, Note, Observer, Preemption};
+pub use event::{Action, Distrust, Event, Expiry, NoObserver, Note, Observer, Preemption};
 pub use inspect::Explanation;
 pub use queue::RequestQueue;
 pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Requests, Stage, Ticket, is_sync};

@@ -299,7 +299,13 @@ impl Root {
             }
             self.plant(nodes);
         }
-        let (parent, side) = self.place_of(nodes, &key);
+        let (mut parent, mut at, mut side) = (NIL, self.root, LEFT);
+        while at != NIL {
+            let node = &nodes.0[at as usize];
+            parent = at;
+            side = usize::from(!key.before(&node.key));
+            at = node.child[side];
+        }
         nodes.0[index as usize] = Node { key, parent, member: true, ..Node::outside() };
         nodes.refresh(index);
         self.put_child(nodes, parent, side, index);
@@ -308,23 +314,6 @@ impl Root {
         // A rotation changes no summary above it.
         nodes.refresh_upwards(parent, NIL);
         self.grown(nodes, parent, index);
-    }
-
-    /// Below whom, and on which side, a leaf with this key belongs: behind all that are equal.
-    fn place_of<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> (u32, usize) {
-        // Much comes in order, and the last has nobody on its right.
-        let last = self.ends[RIGHT];
-        if last != NIL && !key.before(&nodes.0[last as usize].key) {
-            return (last, RIGHT);
-        }
-        let (mut parent, mut at, mut side) = (NIL, self.root, LEFT);
-        while at != NIL {
-            let node = &nodes.0[at as usize];
-            parent = at;
-            side = usize::from(!key.before(&node.key));
-            at = node.child[side];
-        }
-        (parent, side)
     }
 
     /// A new leaf on `side` of `parent` stands next to it in order.

@@ -67,6 +67,8 @@ pub(super) fn write(
         Note::WeightRaised { coefficient, .. } => write!(out, "wrais starting, x{coefficient}"),
         Note::Injected { into, .. } => write!(out, "injected in turn of {}", pid(into)),
         Note::Preempted { by, rule, .. } => write!(out, "preempt by {}: {rule:?}", pid(by)),
+        Note::FellBack { why } => write!(out, "fell back to plain fair queueing: {why:?}"),
+        Note::TriesAgain => write!(out, "all rules again"),
         ref other => write!(out, "{other:?}"),
     }
 }

@@ -32,8 +32,8 @@
 //! I4  What an account was charged is what its requests took, to the nanosecond: the rest of each
 //!     division is kept.
 //!
-//! One account is in `node.rs`, who stands where in `order.rs`, requests held and shares of them in `held.rs`, who goes first in
-//! `pick.rs`, the audit in `check.rs`.
+//! One account is in `node.rs`, who stands where in `order.rs`, requests held and shares of them in
+//! `held.rs`, who goes first in `pick.rs`, the audit in `check.rs`.
 //!
 //! Source: spec `elevator.md` 2.1, 2.2 (C1 to C4), 3 (G1, G2, G5). Differs: a tree instead of one
 //! level; the floor follows the least of all who wait, so that turns do not raise it.
@@ -51,8 +51,7 @@ use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::Nodes;
 
-use node::UNIT;
-pub(super) use node::{Group, Key, Node};
+pub(super) use node::{Group, Key, Node, UNIT};
 
 /// After this time without any an idle-class request goes once, whoever waits.
 const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
@@ -112,6 +111,11 @@ impl Accounts {
     /// A number for which all that is known of a client has to be near.
     pub(super) fn touch(&self, client: u32) -> u64 {
         u64::from(self.at(client).held) + u64::from(self.orders[CROWD].contains(client))
+    }
+
+    /// The account of all.
+    pub(super) fn of_all(&self) -> &Group {
+        self.group(self.root)
     }
 
     /// Requests that wait, of both kinds, and that are in the device.

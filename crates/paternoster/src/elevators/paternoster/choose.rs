@@ -26,7 +26,11 @@
 
 use crate::elevator::{Pick, Place};
 use crate::elevators::paternoster::account::CROWD;
+use crate::elevators::paternoster::watchdog::Reason;
+#[cfg(test)]
+use crate::elevators::paternoster::watchdog::Sabotage;
 use crate::elevators::paternoster::{Paternoster, Stage};
+use crate::event::Distrust;
 use crate::request::RequestId;
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -34,7 +38,7 @@ use crate::time::Nanos;
 /// Of those who are expected so many are looked at. More slots are not kept at a time.
 pub(super) const LOOKS_MOST: usize = 64;
 /// R4: saved credit is at most this.
-const CREDIT_MOST: i64 = 100_000_000;
+pub(super) const CREDIT_MOST: i64 = 100_000_000;
 /// R5: a client that used less than its share within this time may come at any moment.
 const MEEK_FOR: Nanos = Nanos::from_millis(500);
 
@@ -60,6 +64,7 @@ impl Paternoster {
     pub(super) fn choose(&mut self, scene: &mut Scene) -> Pick {
         let now = scene.exact_now();
         self.pay_for_waiting(now);
+        self.watchdog.resume(now, self.depth.top());
         scene.cancel_timer();
         if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
             let request = RequestId::from_index(index);
@@ -67,6 +72,7 @@ impl Paternoster {
             return Pick::Dispatch(request, Place::Tail);
         }
         if self.waiting() == 0 {
+            self.watchdog.goes();
             return Pick::Nothing;
         }
         self.tend_seats(scene);
@@ -75,40 +81,75 @@ impl Paternoster {
         } else {
             self.first_seated(now)
         };
-        let Some(client) = candidate else { return self.wait_for_holders(scene, now) };
-        let taken = scene.in_device().requests + 1;
-        let room = self.depth.saturating_sub(taken);
-        if self.spares_slot(client, room, now) {
-            // Somebody is in the device: whoever ends makes room.
+        #[cfg(test)]
+        let candidate = self.sabotaged_choice(candidate, now);
+        let passenger = self.passenger(now);
+        let Some(client) = passenger.or(candidate) else {
+            return self.wait_for_holders(scene, now);
+        };
+        let (taken, is_shallow) = (scene.in_device().requests, self.is_shallow(client));
+        let most = self.depth.room_for(is_shallow);
+        if taken >= most {
+            // Whoever ends makes room.
+            return self.pause(scene, Nanos::MAX, Reason::Seats);
+        }
+        let room = most - taken - 1;
+        if !is_shallow && self.spares_slot(room, now) {
             return self.keep(scene, Kept { slots: 1, until: Nanos::MAX, bargain: true }, now);
         }
         let request = self.next_of(scene, client, now);
         if let Some(kept) = self.is_kept_from(scene, client, request, room, now) {
             return self.keep(scene, kept, now);
         }
+        self.audit_choice(client, request, now);
         self.dispatch(scene, client, request);
         Pick::Dispatch(request, Place::Tail)
     }
 
+    /// One who has no seat and needs none: he has less than his share, and one request. What he
+    /// takes from the turn's nearness is his to take, and paid for.
+    fn passenger(&self, now: Nanos) -> Option<u32> {
+        self.seats.most?;
+        let first = self.accounts.first_of_all(now)?;
+        self.clients[first as usize].is_meek.then_some(first)
+    }
+
+    /// One request, and nothing in the device (R5).
+    fn is_shallow(&self, client: u32) -> bool {
+        let node = self.accounts.at(client);
+        node.flying == 0 && node.waiting() <= 1
+    }
+
+    /// Nothing goes until then, on purpose; unless that is against the rules (see `watchdog.rs`).
+    fn pause(&mut self, scene: &mut Scene, until: Nanos, reason: Reason) -> Pick {
+        let empty = scene.in_device().requests == 0 && self.accounts.totals().1 == 0;
+        if self.watchdog.pauses(scene.exact_now(), until, empty, reason) {
+            self.fall_back(scene, Some(Distrust::Stuck));
+            // Nothing is kept any more: whoever waits goes.
+            return self.choose(scene);
+        }
+        if until == Nanos::MAX {
+            return Pick::Await;
+        }
+        scene.set_precise_timer(until);
+        Pick::Idle
+    }
+
     /// Nobody with a seat has anything: what is theirs ends, or comes.
     fn wait_for_holders(&mut self, scene: &mut Scene, now: Nanos) -> Pick {
-        match self.holders_come(now) {
-            Some(until) => {
-                scene.set_precise_timer(until);
-                Pick::Idle
-            }
-            None => Pick::Await,
-        }
+        let until = self.holders_come(now).unwrap_or(Nanos::MAX);
+        self.pause(scene, until, Reason::Seats)
     }
 
     fn keep(&mut self, scene: &mut Scene, kept: Kept, now: Nanos) -> Pick {
         let idle = scene.in_device().requests == 0;
         self.keeping = Some(Keeping { since: now, idle, bargain: kept.bargain });
-        if kept.until == Nanos::MAX {
-            return Pick::Await;
-        }
-        scene.set_precise_timer(kept.until);
-        Pick::Idle
+        let reason = match (kept.until, kept.bargain) {
+            (Nanos::MAX, _) => Reason::Seats,
+            (_, true) => Reason::Bargain,
+            (_, false) => Reason::Credit,
+        };
+        self.pause(scene, kept.until, reason)
     }
 
     /// R4: what was waited since it was last asked.
@@ -117,7 +158,7 @@ impl Paternoster {
         let waited = (now - keeping.since).0;
         self.kept_time += waited;
         if !keeping.bargain {
-            let slots = if keeping.idle { 1 } else { u64::from(self.depth) };
+            let slots = if keeping.idle { 1 } else { u64::from(self.depth.top()) };
             self.credit -= i64::try_from(waited / slots).unwrap_or(i64::MAX);
         }
     }
@@ -137,6 +178,9 @@ impl Paternoster {
         room: u32,
         now: Nanos,
     ) -> Option<Kept> {
+        if self.watchdog.has_fallen() {
+            return None;
+        }
         if self.total_owed <= room {
             return None;
         }
@@ -177,26 +221,30 @@ impl Paternoster {
             return None;
         }
         let bargain = 4 * time <= own && 16 * time <= price;
+        #[cfg(test)]
+        if self.sabotage == Sabotage::Spendthrift {
+            return Some(bargain);
+        }
         (bargain || self.credit > 0).then_some(bargain)
     }
 
     /// R5: the last slots are for clients with one request, while somebody uses less than his
     /// share: none of 1, one of 32.
-    fn spares_slot(&self, client: u32, room: u32, now: Nanos) -> bool {
-        if self.meek_until <= now {
+    fn spares_slot(&self, room: u32, now: Nanos) -> bool {
+        if self.meek_until <= now || self.watchdog.has_fallen() {
             return false;
         }
         let sigma = u32::try_from(self.tunables.strictness).unwrap_or(u32::MAX);
-        if room >= (self.depth / sigma.max(1)).min(self.depth / 8) {
-            return false;
-        }
-        let node = self.accounts.at(client);
-        node.flying > 0 || node.waiting() > 1
+        let top = self.depth.top();
+        room < (top / sigma.max(1)).min(top / 8)
     }
 
-    /// Somebody comes who used less than his share, as one who has the least of all (R5).
-    pub(super) fn note_meek(&mut self, now: Nanos) {
-        self.meek_until = now + MEEK_FOR;
+    /// Somebody comes who used less than his share, as one who has the least of all (R5, L4).
+    pub(super) fn note_meek(&mut self, now: Nanos, expected: bool) {
+        self.depth.note_meek(now + MEEK_FOR);
+        if !expected {
+            self.meek_until = now + MEEK_FOR;
+        }
     }
 
     /// The next request of a client: on from where its last one was, unless one is too old.
@@ -215,6 +263,7 @@ impl Paternoster {
         let own = &mut self.clients[client as usize];
         own.lane.remove(&mut self.lanes, request);
         own.head = scene.requests[request].end();
+        own.is_meek = false;
         let kind = own.kind();
         let estimate = self.begin_job(scene, request, client, kind);
         self.accounts.dispatch(client, kind, estimate, now);

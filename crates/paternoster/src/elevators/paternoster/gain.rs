@@ -98,6 +98,12 @@ impl Tally {
     /// The logarithm of what `after` is better than this one; `None` if they have less than half of
     /// their time in common.
     pub(super) fn gain(&self, after: &Tally) -> Option<i64> {
+        let busy = |tally: &Tally| log2(tally.busy) - log2(tally.elapsed);
+        self.gain_of_device(after).map(|gain| gain + busy(after) - busy(self))
+    }
+
+    /// The same, whatever the device was idle for.
+    pub(super) fn gain_of_device(&self, after: &Tally) -> Option<i64> {
         let (mut sum, mut common) = (0i64, 0u64);
         for sort in (0..SORTS).filter(|&sort| self.is_known(sort) && after.is_known(sort)) {
             let share = (self.share(sort) + after.share(sort)) / 2;
@@ -107,8 +113,25 @@ impl Tally {
         if common < 1 << 15 {
             return None;
         }
-        let busy = |tally: &Tally| log2(tally.busy) - log2(tally.elapsed);
-        Some(sum / common.cast_signed() + busy(after) - busy(self))
+        Some(sum / common.cast_signed())
+    }
+
+    /// Adds another stretch.
+    pub(super) fn add(&mut self, next: &Tally) {
+        for sort in 0..SORTS {
+            self.sectors[sort] += next.sectors[sort];
+            self.times[sort] += next.times[sort];
+        }
+        self.served += next.served;
+        self.busy += next.busy;
+        self.elapsed += next.elapsed;
+    }
+
+    /// Adds another stretch to half of what was known before.
+    pub(super) fn blend(&mut self, next: &Tally) {
+        self.sectors.iter_mut().chain(&mut self.times).for_each(|sum| *sum /= 2);
+        (self.served, self.busy, self.elapsed) = (self.served / 2, self.busy / 2, self.elapsed / 2);
+        self.add(next);
     }
 }
 

@@ -6,27 +6,32 @@
 //! *epochs*, of the present one:
 //!
 //! ```text
-//!          base          changed         base
-//! seats     ∞      |        1        |     ∞            gain(base, changed) = 3.5 and 3.4: taken
-//!                  |- turns of each -|
+//!          base          changed         again                   rest, on probation
+//! seats     ∞      |        1        |     ∞    …     ∞      |      1        1        1 …
+//!                  |- turns of each -|   until it is as before
 //! ```
 //!
 //! The verdict goes by the lesser of both gains, so that a burst in one epoch decides nothing. More
 //! order must pay: at least 8 %. Less order is taken if it costs less than 3 %.
 //!
-//! Trying has a price, which is kept small: probes that are rejected double the gap to the next,
-//! up to 1024 times their own length, and one that cost much is not repeated before it is made up
-//! for 32 times. When the mix changes, everything is tried again soon.
+//! A disk has read ahead what somebody's turn left over, and serves it at once when turns are
+//! given up: for a moment anything looks good. So the last epoch is repeated until it is like the
+//! first; and what was accepted is watched: as long as it is on probation, it must keep its promise
+//! in each stretch, or it is given back.
+//!
+//! The same watch tells when the device is another one under the same clients (an array that
+//! rebuilds a disk): two stretches in a row that are a quarter off are reason to try all again.
 //!
 //! # Invariants
 //! I1  A request counts in the epoch in which it was dispatched, or not at all.
 //! I2  Outside of probes the number of seats is the one last accepted.
 //!
-//! Source: spec `elevator.md` 2.5 (L1, L3, L5). Differs: epochs overlap at their ends, since gains
-//! go by device time (see `gain.rs`); there is no L4, the depth is not learned.
+//! Source: spec `elevator.md` 2.5 (L1, L3, L5), section 7 (the watch). Differs: epochs overlap at
+//! their ends, since gains go by device time (see `gain.rs`); probation; the gaps of `arms.rs`.
 
 use crate::elevators::paternoster::Paternoster;
-use crate::elevators::paternoster::gain::{ONE, Tally};
+use crate::elevators::paternoster::arms::{Arms, Mix};
+use crate::elevators::paternoster::gain::Tally;
 use crate::elevators::paternoster::seats::Setting;
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -34,22 +39,31 @@ use crate::time::Nanos;
 /// L3: log2(1.08) and log2(0.97), the least gains for more order and for less.
 const GAIN_FOR_SEATS: i64 = 7277;
 const GAIN_FOR_NONE: i64 = -2880;
+/// log2(1.12) and log2(1.25): within it two stretches are alike; beyond it the device is another.
+const ALIKE: i64 = 10_715;
+const ANOTHER: i64 = 21_098;
 /// L3: an epoch has at least so much device time, so many quanta, so many mean requests.
 const EPOCH_LEAST: u64 = 5_000_000;
 const EPOCH_QUANTA: u64 = 3;
 const EPOCH_REQUESTS: u64 = 8;
+/// A stretch of rest is so many epochs long; so many of them are the probation.
+const REST_EPOCHS: u64 = 2;
+const PROBATION: u8 = 4;
+/// So many in a row that are alike, and unlike what was usual, are another device.
+const ODD_MOST: u8 = 2;
+/// So often the last epoch of a probe is repeated.
+const AGAIN_MOST: u8 = 3;
+/// So often both are tried in one probe, as long as it is not clear.
+const ROUNDS_MOST: u8 = 4;
 /// Turns in an epoch with seats: one of everybody, within these bounds; if nobody but streams is
 /// there, who are all alike, so many.
 const TURNS_LEAST: u64 = 2;
 const TURNS_MOST: u64 = 12;
-const TURNS_OF_STREAMS: u64 = 4;
+const TURNS_OF_STREAMS: u64 = 16;
 /// Without seats an epoch counts when those who are there have mixed, so many changes for each.
 const SWITCHES_EACH: u32 = 4;
 /// An epoch that takes so many times its length is given up: nobody comes.
 const PATIENCE: u64 = 16;
-/// L5.
-const GAP_MOST: u64 = 1024;
-const GAP_BY_LOSS: u64 = 32;
 /// Who is there is counted so often; a change of it leads to a probe within this time.
 const CENSUS: Nanos = Nanos::from_millis(100);
 
@@ -67,26 +81,6 @@ pub(super) enum Phase {
     Again,
 }
 
-/// Who has been active.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Mix {
-    pub(super) streams: u32,
-    pub(super) others: u32,
-}
-
-impl Mix {
-    /// Who would take turns: each stream, and the crowd.
-    const fn parties(self) -> u32 {
-        self.parties_of(false)
-    }
-
-    /// The same, where perhaps each of the crowd is one.
-    const fn parties_of(self, everyone: bool) -> u32 {
-        let crowd = if everyone || self.others == 0 { self.others } else { 1 };
-        self.streams + crowd
-    }
-}
-
 /// The state of the search.
 #[derive(Debug, Default)]
 pub(super) struct Learn {
@@ -96,8 +90,15 @@ pub(super) struct Learn {
     base: Tally,
     changed: Tally,
     present: Tally,
+    /// What a stretch of rest is as a rule, and how many in a row were not.
+    usual: Option<Tally>,
+    odd: u8,
+    /// The gain of the last stretch over the usual one.
+    was_off: i64,
     began: Nanos,
     is_warm: bool,
+    /// What went before had turns: there may be something read ahead.
+    was_seated: bool,
     /// How often another client than the last one went in this epoch.
     switches: u32,
     last: u32,
@@ -105,12 +106,13 @@ pub(super) struct Learn {
     turns_before: u64,
     accepted: Setting,
     tried: Setting,
-    /// Which candidate is next; how many were rejected in a row.
-    turn: u32,
-    rejected: u32,
-    gap: u64,
+    /// What `accepted` replaced, and for how many stretches it can come back.
+    given_up: Setting,
+    probation: u8,
+    repeated: u8,
+    rounds: u8,
+    arms: Arms,
     probe_began: Nanos,
-    next_probe: Nanos,
     pub(super) mix: Mix,
     next_census: Nanos,
     /// Figures for people.
@@ -119,46 +121,16 @@ pub(super) struct Learn {
 }
 
 impl Learn {
-    /// The settings beside the accepted one that make a difference with those who are there.
-    fn candidates(&self, seeks: bool) -> ([Setting; 5], usize) {
-        let mut all = [Setting::Free; 5];
-        let mut count = 0;
-        let parties = self.mix.parties();
-        let clients = self.mix.streams + self.mix.others;
-        let mut add = |setting: Setting| {
-            let differs = match setting {
-                Setting::Free => true,
-                Setting::Streams(seats) => self.mix.streams > 0 && seats < parties,
-                // Without seeks it is nearness for nothing, and everybody's tail (G8).
-                Setting::All => seeks && self.mix.others > 1,
-            };
-            if differs && clients > 1 && count < all.len() {
-                all[count] = setting;
-                count += 1;
-            }
-        };
-        match self.accepted {
-            Setting::Free => {
-                [1, 2, 4, 8].map(Setting::Streams).into_iter().for_each(&mut add);
-                add(Setting::All);
-            }
-            Setting::Streams(seats) => {
-                add(Setting::Free);
-                if seats < 8 {
-                    add(Setting::Streams(2 * seats));
-                }
-                if seats > 1 {
-                    add(Setting::Streams(seats / 2));
-                } else {
-                    add(Setting::All);
-                }
-            }
-            Setting::All => {
-                add(Setting::Free);
-                add(Setting::Streams(1));
-            }
+    /// How far off the threshold a gain may be by chance: a quarter in the first round.
+    fn doubt(&self) -> i64 {
+        ANOTHER / (1 + i64::from(self.rounds))
+    }
+
+    const fn least_gain(&self) -> i64 {
+        match self.tried {
+            Setting::Free => GAIN_FOR_NONE,
+            _ => GAIN_FOR_SEATS,
         }
-        (all, count)
     }
 }
 
@@ -171,7 +143,7 @@ impl Paternoster {
 
     /// A request that was dispatched in `epoch` has ended.
     pub(super) fn learn_from(&mut self, epoch: u32, sort: u8, sectors: u32, took: u64) {
-        if self.learn.phase != Phase::Rest && epoch == self.learn.epoch {
+        if epoch == self.learn.epoch {
             self.learn.present.count(sort, sectors, took);
         }
     }
@@ -182,42 +154,44 @@ impl Paternoster {
         if now >= self.learn.next_census {
             self.take_census(now);
         }
-        if self.learn.phase == Phase::Rest {
-            if now >= self.learn.next_probe {
-                self.begin_probe(scene, now);
-            }
+        let resting = self.learn.phase == Phase::Rest;
+        if resting && self.begins_probe(scene, now) {
             return;
         }
         let passed = (now - self.learn.began).0;
         let least = self.epoch_length();
-        if passed > PATIENCE * least.saturating_mul(self.turns_wanted()) {
+        if !resting && passed > PATIENCE * least.saturating_mul(self.turns_wanted()) {
             return self.end_probe(scene, now, None);
         }
         if self.seats.most.is_none() && !self.learn.is_warm {
-            // What a disk has read ahead in turns is used up first, and what somebody was behind is
-            // paid, for which he has the device to himself: neither is this epoch's merit.
-            let parties = self.learn.mix.parties_of(true);
-            let mixes = self.learn.switches >= SWITCHES_EACH * parties;
-            if self.learn.present.served >= least / 2 && mixes {
-                self.begin_counting(now);
-                self.learn.is_warm = true;
-            }
-            return;
-        }
-        let turns = self.seats.turns - self.learn.turns_before;
-        let in_turn = self.seats.most.is_none() || turns >= self.turns_wanted();
-        if self.learn.present.served >= least && in_turn {
+            self.warm_up(now, least);
+        } else if self.learn.present.served >= least && self.had_turns() {
             self.end_epoch(scene, now);
+        }
+    }
+
+    /// What a disk has read ahead in turns is used up first, and what somebody was behind is paid,
+    /// for which he has the device to himself: neither is this epoch's merit.
+    fn warm_up(&mut self, now: Nanos, least: u64) {
+        let parties = self.learn.mix.parties_of(true);
+        let mixes = self.learn.switches >= SWITCHES_EACH * parties;
+        let least = if self.learn.was_seated { least } else { 0 };
+        if self.learn.present.served >= least && mixes {
+            self.begin_counting(now);
+            self.learn.is_warm = true;
         }
     }
 
     /// L3.
     fn epoch_length(&self) -> u64 {
-        let quanta = match self.seats.most {
-            Some(_) => EPOCH_QUANTA * self.seats.quantum(),
-            None => EPOCH_QUANTA * self.seats.floor(),
-        };
-        EPOCH_LEAST.max(quanta).max(EPOCH_REQUESTS * self.mean_cost)
+        let quanta = EPOCH_QUANTA * self.seats.quantum();
+        let least = EPOCH_LEAST.max(quanta).max(EPOCH_REQUESTS * self.mean_cost);
+        if self.learn.phase == Phase::Rest { REST_EPOCHS * least } else { least }
+    }
+
+    fn had_turns(&self) -> bool {
+        let turns = self.seats.turns - self.learn.turns_before;
+        self.seats.most.is_none() || turns >= self.turns_wanted()
     }
 
     fn turns_wanted(&self) -> u64 {
@@ -248,38 +222,41 @@ impl Paternoster {
                 self.present.remove(&mut self.present_links, number);
             }
         }
+        self.seats.parties = mix.parties_of(self.seats.everyone);
         let learn = &mut self.learn;
         learn.next_census = now + CENSUS;
         if mix != learn.mix && learn.phase == Phase::Rest {
-            let (many, few) = (mix.parties().max(learn.mix.parties()), learn.mix.parties());
-            let is_other = many != few || (mix.streams == 0) != (learn.mix.streams == 0);
+            let is_other = mix.parties() != learn.mix.parties()
+                || (mix.streams == 0) != (learn.mix.streams == 0);
             learn.mix = mix;
             if is_other {
-                learn.gap /= 4;
-                learn.rejected = 0;
-                learn.next_probe = learn.next_probe.min(now + CENSUS);
+                learn.usual = None;
+                learn.arms.try_all(now, now + CENSUS);
             }
         }
     }
 
-    /// Tries another number of seats, if there is a stream and somebody beside it.
-    fn begin_probe(&mut self, scene: &mut Scene, now: Nanos) {
+    /// Tries another number of seats, if one is due.
+    fn begins_probe(&mut self, scene: &mut Scene, now: Nanos) -> bool {
         let learn = &mut self.learn;
-        let (all, count) = learn.candidates(scene.facts().rotational);
-        if count == 0 {
-            learn.next_probe = now + CENSUS;
-            return;
-        }
-        learn.tried = all[learn.turn as usize % count];
-        learn.turn = learn.turn.wrapping_add(1);
-        learn.probes += 1;
-        learn.probe_began = now;
-        learn.phase = Phase::Base;
+        let seeks = scene.facts().rotational;
+        let Some(tried) = learn.arms.due(learn.accepted, learn.mix, seeks, now) else {
+            return false;
+        };
+        (learn.tried, learn.phase) = (tried, Phase::Base);
+        (learn.probes, learn.probe_began) = (learn.probes + 1, now);
+        (learn.probation, learn.repeated, learn.rounds) = (0, 0, 0);
+        learn.changed = Tally::default();
+        let is_new = learn.usual.is_none();
         let setting = learn.accepted;
+        self.seats.tries = true;
         self.begin_epoch(scene, now, setting);
+        self.learn.was_seated |= is_new;
+        true
     }
 
     fn begin_epoch(&mut self, scene: &mut Scene, now: Nanos, setting: Setting) {
+        self.learn.was_seated = self.seats.most.is_some();
         if self.seats.setting() != setting {
             self.seat(scene, setting);
         }
@@ -301,30 +278,41 @@ impl Paternoster {
         let learn = &mut self.learn;
         let mut tally = core::mem::take(&mut learn.present);
         (tally.elapsed, tally.busy) = ((now - learn.began).0, busy - learn.busy_before);
+        let (accepted, tried) = (learn.accepted, learn.tried);
         match learn.phase {
-            Phase::Rest => {}
+            Phase::Rest => self.end_rest(scene, now, tally),
             Phase::Base => {
                 learn.base = tally;
                 learn.phase = Phase::Changed;
-                let setting = learn.tried;
-                self.begin_epoch(scene, now, setting);
+                self.begin_epoch(scene, now, tried);
             }
             Phase::Changed => {
-                // Nothing is gained: no need to look a third time.
-                let early = learn.base.gain(&tally);
-                learn.changed = tally;
-                if early.is_none_or(|gain| gain <= learn.least_gain()) {
-                    return self.end_probe(scene, now, early);
+                learn.changed.add(&tally);
+                let gain = learn.base.gain(&learn.changed);
+                // So bad that it need not be looked at again.
+                if gain.is_none_or(|gain| gain <= learn.least_gain() - learn.doubt()) {
+                    return self.end_probe(scene, now, gain);
                 }
                 learn.phase = Phase::Again;
-                let setting = learn.accepted;
-                self.begin_epoch(scene, now, setting);
+                self.begin_epoch(scene, now, accepted);
             }
             Phase::Again => {
-                let before = learn.base.gain(&learn.changed);
+                let alike = learn.base.gain(&tally).is_none_or(|gain| gain.abs() <= ALIKE);
+                if !alike && learn.repeated < AGAIN_MOST {
+                    learn.repeated += 1;
+                    return self.begin_epoch(scene, now, accepted);
+                }
                 let behind = tally.gain(&learn.changed);
+                learn.base.add(&tally);
+                let before = learn.base.gain(&learn.changed);
                 let gain = before.zip(behind).map(|(one, other)| one.min(other));
-                self.end_probe(scene, now, gain);
+                let off = gain.map_or(i64::MAX, |gain| (gain - learn.least_gain()).abs());
+                learn.rounds += 1;
+                if off > learn.doubt() || learn.rounds >= ROUNDS_MOST {
+                    return self.end_probe(scene, now, gain);
+                }
+                (learn.phase, learn.repeated) = (Phase::Changed, 0);
+                self.begin_epoch(scene, now, tried);
             }
         }
     }
@@ -332,33 +320,64 @@ impl Paternoster {
     /// L3 and L5: the verdict, and when the next probe is.
     fn end_probe(&mut self, scene: &mut Scene, now: Nanos, gain: Option<i64>) {
         let learn = &mut self.learn;
-        let (_, count) = learn.candidates(scene.facts().rotational);
         let length = (now - learn.probe_began).0;
-        let least = learn.least_gain();
-        if gain.is_some_and(|gain| gain > least) {
-            learn.accepted = learn.tried;
-            (learn.gap, learn.rejected, learn.turn) = (1, 0, 0);
+        if gain.is_some_and(|gain| gain > learn.least_gain()) {
+            learn.given_up = core::mem::replace(&mut learn.accepted, learn.tried);
+            learn.arms.accept(learn.given_up, now, length);
+            (learn.probation, learn.usual) = (PROBATION, None);
             learn.changes += 1;
         } else {
-            learn.rejected += 1;
-            if learn.rejected as usize >= count {
-                // 1 - 2^g is about -0.7 g, and at most 1.
-                let loss = gain.map_or(0, |gain| (-gain * 7 / 10).clamp(0, ONE).unsigned_abs());
-                let by_loss = (GAP_BY_LOSS * loss) >> 16;
-                learn.gap = (learn.gap.max(1) * 2).max(by_loss).min(GAP_MOST);
-            } else {
-                learn.gap = 1;
+            learn.arms.reject(learn.tried, now, length, gain);
+        }
+        self.rest(scene, now);
+    }
+
+    fn rest(&mut self, scene: &mut Scene, now: Nanos) {
+        self.learn.phase = Phase::Rest;
+        self.seats.tries = false;
+        let setting = self.learn.accepted;
+        self.begin_epoch(scene, now, setting);
+    }
+
+    /// A stretch of rest is over: does the accepted number keep its promise, and is the device
+    /// what it was?
+    fn end_rest(&mut self, scene: &mut Scene, now: Nanos, tally: Tally) {
+        let learn = &mut self.learn;
+        let kept = learn.base.gain(&tally);
+        if learn.probation > 0 {
+            learn.probation -= 1;
+            if kept.is_some_and(|gain| gain <= learn.least_gain() - ALIKE) {
+                let broken = core::mem::replace(&mut learn.accepted, learn.given_up);
+                let length = (now - learn.probe_began).0;
+                learn.arms.reject(broken, now, length, kept);
+                learn.probation = 0;
+                return self.rest(scene, now);
             }
         }
-        learn.phase = Phase::Rest;
-        learn.next_probe = now + Nanos(length.saturating_mul(learn.gap));
-        let setting = learn.accepted;
-        self.begin_epoch(scene, now, setting);
+        match &mut learn.usual {
+            None => learn.usual = Some(tally),
+            Some(usual) => {
+                let off = usual.gain_of_device(&tally).unwrap_or(0);
+                let is_odd = off.abs() > ANOTHER && (off - learn.was_off).abs() <= ALIKE;
+                (learn.odd, learn.was_off) = (if is_odd { learn.odd + 1 } else { 0 }, off);
+                if off.abs() <= ANOTHER {
+                    usual.blend(&tally);
+                }
+                if learn.odd >= ODD_MOST {
+                    (learn.odd, learn.usual) = (0, None);
+                    learn.arms.try_all(now, now);
+                }
+            }
+        }
+        self.learn.was_seated = false;
+        self.begin_counting(now);
     }
 }
 
 impl Learn {
-    fn least_gain(&self) -> i64 {
-        if self.tried == Setting::Free { GAIN_FOR_NONE } else { GAIN_FOR_SEATS }
+    /// Everything is to be found out anew, without a limit until then.
+    pub(super) fn stop(&mut self) {
+        let Learn { epoch, probes, changes, .. } = *self;
+        *self = Learn { epoch: epoch.wrapping_add(1), probes, changes, ..Learn::default() };
     }
 }

@@ -28,8 +28,10 @@
 //! cooperating streams are not merged.
 
 mod account;
+mod arms;
 mod audit;
 mod choose;
+mod depth;
 mod explain;
 mod gain;
 mod habit;
@@ -38,6 +40,7 @@ mod seats;
 #[cfg(test)]
 mod tests;
 mod tunables;
+mod watchdog;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -49,17 +52,19 @@ use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, 
 use crate::list::{Links, List};
 use crate::pick::lane::{Lane, LaneSpace};
 use crate::ratio::ONE;
-use crate::request::{Bio, Flags, Op, Request, RequestId};
+use crate::request::{self, Bio, Flags, Op, Request, RequestId};
 use crate::scene::Scene;
 use crate::time::Nanos;
 
 use account::{Accounts, CROWD, STREAM};
 use choose::Keeping;
+use depth::Depth;
 use gain::{SORTS, sort_of};
 use habit::{Habit, blend};
 use learn::Learn;
 use seats::Seats;
 use tunables::{ATTRIBUTES, Tunables};
+use watchdog::Watchdog;
 
 /// After this time a request is the next of its client, wherever it lies.
 const AGE_MOST: Nanos = Nanos::from_millis(500);
@@ -113,6 +118,8 @@ struct Client {
     head: u64,
     /// As what its requests wait.
     is_stream: bool,
+    /// Its only request came after a pause, in which it had less than all who wait.
+    is_meek: bool,
     /// It is one of those who are expected, and a slot may be kept for so many of its requests.
     is_missed: bool,
     /// It is one of those who are present.
@@ -145,8 +152,8 @@ pub struct Paternoster {
     /// Clients of whom something waited or was in the device at the last census, or later.
     present: List,
     present_links: Links,
-    /// The commands that the device takes.
-    depth: u32,
+    /// The commands that the device takes, and how many of them are used.
+    depth: Depth,
     /// Mean device time by sort of request, and of all, in ns.
     prices: [u64; SORTS],
     mean_cost: u64,
@@ -161,8 +168,14 @@ pub struct Paternoster {
     busy_since: Option<Nanos>,
     /// Device time of all that has ended.
     served: i64,
+    /// What of it was charged to those who have left.
+    departed: i64,
     seats: Seats,
     learn: Learn,
+    watchdog: Watchdog,
+    /// A rule that is broken on purpose.
+    #[cfg(test)]
+    sabotage: watchdog::Sabotage,
 }
 
 impl Default for Paternoster {
@@ -188,7 +201,7 @@ impl Paternoster {
             total_owed: 0,
             present: List::new(),
             present_links: Links::with_capacity(0),
-            depth: 1,
+            depth: Depth::new(1),
             prices: [0; SORTS],
             mean_cost: 0,
             credit: 0,
@@ -198,8 +211,12 @@ impl Paternoster {
             busy: 0,
             busy_since: None,
             served: 0,
+            departed: 0,
             seats: Seats::default(),
             learn: Learn::default(),
+            watchdog: Watchdog::default(),
+            #[cfg(test)]
+            sabotage: watchdog::Sabotage::default(),
         }
     }
 
@@ -250,6 +267,7 @@ impl Paternoster {
     /// Something is in the device from now on.
     fn count_busy(&mut self, now: Nanos) {
         self.busy_since.get_or_insert(now);
+        self.watchdog.goes();
     }
 
     fn busy_until(&self, now: Nanos) -> u64 {
@@ -277,6 +295,7 @@ impl Paternoster {
         let own = &mut self.clients[client as usize];
         own.habit.ended(now, latency, took, limit);
         let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
+        self.watchdog.opened(until);
         self.recount_expected(client);
         self.accounts.expect(client, until);
     }
@@ -330,15 +349,19 @@ impl Paternoster {
         if own.is_stream != (own.habit.is_stream || self.seats.everyone) {
             self.sort_client(client);
         }
-        let kind = self.clients[client as usize].kind();
-        if !busy && !expected && self.accounts.is_behind(client) {
-            self.note_meek(now);
+        let own = &mut self.clients[client as usize];
+        let kind = own.kind();
+        let behind = !busy && self.accounts.is_behind(client);
+        own.is_meek = behind && !expected && !own.habit.is_stream;
+        if behind {
+            self.note_meek(now, expected);
         }
         let quantum = self.seats.most.map_or(0, |_| self.seats.quantum());
         let slack = i64::try_from(quantum).unwrap_or(i64::MAX);
         self.accounts.arrive(client, kind, now, slack);
         self.recount_expected(client);
         self.jobs[request.index() as usize].stage = Stage::Waiting;
+        self.watch_arrival(client);
     }
 
     /// A waiting request goes elsewhere, unpaid.
@@ -401,7 +424,9 @@ impl Elevator for Paternoster {
             bypass_links: Links::with_capacity(requests),
             expected_links: Links::with_capacity(limits.clients),
             present_links: Links::with_capacity(limits.clients),
-            depth: scene.facts().depth,
+            depth: Depth::new(scene.facts().depth),
+            #[cfg(test)]
+            sabotage: self.sabotage,
             ..Paternoster::new()
         };
     }
@@ -425,13 +450,19 @@ impl Elevator for Paternoster {
         black_box(own.head + u64::from(own.habit.owed) + self.accounts.touch(client));
     }
 
+    fn admits_in_turn(&self) -> bool {
+        true
+    }
+
     fn merges_front(&self) -> bool {
         true
     }
 
     fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
         let alike = scene.requests[request].is_sync() || !bio.is_sync();
-        alike && self.waits(request) && self.client_of(request) == bio.client.index()
+        // One that is still in its client's plug has not come here yet.
+        let grows = self.waits(request) || scene.requests[request].stage == request::Stage::Plugged;
+        alike && grows && self.client_of(request) == bio.client.index()
     }
 
     fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
@@ -511,7 +542,7 @@ impl Elevator for Paternoster {
         let job = self.jobs[request.index() as usize];
         if job.stage == Stage::Flying {
             self.end_job(request, 0, scene.exact_now());
-            self.seats.ended(job.client, usize::from(job.kind), false, -job.estimate, 0);
+            self.seats.ended(job.client, usize::from(job.kind), false, -job.estimate, (0, 0));
         }
     }
 
@@ -522,6 +553,8 @@ impl Elevator for Paternoster {
         let now = scene.exact_now();
         let took = if self.jobs[request.index() as usize].is_free { 0 } else { served.0 };
         let charge = i64::try_from(took).unwrap_or(i64::MAX);
+        #[cfg(test)]
+        let charge = self.sabotaged_charge(request, charge);
         let job = self.end_job(request, charge, now);
         let ended = &scene.requests[request];
         let (latency, sectors) = ((now - ended.issued()).0, ended.sectors());
@@ -530,13 +563,19 @@ impl Elevator for Paternoster {
         self.mean_cost = blend(self.mean_cost, served.0, 4);
         if self.seats.most.is_none() {
             self.seats.cost = blend(self.seats.cost, served.0, 4);
+            self.seats.latency = blend(self.seats.latency, latency, 4);
         }
         let off = charge - job.estimate;
-        self.seats.ended(job.client, usize::from(job.kind), job.first, off, served.0);
+        let did = (served.0, u64::from(sectors));
+        self.seats.ended(job.client, usize::from(job.kind), job.first, off, did);
         self.earn_credit(served.0);
         self.open_window(job.client, now, latency, served.0);
-        self.learn_from(job.epoch, job.sort, sectors, served.0);
-        self.learn(scene);
+        self.watch_end(scene, job.client, took);
+        if !self.watchdog.has_fallen() {
+            self.learn_from(job.epoch, job.sort, sectors, served.0);
+            self.learn(scene);
+            self.learn_depth(scene, job.sort, sectors, served.0);
+        }
     }
 
     fn removed(&mut self, _: &mut Scene, request: RequestId) {
@@ -565,6 +604,7 @@ impl Elevator for Paternoster {
     fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
         let (parent, weight, class) = self.place_of(scene, client);
         self.accounts.change(client.index(), parent, weight, class);
+        self.watchdog.look_anew();
     }
 
     fn client_detached(&mut self, _: &mut Scene, client: ClientId) {
@@ -573,15 +613,19 @@ impl Elevator for Paternoster {
             self.present.remove(&mut self.present_links, client.index());
         }
         self.clients[client.index() as usize] = Client::default();
+        self.departed += self.accounts.at(client.index()).charged;
         self.accounts.close(client.index());
+        self.watchdog.look_anew();
     }
 
     fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
         self.open_group(scene, group.index());
+        self.watchdog.look_anew();
     }
 
     fn group_removed(&mut self, _: &mut Scene, group: GroupId) {
         self.accounts.close(self.accounts.of_group(group.index()));
+        self.watchdog.look_anew();
     }
 
     /// With a share of f the others are to have `cost * (1 - f) / f`; shares multiply on the way up
@@ -646,7 +690,12 @@ impl Elevator for Paternoster {
         self.figure(ATTRIBUTES[place].name)
     }
 
-    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
-        self.tunables.set(ATTRIBUTES[place].name, value);
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) {
+        match (ATTRIBUTES[place].name, value) {
+            ("fallback", 0) => self.rearm(scene),
+            ("fallback", _) => self.fall_back(scene, None),
+            (name, value) => self.tunables.set(name, value),
+        }
+        self.watchdog.look_anew();
     }
 }

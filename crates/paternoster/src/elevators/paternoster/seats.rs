@@ -42,9 +42,12 @@ const ALL_OTHERS: u32 = NIL;
 const QUANTUM_CHANGES: u64 = 16;
 /// S5: with n who wait, the last waits n times as long.
 const QUANTUM_MOST: u64 = 160_000_000;
+/// All turns together, unless changes would take more than a 9th of the time.
+const ROUND_MOST: u64 = 1_280_000_000;
 /// S5: of a quantum while the cost of a change is not known.
 const FLOOR_LEAST: u64 = 500_000;
-const FLOOR_MOST: u64 = 50_000_000;
+const FLOOR_MOST: u64 = 160_000_000;
+const FLOOR_TRIED: u64 = 4;
 const FLOOR_REQUESTS: u64 = 16;
 
 /// Who takes turns.
@@ -77,8 +80,10 @@ struct Seat {
     served: i64,
     /// It dispatches no more (S4).
     leaving: bool,
-    /// Its first request has gone.
-    began: bool,
+    /// What the requests of the first half of the quantum took, and of those after it: in ns of
+    /// device time, and in sectors.
+    early: (u64, u64),
+    late: (u64, u64),
 }
 
 /// Who is served at present.
@@ -90,11 +95,16 @@ pub(super) struct Seats {
     pub(super) everyone: bool,
     seats: [Seat; SEATS_MOST],
     taken: usize,
-    /// What a change costs (x), and what other requests of streams take, in ns of device time.
+    /// What a change costs (x), in ns of device time.
     pub(super) change: u64,
-    usual: u64,
-    /// Mean device time of requests without a limit, in ns.
+    /// Mean device time of requests without a limit, and mean time that they are in the device, in
+    /// ns.
     pub(super) cost: u64,
+    pub(super) latency: u64,
+    /// Turns are long, while it is found out what changes cost.
+    pub(super) tries: bool,
+    /// How many take turns.
+    pub(super) parties: u32,
     /// Turns that have ended.
     pub(super) turns: u64,
 }
@@ -102,12 +112,21 @@ pub(super) struct Seats {
 impl Seats {
     /// S5: so much device time has a turn, at least.
     pub(super) fn quantum(&self) -> u64 {
-        (QUANTUM_CHANGES * self.change).min(QUANTUM_MOST).max(self.floor())
+        let floor = if self.tries { FLOOR_TRIED * self.floor() } else { self.floor() };
+        let most = QUANTUM_MOST.min(self.most_by_round());
+        (QUANTUM_CHANGES * self.change).max(floor).min(most)
+    }
+
+    /// With many parties the last waits long: turns are shorter then, if changes allow it.
+    fn most_by_round(&self) -> u64 {
+        (ROUND_MOST / u64::from(self.parties.max(1))).max(QUANTUM_CHANGES / 2 * self.change)
     }
 
     /// The least quantum (qf).
-    pub(super) fn floor(&self) -> u64 {
-        (FLOOR_REQUESTS * self.cost).clamp(FLOOR_LEAST, FLOOR_MOST)
+    fn floor(&self) -> u64 {
+        // The queue of random requests is filled and emptied once a turn.
+        let one = if self.everyone { self.latency.max(self.cost) } else { self.cost };
+        (FLOOR_REQUESTS * one).clamp(FLOOR_LEAST, FLOOR_MOST)
     }
 
     fn all(&self) -> &[Seat] {
@@ -145,27 +164,41 @@ impl Seats {
         if kind == STREAM { client } else { ALL_OTHERS }
     }
 
-    /// A request of a holder goes to the device. Whether it is the first of a stream's turn.
+    /// A request of a holder goes to the device. Whether it is one of the first half of a turn.
     pub(super) fn dispatched(&mut self, client: u32, kind: usize, estimate: i64) -> bool {
+        let half = i64::try_from(self.quantum() / 2).unwrap_or(i64::MAX);
         let Some(seat) = self.of(Self::holder_of(client, kind)) else { return false };
+        let early = seat.served < half;
         seat.served += estimate;
-        let first = !seat.began && kind == STREAM;
-        seat.began = true;
-        first
+        early
     }
 
     /// A request has ended.
-    pub(super) fn ended(&mut self, client: u32, kind: usize, first: bool, off: i64, took: u64) {
-        if self.most.is_some() && kind == STREAM {
-            if first {
-                self.change = blend(self.change, took.saturating_sub(self.usual), 3);
-            } else {
-                self.usual = blend(self.usual, took, 4);
-            }
-        }
+    pub(super) fn ended(
+        &mut self,
+        client: u32,
+        kind: usize,
+        early: bool,
+        off: i64,
+        did: (u64, u64),
+    ) {
         if let Some(seat) = self.of(Self::holder_of(client, kind)) {
             seat.served += off;
+            let half = if early { &mut seat.early } else { &mut seat.late };
+            half.0 += did.0;
+            half.1 += did.1;
         }
+    }
+
+    /// A turn of a stream is over: what the first half of it took more than the second.
+    fn learn_change(&mut self, seat: &Seat) {
+        let ((early, begin), (late, rest)) = (seat.early, seat.late);
+        if seat.holder == ALL_OTHERS || begin == 0 || rest == 0 {
+            return;
+        }
+        let usual = u128::from(late) * u128::from(begin) / u128::from(rest);
+        let usual = u64::try_from(usual).unwrap_or(u64::MAX);
+        self.change = blend(self.change, early.saturating_sub(usual), 3);
     }
 
     /// Verifies I1.
@@ -214,14 +247,18 @@ impl Paternoster {
             let seat = self.seats.seats[place];
             let leaving = seat.leaving || self.is_over(&seat, next, now);
             self.seats.seats[place].leaving = leaving;
-            if leaving && self.flying_of(&seat) == 0 {
+            if leaving && (self.flying_of(&seat) == 0 || self.may_overlap(&seat, next)) {
                 self.end_turn(scene, place);
             } else {
                 place += 1;
             }
         }
-        while self.seats.taken < most as usize && self.strangers() == 0 {
+        while self.seats.taken < most as usize {
             let Some(client) = self.rightful(now) else { return };
+            let is_stream = self.clients[client as usize].habit.is_stream;
+            if self.strangers(is_stream) > 0 {
+                return;
+            }
             let holder = Seats::holder_of(client, self.clients[client as usize].kind());
             self.seats.seats[self.seats.taken] = Seat { holder, ..Seat::default() };
             self.seats.taken += 1;
@@ -235,6 +272,7 @@ impl Paternoster {
     fn end_turn(&mut self, scene: &mut Scene, place: usize) {
         let seats = &mut self.seats;
         let gone = seats.seats[place];
+        seats.learn_change(&gone);
         seats.seats.copy_within(place + 1..seats.taken, place);
         seats.taken -= 1;
         seats.turns += 1;
@@ -305,9 +343,18 @@ impl Paternoster {
         }
     }
 
-    /// What is in the device and no holder's.
-    fn strangers(&self) -> u32 {
-        if self.seats.has(ALL_OTHERS) { 0 } else { self.not_of_streams() }
+    /// What is in the device and in the way of one who comes: what is no holder's. In the way of
+    /// random requests are only those of streams, which have been drained.
+    fn strangers(&self, is_stream: bool) -> u32 {
+        let overlap = self.seats.everyone && !is_stream;
+        if self.seats.has(ALL_OTHERS) || overlap { 0 } else { self.not_of_streams() }
+    }
+
+    /// Both are random: the first of the one go beside the last of the other, so that the queue of
+    /// the device stays full. A stream begins and ends alone.
+    fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
+        let random = |client: u32| !self.clients[client as usize].habit.is_stream;
+        self.seats.everyone && random(seat.holder) && next.is_some_and(random)
     }
 
     fn not_of_streams(&self) -> u32 {
@@ -348,9 +395,10 @@ impl Paternoster {
         windows.min()
     }
 
-    /// Whether a client may go at all, as far as seats are concerned.
+    /// Whether a client may go at all, as far as seats are concerned. Who is leaving may not.
     pub(super) fn is_admitted(&self, client: u32) -> bool {
-        self.seats.most.is_none()
-            || self.seats.has(Seats::holder_of(client, self.clients[client as usize].kind()))
+        let holder = Seats::holder_of(client, self.clients[client as usize].kind());
+        let stays = |seat: &Seat| seat.holder == holder && !seat.leaving;
+        self.seats.most.is_none() || self.seats.all().iter().any(stays)
     }
 }

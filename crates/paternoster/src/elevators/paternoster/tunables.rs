@@ -13,13 +13,16 @@ use crate::elevators::paternoster::Paternoster;
 pub(super) struct Tunables {
     /// One part in so many of the device time may be idled away for fairness (1 / sigma).
     pub(super) strictness: u64,
+    /// L4: so much of the throughput is kept, in percent, when a shallow client waits less for it
+    /// (phi).
+    pub(super) bulk_kept: u64,
     /// Whether nobody has more than his share of the requests there are.
     pub(super) tag_shares: bool,
 }
 
 impl Default for Tunables {
     fn default() -> Tunables {
-        Tunables { strictness: 32, tag_shares: true }
+        Tunables { strictness: 32, bulk_kept: 92, tag_shares: true }
     }
 }
 
@@ -28,6 +31,7 @@ impl Tunables {
     pub(super) fn set(&mut self, name: &str, value: u64) {
         match name {
             "strictness" => self.strictness = value.max(1),
+            "bulk_kept" => self.bulk_kept = value,
             "tag_shares" => self.tag_shares = value != 0,
             _ => {}
         }
@@ -39,7 +43,7 @@ const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> At
 }
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 8] = [
+pub(super) static ATTRIBUTES: [Attribute; 11] = [
     Attribute {
         name: "strictness",
         unit: "",
@@ -47,11 +51,24 @@ pub(super) static ATTRIBUTES: [Attribute; 8] = [
         help: "one part in so many of the device time may be idled away for fairness",
     },
     Attribute {
+        name: "bulk_kept",
+        unit: "%",
+        values: Values::Number { min: 1, max: 100 },
+        help: "how much throughput is kept where a shorter queue makes a shallow client wait less",
+    },
+    Attribute {
         name: "tag_shares",
         unit: "",
         values: Values::Number { min: 0, max: 1 },
         help: "1 if nobody may have more requests than his share of them by weight",
     },
+    Attribute {
+        name: "fallback",
+        unit: "",
+        values: Values::Number { min: 0, max: 1 },
+        help: "1: accounts alone decide, as the watchdog found a rule broken, or as set; 0: all rules",
+    },
+    shown("depth", "", "how many commands the device is given at a time at present"),
     shown("seats", "", "how many streams are served at a time at present; 0 is without a limit"),
     shown("quantum_us", "us", "how much device time a turn has, where there are seats"),
     shown("switch_us", "us", "what it costs to go from one stream to another, as measured"),
@@ -65,7 +82,10 @@ impl Paternoster {
     pub(super) fn figure(&self, name: &str) -> u64 {
         match name {
             "strictness" => self.tunables.strictness,
+            "bulk_kept" => self.tunables.bulk_kept,
+            "depth" => u64::from(self.depth.used()),
             "tag_shares" => self.tunables.tag_shares.into(),
+            "fallback" => u64::from(self.watchdog.has_fallen()),
             "seats" => self.seats.most.map_or(0, u64::from),
             "quantum_us" => self.seats.quantum() / 1000,
             "switch_us" => self.seats.change / 1000,

@@ -10,6 +10,7 @@
 //! children that hold some (I2 of the accounts).
 
 use super::{Accounts, Node};
+use crate::slab::NIL;
 
 impl Accounts {
     /// A client has so many requests more, or less, wherever they are.
@@ -20,6 +21,10 @@ impl Accounts {
             let before = node.held;
             node.held = before.wrapping_add_signed(by);
             let (held, weight, parent) = (node.held, u64::from(node.weight), node.parent);
+            if parent == NIL {
+                // Its client has left before its requests.
+                return;
+            }
             if (before == 0) != (held == 0) {
                 let sum = &mut self.group_mut(parent).held_weight;
                 *sum = if held == 0 { *sum - weight } else { *sum + weight };

@@ -13,7 +13,7 @@ use crate::tree::Root;
 
 /// Virtual time of one nanosecond at weight 1. With it a client of weight 1 that has the device to
 /// itself for four years is still within 64 bits.
-pub(super) const UNIT: i64 = 64;
+pub(in super::super) const UNIT: i64 = 64;
 
 /// How many classes there are.
 pub(super) const CLASSES: usize = 3;

@@ -13,6 +13,7 @@
 
 use super::{Accounts, CROWD, Group, IDLE_WAITS_MOST, STREAM};
 use crate::client::Class;
+use crate::slab::NIL;
 use crate::time::Nanos;
 
 impl Accounts {
@@ -103,12 +104,33 @@ impl Accounts {
         }
     }
 
+    /// Steps to the root of who is in this group; of the root itself, and who has left, none.
+    fn depth_below(&self, group: u32) -> u32 {
+        if group == NIL { 0 } else { self.group(group).depth + 1 }
+    }
+
+    /// The child of the root that is next by virtual time, if somebody waits.
+    pub(in super::super) fn first_child(&self) -> Option<u32> {
+        let root = self.group(self.root);
+        let firsts = [root.first(CROWD), root.first(STREAM)];
+        firsts[self.lesser(firsts)?]
+    }
+
+    /// The child of the root that a client is below of, or is.
+    pub(in super::super) fn top_of(&self, client: u32) -> u32 {
+        let mut at = client;
+        while self.at(at).parent != self.root && self.at(at).parent != NIL {
+            at = self.at(at).parent;
+        }
+        at
+    }
+
     /// The two children of the last common group of two clients.
     fn siblings(&self, one: u32, other: u32) -> (u32, u32) {
         let (mut one, mut other) = (one, other);
         let (mut over_one, mut over_other) = (self.at(one).parent, self.at(other).parent);
         while over_one != over_other {
-            let (depth, other_depth) = (self.group(over_one).depth, self.group(over_other).depth);
+            let (depth, other_depth) = (self.depth_below(over_one), self.depth_below(over_other));
             if depth >= other_depth {
                 (one, over_one) = (over_one, self.at(over_one).parent);
             }
@@ -129,6 +151,17 @@ impl Accounts {
     pub(in super::super) fn outranks(&self, one: u32, other: u32) -> bool {
         let (one, other) = self.siblings(one, other);
         self.at(one).class < self.at(other).class
+    }
+
+    /// Whether one of the idle class has waited for long enough to go before all others where the
+    /// ways of two part. O(n).
+    pub(in super::super) fn idlers_turn(&self, one: u32, other: u32, now: Nanos) -> bool {
+        let parent = self.at(self.siblings(one, other).0).parent;
+        let idles = |node: &super::Node| {
+            node.parent == parent && node.class == Class::Idle as u8 && node.waiting() > 0
+        };
+        self.group(parent).idle_class_served + IDLE_WAITS_MOST <= now
+            && self.nodes.iter().any(idles)
     }
 
     /// The weights of two where their ways part.

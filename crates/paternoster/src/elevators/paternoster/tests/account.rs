@@ -59,6 +59,29 @@ fn c2_i4_nothing_is_lost_to_rounding() {
     assert_eq!((accounts.at(0).charged, accounts.at(0).estimated), (70, 0));
 }
 
+/// Are charges exact with every weight, also large ones and those that are paid back? -1 / 3 is -1,
+/// rest 2; what is charged in parts is what is charged at once.
+#[test]
+fn i4_charges_in_parts_are_the_whole() {
+    for weight in [1, 3, 100, 999_983, u32::MAX] {
+        let mut one = Node { weight, ..Node::default() };
+        let mut other = one.clone();
+        let parts = [1, -1, 70_000_000, 3, -69_999_999, 5_000_000_000_000, -4_999_999_999_001];
+        for part in parts {
+            one.charge(part);
+            assert!(one.rest < weight);
+        }
+        other.charge(parts.iter().sum());
+        assert_eq!((one.vt, one.rest), (other.vt, other.rest), "weight {weight}");
+        let due = i128::from(one.charged) * i128::from(UNIT);
+        let known = i128::from(one.vt) * i128::from(weight) + i128::from(one.rest);
+        assert_eq!(known, due, "weight {weight}");
+    }
+    let mut back = Node { weight: 3 * 64, ..Node::default() };
+    back.charge(-1);
+    assert_eq!((back.vt, back.rest), (-1, 2 * 64));
+}
+
 /// C4, G5: does one who was away start where those are who waited; and keep what he is behind, if
 /// he is in time?
 #[test]

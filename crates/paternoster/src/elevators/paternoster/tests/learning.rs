@@ -15,10 +15,11 @@ const FLASH: Price = Price { base: 200_000, sector: 3_000, seek: 0 };
 fn s1_l3_a_disk_gets_one_seat() {
     let mut world = World::new(1, DISK);
     let all: Vec<usize> = (0..4).map(|_| world.add(stream(256))).collect();
-    world.run(ms(4_000));
-    assert_eq!(world.attribute("seats"), 1);
+    world.run(ms(6_000));
+    assert_eq!(world.attribute("changes"), 1);
     world.count_anew();
-    world.run(ms(14_000));
+    world.run(ms(16_000));
+    assert_eq!(world.attribute("changes"), 1);
     let ended: u64 = all.iter().map(|&place| world.actors[place].ended).sum();
     assert!(ended > 2 * 850, "{ended}");
     for &place in &all {

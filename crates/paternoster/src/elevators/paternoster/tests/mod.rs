@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 mod classes;
+mod guarantees;
 mod learning;
 mod sharing;
 
@@ -63,9 +64,9 @@ struct Price {
     seek: u64,
 }
 
-/// Device time by client, in ns.
+/// Device time by client, in ns; and what the watchdog said.
 #[derive(Debug, Default)]
-struct Served(Vec<u64>);
+struct Served(Vec<u64>, Vec<Note>);
 
 impl Observer for Served {
     fn event(&mut self, event: &Event) {
@@ -76,7 +77,11 @@ impl Observer for Served {
         }
     }
 
-    fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
+    fn note(&mut self, _: Nanos, _: u64, note: &Note) {
+        if matches!(note, Note::FellBack { .. } | Note::TriesAgain) {
+            self.1.push(*note);
+        }
+    }
 }
 
 struct World {
@@ -93,14 +98,20 @@ struct World {
     closing: bool,
     /// When the queue wants to be asked again.
     timer: Option<Nanos>,
+    /// For how long something was in the device, in ns, up to the last end of all.
+    busy: u64,
+    busy_since: Nanos,
 }
 
 impl World {
     fn new(depth: u32, price: Price) -> World {
+        World::of(Paternoster::new(), depth, price)
+    }
+
+    fn of(elevator: Paternoster, depth: u32, price: Price) -> World {
         let facts = DeviceFacts { depth, ..DeviceFacts::default() };
         let limits = Limits { requests: 512, clients: 32, groups: 24, ..Limits::default() };
-        let mut queue =
-            RequestQueue::new(facts, limits, Box::new(Paternoster::new()), Served::default());
+        let mut queue = RequestQueue::new(facts, limits, Box::new(elevator), Served::default());
         queue.set_attribute(Nanos::ZERO, "nr_requests", "256").expect("there is room");
         World {
             queue,
@@ -112,6 +123,8 @@ impl World {
             actors: Vec::new(),
             closing: false,
             timer: None,
+            busy: 0,
+            busy_since: Nanos::ZERO,
         }
     }
 
@@ -164,6 +177,9 @@ impl World {
                     self.servers[server] = (end, command.end());
                     let of = |actor: &Actor| actor.id == command.client;
                     let place = self.actors.iter().position(of).expect("one of ours");
+                    if self.flying.is_empty() {
+                        self.busy_since = self.now;
+                    }
                     self.flying.push((end, command.tag, place));
                 }
                 Output::Done(..) => {}
@@ -208,6 +224,9 @@ impl World {
 
     fn complete(&mut self, place: usize) {
         let (_, tag, actor) = self.flying.remove(place);
+        if self.flying.is_empty() {
+            self.busy += (self.now - self.busy_since).0;
+        }
         let request = self.queue.request_of(tag).expect("it is in the device");
         let waited = (self.now - request.start()).0;
         self.queue.complete(self.now, tag, Outcome::OK).expect("it is in the device");
@@ -225,6 +244,11 @@ impl World {
             (actor.ended, actor.longest) = (0, 0);
         }
         self.queue.observer_mut().0.clear();
+    }
+
+    /// Requests that have ended.
+    fn ended(&self) -> u64 {
+        self.actors.iter().map(|actor| actor.ended).sum()
     }
 
     /// The share of device time of an actor, in thousandths.

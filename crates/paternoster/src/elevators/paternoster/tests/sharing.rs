@@ -94,6 +94,7 @@ fn r4_credit_bounds_idling() {
     world.run(ms(10_000));
     let kept = world.attribute("kept_us");
     assert!(kept > 0 && kept <= 10_000_000 / 30, "{kept} us");
+    assert_eq!(world.attribute("fallback"), 0);
 }
 
 /// Is one who waits for a request let in, though another has more of them than he may? Of 128 each
@@ -127,4 +128,34 @@ fn g1_charges_are_what_was_served() {
     assert!(world.flying.is_empty());
     // The audit compares: estimates are zero, and the sum of charges is that of what was served.
     assert_eq!(world.queue.audit(), Ok(()));
+}
+
+/// Do two bios of a plugged client that adjoin become one request? What is read ahead of a read
+/// comes so; as commands of their own they would take turns with everybody else's.
+#[test]
+fn i1_what_is_plugged_may_grow() {
+    let mut world = World::new(1, Price { base: 1_000_000, sector: 0, seek: 0 });
+    let id = world.queue.attach(ClientSpec::new()).expect("there is room");
+    world.queue.plug(world.now, id).expect("it is there");
+    for sector in [0, 8] {
+        world.queue.submit(world.now, Bio::new(id, Op::Read, sector, 8)).expect("there is room");
+    }
+    world.queue.unplug(world.now, id).expect("it is there");
+    let Output::Issue(command) = world.queue.next(world.now) else { panic!("nothing is issued") };
+    assert_eq!((command.sector, command.sectors), (0, 16));
+}
+
+/// G7: has everybody something where there are fewer requests than clients, and whoever has been
+/// answered asks again at once? Six on one server with four requests: a sixth each.
+#[test]
+fn g7_requests_go_round() {
+    let mut world = World::new(1, Price { base: 1_000_000, sector: 0, seek: 0 });
+    world.queue.set_attribute(Nanos::ZERO, "nr_requests", "4").expect("there is room");
+    let greedy = Habits { think: Nanos::ZERO, ..deep(2, 8) };
+    let all = [(); 6].map(|()| world.add(greedy));
+    world.run(ms(600));
+    for place in all {
+        let share = world.share(place);
+        assert!((150..=184).contains(&share), "{share} thousandths");
+    }
 }
