@@ -29,6 +29,8 @@ use paternoster_serve::server::Server;
 
 /// cfq with slices of 20 ms for the same reason; its own have 100.
 const CFQ: &str = "cfq:slice_sync=20";
+const PATERNOSTER: &str = "paternoster";
+
 /// A server before the model, the exports of which are `names`.
 struct Bench {
     folder: Folder,
@@ -150,6 +152,20 @@ fn one_to_three_under_cfq() {
     one_to_three(CFQ, COUNT);
 }
 
+/// And under paternoster, with nothing set: it counts device time, and all requests are alike?
+#[test]
+fn one_to_three_under_paternoster() {
+    one_to_three(PATERNOSTER, COUNT);
+}
+
+/// Do equal weights get a half each within 2 points under paternoster, also if one has 16
+/// connections and the other one?
+#[test]
+fn halves_under_paternoster() {
+    halves(PATERNOSTER, 1);
+    halves(PATERNOSTER, 16);
+}
+
 /// Do 16 connections of one tenant get as much as one of another of the same weight: 50 % within
 /// 2 points?
 ///
@@ -157,12 +173,17 @@ fn one_to_three_under_cfq() {
 /// to do for a moment, and every connection gets the same.
 #[test]
 fn a_crowd_is_one_tenant() {
+    halves(BFQ, 16);
+}
+
+/// Two tenants of equal weight, one of so many connections and one of one.
+fn halves(scheduler: &str, connections: u64) {
     let half = 480..=520;
-    one_of_some("16 against 1", &[half.clone(), half], || {
-        let bench = Bench::start(BFQ, &["crowd", "single"], |config| {
+    one_of_some(&format!("{scheduler}: {connections} against 1"), &[half.clone(), half], || {
+        let bench = Bench::start(scheduler, &["crowd", "single"], |config| {
             config.tenants = vec![tenant("crowd", 100), tenant("single", 100)];
         });
-        let floods = (bench.floods("crowd", 16), bench.floods("single", 1));
+        let floods = (bench.floods("crowd", connections), bench.floods("single", 1));
         let shares = bench.shares(&["crowd", "single"]);
         drop(floods);
         end(&bench.server);

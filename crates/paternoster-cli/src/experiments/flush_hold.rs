@@ -30,15 +30,23 @@ const FEW_THREADS: [u32; 4] = [1, 4, 8, 32];
 const TIME: Nanos = Nanos::from_secs(600);
 const DISK: Device = Device::Named("hdd-7200");
 
-/// Word and attributes.
-type Variant = (&'static str, &'static [&'static str]);
+/// Word, scheduler, attributes.
+type Variant = (&'static str, &'static str, &'static [&'static str]);
 
-const HEAD: Variant = ("head", &["flush_hold=off", "flush_insert=head", "flush_elide=0"]);
-const TAIL: Variant = ("tail", &["flush_hold=off", "flush_insert=tail", "flush_elide=0"]);
-const HOLD: Variant = ("hold", &["flush_elide=0"]);
-const DRAIN: Variant = ("drain", &["flush_drain=1", "flush_elide=0"]);
-const HERE: Variant = ("here", &[]);
-const WRITES: Variant = ("writes", &["flush_hold=writes", "flush_elide=0"]);
+const HEAD: Variant =
+    ("head", "cfq", &["flush_owners=0", "flush_hold=off", "flush_insert=head", "flush_elide=0"]);
+const TAIL: Variant =
+    ("tail", "cfq", &["flush_owners=0", "flush_hold=off", "flush_insert=tail", "flush_elide=0"]);
+const HOLD: Variant = ("hold", "cfq", &["flush_owners=0", "flush_elide=0"]);
+const DRAIN: Variant = ("drain", "cfq", &["flush_owners=0", "flush_drain=1", "flush_elide=0"]);
+const HERE: Variant = ("here", "cfq", &["flush_owners=0"]);
+const WRITES: Variant =
+    ("writes", "cfq", &["flush_owners=0", "flush_hold=writes", "flush_elide=0"]);
+/// With nothing set at all.
+const PATERNOSTER: Variant = ("paternoster", "paternoster", &[]);
+/// As it was before the regression, with paternoster.
+const PATERNOSTER_HEAD: Variant =
+    ("paternoster, head", "paternoster", &["flush_hold=off", "flush_insert=head", "flush_elide=0"]);
 
 const SOURCE: &str = "the patch's message: about 20 % regression, which the hold \"completely\" \
                       removes";
@@ -57,6 +65,8 @@ pub(crate) fn experiment() -> Experiment {
             "`queues flushes` is the same disk, but for the fact that it can queue a flush beside \
              other commands: what is dirty when the flush begins is drained, what comes later \
              waits its turn in the disk. Nobody had such a disk in the seed's discussion.",
+            "`paternoster` is the elevator with nothing set; `paternoster, head` is it with \
+             flushes at the head and nothing held.",
             "The seed does not say which disk, how many threads and which of sysbench's tests.",
         ],
         runs: runs(),
@@ -68,7 +78,7 @@ pub(crate) fn experiment() -> Experiment {
 fn runs() -> Vec<Run> {
     let mut runs = Vec::new();
     for threads in THREADS {
-        for variant in [HEAD, TAIL, HOLD, DRAIN, HERE] {
+        for variant in [HEAD, TAIL, HOLD, DRAIN, HERE, PATERNOSTER, PATERNOSTER_HEAD] {
             runs.push(run(&name(threads, &variant), threads, &variant, DISK));
         }
     }
@@ -88,11 +98,12 @@ fn queueing(threads: u32, variant: &Variant) -> String {
     format!("queues flushes, {}", name(threads, variant))
 }
 
-fn run(name: &str, threads: u32, (_, attributes): &Variant, device: Device) -> Run {
+fn run(name: &str, threads: u32, variant: &Variant, device: Device) -> Run {
+    let (_, scheduler, attributes) = variant;
     let plain = Sysbench::new(Mode::RandomWrite);
     let sysbench = Sysbench { threads, time: Some(TIME), sync_end: false, ..plain };
-    let run = Run::new(name, Workload::Sysbench(sysbench), device, "cfq");
-    run.set(&["hz=250", "flush_owners=0"]).set(attributes)
+    let run = Run::new(name, Workload::Sysbench(sysbench), device, *scheduler);
+    run.set(&["hz=250"]).set(attributes)
 }
 
 /// The disk, able to queue a flush.
@@ -113,7 +124,11 @@ fn rate(threads: u32, variant: &Variant) -> Quantity {
 }
 
 fn by_head(threads: u32, variant: &Variant) -> Quantity {
-    let by = ratio(rate(threads, variant), rate(threads, &HEAD));
+    by_other(threads, variant, &HEAD)
+}
+
+fn by_other(threads: u32, variant: &Variant, other: &Variant) -> Quantity {
+    let by = ratio(rate(threads, variant), rate(threads, other));
     Quantity::Scaled(Box::new(by), 100.0)
 }
 
@@ -125,6 +140,8 @@ fn judged() -> Vec<Figure> {
         Quantity::Sum(THREADS.map(|threads| of(name(threads, &variant), what)).to_vec())
     };
     let none = Judge::Between(0.0, 0.0);
+    let by_own = |threads| by_other(threads, &PATERNOSTER, &PATERNOSTER_HEAD);
+    let own_head = Quantity::Least(THREADS.map(by_own).to_vec());
     vec![
         Figure::new("tail: least by head", "%", least(TAIL))
             .published(80.0, SOURCE)
@@ -136,13 +153,18 @@ fn judged() -> Vec<Figure> {
         Figure::new("drain: refused flushes", "", all(DRAIN, "refused flushes")).judged(none),
         Figure::new("tail: refused reads and writes", "", all(TAIL, "refused")),
         Figure::new("here: least by head", "%", least(HERE)).judged(Judge::AtLeast(98.0)),
+        Figure::new("paternoster: least by head", "%", least(PATERNOSTER))
+            .judged(Judge::AtLeast(98.0)),
+        Figure::new("paternoster: least by its own head", "%", own_head)
+            .judged(Judge::AtLeast(98.0)),
+        Figure::new("paternoster: refused commands", "", all(PATERNOSTER, "refused")).judged(none),
     ]
 }
 
 fn sweep(threads: u32) -> Vec<Figure> {
     let mut figures =
         vec![Figure::new(format!("{threads} threads, head"), "writes/s", rate(threads, &HEAD))];
-    for variant in [TAIL, HOLD, DRAIN, HERE] {
+    for variant in [TAIL, HOLD, DRAIN, HERE, PATERNOSTER, PATERNOSTER_HEAD] {
         figures.push(Figure::new(
             format!("{threads} threads, {}: by head", variant.0),
             "%",

@@ -30,7 +30,8 @@ const UNOWNED: Who = ("bfq, not owned", "bfq", &["flush_owners=0"]);
 const CFQ: Who = ("cfq, owned", "cfq:group_isolation=1", &[]);
 const CFQ_UNOWNED: Who = ("cfq, not owned", "cfq:group_isolation=1", &["flush_owners=0"]);
 const NONE: Who = ("none", "none", &[]);
-const ALL: [Who; 5] = [NONE, UNOWNED, OWNED, CFQ_UNOWNED, CFQ];
+const PATERNOSTER: Who = ("paternoster", "paternoster", &[]);
+const ALL: [Who; 6] = [NONE, UNOWNED, OWNED, CFQ_UNOWNED, CFQ, PATERNOSTER];
 
 /// Jobs that run beside each other, the reader first; and what the writer weighs beside it.
 struct Pair {
@@ -68,9 +69,9 @@ pub(crate) fn experiment() -> Experiment {
             "4 KiB, direct, depth 1 unless said otherwise; the writer calls fsync after each \
              write; 1 s of ramp and 10 s. `least` is of the whole seconds in them. Shares are of \
              device time; a flush is the writer's.",
-            "Judged is what the plan asks for on ssd-870evo under bfq: the reader keeps 50 % (85 \
-             % at 9:1), the writer has its weighted share of the device time in every second, but \
-             for one flush that may fall into the next second (3.6 ms of 1 s).",
+            "Judged is what the plan asks for on ssd-870evo under bfq and paternoster: the reader \
+             keeps 50 % (85 % at 9:1), the writer has its weighted share of the device time in \
+             every second, but for one flush that may fall into the next second (3.6 ms of 1 s).",
             "cfq with group_isolation=1: without it 2.6.3x serves random readers of all groups as \
              members of the root.",
         ],
@@ -102,7 +103,9 @@ fn name(pair: &Pair, who: &Who) -> String {
 
 fn figures() -> Vec<Figure> {
     let mut all = vec![published()];
-    all.extend([judged(&EQUAL, 50.0, 50.0), judged(&NINE, 85.0, 10.0)]);
+    for who in [OWNED, PATERNOSTER] {
+        all.extend([judged(&EQUAL, &who, 50.0, 50.0), judged(&NINE, &who, 85.0, 10.0)]);
+    }
     all.extend([&EQUAL, &NINE].into_iter().chain(&SHOWN).map(shown));
     parts(all)
 }
@@ -134,15 +137,14 @@ fn least_kept(pair: &Pair, who: &Who) -> Quantity {
     ratio(of(name(pair, who), what), of(pair.solo, "reader IOPS"))
 }
 
-fn judged(pair: &Pair, reader: f64, writer: f64) -> Vec<Figure> {
+fn judged(pair: &Pair, who: &Who, reader: f64, writer: f64) -> Vec<Figure> {
     let percent = |quantity: Quantity| Quantity::Scaled(Box::new(quantity), 100.0);
-    let figure = |label: &str, quantity| {
-        Figure::new(format!("{}: {label}", name(pair, &OWNED)), "%", quantity)
-    };
-    let share = of(name(pair, &OWNED), format!("{} least share %", pair.jobs[1]));
+    let figure =
+        |label: &str, quantity| Figure::new(format!("{}: {label}", name(pair, who)), "%", quantity);
+    let share = of(name(pair, who), format!("{} least share %", pair.jobs[1]));
     vec![
-        figure("reader, of alone", percent(kept(pair, &OWNED))).judged(Judge::AtLeast(reader)),
-        figure("reader, least second, of alone", percent(least_kept(pair, &OWNED)))
+        figure("reader, of alone", percent(kept(pair, who))).judged(Judge::AtLeast(reader)),
+        figure("reader, least second, of alone", percent(least_kept(pair, who)))
             .judged(Judge::AtLeast(reader)),
         figure("writer, least share of a second", share).judged(Judge::AtLeast(writer - 0.4)),
     ]
@@ -169,15 +171,19 @@ fn conclude(results: &Results) -> Vec<String> {
     };
     let (every, taken) = (1e6 / rate, share * 1e6 / rate);
     let ideal = |writer: f64| 100.0 * every / (every + taken * writer);
-    let kept = |pair: &Pair| Some(100.0 * results.value(&kept(pair, &OWNED))?);
-    let (Some(equal), Some(nine)) = (kept(&EQUAL), kept(&NINE)) else { return Vec::new() };
-    vec![format!(
+    let mut told = vec![format!(
         "Alone a read comes every {every:.1} us and takes the device for {taken:.1} of them. An \
-         ideal division by device time leaves the reader {:.1} % at 1:1 and {:.1} % at 9:1; it \
-         has {equal:.1} and {nine:.1}.",
+         ideal division by device time leaves the reader {:.1} % at 1:1 and {:.1} % at 9:1.",
         ideal(1.0),
         ideal(1.0 / 9.0)
-    )]
+    )];
+    let kept = |pair: &Pair, who: &Who| Some(100.0 * results.value(&kept(pair, who))?);
+    for (word, who) in [("bfq", &OWNED), ("paternoster", &PATERNOSTER)] {
+        if let (Some(equal), Some(nine)) = (kept(&EQUAL, who), kept(&NINE, who)) {
+            told.push(format!("Under {word} it has {equal:.1} and {nine:.1} %."));
+        }
+    }
+    told
 }
 
 /// The part of the time in which a lone reader has the device.

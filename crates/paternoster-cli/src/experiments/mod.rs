@@ -22,6 +22,7 @@ mod position_tree;
 mod ssd_injection;
 mod ssd_injection_mixed;
 mod startup;
+mod victim;
 
 use crate::reproduce::experiment::Experiment;
 
@@ -46,5 +47,6 @@ pub(crate) fn all() -> Vec<Experiment> {
         flush_hold::experiment(),
         flush_options::experiment(),
         flush_owner::experiment(),
+        victim::experiment(),
     ]
 }

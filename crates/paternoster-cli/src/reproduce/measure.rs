@@ -10,6 +10,7 @@
 //! | | of each section between stonewalls: `section N kB/s`, `section N MB/s` (10^6), |
 //! | | `section N IOPS`, `section N I/Os`, `section N Jain` (of device time), |
 //! | | `section N busy %` (of its time the device did something) |
+//! | | if all run in the same time `max-min error %`, `group NAME share %` ([`super::maxmin`]) |
 //! | tiotest | for each phase: `PHASE MB/s` (of 2^20), `PHASE mean ms`, `PHASE max ms` |
 //! | disktest | `IOPS` |
 //! | dd | `MB/s` (10^6): bytes of all files by the time of all |
@@ -45,6 +46,7 @@ use paternoster_workload::statistics::JobStatistics;
 use super::blocktrace::BlockTrace;
 use super::counts::Counts;
 use super::experiment::{Device, FioJobs, Measured, Run, Workload};
+use super::maxmin;
 use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions};
 use crate::startup::{Figures, starts};
@@ -80,18 +82,22 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
         return self::startup((&setting, &device, &scheduler), startup, *repeat);
     }
     let jobs = jobs(&run.workload)?;
-    let observer = (Counts::default(), BlockTrace::new(run.btt, &scheduler.name));
+    let trace = BlockTrace::new(run.btt, &scheduler.name);
+    let observer = ((Counts::default(), maxmin::tally(&jobs)), trace);
     let (result, mut queue) = setting.run(&jobs, &device, &scheduler, observer, &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
         return Err(Failure::Job(format!("job {name} failed with errno {}", failed.error)));
     }
     let mut measured = attributes(&queue);
-    let (counts, trace) = &mut queue.observer_mut().1;
+    let ((counts, tally), trace) = &mut queue.observer_mut().1;
     trace.tell(&mut measured)?;
     told(counts, &mut measured);
     match &run.workload {
-        Workload::Fio(_) => fio(&jobs, &result, counts, &mut measured),
+        Workload::Fio(_) => {
+            fio(&jobs, &result, counts, &mut measured);
+            maxmin::tell(&jobs, &result, tally, &mut measured);
+        }
         Workload::Tiotest(tiotest) => self::tiotest(tiotest, &result, &mut measured),
         Workload::Disktest(_) => disktest(&result, &mut measured),
         Workload::Dd(dd) => self::dd(dd, &result, &mut measured),

@@ -10,15 +10,16 @@
 //! of their run, so that what is printed does not depend on who was faster.
 //!
 //! * [`experiment`]: what an experiment is; `experiments/` holds one file for each.
-//! * [`mod@measure`], [`counts`], [`seconds`], [`blocktrace`], [`verdict`], [`tell`]: a run's
-//!   figures, what the scheduler did, who got what in each second, what btt says of it, what is
-//!   thought of them, the table.
+//! * [`mod@measure`], [`counts`], [`seconds`], [`maxmin`], [`blocktrace`], [`verdict`], [`tell`]: a
+//!   run's figures, what the scheduler did, who got what in each second, who misses most of his
+//!   share, what btt says of it, what is thought of them, the table.
 //! * [`command`]: how to do a run by hand.
 
 mod blocktrace;
 pub(crate) mod command;
 mod counts;
 pub(crate) mod experiment;
+mod maxmin;
 pub(crate) mod measure;
 mod seconds;
 pub(crate) mod tell;

@@ -23,30 +23,30 @@
 
 /// What one entity, a process or all of a cgroup, got.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Got {
+pub(crate) struct Got {
     /// Its weight, of any unit.
-    pub(super) weight: f64,
+    pub(crate) weight: f64,
     /// Device time, of any unit.
-    pub(super) served: f64,
+    pub(crate) served: f64,
     /// Requests that waited in the elevator, on average.
-    pub(super) waiting: f64,
+    pub(crate) waiting: f64,
     /// Requests in the device, on average.
-    pub(super) in_flight: f64,
+    pub(crate) in_flight: f64,
     /// Whether it had all that it wants, because it paces itself.
-    pub(super) content: bool,
+    pub(crate) content: bool,
 }
 
 /// Demand and fair share of each.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fairness {
-    pub(super) shares: Vec<f64>,
-    pub(super) demands: Vec<f64>,
+pub(crate) struct Fairness {
+    pub(crate) shares: Vec<f64>,
+    pub(crate) demands: Vec<f64>,
     /// The largest part of a fair share that somebody misses.
-    pub(super) error: f64,
+    pub(crate) error: f64,
 }
 
 /// How far from weighted max-min fair this is.
-pub(super) fn fairness(all: &[Got]) -> Fairness {
+pub(crate) fn fairness(all: &[Got]) -> Fairness {
     let sum: f64 = all.iter().map(|got| got.served).sum();
     let share = |got: &Got| if sum > 0.0 { got.served / sum } else { 0.0 };
     let shares: Vec<f64> = all.iter().map(share).collect();
@@ -87,13 +87,13 @@ fn level(demands: &[f64], weights: &[f64]) -> f64 {
 }
 
 /// The sum of rates, each by what its owner does alone: scale-free, whatever the sizes.
-pub(super) fn throughput(rates: &[(f64, f64)]) -> f64 {
+pub(crate) fn throughput(rates: &[(f64, f64)]) -> f64 {
     rates.iter().filter(|(_, solo)| *solo > 0.0).map(|(rate, solo)| rate / solo).sum()
 }
 
 /// The least of rate against weight times solo rate: 1 and more is what makes sharing worth it.
 /// Each is (rate, solo rate, part of all weights).
-pub(super) fn incentive(all: &[(f64, f64, f64)]) -> f64 {
+pub(crate) fn incentive(all: &[(f64, f64, f64)]) -> f64 {
     let ratio = |&(rate, solo, part): &(f64, f64, f64)| {
         if solo * part > 0.0 { rate / (solo * part) } else { f64::INFINITY }
     };

@@ -16,9 +16,11 @@
 
 mod board;
 mod cell;
-mod figures;
+pub(crate) mod figures;
+mod frontier;
 mod page;
-mod tally;
+mod picture;
+pub(crate) mod tally;
 mod tell;
 mod workloads;
 
@@ -101,7 +103,7 @@ pub(crate) struct ScoreboardOptions {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Also draws W4's frontier: tail against bulk
+    /// Also draws W4's frontier, tail against bulk, a panel for each device
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
@@ -117,6 +119,8 @@ enum Form {
     Table,
     /// One document
     Json,
+    /// W4's frontier of tail against bulk, as tables in Markdown
+    Frontier,
 }
 
 pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
@@ -125,9 +129,10 @@ pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     print(&match options.output_format {
         Form::Table => tell::text(&board),
         Form::Json => format!("{:#}\n", tell::document(&board)),
+        Form::Frontier => frontier::markdown(&board),
     })?;
     write(options.html.as_ref(), || page::html(&board))?;
-    write(options.svg.as_ref(), || page::frontier(&board))
+    write(options.svg.as_ref(), || picture::panels(&board))
 }
 
 fn write(path: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Failure> {

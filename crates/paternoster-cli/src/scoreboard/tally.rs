@@ -14,25 +14,25 @@ use paternoster::{Action, Event, Nanos, Note, Observer, Op};
 
 /// One client between the two instants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Client {
+pub(crate) struct Client {
     waits: u64,
     flies: u64,
     last: Nanos,
     /// Requests that waited, times ns.
-    pub(super) waiting: u64,
+    pub(crate) waiting: u64,
     /// Requests in the device, times ns.
-    pub(super) in_flight: u64,
+    pub(crate) in_flight: u64,
     /// Device time of what ended.
-    pub(super) served: Nanos,
+    pub(crate) served: Nanos,
     /// Bytes of what ended.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Requests that ended.
-    pub(super) requests: u64,
+    pub(crate) requests: u64,
 }
 
 /// Reads the stream of one queue.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     begin: Nanos,
     end: Nanos,
     clients: Vec<Client>,
@@ -40,12 +40,12 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts from `begin` to `end`.
-    pub(super) fn new(begin: Nanos, end: Nanos, clients: usize) -> Tally {
+    pub(crate) fn new(begin: Nanos, end: Nanos, clients: usize) -> Tally {
         Tally { begin, end, clients: vec![Client::default(); clients] }
     }
 
     /// The sums of every client, once the run is over.
-    pub(super) fn close(&mut self) -> &[Client] {
+    pub(crate) fn close(&mut self) -> &[Client] {
         let (begin, end) = (self.begin, self.end);
         self.clients.iter_mut().for_each(|client| client.pass(end, begin, end));
         &self.clients

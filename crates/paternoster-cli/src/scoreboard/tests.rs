@@ -87,7 +87,7 @@ fn a_client_has_a_tail() {
     // The flood's 32 requests of 1300 us lie before each of the client's.
     assert!(noop.tail.is_some_and(|tail| (20.0..70.0).contains(&tail)), "{noop:?}");
     assert_eq!(noop.bulk, Some(1.0));
-    let picture = page::frontier(&board);
+    let picture = picture::panels(&board);
     assert!(picture.starts_with("<svg") && picture.contains("noop"), "{picture}");
 }
 

@@ -84,6 +84,7 @@ Examples:
   paternoster versus-kernel mine.fio --device flash-card-2010 --schedulers none,bfq --runtime 10 \\
     --repeat 3 --json mine.json
   paternoster versus-kernel mine.fio --device lab-flash --schedulers bfq --record decisions
+  paternoster versus-kernel mine.fio --device lab-flash --beside paternoster
 
 Exit status: 0 done, 1 a job failed or something could not be put back, 2 something is missing or \
      the request was wrong."
@@ -102,6 +103,11 @@ pub(crate) struct VersusOptions {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     #[arg(default_values_t = SCHEDULERS.map(str::to_owned))]
     schedulers: Vec<String>,
+
+    /// Schedulers of ours that the kernel has not, with attributes if you like: rows beside the
+    /// others, on the same model behind the same way
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE]")]
+    beside: Vec<String>,
 
     /// Ends every job after this time, whatever it says (seconds without a unit)
     #[arg(long, value_name = "TIME")]
@@ -207,6 +213,9 @@ impl<'a> Plan<'a> {
             }
             SchedulerChoice::parse(name)?;
         }
+        for name in &options.beside {
+            crate::schedulers::queue(name, device.facts, &[]).map(drop)?;
+        }
         let wanted = options.kernel_attributes.iter();
         let wanted = wanted.map(|text| assignment("--kernel-attributes", text));
         let mut wanted = wanted.collect::<Result<Vec<_>, _>>()?;
@@ -247,7 +256,8 @@ impl<'a> Plan<'a> {
         if self.options.record.is_some() {
             record::mount(&mut folders).map_err(Failure::Request)?;
         }
-        let runs = self.jobs.len() * self.schedulers.len() * (self.options.repeat as usize + 1);
+        let theirs = self.schedulers.len() * (self.options.repeat as usize + 1);
+        let runs = self.jobs.len() * (theirs + self.options.beside.len());
         let display = Steps::new(self.options.quiet, runs + 1);
         let costs = stage::measure(&folder, stop).map_err(Failure::Job)?;
         display.done("the way to the device");
@@ -355,6 +365,13 @@ impl OnStage<'_> {
                     Err(other) => return Err(other),
                 }
             }
+            match self.alone(name, file) {
+                Ok(found) => rows.extend(found),
+                Err(Failure::Request(why) | Failure::Job(why)) => {
+                    failed.push(format!("{name}, ours alone: {why}"));
+                }
+                Err(other) => return Err(other),
+            }
             // By process: schedulers beside each other. The order of processes is the job file's.
             let names = process_names(&file.jobs);
             let place = |row: &Row| names.iter().position(|name| *name == row.process);
@@ -403,13 +420,41 @@ impl OnStage<'_> {
             runs.push(self.theirs(name, file, scheduler, nth)?);
             self.display.done(&format!("{name} under the kernel's {scheduler}"));
         }
-        let same = Same {
-            device: &self.plan.device,
-            scheduler,
-            attributes: &attributes,
-            hz: self.hz,
-            costs: self.costs,
-        };
+        let (ours, mapped) = self.ours(name, file, scheduler, &attributes)?;
+        for name in mapped.unknown {
+            let said = format!("{scheduler}'s {name}");
+            if !unknown.contains(&said) {
+                unknown.push(said);
+            }
+        }
+        Ok(rows(file, scheduler, &runs, &ours))
+    }
+
+    /// One job file under ours that the kernel has not: by the numbers of the queue that the
+    /// kernel's have, but none of their own.
+    fn alone(&self, name: &str, file: &JobFile) -> Result<Vec<Row>, Failure> {
+        let mut all = Vec::new();
+        // All but `none` have the same queue.
+        let Some(like) = self.plan.schedulers.last() else { return Ok(all) };
+        for scheduler in &self.plan.options.beside {
+            let chosen = self.stage.loop_device.queue.choose(like, &[]).map_err(Failure::Job)?;
+            let attributes = Attributes { iosched: Vec::new(), ..chosen };
+            let (ours, _) = self.ours(name, file, scheduler, &attributes)?;
+            all.extend(rows(file, scheduler, &[], &ours));
+        }
+        Ok(all)
+    }
+
+    /// Our runs of a job file, by so many seeds.
+    fn ours(
+        &self,
+        name: &str,
+        file: &JobFile,
+        scheduler: &str,
+        attributes: &Attributes,
+    ) -> Result<(Vec<Vec<Got>>, ours::Mapped), Failure> {
+        let (hz, costs) = (self.hz, self.costs);
+        let same = Same { device: &self.plan.device, scheduler, attributes, hz, costs };
         let mut ours: Vec<Vec<Got>> = Vec::new();
         let mut mapped = ours::Mapped::default();
         for seed in 0..OURS {
@@ -418,20 +463,7 @@ impl OnStage<'_> {
             mapped = found;
         }
         self.display.done(&format!("{name} under our {scheduler}"));
-        for name in mapped.unknown {
-            let said = format!("{scheduler}'s {name}");
-            if !unknown.contains(&said) {
-                unknown.push(said);
-            }
-        }
-        let names = process_names(&file.jobs);
-        let of = |runs: &[Vec<Got>], place: usize| -> Vec<Got> {
-            runs.iter().map(|run| run[place].clone()).collect()
-        };
-        let rows = names.into_iter().enumerate();
-        let rows = rows
-            .map(|(place, name)| Row::new(name, scheduler, &of(&runs, place), &of(&ours, place)));
-        Ok(rows.collect())
+        Ok((ours, mapped))
     }
 
     /// One run on the kernel.
@@ -465,6 +497,16 @@ impl OnStage<'_> {
         let wrong = groups.all();
         if wrong.is_empty() { Ok(done) } else { Err(Failure::Job(wrong.join("; "))) }
     }
+}
+
+/// A row for each process.
+fn rows(file: &JobFile, scheduler: &str, runs: &[Vec<Got>], ours: &[Vec<Got>]) -> Vec<Row> {
+    let of = |runs: &[Vec<Got>], place: usize| -> Vec<Got> {
+        runs.iter().map(|run| run[place].clone()).collect()
+    };
+    let names = process_names(&file.jobs).into_iter().enumerate();
+    let row = |(place, name)| Row::new(name, scheduler, &of(runs, place), &of(ours, place));
+    names.map(row).collect()
 }
 
 /// The name of each clone; with a number where several would share it.

@@ -4,6 +4,7 @@
 //! A row is a process under a scheduler. The difference is ours against the kernel's, in per cent
 //! of the kernel's; of several runs the median of each figure counts, and a rate of the kernel's
 //! that lies in the range of our runs is no further from ours than they are from each other.
+//! A scheduler that the kernel has not has rows of its own, with nothing beside it.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,7 +39,8 @@ pub(super) struct Table {
 pub(super) struct Row {
     pub(super) process: String,
     pub(super) scheduler: String,
-    pub(super) kernel: Got,
+    /// None if the kernel has no such scheduler.
+    pub(super) kernel: Option<Got>,
     /// Least and largest rate of several runs on the kernel.
     pub(super) range: (f64, f64),
     pub(super) ours: Got,
@@ -62,30 +64,35 @@ pub(super) struct Told {
 }
 
 impl Row {
-    /// A row from the runs on the kernel, and ours.
+    /// A row from the runs on the kernel, none if it has no such scheduler, and ours.
     pub(super) fn new(process: String, scheduler: &str, runs: &[Got], ours: &[Got]) -> Row {
         let scheduler = scheduler.to_owned();
         let (kernel, range) = middle(runs);
         let (ours, ours_range) = middle(ours);
+        let kernel = (!runs.is_empty()).then_some(kernel);
         Row { process, scheduler, kernel, range, ours, ours_range }
     }
 
     /// How far ours is from the kernel's, in per cent; `None` if the kernel's did nothing.
     fn difference(&self) -> Option<f64> {
-        (self.kernel.rate > 0.0).then(|| 100.0 * (self.ours.rate / self.kernel.rate - 1.0))
+        let rate = self.kernel.as_ref()?.rate;
+        (rate > 0.0).then(|| 100.0 * (self.ours.rate / rate - 1.0))
     }
 
     /// The figures of a line: rates in MB/s and their difference, latencies in ms.
     fn cells(&self) -> [String; 7] {
         let rate = |rate: f64| format!("{:.2}", rate / 1e6);
         let millis = |nanos: f64| format!("{:.2}", nanos / 1e6);
+        let theirs = |told: &dyn Fn(&Got) -> String| {
+            self.kernel.as_ref().map_or_else(|| "-".to_owned(), told)
+        };
         [
-            rate(self.kernel.rate),
+            theirs(&|got| rate(got.rate)),
             rate(self.ours.rate),
             self.difference().map_or("-".to_owned(), |apart| format!("{apart:+.1}")),
-            millis(self.kernel.p50),
+            theirs(&|got| millis(got.p50)),
             millis(self.ours.p50),
-            millis(self.kernel.p99),
+            theirs(&|got| millis(got.p99)),
             millis(self.ours.p99),
         ]
     }
@@ -117,12 +124,16 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 impl Told {
-    /// How many rows are near, how many more lie in the range of our runs, of how many.
+    /// How many rows are near, how many more lie in the range of our runs, of how many that the
+    /// kernel has.
     fn near(&self) -> [usize; 3] {
-        let rows: Vec<&Row> = self.tables.iter().flat_map(|table| &table.rows).collect();
+        let rows = self.tables.iter().flat_map(|table| &table.rows);
+        let rows: Vec<&Row> = rows.filter(|row| row.kernel.is_some()).collect();
         let near = |row: &Row| row.difference().is_none_or(|apart| apart.abs() <= NEAR);
         let (least, most) = (|row: &Row| row.ours_range.0, |row: &Row| row.ours_range.1);
-        let within = |row: &Row| (least(row)..=most(row)).contains(&row.kernel.rate);
+        let within = |row: &Row| {
+            row.kernel.as_ref().is_some_and(|got| (least(row)..=most(row)).contains(&got.rate))
+        };
         let count = |is: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count();
         [count(&near), count(&|row| !near(row) && within(row)), rows.len()]
     }
@@ -224,8 +235,12 @@ impl Told {
             })
         };
         let row = |row: &Row| {
-            let (mut kernel, mut ours) = (got(&row.kernel), got(&row.ours));
-            kernel["bytes_per_second_range"] = json!([row.range.0, row.range.1]);
+            let mut ours = got(&row.ours);
+            let kernel = row.kernel.as_ref().map(|theirs| {
+                let mut kernel = got(theirs);
+                kernel["bytes_per_second_range"] = json!([row.range.0, row.range.1]);
+                kernel
+            });
             ours["bytes_per_second_range"] = json!([row.ours_range.0, row.ours_range.1]);
             json!({
                 "process": row.process, "scheduler": row.scheduler,
@@ -303,6 +318,7 @@ mod tests {
             row("a", "none", &[3e6, 1e6, 2e6], 2.1e6),
             row("a", "bfq", &[4e6, 2e6], 4.5e6),
             row("b", "none", &[0.0], 1e6),
+            row("b", "paternoster", &[], 5e6),
         ];
         Told {
             machine: Machine { kernel: "6.18".to_owned(), date: "2026-11-23".to_owned() },
@@ -341,10 +357,13 @@ mod tests {
     fn the_page_has_every_row() {
         let page = told().markdown();
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
-        assert_eq!(rows.len(), 2 + 3);
+        assert_eq!(rows.len(), 2 + 4);
         assert!(rows.iter().all(|row| row.matches('|').count() == 11), "{page}");
         assert!(rows[2].starts_with("| two.fio | a | none | 2.00 | 2.10 | +5.0 |"), "{page}");
         assert!(rows[4].contains("| b | none | 0.00 | 1.00 | - |"), "{page}");
+        // The kernel has no such scheduler, and it counts for nothing above.
+        let alone = "|  |  | paternoster | - | 5.00 | - | - | 2.00 | - | 4.00 |";
+        assert_eq!(rows[5], alone, "{page}");
     }
 
     /// Has the document the figures in full, and how far the runs were apart?
@@ -356,6 +375,7 @@ mod tests {
         assert_eq!(row["ours"]["latency_ns"]["p99"], 4e6);
         assert!(document["tables"][0]["rows"][2]["difference_percent"].is_null());
         assert_eq!(document["way_ns"]["command"], 61_000);
+        assert!(document["tables"][0]["rows"][3]["kernel"].is_null());
     }
 
     /// Are days right? 1970 begins with day 0; 29 February 2000 is 11 016 days later; 1 March 2100
