@@ -372,8 +372,16 @@ impl Accounts {
 
     /// Whether a client that is idle has had less than all who wait beside it.
     pub(super) fn is_behind(&self, client: u32) -> bool {
-        let Node { parent, class, vt, .. } = *self.at(client);
-        parent != NIL && vt < self.group(parent).floor[usize::from(class)]
+        let mut at = client;
+        while at != self.root {
+            let Node { parent, class, vt, .. } = *self.at(at);
+            let floor = |parent: u32| self.group(parent).floor[usize::from(class)];
+            if parent == NIL || self.at(at).is_busy() || vt >= floor(parent) {
+                return false;
+            }
+            at = parent;
+        }
+        true
     }
 }
 

@@ -42,6 +42,8 @@ const GAIN_FOR_NONE: i64 = -2880;
 /// log2(1.12) and log2(1.25): within it two stretches are alike; beyond it the device is another.
 const ALIKE: i64 = 10_715;
 const ANOTHER: i64 = 21_098;
+/// log2(1.01): chance, at least.
+const CHANCE_LEAST: i64 = 941;
 /// L3: an epoch has at least so much device time, so many quanta, so many mean requests.
 const EPOCH_LEAST: u64 = 5_000_000;
 const EPOCH_QUANTA: u64 = 3;
@@ -111,6 +113,8 @@ pub(super) struct Learn {
     probation: u8,
     repeated: u8,
     rounds: u8,
+    /// The most that stretches with the accepted number differed by, in this probe.
+    chance: i64,
     arms: Arms,
     probe_began: Nanos,
     pub(super) mix: Mix,
@@ -121,9 +125,10 @@ pub(super) struct Learn {
 }
 
 impl Learn {
-    /// How far off the threshold a gain may be by chance: a quarter in the first round.
+    /// How far off the threshold a gain may be by chance: a quarter in the first round, less in
+    /// each further one; and not more than twice what two stretches of the same kind differed by.
     fn doubt(&self) -> i64 {
-        ANOTHER / (1 + i64::from(self.rounds))
+        (ANOTHER / (1 + i64::from(self.rounds))).min(CHANCE_LEAST + 2 * self.chance)
     }
 
     const fn least_gain(&self) -> i64 {
@@ -246,10 +251,12 @@ impl Paternoster {
         (learn.tried, learn.phase) = (tried, Phase::Base);
         (learn.probes, learn.probe_began) = (learn.probes + 1, now);
         (learn.probation, learn.repeated, learn.rounds) = (0, 0, 0);
+        learn.chance = ANOTHER;
         learn.changed = Tally::default();
         let is_new = learn.usual.is_none();
         let setting = learn.accepted;
-        self.seats.tries = true;
+        // Where there are seeks it may take a while until all arms have come.
+        self.seats.tries = scene.facts().rotational;
         self.begin_epoch(scene, now, setting);
         self.learn.was_seated |= is_new;
         true
@@ -302,6 +309,8 @@ impl Paternoster {
                     learn.repeated += 1;
                     return self.begin_epoch(scene, now, accepted);
                 }
+                let differ = learn.base.gain(&tally).map_or(ANOTHER, i64::abs);
+                learn.chance = if learn.rounds == 0 { differ } else { learn.chance.max(differ) };
                 let behind = tally.gain(&learn.changed);
                 learn.base.add(&tally);
                 let before = learn.base.gain(&learn.changed);

@@ -22,7 +22,7 @@ pub(super) struct Tunables {
 
 impl Default for Tunables {
     fn default() -> Tunables {
-        Tunables { strictness: 32, bulk_kept: 92, tag_shares: true }
+        Tunables { strictness: 32, bulk_kept: 95, tag_shares: true }
     }
 }
 

@@ -12,6 +12,9 @@
 use super::{Accounts, Node};
 use crate::slab::NIL;
 
+/// One request in so many is left for those who have less than their share.
+const LEFT_FOR_OTHERS: u32 = 16;
+
 impl Accounts {
     /// A client has so many requests more, or less, wherever they are.
     pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
@@ -36,8 +39,12 @@ impl Accounts {
     }
 
     /// Whether a client, or a group that it is in, has its share of `most` requests already, by
-    /// weight among those who have some.
+    /// weight among those who have some. While there are enough left for whoever comes, nobody has
+    /// too many.
     pub(in super::super) fn has_its_share(&self, client: u32, most: u32) -> bool {
+        if self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) < most {
+            return false;
+        }
         let mut at = client;
         while at != self.root {
             let node = self.at(at);
