@@ -370,12 +370,15 @@ impl Accounts {
         self.at(node).is_busy()
     }
 
-    /// Whether a client that is idle has had less than all who wait beside it.
-    pub(super) fn is_behind(&self, client: u32) -> bool {
+    /// Whether a client that is idle has had less than all who wait beside it, or at most `ahead` ns
+    /// of device time more.
+    pub(super) fn is_behind(&self, client: u32, ahead: u64) -> bool {
+        let ahead = i64::try_from(ahead).unwrap_or(i64::MAX).saturating_mul(UNIT);
         let mut at = client;
         while at != self.root {
-            let Node { parent, class, vt, .. } = *self.at(at);
+            let Node { parent, class, vt, weight, .. } = *self.at(at);
             let floor = |parent: u32| self.group(parent).floor[usize::from(class)];
+            let vt = vt.saturating_sub(ahead / i64::from(weight));
             if parent == NIL || self.at(at).is_busy() || vt >= floor(parent) {
                 return false;
             }

@@ -39,7 +39,7 @@ const GAP_MOST: u64 = 1024;
 /// L5: a loss is made up for by so many times its length.
 const GAP_BY_LOSS: u64 = 128;
 /// Between two occasions to try everything again there are so many lengths, at least.
-const PAUSE_LEAST: u64 = 10;
+const PAUSE_LEAST: u64 = 4;
 const PAUSE_MOST: u64 = 1024;
 
 /// Who has been active of late.
@@ -126,8 +126,8 @@ impl Arms {
         if now < self.occasion {
             return;
         }
-        self.pause = (2 * self.pause).clamp(PAUSE_LEAST, PAUSE_MOST);
         self.occasion = at + Nanos(self.length.saturating_mul(self.pause));
+        self.pause = (2 * self.pause).clamp(PAUSE_LEAST, PAUSE_MOST);
         self.next = self.next.min(at);
         for arm in &mut self.arms {
             arm.gap /= 4;
@@ -158,5 +158,68 @@ const fn differs(setting: Setting, mix: Mix, seeks: bool) -> bool {
         Setting::Streams(seats) => mix.streams > 0 && seats < mix.parties(),
         // Without seeks it is nearness for nothing, and everybody's tail (G8).
         Setting::All => seeks && mix.others > 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOUR: Mix = Mix { streams: 4, others: 2 };
+
+    /// L3: are from no seats all numbers tried that make a difference, from one seat its neighbours?
+    /// Four streams and a crowd are five parties: eight seats are as good as none. Who has no disk
+    /// does not try turns for everybody.
+    #[test]
+    fn l3_which_settings_are_tried() {
+        let all = |from: Setting, mix: Mix, seeks: bool| -> alloc::vec::Vec<Setting> {
+            let fits = |&to: &Setting| is_near(from, to) && differs(to, mix, seeks);
+            ALL.into_iter().filter(fits).collect()
+        };
+        let [one, two, four] = [1, 2, 4].map(Setting::Streams);
+        assert_eq!(all(Setting::Free, FOUR, true), [one, Setting::All, two, four]);
+        assert_eq!(all(Setting::Free, FOUR, false), [one, two, four]);
+        assert_eq!(all(two, FOUR, true), [Setting::Free, one, four]);
+        assert_eq!(all(one, FOUR, true), [Setting::Free, Setting::All, two]);
+        let random = Mix { streams: 0, others: 3 };
+        assert_eq!(all(Setting::Free, random, true), [Setting::All]);
+        assert!(all(Setting::Free, Mix { streams: 1, others: 0 }, true).is_empty());
+    }
+
+    /// L5: a loss of a half (log2 = -1, about 0.7 by the rule) makes a gap of 128 * 0.7 = 89
+    /// lengths, one of nothing 8, then 16.
+    #[test]
+    fn l5_each_has_its_gap() {
+        let mut arms = Arms::default();
+        let (now, length) = (Nanos::from_secs(1), 1000);
+        arms.reject(Setting::Streams(1), now, length, Some(-ONE));
+        arms.reject(Setting::All, now, length, Some(0));
+        assert_eq!(arms.arms[1].next, now + Nanos(89 * length));
+        assert_eq!(arms.arms[2].next, now + Nanos(8 * length));
+        arms.reject(Setting::All, now, length, Some(0));
+        assert_eq!(arms.arms[2].next, now + Nanos(16 * length));
+        // Two seats have not been tried yet, and are due when a length has passed.
+        assert_eq!(arms.due(Setting::Free, FOUR, true, now), None);
+        let next = arms.due(Setting::Free, FOUR, true, now + Nanos(length));
+        assert_eq!(next, Some(Setting::Streams(2)));
+    }
+
+    /// L5: when the mix changes all are due again, and soon after the beginning a second time; then
+    /// not before four lengths have passed, then eight.
+    #[test]
+    fn l5_who_comes_and_goes_does_not_make_it_try_for_ever() {
+        let mut arms = Arms::default();
+        let length = 1000;
+        let mut is_due_at = |lengths: u64| {
+            let at = Nanos::from_secs(1) + Nanos(lengths * length);
+            arms.try_all(at, at);
+            let due = arms.due(Setting::Free, FOUR, true, at + Nanos(length)).is_some();
+            for setting in ALL {
+                arms.reject(setting, at, length, Some(-ONE));
+            }
+            due
+        };
+        assert_eq!([0, 2, 4, 5].map(&mut is_due_at), [true, true, false, false]);
+        assert_eq!([6, 10, 13, 14].map(&mut is_due_at), [true, false, false, true]);
     }
 }

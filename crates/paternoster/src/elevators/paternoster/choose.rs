@@ -83,7 +83,7 @@ impl Paternoster {
         };
         #[cfg(test)]
         let candidate = self.sabotaged_choice(candidate, now);
-        let passenger = self.passenger(now);
+        let passenger = self.passenger();
         let Some(client) = passenger.or(candidate) else {
             return self.wait_for_holders(scene, now);
         };
@@ -108,10 +108,9 @@ impl Paternoster {
 
     /// One who has no seat and needs none: he has less than his share, and one request. What he
     /// takes from the turn's nearness is his to take, and paid for.
-    fn passenger(&self, now: Nanos) -> Option<u32> {
+    fn passenger(&self) -> Option<u32> {
         self.seats.most?;
-        let first = self.accounts.first_of_all(now)?;
-        self.clients[first as usize].is_meek.then_some(first)
+        self.passengers.first()
     }
 
     /// One request, and nothing in the device (R5).
@@ -263,7 +262,6 @@ impl Paternoster {
         let own = &mut self.clients[client as usize];
         own.lane.remove(&mut self.lanes, request);
         own.head = scene.requests[request].end();
-        own.is_meek = false;
         let kind = own.kind();
         let estimate = self.begin_job(scene, request, client, kind);
         self.accounts.dispatch(client, kind, estimate, now);
@@ -273,6 +271,7 @@ impl Paternoster {
         self.count_busy(now);
         let first = self.seats.dispatched(client, kind, estimate);
         self.note_switch(client);
+        self.board(client, false);
         let job = &mut self.jobs[request.index() as usize];
         (job.stage, job.first) = (Stage::Flying, first);
     }

@@ -118,7 +118,8 @@ struct Client {
     head: u64,
     /// As what its requests wait.
     is_stream: bool,
-    /// Its only request came after a pause, in which it had less than all who wait.
+    /// Its only request came after a pause, in which it had less than all who wait: it is one of
+    /// the passengers.
     is_meek: bool,
     /// It is one of those who are expected, and a slot may be kept for so many of its requests.
     is_missed: bool,
@@ -149,6 +150,9 @@ pub struct Paternoster {
     expected: List,
     expected_links: Links,
     total_owed: u32,
+    /// Clients who are meek, in the order in which they came.
+    passengers: List,
+    passenger_links: Links,
     /// Clients of whom something waited or was in the device at the last census, or later.
     present: List,
     present_links: Links,
@@ -199,6 +203,8 @@ impl Paternoster {
             expected: List::new(),
             expected_links: Links::with_capacity(0),
             total_owed: 0,
+            passengers: List::new(),
+            passenger_links: Links::with_capacity(0),
             present: List::new(),
             present_links: Links::with_capacity(0),
             depth: Depth::new(1),
@@ -349,10 +355,12 @@ impl Paternoster {
         if own.is_stream != (own.habit.is_stream || self.seats.everyone) {
             self.sort_client(client);
         }
-        let own = &mut self.clients[client as usize];
-        let kind = own.kind();
-        let behind = !busy && self.accounts.is_behind(client);
-        own.is_meek = behind && !expected && !own.habit.is_stream;
+        let own = &self.clients[client as usize];
+        let (kind, is_random) = (own.kind(), !own.habit.is_stream);
+        // Turns let somebody be ahead of the others by a quantum; so may he be.
+        let ahead = self.seats.most.map_or(0, |_| self.seats.quantum());
+        let behind = !busy && self.accounts.is_behind(client, ahead);
+        self.board(client, behind && !expected && is_random);
         if behind {
             self.note_meek(now, expected);
         }
@@ -362,6 +370,16 @@ impl Paternoster {
         self.recount_expected(client);
         self.jobs[request.index() as usize].stage = Stage::Waiting;
         self.watch_arrival(client);
+    }
+
+    /// A client is a passenger from now on, or not any more.
+    fn board(&mut self, client: u32, is_meek: bool) {
+        let before = core::mem::replace(&mut self.clients[client as usize].is_meek, is_meek);
+        if is_meek && !before {
+            self.passengers.push_back(&mut self.passenger_links, client);
+        } else if before && !is_meek {
+            self.passengers.remove(&mut self.passenger_links, client);
+        }
     }
 
     /// A waiting request goes elsewhere, unpaid.
@@ -423,6 +441,7 @@ impl Elevator for Paternoster {
             lanes: LaneSpace::with_capacity(requests),
             bypass_links: Links::with_capacity(requests),
             expected_links: Links::with_capacity(limits.clients),
+            passenger_links: Links::with_capacity(limits.clients),
             present_links: Links::with_capacity(limits.clients),
             depth: Depth::new(scene.facts().depth),
             #[cfg(test)]
@@ -516,6 +535,7 @@ impl Elevator for Paternoster {
         own.lane.absorb(&mut self.lanes, scene, survivor, gone);
         let kind = own.kind();
         self.accounts.leave(client, kind);
+        self.board(client, false);
         self.jobs[gone.index() as usize].stage = Stage::Elsewhere;
     }
 
@@ -609,6 +629,7 @@ impl Elevator for Paternoster {
 
     fn client_detached(&mut self, _: &mut Scene, client: ClientId) {
         self.expect_no_more(client.index());
+        self.board(client.index(), false);
         if self.clients[client.index() as usize].is_present {
             self.present.remove(&mut self.present_links, client.index());
         }

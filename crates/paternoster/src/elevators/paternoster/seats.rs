@@ -402,3 +402,42 @@ impl Paternoster {
         self.seats.most.is_none() || self.seats.all().iter().any(stays)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S5: is what a change costs what the first half of a turn took more than the second? Four arms
+    /// that come one after the other, 10 ms each, among 40 requests of 1 ms: 60 ms for the first 20,
+    /// 20 ms for the other 20. The first request alone would have said 10.
+    #[test]
+    fn s5_all_arms_are_part_of_a_change() {
+        let mut seats = Seats::default();
+        seats.set(Setting::Streams(1));
+        let turn = Seat {
+            holder: 3,
+            early: (60_000_000, 20 * 256),
+            late: (20_000_000, 20 * 256),
+            ..Seat::default()
+        };
+        seats.learn_change(&turn);
+        assert_eq!(seats.change, 40_000_000);
+        // 16 * 40 ms are more than a turn may last.
+        assert_eq!(seats.quantum(), QUANTUM_MOST);
+        // The crowd has no place of its own: nothing is learned of its turns.
+        seats.learn_change(&Seat { holder: ALL_OTHERS, early: (1, 1), late: (1, 1), ..turn });
+        assert_eq!(seats.change, 40_000_000);
+    }
+
+    /// S5: are turns shorter with many, as far as changes allow? 1.28 s by 16 are 80 ms; with changes
+    /// of 15 ms at least eight times that, 120 ms.
+    #[test]
+    fn s5_many_have_short_turns() {
+        let mut seats = Seats { parties: 16, change: 10_000_000, ..Seats::default() };
+        assert_eq!(seats.quantum(), 80_000_000);
+        seats.change = 15_000_000;
+        assert_eq!(seats.quantum(), 120_000_000);
+        seats.parties = 2;
+        assert_eq!(seats.quantum(), 160_000_000);
+    }
+}

@@ -75,6 +75,29 @@ fn s2_s4_accounts_decide_between_seats_too() {
     assert!(world.actors[0].ended > 12 * 1012 / 3 * 8 / 10, "{}", world.actors[0].ended);
 }
 
+/// Is a device that becomes another one noticed, long before a probe would be due? Where seats pay
+/// tenfold, having none is tried every 128 * 0.9 lengths of a probe, which is minutes; and when
+/// seeks cost nothing any more, nobody is to wait for a turn after ten seconds or so.
+#[test]
+fn l5_another_device_is_noticed() {
+    let mut world = World::new(1, DISK);
+    for _ in 0..4 {
+        world.add(stream(256));
+    }
+    world.run(ms(12_000));
+    assert_eq!((world.attribute("changes"), world.attribute("seats")), (1, 1));
+    world.price = Price { base: 20_000, sector: 300, seek: 0 };
+    world.run(ms(26_000));
+    std::eprintln!(
+        "P {} {} {} {}",
+        world.attribute("probes"),
+        world.attribute("changes"),
+        world.attribute("switch_us"),
+        world.attribute("quantum_us")
+    );
+    assert_eq!(world.attribute("seats"), 0);
+}
+
 /// G9: do the same calls lead to the same decisions, learning included?
 #[test]
 fn g9_the_same_again() {

@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 mod classes;
+mod depth;
 mod guarantees;
 mod learning;
 mod sharing;
