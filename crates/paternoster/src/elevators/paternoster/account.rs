@@ -343,6 +343,18 @@ impl Accounts {
         self.at_mut(at).charged += took - estimate;
     }
 
+    /// A client who goes in step with another of his group is not further behind him than what
+    /// `ns` cost himself.
+    pub(super) fn follow(&mut self, client: u32, other: u32, ns: i64) {
+        let weight = i64::from(self.at(client).weight);
+        let least = self.at(other).vt.saturating_sub(ns.saturating_mul(UNIT) / weight);
+        if self.at(client).vt < least {
+            let own = self.at_mut(client);
+            (own.vt, own.rest) = (least, 0);
+            self.reorder(client);
+        }
+    }
+
     /// A client's next request is expected until then.
     pub(super) fn expect(&mut self, client: u32, until: Nanos) {
         self.at_mut(client).expected = until;

@@ -47,6 +47,8 @@ const PAUSE_MOST: u64 = 1024;
 pub(super) struct Mix {
     pub(super) streams: u32,
     pub(super) others: u32,
+    /// Some of the streams are companies, whose members have a seat one after the other.
+    pub(super) together: bool,
 }
 
 impl Mix {
@@ -150,11 +152,14 @@ const fn is_near(from: Setting, to: Setting) -> bool {
 
 /// Whether a setting makes a difference with those who are there.
 const fn differs(setting: Setting, mix: Mix, seeks: bool) -> bool {
-    if mix.streams + mix.others < 2 {
+    // Those in company are in the device one after the other, if there is one seat.
+    let together = mix.together as u32;
+    if mix.streams + mix.others + together < 2 {
         return false;
     }
     match setting {
         Setting::Free => true,
+        Setting::Streams(1) => mix.streams > 0 && 1 < mix.parties() + together,
         Setting::Streams(seats) => mix.streams > 0 && seats < mix.parties(),
         // Without seeks it is nearness for nothing, and everybody's tail (G8).
         Setting::All => seeks && mix.others > 1,
@@ -165,7 +170,7 @@ const fn differs(setting: Setting, mix: Mix, seeks: bool) -> bool {
 mod tests {
     use super::*;
 
-    const FOUR: Mix = Mix { streams: 4, others: 2 };
+    const FOUR: Mix = Mix { streams: 4, others: 2, together: false };
 
     /// L3: are from no seats all numbers tried that make a difference, from one seat its neighbours?
     /// Four streams and a crowd are five parties: eight seats are as good as none. Who has no disk
@@ -181,9 +186,11 @@ mod tests {
         assert_eq!(all(Setting::Free, FOUR, false), [one, two, four]);
         assert_eq!(all(two, FOUR, true), [Setting::Free, one, four]);
         assert_eq!(all(one, FOUR, true), [Setting::Free, Setting::All, two]);
-        let random = Mix { streams: 0, others: 3 };
+        let random = Mix { streams: 0, others: 3, together: false };
         assert_eq!(all(Setting::Free, random, true), [Setting::All]);
-        assert!(all(Setting::Free, Mix { streams: 1, others: 0 }, true).is_empty());
+        assert!(
+            all(Setting::Free, Mix { streams: 1, others: 0, together: false }, true).is_empty()
+        );
     }
 
     /// L5: a loss of a half (log2 = -1, about 0.7 by the rule) makes a gap of 128 * 0.7 = 89

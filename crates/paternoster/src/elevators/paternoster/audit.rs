@@ -54,7 +54,28 @@ impl Paternoster {
         self.expected.check(&self.expected_links)?;
         self.present.check(&self.present_links)?;
         self.seats.check()?;
+        self.positions.check()?;
+        self.audit_companies()?;
         self.accounts.check()
+    }
+
+    /// cooperate I1: whose seat is one are of one group and class, and streams.
+    fn audit_companies(&self) -> Result<(), Fault> {
+        self.companies.check()?;
+        for (client, number) in self.clients.iter().zip(0u32..) {
+            let lead = self.companies.lead_of(number);
+            let (own, other) = (self.accounts.at(number), self.accounts.at(lead));
+            if (own.parent, own.class) != (other.parent, other.class) {
+                return Err(format!(
+                    "cooperate I1: client {number} is of another group than {lead}"
+                ));
+            }
+            let together = self.companies.is_in_one(number);
+            if client.is_together != together || together && !client.is_stream {
+                return Err(format!("cooperate I1: client {number} is in company, and no stream"));
+            }
+        }
+        Ok(())
     }
 
     /// While accounts alone decide nothing is kept, and nobody has a seat (I2 of the watchdog).
@@ -66,8 +87,10 @@ impl Paternoster {
     }
 
     /// G2, in debug builds: of all who wait and may go, nobody has had less than `client`, who goes.
-    /// While one of the idle class is to go before all others, for having waited, that is not asked.
-    pub(super) fn audit_choice(&self, client: u32, request: RequestId, now: Nanos) {
+    /// Who is held back by his company is not passed over; of a company its least counts, whoever
+    /// of it goes. While one of the idle class is to go before all others, for having waited, that
+    /// is not asked.
+    pub(super) fn audit_choice(&self, scene: &Scene, client: u32, request: RequestId, now: Nanos) {
         // O(n) for each request: with many clients a sixteenth of them will do.
         let looks = self.clients.len() <= 64 || request.index().is_multiple_of(16);
         if !cfg!(debug_assertions) || !looks {
@@ -81,7 +104,8 @@ impl Paternoster {
             let waits = self.accounts.at(other).waiting() > 0 && self.is_admitted(other);
             if waits && self.accounts.precedes(other, client) {
                 let excused = self.clients[client as usize].is_meek
-                    || self.accounts.idlers_turn(client, other, now);
+                    || self.accounts.idlers_turn(client, other, now)
+                    || self.is_held_back(scene, other, now);
                 assert!(excused, "choose G2: {other} had had less than {client} at {}", now.0);
             }
         }

@@ -17,7 +17,8 @@
 //! his own request's time and a sixteenth of the candidate's, credit is not asked for.
 //!
 //! # Invariants
-//! I1  Nobody goes before one who has had less, of those who wait (G2), within seats and classes.
+//! I1  Nobody goes before one who has had less, of those who wait (G2), within seats and
+//!     classes; but one in company for another of it.
 //! I2  The device idles although somebody waits only until the timer rings, which is set.
 //! I3  Who is expected and has nothing waiting is in the list of those; `total_owed` is the sum of
 //!     what is owed by them that a slot may be kept for.
@@ -25,7 +26,7 @@
 //! Source: spec `elevator.md` 2.3 (R1 to R5).
 
 use crate::elevator::{Pick, Place};
-use crate::elevators::paternoster::account::CROWD;
+use crate::elevators::paternoster::account::{CROWD, STREAM};
 use crate::elevators::paternoster::watchdog::Reason;
 #[cfg(test)]
 use crate::elevators::paternoster::watchdog::Sabotage;
@@ -76,17 +77,20 @@ impl Paternoster {
             return Pick::Nothing;
         }
         self.tend_seats(scene);
-        let candidate = if self.seats.most.is_none() {
-            self.accounts.first_of_all(now)
-        } else {
-            self.first_seated(now)
-        };
+        let candidate = self.candidate(scene, now);
         #[cfg(test)]
         let candidate = self.sabotaged_choice(candidate, now);
         let passenger = self.passenger();
-        let Some(client) = passenger.or(candidate) else {
-            return self.wait_for_holders(scene, now);
+        let Some(least) = passenger.or(candidate) else {
+            return self.wait_for_what_comes(scene, now);
         };
+        self.go_on(scene, least, now)
+    }
+
+    /// It is somebody's turn: what goes, of his or of his company's, if a slot may be used.
+    fn go_on(&mut self, scene: &mut Scene, least: u32, now: Nanos) -> Pick {
+        let fellow = self.fellow_of(scene, least, now);
+        let client = fellow.map_or(least, |(client, _)| client);
         let (taken, is_shallow) = (scene.in_device().requests, self.is_shallow(client));
         let most = self.depth.room_for(is_shallow);
         if taken >= most {
@@ -97,13 +101,27 @@ impl Paternoster {
         if !is_shallow && self.spares_slot(room, now) {
             return self.keep(scene, Kept { slots: 1, until: Nanos::MAX, bargain: true }, now);
         }
-        let request = self.next_of(scene, client, now);
+        let request = fellow.map_or_else(|| self.next_of(scene, client, now), |(_, own)| own);
         if let Some(kept) = self.is_kept_from(scene, client, request, room, now) {
             return self.keep(scene, kept, now);
         }
-        self.audit_choice(client, request, now);
+        self.audit_choice(scene, least, request, now);
         self.dispatch(scene, client, request);
         Pick::Dispatch(request, Place::Tail)
+    }
+
+    /// Who goes next, of those who may.
+    pub(super) fn candidate(&self, scene: &Scene, now: Nanos) -> Option<u32> {
+        self.first_but(now, &|client| self.is_held_back(scene, client, now))
+    }
+
+    /// Who goes next, of those who have a seat or need none, but for those who wait for others.
+    fn first_but(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
+        if self.seats.most.is_some() {
+            return self.first_seated(now, waits);
+        }
+        let first = self.accounts.first_of_all(now)?;
+        if waits(first) { self.accounts.first(&[CROWD, STREAM], now, waits) } else { Some(first) }
     }
 
     /// One who has no seat and needs none: he has less than his share, and one request. What he
@@ -134,10 +152,23 @@ impl Paternoster {
         Pick::Idle
     }
 
-    /// Nobody with a seat has anything: what is theirs ends, or comes.
-    fn wait_for_holders(&mut self, scene: &mut Scene, now: Nanos) -> Pick {
-        let until = self.holders_come(now).unwrap_or(Nanos::MAX);
-        self.pause(scene, until, Reason::Seats)
+    /// Nobody with a seat has anything, or may go: what is theirs ends, or comes. If
+    /// nothing is in the device nor to come, nobody is held back (cooperate I3).
+    fn wait_for_what_comes(&mut self, scene: &mut Scene, now: Nanos) -> Pick {
+        let comes = if self.seats.most.is_none() {
+            self.hindmost_come(now)
+        } else {
+            self.holders_come(now)
+        };
+        let ends = scene.in_device().requests > 0 || self.accounts.totals().1 > 0;
+        if comes.is_none()
+            && !ends
+            && let Some(first) = self.first_but(now, &|_| false)
+            && self.is_held_back(scene, first, now)
+        {
+            return self.go_on(scene, first, now);
+        }
+        self.pause(scene, comes.unwrap_or(Nanos::MAX), Reason::Seats)
     }
 
     fn keep(&mut self, scene: &mut Scene, kept: Kept, now: Nanos) -> Pick {
@@ -184,7 +215,7 @@ impl Paternoster {
             return None;
         }
         let job = &scene.requests[request];
-        let price = self.price_of(job, self.clients[client as usize].habit.is_stream);
+        let price = self.price_of(job, self.clients[client as usize].manner());
         let mut kept = Kept { slots: 0, until: Nanos::MAX, bargain: true };
         let mut next = self.expected.first();
         for _ in 0..LOOKS_MOST {
@@ -195,7 +226,8 @@ impl Paternoster {
                 self.expect_no_more(other);
                 continue;
             }
-            if own.owed_soon == 0 || other == client {
+            // Those in company go by sector.
+            if own.owed_soon == 0 || self.are_fellows(other, client) {
                 continue;
             }
             let Some(bargain) = self.is_worth(other, price) else { continue };
@@ -248,9 +280,14 @@ impl Paternoster {
 
     /// The next request of a client: on from where its last one was, unless one is too old.
     pub(super) fn next_of(&self, scene: &Scene, client: u32, now: Nanos) -> RequestId {
+        self.next_from(scene, client, self.clients[client as usize].head, now)
+    }
+
+    /// The next request of a client, from a sector on.
+    pub(super) fn next_from(&self, scene: &Scene, client: u32, head: u64, now: Nanos) -> RequestId {
         let own = &self.clients[client as usize];
         let late = own.lane.deadline(scene).is_some_and(|deadline| deadline <= now);
-        let onwards = if late { None } else { own.lane.from_sector(&self.lanes, own.head) };
+        let onwards = if late { None } else { own.lane.from_sector(&self.lanes, head) };
         let first = || own.lane.from_sector(&self.lanes, 0);
         let found = onwards.or_else(|| if late { own.lane.oldest() } else { first() });
         // Who stands in an order has something waiting (account I1).
@@ -269,8 +306,9 @@ impl Paternoster {
             self.recount_expected(client);
         }
         self.count_busy(now);
-        let first = self.seats.dispatched(client, kind, estimate);
-        self.note_switch(client);
+        let first = self.seats.dispatched(self.holder_of(client, kind), estimate);
+        self.note_switch(self.lead_of(client));
+        self.keep_step(client, scene.requests[request].end());
         self.board(client, false);
         let job = &mut self.jobs[request.index() as usize];
         (job.stage, job.first) = (Stage::Flying, first);

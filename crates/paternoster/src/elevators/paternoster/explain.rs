@@ -33,10 +33,7 @@ impl Paternoster {
                 _ => write!(out, "a stream has its turn; {seats} are served at a time"),
             };
         }
-        let first = match self.seats.most {
-            None => self.accounts.first_of_all(now),
-            Some(_) => self.first_seated(now),
-        };
+        let first = self.candidate(scene, now);
         let others = self.clients[client as usize].lane.len().saturating_sub(1);
         match first {
             Some(first) if first != client => match self.id_of(scene, first) {

@@ -2,7 +2,7 @@
 //! Gain: whether the device did more in one stretch of time than in another.
 //!
 //! Bytes cannot say it: they change whenever shares do, and one who reads 128 KiB at a time outdoes
-//! ten who read 4. So each *sort* of requests (read or not, stream or not, size) is compared with
+//! ten who read 4. So each *sort* of requests (read or not, in which manner, size) is compared with
 //! itself: the sectors that it got for a second of device time. The gain is the product of all
 //! these ratios, each to the power of its sort's share of the time (a Nash product), and of the
 //! ratio of the time in which the device was busy at all:
@@ -22,17 +22,29 @@
 
 use crate::request::{Op, Request};
 
-/// Read or not, stream or not, sixteen sizes.
-pub(super) const SORTS: usize = 64;
+/// Read or not, three manners, sixteen sizes.
+pub(super) const SORTS: usize = 96;
+
+/// How a client goes about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// It jumps about.
+    About,
+    /// It reads on.
+    Onwards,
+    /// It reads on in company. What those get is no measure for a stream that is alone: together
+    /// they can keep a disk from it.
+    Together,
+}
 
 /// 1 in the fixed point of logarithms.
 pub(super) const ONE: i64 = 1 << 16;
 
 /// The sort of a request.
-pub(super) fn sort_of(request: &Request, is_stream: bool) -> u8 {
+pub(super) fn sort_of(request: &Request, manner: Manner) -> u8 {
     let size = u8::try_from(request.sectors().max(1).ilog2().min(15)).unwrap_or(15);
     let reads = request.op() == Op::Read;
-    (u8::from(!reads) * 2 + u8::from(is_stream)) * 16 + size
+    (u8::from(!reads) * 3 + manner as u8) * 16 + size
 }
 
 /// The logarithm of `value` (0 counts as 1): its whole part is the place of the highest bit; each

@@ -68,6 +68,8 @@ const SWITCHES_EACH: u32 = 4;
 const PATIENCE: u64 = 16;
 /// Who is there is counted so often; a change of it leads to a probe within this time.
 const CENSUS: Nanos = Nanos::from_millis(100);
+/// A probe is not given up for another mix again within this time.
+const STALE_LEAST: Nanos = Nanos::from_secs(1);
 
 /// What is going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,6 +121,9 @@ pub(super) struct Learn {
     probe_began: Nanos,
     pub(super) mix: Mix,
     next_census: Nanos,
+    /// Clients have come together: what was begun before is no measure.
+    pub(super) is_stale: bool,
+    next_stale: Nanos,
     /// Figures for people.
     pub(super) probes: u64,
     pub(super) changes: u64,
@@ -159,13 +164,17 @@ impl Paternoster {
         if now >= self.learn.next_census {
             self.take_census(now);
         }
+        if core::mem::take(&mut self.learn.is_stale) {
+            self.drop_probe(scene, now);
+        }
         let resting = self.learn.phase == Phase::Rest;
         if resting && self.begins_probe(scene, now) {
             return;
         }
         let passed = (now - self.learn.began).0;
         let least = self.epoch_length();
-        if !resting && passed > PATIENCE * least.saturating_mul(self.turns_wanted()) {
+        let turns = self.turns_wanted().max(u64::from(self.learn.mix.together));
+        if !resting && passed > PATIENCE * least.saturating_mul(turns) {
             return self.end_probe(scene, now, None);
         }
         if self.seats.most.is_none() && !self.learn.is_warm {
@@ -179,7 +188,7 @@ impl Paternoster {
     /// for which he has the device to himself: neither is this epoch's merit.
     fn warm_up(&mut self, now: Nanos, least: u64) {
         let parties = self.learn.mix.parties_of(true);
-        let mixes = self.learn.switches >= SWITCHES_EACH * parties;
+        let mixes = self.is_one_company() || self.learn.switches >= SWITCHES_EACH * parties;
         let least = if self.learn.was_seated { least } else { 0 };
         if self.learn.present.served >= least && mixes {
             self.begin_counting(now);
@@ -204,11 +213,18 @@ impl Paternoster {
         let parties = u64::from(self.learn.mix.parties_of(self.seats.everyone));
         if self.seats.most.is_none() {
             1
+        } else if self.is_one_company() {
+            0
         } else if others == 0 {
             parties.min(TURNS_OF_STREAMS)
         } else {
             parties.clamp(TURNS_LEAST, TURNS_MOST)
         }
+    }
+
+    /// All who are there go together: there is nobody to give a seat up to, or to change with.
+    const fn is_one_company(&self) -> bool {
+        self.learn.mix.together && self.learn.mix.parties_of(true) == 1
     }
 
     /// Counts who is there. Another mix is tried out soon.
@@ -220,8 +236,11 @@ impl Paternoster {
             let client = &mut self.clients[number as usize];
             let active = core::mem::take(&mut client.habit.ended) > 0;
             if active || self.accounts.is_busy(number) {
-                let count = if client.habit.is_stream { &mut mix.streams } else { &mut mix.others };
-                *count += 1;
+                // Those who share a seat are one.
+                let counts = !client.is_together || self.companies.comes_first(number, now);
+                mix.together |= client.is_together;
+                let sort = if client.reads_on() { &mut mix.streams } else { &mut mix.others };
+                *sort += u32::from(counts);
             } else {
                 client.is_present = false;
                 self.present.remove(&mut self.present_links, number);
@@ -232,6 +251,7 @@ impl Paternoster {
         learn.next_census = now + CENSUS;
         if mix != learn.mix && learn.phase == Phase::Rest {
             let is_other = mix.parties() != learn.mix.parties()
+                || mix.together != learn.mix.together
                 || (mix.streams == 0) != (learn.mix.streams == 0);
             learn.mix = mix;
             if is_other {
@@ -339,6 +359,18 @@ impl Paternoster {
             learn.arms.reject(learn.tried, now, length, gain);
         }
         self.rest(scene, now);
+    }
+
+    /// Gives a probe up that was begun with another mix; not if that happens all the time.
+    fn drop_probe(&mut self, scene: &mut Scene, now: Nanos) {
+        let learn = &mut self.learn;
+        if learn.phase == Phase::Rest || now < learn.next_stale {
+            return;
+        }
+        learn.next_stale = now + STALE_LEAST;
+        learn.arms.next = now + CENSUS;
+        self.rest(scene, now);
+        self.take_census(now);
     }
 
     fn rest(&mut self, scene: &mut Scene, now: Nanos) {

@@ -8,7 +8,8 @@
 //! * A slot of the device is *kept* for one who has had less and is about to ask again (`habit`,
 //!   `choose`). On a disk without a queue that is idling; on an SSD it is one slot of 32.
 //! * *Seats* bound how many streams are served at a time, where the device does more so (`seats`).
-//!   Whether, and how many, is found out by trying (`learn`, `gain`).
+//!   Whether, and how many, is found out by trying (`learn`, `gain`). Clients who read one stream
+//!   between them share one (`cooperate`).
 //!
 //! ```text
 //! arrival ─▶ habit: expected? a stream? ─▶ account: waits, from where the others are
@@ -24,13 +25,14 @@
 //! I2  Counters equal what they count; what was charged is what was served and what is estimated.
 //! I3  The timer is set exactly while the device is kept for somebody who is to come.
 //!
-//! Source: spec `elevator.md`. Not here: the depth is not learned (L4): it is the device's; and
-//! cooperating streams are not merged.
+//! Source: spec `elevator.md`. Not here: the depth is not learned (L4): it is the device's.
 
 mod account;
 mod arms;
 mod audit;
 mod choose;
+mod company;
+mod cooperate;
 mod depth;
 mod explain;
 mod gain;
@@ -51,6 +53,7 @@ use crate::client::{ClientId, GroupId};
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::list::{Links, List};
 use crate::pick::lane::{Lane, LaneSpace};
+use crate::pick::positions::Positions;
 use crate::ratio::ONE;
 use crate::request::{self, Bio, Flags, Op, Request, RequestId};
 use crate::scene::Scene;
@@ -58,8 +61,10 @@ use crate::time::Nanos;
 
 use account::{Accounts, CROWD, STREAM};
 use choose::Keeping;
+use company::Companies;
+use cooperate::Ties;
 use depth::Depth;
-use gain::{SORTS, sort_of};
+use gain::{Manner, SORTS, sort_of};
 use habit::{Habit, blend};
 use learn::Learn;
 use seats::Seats;
@@ -118,6 +123,8 @@ struct Client {
     head: u64,
     /// As what its requests wait.
     is_stream: bool,
+    /// It is in company (see `cooperate.rs`).
+    is_together: bool,
     /// Its only request came after a pause, in which it had less than all who wait: it is one of
     /// the passengers.
     is_meek: bool,
@@ -131,6 +138,19 @@ struct Client {
 impl Client {
     const fn kind(&self) -> usize {
         if self.is_stream { STREAM } else { CROWD }
+    }
+
+    const fn manner(&self) -> Manner {
+        match (self.is_together, self.habit.is_stream) {
+            (true, _) => Manner::Together,
+            (false, true) => Manner::Onwards,
+            (false, false) => Manner::About,
+        }
+    }
+
+    /// It reads on, alone or with others.
+    const fn reads_on(&self) -> bool {
+        self.is_together || self.habit.is_stream
     }
 }
 
@@ -177,6 +197,10 @@ pub struct Paternoster {
     seats: Seats,
     learn: Learn,
     watchdog: Watchdog,
+    /// Who goes in step with whom; and where everybody has been, by group, to find that out.
+    companies: Companies,
+    positions: Positions,
+    ties: Vec<Ties>,
     /// A rule that is broken on purpose.
     #[cfg(test)]
     sabotage: watchdog::Sabotage,
@@ -221,6 +245,9 @@ impl Paternoster {
             seats: Seats::default(),
             learn: Learn::default(),
             watchdog: Watchdog::default(),
+            companies: Companies::new(0),
+            positions: Positions::new(0, 0),
+            ties: Vec::new(),
             #[cfg(test)]
             sabotage: watchdog::Sabotage::default(),
         }
@@ -245,8 +272,8 @@ impl Paternoster {
     }
 
     /// What a request is taken to cost, in ns.
-    fn price_of(&self, request: &Request, is_stream: bool) -> u64 {
-        self.price_of_sort(sort_of(request, is_stream))
+    fn price_of(&self, request: &Request, manner: Manner) -> u64 {
+        self.price_of_sort(sort_of(request, manner))
     }
 
     fn price_of_sort(&self, sort: u8) -> u64 {
@@ -258,8 +285,7 @@ impl Paternoster {
 
     /// A request is about to go. Returns what its owner pays for now.
     fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
-        let is_stream = self.clients[client as usize].habit.is_stream;
-        let sort = sort_of(&scene.requests[request], is_stream);
+        let sort = sort_of(&scene.requests[request], self.clients[client as usize].manner());
         let price = self.price_of_sort(sort);
         let job = &mut self.jobs[request.index() as usize];
         job.sort = sort;
@@ -297,7 +323,7 @@ impl Paternoster {
 
     /// R1: what the end of a request says of its client.
     fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
-        let limit = self.seats.patience_for(client);
+        let limit = self.seats.patience_for(self.lead_of(client));
         let own = &mut self.clients[client as usize];
         own.habit.ended(now, latency, took, limit);
         let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
@@ -352,11 +378,13 @@ impl Paternoster {
         let expected = own.habit.is_expected(now);
         own.habit.arrived(now, &scene.requests[request], busy);
         own.lane.insert(&mut self.lanes, scene, request, now + AGE_MOST);
-        if own.is_stream != (own.habit.is_stream || self.seats.everyone) {
+        self.look_around(scene, client, request);
+        let own = &self.clients[client as usize];
+        if own.is_stream != (own.reads_on() || self.seats.everyone) {
             self.sort_client(client);
         }
         let own = &self.clients[client as usize];
-        let (kind, is_random) = (own.kind(), !own.habit.is_stream);
+        let (kind, is_random) = (own.kind(), !own.reads_on());
         // Turns let somebody be ahead of the others by a quantum; so may he be.
         let ahead = self.seats.most.map_or(0, |_| self.seats.quantum());
         let behind = !busy && self.accounts.is_behind(client, ahead);
@@ -444,6 +472,9 @@ impl Elevator for Paternoster {
             passenger_links: Links::with_capacity(limits.clients),
             present_links: Links::with_capacity(limits.clients),
             depth: Depth::new(scene.facts().depth),
+            companies: Companies::new(limits.clients),
+            positions: Positions::new(limits.clients, limits.groups),
+            ties: (0..limits.clients).map(|_| Ties::default()).collect(),
             #[cfg(test)]
             sabotage: self.sabotage,
             ..Paternoster::new()
@@ -511,9 +542,14 @@ impl Elevator for Paternoster {
         if !self.waits(request) {
             return;
         }
-        let client = self.client_of(request) as usize;
+        let owner = self.client_of(request);
+        let client = owner as usize;
         match side {
-            Side::Back => self.clients[client].habit.grown(scene.requests[request].end()),
+            Side::Back => {
+                let end = scene.requests[request].end();
+                self.clients[client].habit.grown(end);
+                self.move_on(owner, end);
+            }
             Side::Front => self.clients[client].lane.resort(&mut self.lanes, scene, request),
         }
     }
@@ -562,7 +598,8 @@ impl Elevator for Paternoster {
         let job = self.jobs[request.index() as usize];
         if job.stage == Stage::Flying {
             self.end_job(request, 0, scene.exact_now());
-            self.seats.ended(job.client, usize::from(job.kind), false, -job.estimate, (0, 0));
+            let holder = self.holder_of(job.client, usize::from(job.kind));
+            self.seats.ended(holder, false, -job.estimate, (0, 0));
         }
     }
 
@@ -587,7 +624,8 @@ impl Elevator for Paternoster {
         }
         let off = charge - job.estimate;
         let did = (served.0, u64::from(sectors));
-        self.seats.ended(job.client, usize::from(job.kind), job.first, off, did);
+        let holder = self.holder_of(job.client, usize::from(job.kind));
+        self.seats.ended(holder, job.first, off, did);
         self.earn_credit(served.0);
         self.open_window(job.client, now, latency, served.0);
         self.watch_end(scene, job.client, took);
@@ -623,11 +661,16 @@ impl Elevator for Paternoster {
 
     fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
         let (parent, weight, class) = self.place_of(scene, client);
+        let own = self.accounts.at(client.index());
+        if (own.parent, own.class) != (parent, class) {
+            self.forget_place(scene, client.index());
+        }
         self.accounts.change(client.index(), parent, weight, class);
         self.watchdog.look_anew();
     }
 
-    fn client_detached(&mut self, _: &mut Scene, client: ClientId) {
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.forget_place(scene, client.index());
         self.expect_no_more(client.index());
         self.board(client.index(), false);
         if self.clients[client.index() as usize].is_present {

@@ -160,29 +160,30 @@ impl Seats {
         }
     }
 
-    const fn holder_of(client: u32, kind: usize) -> u32 {
-        if kind == STREAM { client } else { ALL_OTHERS }
+    /// What was the seat of `old` is that of `new`, who may have one already.
+    pub(super) fn rename(&mut self, old: u32, new: u32) {
+        let has_one = self.has(new);
+        let Some(place) = self.all().iter().position(|seat| seat.holder == old) else { return };
+        if has_one {
+            self.seats.copy_within(place + 1..self.taken, place);
+            self.taken -= 1;
+        } else {
+            self.seats[place].holder = new;
+        }
     }
 
     /// A request of a holder goes to the device. Whether it is one of the first half of a turn.
-    pub(super) fn dispatched(&mut self, client: u32, kind: usize, estimate: i64) -> bool {
+    pub(super) fn dispatched(&mut self, holder: u32, estimate: i64) -> bool {
         let half = i64::try_from(self.quantum() / 2).unwrap_or(i64::MAX);
-        let Some(seat) = self.of(Self::holder_of(client, kind)) else { return false };
+        let Some(seat) = self.of(holder) else { return false };
         let early = seat.served < half;
         seat.served += estimate;
         early
     }
 
     /// A request has ended.
-    pub(super) fn ended(
-        &mut self,
-        client: u32,
-        kind: usize,
-        early: bool,
-        off: i64,
-        did: (u64, u64),
-    ) {
-        if let Some(seat) = self.of(Self::holder_of(client, kind)) {
+    pub(super) fn ended(&mut self, holder: u32, early: bool, off: i64, did: (u64, u64)) {
+        if let Some(seat) = self.of(holder) {
             seat.served += off;
             let half = if early { &mut seat.early } else { &mut seat.late };
             half.0 += did.0;
@@ -225,12 +226,18 @@ impl Paternoster {
         scene.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
     }
 
+    /// Who has the seat of a client whose requests wait as `kind`: one of a company has it for all
+    /// of them.
+    pub(super) fn holder_of(&self, client: u32, kind: usize) -> u32 {
+        if kind == STREAM { self.lead_of(client) } else { ALL_OTHERS }
+    }
+
     /// A client may be of another kind now: its requests wait as that.
     pub(super) fn sort_client(&mut self, client: u32) {
         let everyone = self.seats.everyone;
         let own = &mut self.clients[client as usize];
         let from = own.kind();
-        own.is_stream = own.habit.is_stream || everyone;
+        own.is_stream = own.reads_on() || everyone;
         let to = own.kind();
         if from != to {
             self.accounts.change_kind(client, from, to);
@@ -255,11 +262,11 @@ impl Paternoster {
         }
         while self.seats.taken < most as usize {
             let Some(client) = self.rightful(now) else { return };
-            let is_stream = self.clients[client as usize].habit.is_stream;
+            let is_stream = self.clients[client as usize].reads_on();
             if self.strangers(is_stream) > 0 {
                 return;
             }
-            let holder = Seats::holder_of(client, self.clients[client as usize].kind());
+            let holder = self.holder_of(client, self.clients[client as usize].kind());
             self.seats.seats[self.seats.taken] = Seat { holder, ..Seat::default() };
             self.seats.taken += 1;
             if let Some(client) = self.id_of(scene, client) {
@@ -285,7 +292,8 @@ impl Paternoster {
     /// S3: who of those without a seat is to have the next one.
     fn rightful(&self, now: Nanos) -> Option<u32> {
         let seats = &self.seats;
-        let stream = self.accounts.first(&[STREAM], now, &|client| seats.has(client));
+        let has = |client| seats.has(self.lead_of(client));
+        let stream = self.accounts.first(&[STREAM], now, &has);
         let crowd = if seats.has(ALL_OTHERS) { None } else { self.first_of_crowd(now) };
         match (stream, crowd) {
             (Some(one), Some(other)) if self.accounts.precedes(other, one) => Some(other),
@@ -304,8 +312,11 @@ impl Paternoster {
         if !is_holder || self.is_finished(seat, now) {
             return true;
         }
-        let own =
-            if seat.holder == ALL_OTHERS { self.first_of_crowd(now) } else { Some(seat.holder) };
+        let own = if seat.holder == ALL_OTHERS {
+            self.first_of_crowd(now)
+        } else {
+            self.least_of(seat.holder).or(Some(seat.holder))
+        };
         let (Some(next), Some(own)) = (next, own) else { return false };
         let had = u64::try_from(seat.served).unwrap_or(0) >= self.seats.quantum();
         self.accounts.outranks(next, own) || had && self.accounts.precedes(next, own)
@@ -314,10 +325,11 @@ impl Paternoster {
     /// Nothing waits, nothing is in the device, and nothing is to come.
     fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
         if seat.holder != ALL_OTHERS {
-            let (node, client) =
-                (self.accounts.at(seat.holder), &self.clients[seat.holder as usize]);
-            let comes = client.habit.is_expected(now);
-            return node.queued[STREAM] == 0 && node.flying == 0 && !comes;
+            return self.companies.members(seat.holder).all(|client| {
+                let node = self.accounts.at(client);
+                let comes = self.clients[client as usize].habit.is_expected(now);
+                node.queued[STREAM] == 0 && node.flying == 0 && !comes
+            });
         }
         let (queued, _) = self.accounts.totals();
         queued[CROWD] == 0 && self.flying_of(seat) == 0 && self.crowd_comes(now).is_none()
@@ -339,7 +351,7 @@ impl Paternoster {
         if seat.holder == ALL_OTHERS {
             self.not_of_streams()
         } else {
-            self.accounts.at(seat.holder).flying
+            self.companies.members(seat.holder).map(|client| self.accounts.at(client).flying).sum()
         }
     }
 
@@ -353,26 +365,27 @@ impl Paternoster {
     /// Both are random: the first of the one go beside the last of the other, so that the queue of
     /// the device stays full. A stream begins and ends alone.
     fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
-        let random = |client: u32| !self.clients[client as usize].habit.is_stream;
+        let random = |client: u32| !self.clients[client as usize].reads_on();
         self.seats.everyone && random(seat.holder) && next.is_some_and(random)
     }
 
     fn not_of_streams(&self) -> u32 {
         let (_, flying) = self.accounts.totals();
         let streams = self.seats.all().iter().filter(|seat| seat.holder != ALL_OTHERS);
-        let theirs: u32 = streams.map(|seat| self.accounts.at(seat.holder).flying).sum();
+        let theirs: u32 = streams.map(|seat| self.flying_of(seat)).sum();
         flying - theirs
     }
 
-    /// Who of the holders goes next.
-    pub(super) fn first_seated(&self, now: Nanos) -> Option<u32> {
+    /// Who of the holders goes next; not one whose company `waits`.
+    pub(super) fn first_seated(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<u32> = None;
         for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
             let own = if seat.holder == ALL_OTHERS {
                 self.first_of_crowd(now)
+            } else if waits(seat.holder) {
+                None
             } else {
-                let waits = self.accounts.at(seat.holder).queued[STREAM] > 0;
-                waits.then_some(seat.holder)
+                self.least_of(seat.holder)
             };
             best = match (own, best) {
                 (Some(own), Some(other)) if self.accounts.precedes(other, own) => Some(other),
@@ -389,15 +402,16 @@ impl Paternoster {
             if seat.holder == ALL_OTHERS {
                 return self.crowd_comes(now);
             }
-            let habit = &self.clients[seat.holder as usize].habit;
-            habit.is_expected(now).then_some(habit.window)
+            let members = self.companies.members(seat.holder);
+            let habits = members.map(|client| &self.clients[client as usize].habit);
+            habits.filter(|habit| habit.is_expected(now)).map(|habit| habit.window).min()
         });
         windows.min()
     }
 
     /// Whether a client may go at all, as far as seats are concerned. Who is leaving may not.
     pub(super) fn is_admitted(&self, client: u32) -> bool {
-        let holder = Seats::holder_of(client, self.clients[client as usize].kind());
+        let holder = self.holder_of(client, self.clients[client as usize].kind());
         let stays = |seat: &Seat| seat.holder == holder && !seat.leaving;
         self.seats.most.is_none() || self.seats.all().iter().any(stays)
     }

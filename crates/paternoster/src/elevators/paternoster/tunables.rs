@@ -43,7 +43,7 @@ const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> At
 }
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 11] = [
+pub(super) static ATTRIBUTES: [Attribute; 12] = [
     Attribute {
         name: "strictness",
         unit: "",
@@ -75,6 +75,7 @@ pub(super) static ATTRIBUTES: [Attribute; 11] = [
     shown("probes", "", "how often another number of seats was tried"),
     shown("changes", "", "how often one was accepted"),
     shown("kept_us", "us", "for how long a slot was kept for somebody although others waited"),
+    shown("in_company", "clients", "who reads one stream with others, and shares their seat"),
 ];
 
 impl Paternoster {
@@ -91,6 +92,7 @@ impl Paternoster {
             "switch_us" => self.seats.change / 1000,
             "probes" => self.learn.probes,
             "changes" => self.learn.changes,
+            "in_company" => self.companies.in_company(),
             "kept_us" => self.kept_time / 1000,
             _ => 0,
         }

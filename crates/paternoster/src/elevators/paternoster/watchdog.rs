@@ -268,7 +268,9 @@ impl Paternoster {
         ward.all += if class >= own.class { took } else { 0 };
         ward.served += if top == ward.node { took } else { 0 };
         ward.weights = ward.weights.max(weights);
-        let stays = own.waiting() > 0 && own.parent != NIL;
+        // In company one has no more than its pace allows.
+        let together = self.clients.get(ward.node as usize).is_some_and(|one| one.is_together);
+        let stays = own.waiting() > 0 && own.parent != NIL && !together;
         self.watchdog.window.ward = stays.then_some(ward);
     }
 
@@ -320,6 +322,8 @@ pub(super) enum Sabotage {
     EmptySeats,
     /// G2: this client goes only if nobody else waits.
     PassesOver(u32),
+    /// cooperate I3: whoever is in company is held back, whatever for.
+    HoldsBack,
     /// G1: this client pays four times what its requests take.
     Overcharges(u32),
 }

@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 mod classes;
+mod cooperating;
 mod depth;
 mod guarantees;
 mod learning;
@@ -29,14 +30,15 @@ struct Habits {
     /// Requests that it keeps under way.
     depth: u32,
     sectors: u32,
-    /// Reads on where the last one ended; otherwise far from it.
+    /// Reads on where the last one ended, or so many sectors further; otherwise far from it.
     sequential: bool,
+    skip: u64,
     think: Nanos,
 }
 
 /// A reader of `sectors` at random places, one at a time, who thinks for 20 us.
 const fn random(sectors: u32) -> Habits {
-    Habits { depth: 1, sectors, sequential: false, think: Nanos::from_micros(20) }
+    Habits { depth: 1, sectors, sequential: false, skip: 0, think: Nanos::from_micros(20) }
 }
 
 const fn deep(depth: u32, sectors: u32) -> Habits {
@@ -51,10 +53,14 @@ const fn stream(sectors: u32) -> Habits {
 struct Actor {
     id: ClientId,
     habits: Habits,
+    /// Where its part of the device begins, and where it is.
+    region: u64,
     at: u64,
     /// Requests and the longest wait of one, in ns.
     ended: u64,
     longest: u64,
+    /// He asks no more.
+    gone: bool,
 }
 
 /// What a device costs, in ns.
@@ -110,7 +116,8 @@ impl World {
     }
 
     fn of(elevator: Paternoster, depth: u32, price: Price) -> World {
-        let facts = DeviceFacts { depth, ..DeviceFacts::default() };
+        // What has seeks rotates.
+        let facts = DeviceFacts { depth, rotational: price.seek > 0, ..DeviceFacts::default() };
         let limits = Limits { requests: 512, clients: 32, groups: 24, ..Limits::default() };
         let mut queue = RequestQueue::new(facts, limits, Box::new(elevator), Served::default());
         queue.set_attribute(Nanos::ZERO, "nr_requests", "256").expect("there is room");
@@ -133,8 +140,8 @@ impl World {
     fn join(&mut self, spec: ClientSpec, habits: Habits) -> usize {
         let id = self.queue.attach(spec).expect("there is room");
         let place = self.actors.len();
-        let at = place as u64 * (1 << 22);
-        let actor = Actor { id, habits, at, ended: 0, longest: 0 };
+        let region = place as u64 * (1 << 22);
+        let actor = Actor { id, habits, region, at: region, ended: 0, longest: 0, gone: false };
         self.actors.push(actor);
         self.pending.extend((0..habits.depth).map(|_| (self.now, place)));
         place
@@ -153,8 +160,8 @@ impl World {
         let actor = &mut self.actors[place];
         let sectors = actor.habits.sectors;
         // Far away, and never the same twice in a row: a step that is prime to the region.
-        let step = if actor.habits.sequential { 0 } else { 7_919 * 8 };
-        let region = place as u64 * (1 << 22);
+        let step = if actor.habits.sequential { actor.habits.skip } else { 7_919 * 8 };
+        let region = actor.region;
         let next = region + (actor.at - region + step) % (1 << 21);
         let bio = Bio::new(actor.id, Op::Read, next, sectors).cookie(place as u64 | 1 << 32);
         actor.at = next + u64::from(sectors);
@@ -234,9 +241,15 @@ impl World {
         let own = &mut self.actors[actor];
         own.ended += 1;
         own.longest = own.longest.max(waited);
-        if !self.closing {
+        if !self.closing && !own.gone {
             self.pending.push((self.now + own.habits.think, actor));
         }
+    }
+
+    /// An actor asks no more.
+    fn leave(&mut self, place: usize) {
+        self.pending.retain(|&(_, other)| other != place);
+        self.actors[place].gone = true;
     }
 
     /// Forgets what has been counted so far.

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Company: clients that read one stream between them, in a ring each.
+//!
+//! A client is alone, or one of a company; one of the company, its *lead*, stands for all of them
+//! where there is room for one name only: on a seat.
+//!
+//! ```text
+//! lead_of   a: a   b: a   c: a      d: d        a ─▶ b ─▶ c ─▶ (a)      d ─▶ (d)
+//!           one company of three    alone
+//! ```
+//!
+//! Who it is makes no difference to what is decided; if the lead goes its own way, the next in the
+//! ring is the lead.
+//!
+//! # Invariants
+//! I1  All in a ring have the same lead, who is in it; the lead knows how many they are, at most
+//!     [`MEMBERS_MOST`].
+//!
+//! Source: own; BFQ and CFQ make one queue of several instead (spec `bfq.md` section 11).
+
+use alloc::vec::Vec;
+
+use crate::time::Nanos;
+
+/// More would make a long walk of each choice.
+pub(super) const MEMBERS_MOST: u32 = 16;
+
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    lead: u32,
+    next: u32,
+    /// Of a lead: how many they are.
+    count: u32,
+    /// Of a lead: the sector behind the last request that went in the company's turn.
+    head: u64,
+    /// Of a lead: the last census that counted them.
+    counted: Nanos,
+}
+
+impl Member {
+    const fn alone(client: u32) -> Member {
+        Member { lead: client, next: client, count: 1, head: 0, counted: Nanos::MAX }
+    }
+}
+
+/// Who belongs to whom.
+#[derive(Debug)]
+pub(super) struct Companies(Vec<Member>);
+
+impl Companies {
+    /// So many clients, each of them alone.
+    pub(super) fn new(clients: u32) -> Companies {
+        Companies((0..clients).map(Member::alone).collect())
+    }
+
+    fn at(&self, client: u32) -> &Member {
+        &self.0[client as usize]
+    }
+
+    fn at_mut(&mut self, client: u32) -> &mut Member {
+        &mut self.0[client as usize]
+    }
+
+    /// Who stands for a client: he himself if he is alone.
+    pub(super) fn lead_of(&self, client: u32) -> u32 {
+        self.at(client).lead
+    }
+
+    /// Whether two are of one company, or the same.
+    pub(super) fn are_fellows(&self, one: u32, other: u32) -> bool {
+        self.lead_of(one) == self.lead_of(other)
+    }
+
+    /// How many there are in a client's company, he included.
+    pub(super) fn count(&self, client: u32) -> u32 {
+        self.at(self.lead_of(client)).count
+    }
+
+    /// Whether a client is not alone.
+    pub(super) fn is_in_one(&self, client: u32) -> bool {
+        self.at(client).next != client
+    }
+
+    /// How many clients are not alone. O(n).
+    pub(super) fn in_company(&self) -> u64 {
+        self.0.iter().zip(0u32..).filter(|&(member, number)| member.next != number).count() as u64
+    }
+
+    /// Who stands behind a client in the ring.
+    pub(super) fn after(&self, client: u32) -> u32 {
+        self.at(client).next
+    }
+
+    /// A client and those with him.
+    pub(super) fn members(&self, client: u32) -> Members<'_> {
+        Members { all: self, next: client, left: self.count(client) }
+    }
+
+    /// Where the company of a client has come to.
+    pub(super) fn head(&self, client: u32) -> u64 {
+        self.at(self.lead_of(client)).head
+    }
+
+    pub(super) fn set_head(&mut self, client: u32, sector: u64) {
+        let lead = self.lead_of(client);
+        self.at_mut(lead).head = sector;
+    }
+
+    /// Whether a client is the first of his company that is counted at `now`.
+    pub(super) fn comes_first(&mut self, client: u32, now: Nanos) -> bool {
+        let lead = self.lead_of(client);
+        core::mem::replace(&mut self.at_mut(lead).counted, now) != now
+    }
+
+    /// `one` and those with him come to the company of `other`. Not if they would be too many.
+    pub(super) fn unite(&mut self, one: u32, other: u32) -> bool {
+        let (from, into) = (self.lead_of(one), self.lead_of(other));
+        let count = self.at(from).count + self.at(into).count;
+        if from == into || count > MEMBERS_MOST {
+            return false;
+        }
+        self.name_lead(from, into);
+        // Two rings that exchange their nexts are one.
+        let (next, other) = (self.at(from).next, self.at(into).next);
+        self.at_mut(from).next = other;
+        self.at_mut(into).next = next;
+        self.at_mut(into).count = count;
+        true
+    }
+
+    fn name_lead(&mut self, of: u32, lead: u32) {
+        let mut at = of;
+        loop {
+            let member = self.at_mut(at);
+            member.lead = lead;
+            at = member.next;
+            if at == of {
+                return;
+            }
+        }
+    }
+
+    /// A client is alone from now on. Returns the lead of those he leaves, if there are any.
+    pub(super) fn part(&mut self, client: u32) -> Option<u32> {
+        let heir = self.at(client).next;
+        if heir == client {
+            return None;
+        }
+        let old = *self.at(self.lead_of(client));
+        let mut before = heir;
+        while self.at(before).next != client {
+            before = self.at(before).next;
+        }
+        self.at_mut(before).next = heir;
+        *self.at_mut(client) = Member::alone(client);
+        let lead = if old.lead == client { heir } else { old.lead };
+        self.name_lead(heir, lead);
+        let own = self.at_mut(lead);
+        (own.count, own.head) = (old.count - 1, old.head);
+        Some(lead)
+    }
+
+    /// Verifies I1.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        for (client, number) in self.0.iter().zip(0u32..) {
+            let lead = self.at(client.lead);
+            if lead.lead != client.lead || !(1..=MEMBERS_MOST).contains(&lead.count) {
+                return Err("company I1: a lead is none, or of too many");
+            }
+            let ring = self.members(number).filter(|&other| self.are_fellows(number, other));
+            let last = self.members(number).last().unwrap_or(number);
+            if ring.count() != lead.count as usize || self.at(last).next != number {
+                return Err("company I1: a ring is not that of its lead");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The clients of a company, once each.
+#[derive(Debug, Clone)]
+pub(super) struct Members<'a> {
+    all: &'a Companies,
+    next: u32,
+    left: u32,
+}
+
+impl Iterator for Members<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.left = self.left.checked_sub(1)?;
+        let client = self.next;
+        self.next = self.all.at(client).next;
+        Some(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(all: &Companies, client: u32) -> Vec<u32> {
+        let mut found: Vec<u32> = all.members(client).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Do companies unite and part, and is there always one lead, who is one of them?
+    #[test]
+    fn i1_rings_unite_and_part() {
+        let mut all = Companies::new(6);
+        assert!(all.unite(0, 1) && all.unite(2, 3) && all.unite(0, 3));
+        assert_eq!(of(&all, 1), [0, 1, 2, 3]);
+        assert!(!all.unite(1, 2), "they are in one already");
+        all.set_head(2, 77);
+        all.check().unwrap();
+        let lead = all.lead_of(0);
+        let next = all.part(lead).unwrap();
+        assert_ne!(next, lead);
+        assert_eq!((all.count(next), all.head(next), all.lead_of(lead)), (3, 77, lead));
+        assert!(!all.is_in_one(lead));
+        all.check().unwrap();
+    }
+
+    /// Is one who is left behind alone, and nobody left behind by one who was alone?
+    #[test]
+    fn i1_the_last_two_part() {
+        let mut all = Companies::new(2);
+        assert_eq!(all.part(0), None);
+        all.unite(0, 1);
+        assert_eq!(all.part(0), Some(1));
+        assert!(!all.is_in_one(1) && all.count(1) == 1);
+        all.check().unwrap();
+    }
+
+    /// Is there a limit, for those who come one by one and for two companies?
+    #[test]
+    fn i1_sixteen_at_most() {
+        let mut all = Companies::new(40);
+        for client in 1..MEMBERS_MOST {
+            assert!(all.unite(client, 0));
+        }
+        assert!(!all.unite(16, 0) && !all.unite(0, 16));
+        assert!(all.unite(16, 17) && !all.unite(16, 0));
+        assert_eq!(all.count(0), MEMBERS_MOST);
+        all.check().unwrap();
+    }
+}
