@@ -42,6 +42,9 @@ const GAIN_FOR_NONE: i64 = -2880;
 /// log2(1.12) and log2(1.25): within it two stretches are alike; beyond it the device is another.
 const ALIKE: i64 = 10_715;
 const ANOTHER: i64 = 21_098;
+/// log2(2) and log2(0.6): so good, or so bad, that less is enough to tell.
+const TWICE: i64 = 1 << 16;
+const HOPELESS: i64 = -48_299;
 /// log2(1.01): chance, at least.
 const CHANCE_LEAST: i64 = 941;
 /// L3: an epoch has at least so much device time, so many quanta, so many mean requests.
@@ -57,6 +60,8 @@ const ODD_MOST: u8 = 2;
 const AGAIN_MOST: u8 = 3;
 /// So often both are tried in one probe, as long as it is not clear.
 const ROUNDS_MOST: u8 = 4;
+/// So many turns are seen before a number is hopeless.
+const HOPELESS_TURNS: u64 = 3;
 /// Turns in an epoch with seats: one of everybody, within these bounds; if nobody but streams is
 /// there, who are all alike, so many.
 const TURNS_LEAST: u64 = 2;
@@ -108,6 +113,8 @@ pub(super) struct Learn {
     last: u32,
     busy_before: u64,
     turns_before: u64,
+    /// At how many turns it is looked at next whether what is tried is hopeless.
+    looked: u64,
     accepted: Setting,
     tried: Setting,
     /// What `accepted` replaced, and for how many stretches it can come back.
@@ -179,6 +186,9 @@ impl Paternoster {
         }
         if self.seats.most.is_none() && !self.learn.is_warm {
             self.warm_up(now, least);
+        } else if self.is_hopeless(least) {
+            let gain = self.learn.base.gain_of_device(&self.learn.present);
+            self.end_probe(scene, now, gain);
         } else if self.learn.present.served >= least && self.had_turns() {
             self.end_epoch(scene, now);
         }
@@ -194,6 +204,19 @@ impl Paternoster {
             self.begin_counting(now);
             self.learn.is_warm = true;
         }
+    }
+
+    /// A number that is tried is far worse: a few turns are enough to see that. Asked once in a
+    /// turn at most.
+    fn is_hopeless(&mut self, least: u64) -> bool {
+        let turns = self.seats.turns - self.learn.turns_before;
+        let tried = self.learn.phase == Phase::Changed && self.seats.most.is_some();
+        if !tried || turns < HOPELESS_TURNS.max(self.learn.looked) {
+            return false;
+        }
+        self.learn.looked = turns + 1;
+        let gain = self.learn.base.gain_of_device(&self.learn.present);
+        self.learn.present.served >= least / 4 && gain.is_some_and(|gain| gain <= HOPELESS)
     }
 
     /// L3.
@@ -297,7 +320,7 @@ impl Paternoster {
         let learn = &mut self.learn;
         learn.present = Tally::default();
         (learn.began, learn.busy_before) = (now, busy);
-        learn.turns_before = self.seats.turns;
+        (learn.turns_before, learn.looked) = (self.seats.turns, 0);
     }
 
     fn end_epoch(&mut self, scene: &mut Scene, now: Nanos) {
@@ -316,6 +339,10 @@ impl Paternoster {
             Phase::Changed => {
                 learn.changed.add(&tally);
                 let gain = learn.base.gain(&learn.changed);
+                if gain.is_some_and(|gain| gain >= TWICE) {
+                    // Twice as much needs no second look before probation has a third.
+                    return self.end_probe(scene, now, gain);
+                }
                 // So bad that it need not be looked at again.
                 if gain.is_none_or(|gain| gain <= learn.least_gain() - learn.doubt()) {
                     return self.end_probe(scene, now, gain);
