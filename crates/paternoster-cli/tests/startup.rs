@@ -39,6 +39,8 @@ fn millis(time: &Value) -> f64 {
 /// Does a start take its time, whoever schedules? xterm waits for 183 reads of 1 ms, in 7 legs:
 /// before each but the first of a leg it thinks for 0.46 ms, between two legs 2 ms pass. 183 + (183
 /// - 7) * 0.46 + 6 * 2 = 275.96 ms; what is read ahead goes with the others.
+///
+/// Under paternoster it is a command of its own behind 15 of the reads, 1 ms each: 290.96 ms.
 #[test]
 fn a_start_alone_takes_its_time() {
     for scheduler in elevators::ALL.iter().map(|entry| entry.name) {
@@ -47,7 +49,8 @@ fn a_start_alone_takes_its_time() {
         let found = results(&[&xterm[..], &alone].concat());
         for start in found[0]["starts"].as_array().expect("starts") {
             let (time, alone) = (millis(&start["time_ns"]), millis(&start["alone_ns"]));
-            assert!((time - 275.96).abs() < 0.02, "{scheduler}: {time}");
+            let expected = if scheduler == "paternoster" { 290.96 } else { 275.96 };
+            assert!((time - expected).abs() < 0.02, "{scheduler}: {time}");
             assert_eq!(time, alone, "{scheduler}");
         }
     }

@@ -382,8 +382,8 @@ impl Accounts {
         self.at(node).is_busy()
     }
 
-    /// Whether a client that is idle has had less than all who wait beside it, or at most `ahead` ns
-    /// of device time more.
+    /// Whether a client that is idle has had less than all who wait beside it, or at most `ahead`
+    /// ns of device time more.
     pub(super) fn is_behind(&self, client: u32, ahead: u64) -> bool {
         let ahead = i64::try_from(ahead).unwrap_or(i64::MAX).saturating_mul(UNIT);
         let mut at = client;

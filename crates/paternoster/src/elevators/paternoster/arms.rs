@@ -2,8 +2,8 @@
 //! Arms: the settings that can be tried, and when each of them is due (rule L5).
 //!
 //! Six settings can be tried: no seats, one, two, four, eight for streams, and turns for everybody.
-//! Each is an *arm* with a gap of its own, in lengths of the probe that rejected it: what halves the
-//! throughput while it is tried is tried rarely, what is nearly as good more often.
+//! Each is an *arm* with a gap of its own, in lengths of the probe that rejected it: what halves
+//! the throughput while it is tried is tried rarely, what is nearly as good more often.
 //!
 //! ```text
 //!             tried, 2 s long, loss 80 %: gap 128 · 0.8 = 102 lengths        next in 204 s
@@ -172,9 +172,9 @@ mod tests {
 
     const FOUR: Mix = Mix { streams: 4, others: 2, together: false };
 
-    /// L3: are from no seats all numbers tried that make a difference, from one seat its neighbours?
-    /// Four streams and a crowd are five parties: eight seats are as good as none. Who has no disk
-    /// does not try turns for everybody.
+    /// L3: are from no seats all numbers tried that make a difference, from one seat its
+    /// neighbours? Four streams and a crowd are five parties: eight seats are as good as none. Who
+    /// has no disk does not try turns for everybody.
     #[test]
     fn l3_which_settings_are_tried() {
         let all = |from: Setting, mix: Mix, seeks: bool| -> alloc::vec::Vec<Setting> {

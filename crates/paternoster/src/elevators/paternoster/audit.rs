@@ -86,10 +86,10 @@ impl Paternoster {
         Ok(())
     }
 
-    /// G2, in debug builds: of all who wait and may go, nobody has had less than `client`, who goes.
-    /// Who is held back by his company is not passed over; of a company its least counts, whoever
-    /// of it goes. While one of the idle class is to go before all others, for having waited, that
-    /// is not asked.
+    /// G2, in debug builds: of all who wait and may go, nobody has had less than `client`, who
+    /// goes. Who is held back by his company is not passed over; of a company its least counts,
+    /// whoever of it goes. While one of the idle class is to go before all others, for having
+    /// waited, that is not asked.
     pub(super) fn audit_choice(&self, scene: &Scene, client: u32, request: RequestId, now: Nanos) {
         // O(n) for each request: with many clients a sixteenth of them will do.
         let looks = self.clients.len() <= 64 || request.index().is_multiple_of(16);

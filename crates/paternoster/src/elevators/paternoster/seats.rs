@@ -421,9 +421,9 @@ impl Paternoster {
 mod tests {
     use super::*;
 
-    /// S5: is what a change costs what the first half of a turn took more than the second? Four arms
-    /// that come one after the other, 10 ms each, among 40 requests of 1 ms: 60 ms for the first 20,
-    /// 20 ms for the other 20. The first request alone would have said 10.
+    /// S5: is what a change costs what the first half of a turn took more than the second? Four
+    /// arms that come one after the other, 10 ms each, among 40 requests of 1 ms: 60 ms for the
+    /// first 20, 20 ms for the other 20. The first request alone would have said 10.
     #[test]
     fn s5_all_arms_are_part_of_a_change() {
         let mut seats = Seats::default();
@@ -443,8 +443,8 @@ mod tests {
         assert_eq!(seats.change, 40_000_000);
     }
 
-    /// S5: are turns shorter with many, as far as changes allow? 1.28 s by 16 are 80 ms; with changes
-    /// of 15 ms at least eight times that, 120 ms.
+    /// S5: are turns shorter with many, as far as changes allow? 1.28 s by 16 are 80 ms; with
+    /// changes of 15 ms at least eight times that, 120 ms.
     #[test]
     fn s5_many_have_short_turns() {
         let mut seats = Seats { parties: 16, change: 10_000_000, ..Seats::default() };

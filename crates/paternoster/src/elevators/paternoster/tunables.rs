@@ -66,7 +66,7 @@ pub(super) static ATTRIBUTES: [Attribute; 12] = [
         name: "fallback",
         unit: "",
         values: Values::Number { min: 0, max: 1 },
-        help: "1: accounts alone decide, as the watchdog found a rule broken, or as set; 0: all rules",
+        help: "1: accounts alone decide, as the watchdog found a rule broken; 0: all rules",
     },
     shown("depth", "", "how many commands the device is given at a time at present"),
     shown("seats", "", "how many streams are served at a time at present; 0 is without a limit"),

@@ -21,10 +21,10 @@
 //!   it must have 3/4 of that, less two turns and the requests in the device
 //! ```
 //!
-//! One who is behind that much is rarely so by chance, and the same one twice running never: turns on disks that
-//! differ have been seen to come unevenly for ten seconds, and to make up for it. Then the elevator *falls back*: no seats,
-//! no kept slots, no trying; accounts alone decide, which is plain fair queueing. After a gap,
-//! which doubles each time, the rules are tried again.
+//! One who is behind that much is rarely so by chance, and the same one twice running never: turns
+//! on disks that differ have been seen to come unevenly for ten seconds, and to make up for it.
+//! Then the elevator *falls back*: no seats, no kept slots, no trying; accounts alone decide, which
+//! is plain fair queueing. After a gap, which doubles each time, the rules are tried again.
 //!
 //! # Invariants
 //! I1  O(1) a call (and a step for each level of groups), integers, no allocation.

@@ -123,7 +123,8 @@ fn i1_i2_moves_keep_the_counts() {
     accounts.change_kind(3, CROWD, STREAM);
     assert_eq!(accounts.check(), Ok(()));
     assert_eq!(accounts.totals(), ([4, 4], 4));
-    // In a group of 50 beside 100, 200 and 400: it is owed a 15th of 12, if those are all there are.
+    // In a group of 50 beside 100, 200 and 400: it is owed a 15th of 12, if those are all there
+    // are.
     assert!(accounts.has_its_share(2, 12) && !accounts.has_its_share(2, 75));
     accounts.leave(3, STREAM);
     for client in 0..4 {

@@ -55,8 +55,8 @@ fn two_readers_of_one_stream() {
 
 /// Have they, beside a plain stream, one seat between them, and the disk what two plain streams
 /// have? And does each of them have what one client has, a third, where bfq's shared queue has a
-/// half? A plain stream of 128 thinks for 20 us of each 604, 212 000 sectors a second, less a 17th for
-/// changes. (Four of them on a model of a disk: `paternoster-sim/tests/cooperators.rs`.)
+/// half? A plain stream of 128 thinks for 20 us of each 604, 212 000 sectors a second, less a 17th
+/// for changes. (Four of them on a model of a disk: `paternoster-sim/tests/cooperators.rs`.)
 #[test]
 fn company_has_a_seat_and_its_members_have_accounts() {
     let mut world = World::new(1, DISK);
@@ -118,8 +118,8 @@ fn companies_are_of_one_group() {
 
 /// I2: where one's pieces are seven times as large, does he not pass on what the other has less:
 /// are strangers beside them as well off as with anybody else? Of three clients each has a third;
-/// the company goes by the one who pays more, and the other has what he asks for at that pace: 0.224
-/// ms for each 0.872, 77 of 300 thousandths, and the stranger and he who pays more the same.
+/// the company goes by the one who pays more, and the other has what he asks for at that pace:
+/// 0.224 ms for each 0.872, 77 of 300 thousandths, and the stranger and he who pays more the same.
 #[test]
 fn i2_unequal_pieces() {
     let mut world = World::new(1, DISK);

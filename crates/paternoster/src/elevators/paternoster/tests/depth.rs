@@ -21,8 +21,8 @@ const fn paced() -> Habits {
 }
 
 /// Is the device given fewer commands than it takes, where that loses nothing and somebody waits
-/// for one answer at a time? Behind 32 commands of 100 us, four at a time, it would wait for 800 us;
-/// eight commands keep four servers busy.
+/// for one answer at a time? Behind 32 commands of 100 us, four at a time, it would wait for 800
+/// us; eight commands keep four servers busy.
 #[test]
 fn l4_a_shallow_client_shortens_the_queue() {
     let mut world = queueing();

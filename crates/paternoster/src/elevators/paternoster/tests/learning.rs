@@ -22,7 +22,8 @@ fn s1_l3_a_disk_gets_one_seat() {
     assert_eq!(world.attribute("changes"), 1);
     let ended: u64 = all.iter().map(|&place| world.actors[place].ended).sum();
     assert!(ended > 2 * 850, "{ended}");
-    // A turn of 160 ms is 16 thousandths of ten seconds; a stretch in which none is tried has no turns.
+    // A turn of 160 ms is 16 thousandths of ten seconds; a stretch in which none is tried has no
+    // turns.
     for &place in &all {
         assert!((220..=280).contains(&world.share(place)), "{}", world.share(place));
     }
