@@ -174,10 +174,7 @@ impl Paternoster {
     fn end_depth_epoch(&mut self, now: Nanos) {
         let kept = log2(self.tunables.bulk_kept) - log2(100);
         let depth = &mut self.depth;
-        let mut tally = core::mem::take(&mut depth.present);
-        // All time counts: what the device was idle for is lost by the lower depth.
-        tally.elapsed = (now - depth.began).0;
-        tally.busy = tally.elapsed;
+        let tally = core::mem::take(&mut depth.present);
         match depth.step {
             Step::Rest => {}
             Step::Before => {

@@ -351,12 +351,13 @@ impl Paternoster {
                 self.begin_epoch(scene, now, accepted);
             }
             Phase::Again => {
-                let alike = learn.base.gain(&tally).is_none_or(|gain| gain.abs() <= ALIKE);
+                let differ = learn.base.gain(&tally).map(i64::abs);
+                let alike = differ.is_none_or(|differ| differ <= ALIKE);
                 if !alike && learn.repeated < AGAIN_MOST {
                     learn.repeated += 1;
                     return self.begin_epoch(scene, now, accepted);
                 }
-                let differ = learn.base.gain(&tally).map_or(ANOTHER, i64::abs);
+                let differ = differ.unwrap_or(ANOTHER);
                 learn.chance = if learn.rounds == 0 { differ } else { learn.chance.max(differ) };
                 let behind = tally.gain(&learn.changed);
                 learn.base.add(&tally);
