@@ -144,7 +144,10 @@ fn write(path: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Fa
 /// What is run.
 #[derive(Debug)]
 struct Plan {
-    devices: Vec<(String, Target, Times)>,
+    devices: Vec<(String, Target)>,
+    /// Instead of a workload's own times.
+    settle: Option<Nanos>,
+    measure: Option<Nanos>,
     workloads: Vec<Workload>,
     schedulers: Vec<SchedulerChoice>,
     seeds: Vec<u64>,
@@ -159,6 +162,7 @@ struct Step {
     jobs: Vec<Job>,
     scheduler: SchedulerChoice,
     seed: u64,
+    times: Times,
 }
 
 /// The runs of a cell, by their places: each job alone, then each scheduler.
@@ -178,16 +182,13 @@ impl Plan {
             schedulers.iter().map(|text| SchedulerChoice::parse(text)).collect::<Result<_, _>>()?;
         let find = |name: &String| {
             let target = Target::find(name, Real::Refused, 0)?;
-            let own = Times::of(&target.facts);
-            let times = Times {
-                settle: own_time("--settle", options.settle.as_ref(), own.settle)?,
-                measure: own_time("--runtime", options.runtime.as_ref(), own.measure)?,
-            };
-            Ok((name.clone(), target, times))
+            Ok((name.clone(), target))
         };
         let devices = devices.iter().map(find).collect::<Result<Vec<_>, Failure>>()?;
         let plan = Plan {
             devices,
+            settle: own_time("--settle", options.settle.as_ref())?,
+            measure: own_time("--runtime", options.runtime.as_ref())?,
             workloads: chosen(&options.workload)?,
             schedulers,
             seeds: seeds(&options.seeds)?,
@@ -196,7 +197,7 @@ impl Plan {
                 |threads| threads as usize,
             ),
         };
-        for (name, target, _) in &plan.devices {
+        for (name, target) in &plan.devices {
             let setting = cell::setting(name, 0)?;
             plan.schedulers.iter().try_for_each(|one| setting.check(&[], target, one))?;
         }
@@ -211,14 +212,16 @@ impl Plan {
         let done = done?;
         let mut rows = Vec::new();
         let mut cells = cells.iter();
-        for (device, _, _) in &self.devices {
+        for (device, _) in &self.devices {
             for workload in &self.workloads {
                 let mut measured = vec![Vec::new(); self.schedulers.len()];
                 for cell in cells.by_ref().take(self.seeds.len()) {
                     let solos: Vec<&Process> =
                         cell.solos.iter().map(|&place| &done[place][0]).collect();
                     for (own, &place) in measured.iter_mut().zip(&cell.shared) {
-                        let found: Measured = cell::figures(&cell.jobs, &done[place], &solos);
+                        let bytes = workload.in_bytes();
+                        let found: Measured =
+                            cell::figures(bytes, &cell.jobs, &done[place], &solos);
                         own.push(found);
                     }
                 }
@@ -234,20 +237,25 @@ impl Plan {
         let mut steps: Vec<Step> = Vec::new();
         let mut cells = Vec::new();
         let noop = SchedulerChoice::parse("noop")?;
-        for (device, (name, target, times)) in self.devices.iter().enumerate() {
+        for (device, (name, target)) in self.devices.iter().enumerate() {
             let mut known: BTreeMap<(u64, String), usize> = BTreeMap::new();
             for workload in &self.workloads {
-                let jobs = cell::jobs(workload, &target.facts, *times)?;
+                let own = Times::of(&target.facts, workload);
+                let times = Times {
+                    settle: self.settle.unwrap_or(own.settle),
+                    measure: self.measure.unwrap_or(own.measure),
+                };
+                let jobs = cell::jobs(workload, &target.facts, times)?;
                 for &seed in &self.seeds {
                     let mut add = |what: &str, jobs: Vec<Job>, scheduler: &SchedulerChoice| {
                         let name = format!("{what} on {name}, seed {seed}");
                         let scheduler = scheduler.clone();
-                        steps.push(Step { name, device, jobs, scheduler, seed });
+                        steps.push(Step { name, device, jobs, scheduler, seed, times });
                         steps.len() - 1
                     };
                     let mut solos = Vec::new();
                     for job in &jobs {
-                        let alone = cell::alone(job, *times);
+                        let alone = cell::alone(job, times);
                         let place = known.entry((seed, cell::key(&alone))).or_insert_with(|| {
                             add(
                                 &format!("{}, {} alone", workload.name, job.name),
@@ -293,9 +301,9 @@ impl Plan {
     }
 
     fn step(&self, step: &Step) -> Result<Vec<Process>, Failure> {
-        let (name, target, times) = &self.devices[step.device];
+        let (name, target) = &self.devices[step.device];
         let setting: Setting = cell::setting(name, step.seed)?;
-        let found = cell::run(&step.jobs, &setting, target, &step.scheduler, *times);
+        let found = cell::run(&step.jobs, &setting, target, &step.scheduler, step.times);
         found.map_err(|failure| match failure {
             Failure::Request(why) => Failure::Request(format!("{}: {why}", step.name)),
             Failure::Job(why) => Failure::Job(format!("{}: {why}", step.name)),
@@ -314,15 +322,15 @@ fn present() -> Vec<String> {
     all.filter(|name| !name.contains(char::is_numeric)).map(str::to_owned).collect()
 }
 
-/// A time that was given, or the device's own.
-fn own_time(option: &str, given: Option<&String>, own: Nanos) -> Result<Nanos, Failure> {
-    let Some(text) = given else { return Ok(own) };
+/// A time, if it was given.
+fn own_time(option: &str, given: Option<&String>) -> Result<Option<Nanos>, Failure> {
+    let Some(text) = given else { return Ok(None) };
     match time(option, text, Nanos::from_secs(1))? {
         Nanos::ZERO => {
             let message = format!("{option} {text}: it takes some time, as 5s or 300ms");
             Err(Failure::Request(message))
         }
-        time => Ok(time),
+        time => Ok(Some(time)),
     }
 }
 

@@ -32,8 +32,8 @@ fn refusal(options: &ScoreboardOptions) -> String {
 fn job_files_parse() {
     for name in DEVICES {
         let Ok(target) = Target::find(name, Real::Refused, 0) else { panic!("{name} is there") };
-        let times = Times::of(&target.facts);
         for workload in workloads::ALL {
+            let times = Times::of(&target.facts, workload);
             let jobs = cell::jobs(workload, &target.facts, times).expect(workload.name);
             let sections = workload.sections;
             assert!(jobs.len() == sections.len() || sections.is_empty(), "{}", workload.name);

@@ -10,7 +10,7 @@
 //! is told. What the language cannot say the scoreboard adds: the size of files and the times by
 //! device, a paced client's rate by whether the device rotates.
 //!
-//! Source: spec `elevator.md`, head (W1 to W10) and section 9 (the variants).
+//! Source: spec `elevator.md`, head (W1 to W10), section 4 (W7 in bytes), section 9 (the variants).
 
 /// One workload.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,20 @@ pub(super) struct Workload {
     pub(super) sections: &'static [&'static str],
     /// Whether throughput and shares get a verdict.
     pub(super) judged: bool,
+}
+
+impl Workload {
+    /// Whether bytes tell what the device does. In W7 everybody sends the same requests and only
+    /// depths differ: by what each does alone, one of 256 sessions of depth 1 would count for many
+    /// times what the victim's 32 do, and to be fair would be to lose.
+    pub(super) fn in_bytes(&self) -> bool {
+        family(self.name) == "W7"
+    }
+
+    /// Whether the first seconds are what counts.
+    pub(super) fn counts_beginning(&self) -> bool {
+        family(self.name) == "W10"
+    }
 }
 
 macro_rules! file {
