@@ -334,7 +334,9 @@ impl<O: Observer> RequestQueue<O> {
         self.policy.rules == Rules::Legacy
             || pool != POOL_ASYNC
             || first.is_none_or(|index| {
+                let client = ClientId(self.scene.clients.key_at(index));
                 self.allocator.pools[0].allocated < self.scene.clients.at(index).limit
+                    || self.elevator.relents(&self.scene, client)
             })
     }
 

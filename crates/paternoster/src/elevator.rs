@@ -141,6 +141,12 @@ pub trait Elevator: fmt::Debug + Send {
         false
     }
 
+    /// Would a client that was refused under a limit of its own be let in without one by now? It
+    /// sleeps until its limit is kept, unless this says so when a request has become free.
+    fn relents(&self, _scene: &Scene, _client: ClientId) -> bool {
+        false
+    }
+
     /// Should bios be merged before waiting requests too, and not only behind them?
     fn merges_front(&self) -> bool {
         false

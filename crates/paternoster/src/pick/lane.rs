@@ -48,6 +48,12 @@ impl LaneSpace {
         self.nodes.contains(request.index())
     }
 
+    /// Where a request that is in some lane begins.
+    #[must_use]
+    pub fn sector(&self, request: RequestId) -> u64 {
+        self.nodes.key(request.index()).unwrap_or(0)
+    }
+
     /// The request behind `request` in sector order.
     #[must_use]
     pub fn latter(&self, request: RequestId) -> Option<RequestId> {

@@ -56,6 +56,9 @@ pub(super) use node::{Group, Key, Node, UNIT};
 /// After this time without any an idle-class request goes once, whoever waits.
 const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
 
+/// In ns: two turns of the longest.
+const OWED_MOST: i64 = 320_000_000;
+
 /// The two kinds in which requests wait.
 pub(super) const CROWD: usize = 0;
 pub(super) const STREAM: usize = 1;
@@ -133,6 +136,7 @@ impl Accounts {
         *self.at_mut(node) = Node { parent, weight, class, vt, is_known: true, ..Node::default() };
         if !self.is_client(node) {
             let depth = self.group(parent).depth + 1;
+            self.group_mut(parent).groups += 1;
             *self.group_mut(node) = Group { depth, ..Group::default() };
         }
     }
@@ -146,9 +150,12 @@ impl Accounts {
     pub(super) fn close(&mut self, node: u32) {
         if node != self.root {
             debug_assert!(!self.at(node).is_busy(), "account {node} is closed with requests");
-            *self.at_mut(node) = Node::default();
+            let Node { parent, is_known, .. } = core::mem::take(self.at_mut(node));
             if !self.is_client(node) {
                 *self.group_mut(node) = Group::default();
+                if is_known {
+                    self.group_mut(parent).groups -= 1;
+                }
             }
         }
     }
@@ -171,6 +178,8 @@ impl Accounts {
             (own.parent, own.vt, own.rest) = (parent, vt, 0);
             if !self.is_client(node) {
                 self.group_mut(node).depth = self.group(parent).depth + 1;
+                self.group_mut(old).groups -= 1;
+                self.group_mut(parent).groups += 1;
             }
         }
         let own = self.at_mut(node);
@@ -240,8 +249,11 @@ impl Accounts {
     pub(super) fn arrive(&mut self, client: u32, kind: usize, now: Nanos, slack: i64) {
         let mut at = client;
         while at != self.root {
-            if !self.at(at).is_busy() {
-                self.lift(at, now, slack);
+            let (waits, is_busy) = (self.at(at).waiting() > 0, self.at(at).is_busy());
+            if !waits {
+                self.lift(at, is_busy, self.at(at).expected > now, slack);
+            }
+            if !is_busy {
                 self.weigh_in_parent(at, true);
             }
             let node = self.at_mut(at);
@@ -255,14 +267,20 @@ impl Accounts {
         self.at_mut(at).queued[kind] += 1;
     }
 
-    /// C4: what was not used is released, but for the little that one who is expected is behind.
-    fn lift(&mut self, node: u32, now: Nanos, slack: i64) {
-        let Node { parent, expected, class, .. } = *self.at(node);
+    /// C4: what was not used is released, but for the little that one is behind who was expected.
+    /// Who always has something in the device, and nothing waiting, has all that he asks for: what
+    /// he is owed for that is not more than [`OWED_MOST`].
+    fn lift(&mut self, node: u32, is_busy: bool, is_expected: bool, slack: i64) {
+        let Node { parent, class, weight, .. } = *self.at(node);
         if parent == NIL {
             return;
         }
         let above = self.group(parent);
-        let behind = if expected > now { 2 * (above.dearest + slack * UNIT) } else { 0 };
+        let behind = match (is_busy, is_expected) {
+            (true, _) => above.dearest + OWED_MOST * UNIT / i64::from(weight),
+            (_, true) => 2 * (above.dearest + slack * UNIT),
+            _ => 0,
+        };
         let least = above.floor[usize::from(class)].saturating_sub(behind);
         let own = self.at_mut(node);
         if own.vt < least {

@@ -36,6 +36,9 @@ const ALL: [Setting; 6] = [
 /// L5: the gap behind a first rejection, and the largest, in lengths of a probe.
 const GAP_LEAST: u64 = 8;
 const GAP_MOST: u64 = 1024;
+/// The same if it made no difference, or one of less than 1 %: log2(1.01).
+const GAP_OF_NOTHING: u64 = 32;
+const NOTHING: i64 = 941;
 /// L5: a loss is made up for by so many times its length.
 const GAP_BY_LOSS: u64 = 128;
 /// Between two occasions to try everything again there are so many lengths, at least.
@@ -47,20 +50,21 @@ const PAUSE_MOST: u64 = 1024;
 pub(super) struct Mix {
     pub(super) streams: u32,
     pub(super) others: u32,
+    /// Groups that the others are in.
+    pub(super) crews: u32,
     /// Some of the streams are companies, whose members have a seat one after the other.
     pub(super) together: bool,
 }
 
 impl Mix {
-    /// Who would take turns: each stream, and the crowd.
+    /// Who would take turns: each stream, and each crew.
     pub(super) const fn parties(self) -> u32 {
         self.parties_of(false)
     }
 
-    /// The same, where perhaps each of the crowd is one.
+    /// The same, where perhaps each of the others is one.
     pub(super) const fn parties_of(self, everyone: bool) -> u32 {
-        let crowd = if everyone || self.others == 0 { self.others } else { 1 };
-        self.streams + crowd
+        self.streams + if everyone { self.others } else { self.crews }
     }
 }
 
@@ -105,10 +109,12 @@ impl Arms {
         // 1 - 2^g is about -0.7 g, and at most 1.
         let loss = gain.map_or(0, |gain| (-gain * 7 / 10).clamp(0, ONE).unsigned_abs());
         let by_loss = (GAP_BY_LOSS * loss) >> 16;
+        let is_nothing = gain.is_some_and(|gain| gain.abs() < NOTHING);
+        let least = if is_nothing { GAP_OF_NOTHING } else { GAP_LEAST };
         self.length = length;
         self.next = now + Nanos(length);
         if let Some(arm) = self.of(setting) {
-            arm.gap = (2 * arm.gap).max(GAP_LEAST).max(by_loss).min(GAP_MOST);
+            arm.gap = (2 * arm.gap).max(least).max(by_loss).min(GAP_MOST);
             arm.next = now + Nanos(length.saturating_mul(arm.gap));
         }
     }
@@ -116,11 +122,17 @@ impl Arms {
     /// It was accepted: its neighbours are tried at once, the one that was given up in its turn.
     pub(super) fn accept(&mut self, given_up: Setting, now: Nanos, length: u64) {
         (self.length, self.pause) = (length, PAUSE_LEAST);
-        self.next = now + Nanos(length);
+        self.next = now + Nanos(length / 4);
         if let Some(arm) = self.of(given_up) {
             arm.gap = GAP_LEAST;
             arm.next = now + Nanos(length.saturating_mul(GAP_LEAST));
         }
+    }
+
+    /// The device is another one: what was found out of the old one is no measure.
+    pub(super) fn forget(&mut self, now: Nanos) {
+        self.arms = [Arm::default(); ALL.len()];
+        self.next = self.next.min(now);
     }
 
     /// Something is different: all of them are due at `at`, if that was not so just now.
@@ -159,7 +171,9 @@ const fn differs(setting: Setting, mix: Mix, seeks: bool) -> bool {
     }
     match setting {
         Setting::Free => true,
-        Setting::Streams(1) => mix.streams > 0 && 1 < mix.parties() + together,
+        // Crews have turns, and each goes by sector. Crews of one are what `All` makes of them.
+        Setting::Streams(1) if mix.streams == 0 => seeks && mix.crews < mix.others,
+        Setting::Streams(1) => 1 < mix.parties() + together,
         Setting::Streams(seats) => mix.streams > 0 && seats < mix.parties(),
         // Without seeks it is nearness for nothing, and everybody's tail (G8).
         Setting::All => seeks && mix.others > 1,
@@ -170,7 +184,7 @@ const fn differs(setting: Setting, mix: Mix, seeks: bool) -> bool {
 mod tests {
     use super::*;
 
-    const FOUR: Mix = Mix { streams: 4, others: 2, together: false };
+    const FOUR: Mix = Mix { streams: 4, others: 2, crews: 1, together: false };
 
     /// L3: are from no seats all numbers tried that make a difference, from one seat its
     /// neighbours? Four streams and a crowd are five parties: eight seats are as good as none. Who
@@ -186,25 +200,27 @@ mod tests {
         assert_eq!(all(Setting::Free, FOUR, false), [one, two, four]);
         assert_eq!(all(two, FOUR, true), [Setting::Free, one, four]);
         assert_eq!(all(one, FOUR, true), [Setting::Free, Setting::All, two]);
-        let random = Mix { streams: 0, others: 3, together: false };
-        assert_eq!(all(Setting::Free, random, true), [Setting::All]);
-        assert!(
-            all(Setting::Free, Mix { streams: 1, others: 0, together: false }, true).is_empty()
-        );
+        let random = Mix { streams: 0, others: 3, crews: 1, together: false };
+        assert_eq!(all(Setting::Free, random, true), [one, Setting::All]);
+        assert!(all(Setting::Free, random, false).is_empty());
+        assert!(all(Setting::Free, Mix { streams: 1, ..Mix::default() }, true).is_empty());
     }
 
     /// L5: a loss of a half (log2 = -1, about 0.7 by the rule) makes a gap of 128 * 0.7 = 89
-    /// lengths, one of nothing 8, then 16.
+    /// lengths, a gain of 3 % (log2(1.03) = 2795 / 65536) 8, then 16.
     #[test]
     fn l5_each_has_its_gap() {
         let mut arms = Arms::default();
         let (now, length) = (Nanos::from_secs(1), 1000);
         arms.reject(Setting::Streams(1), now, length, Some(-ONE));
-        arms.reject(Setting::All, now, length, Some(0));
+        arms.reject(Setting::All, now, length, Some(2795));
         assert_eq!(arms.arms[1].next, now + Nanos(89 * length));
         assert_eq!(arms.arms[2].next, now + Nanos(8 * length));
-        arms.reject(Setting::All, now, length, Some(0));
+        arms.reject(Setting::All, now, length, Some(2795));
         assert_eq!(arms.arms[2].next, now + Nanos(16 * length));
+        // What makes no difference need not be tried again so soon.
+        arms.reject(Setting::Streams(4), now, length, Some(0));
+        assert_eq!(arms.arms[4].next, now + Nanos(32 * length));
         // Two seats have not been tried yet, and are due when a length has passed.
         assert_eq!(arms.due(Setting::Free, FOUR, true, now), None);
         let next = arms.due(Setting::Free, FOUR, true, now + Nanos(length));

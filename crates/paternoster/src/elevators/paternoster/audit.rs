@@ -56,6 +56,7 @@ impl Paternoster {
         self.seats.check()?;
         self.positions.check()?;
         self.audit_companies()?;
+        self.audit_crews(scene)?;
         self.accounts.check()
     }
 

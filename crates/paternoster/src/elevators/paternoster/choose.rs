@@ -90,6 +90,7 @@ impl Paternoster {
     /// It is somebody's turn: what goes, of his or of his company's, if a slot may be used.
     fn go_on(&mut self, scene: &mut Scene, least: u32, now: Nanos) -> Pick {
         let fellow = self.fellow_of(scene, least, now);
+        let fellow = fellow.or_else(|| self.next_of_crew(scene, least));
         let client = fellow.map_or(least, |(client, _)| client);
         let (taken, is_shallow) = (scene.in_device().requests, self.is_shallow(client));
         let most = self.depth.room_for(is_shallow);
@@ -226,8 +227,9 @@ impl Paternoster {
                 self.expect_no_more(other);
                 continue;
             }
-            // Those in company go by sector.
-            if own.owed_soon == 0 || self.are_fellows(other, client) {
+            // Those in company go by sector, and so do those of a crew.
+            let together = || self.are_fellows(other, client);
+            if own.owed_soon == 0 || together() || self.are_of_one_crew(other, client) {
                 continue;
             }
             let Some(bargain) = self.is_worth(other, price) else { continue };
@@ -300,6 +302,8 @@ impl Paternoster {
         own.lane.remove(&mut self.lanes, request);
         own.head = scene.requests[request].end();
         let kind = own.kind();
+        self.crews.remove(self.group_of(client), request);
+        self.sweep_on(client, scene.requests[request].end());
         let estimate = self.begin_job(scene, request, client, kind);
         self.accounts.dispatch(client, kind, estimate, now);
         if self.clients[client as usize].lane.is_empty() {

@@ -30,7 +30,7 @@ impl Paternoster {
                 STREAM => {
                     write!(out, "{seats} streams at a time are served, and others have seats")
                 }
-                _ => write!(out, "a stream has its turn; {seats} are served at a time"),
+                _ => write!(out, "another has its turn; {seats} are served at a time"),
             };
         }
         let first = self.candidate(scene, now);

@@ -51,6 +51,8 @@ const CHANCE_LEAST: i64 = 941;
 const EPOCH_LEAST: u64 = 5_000_000;
 const EPOCH_QUANTA: u64 = 3;
 const EPOCH_REQUESTS: u64 = 8;
+/// The same where a drive that chooses for itself may pass somebody over for half of it.
+const EPOCH_OF_LUCK: u64 = 1_000_000_000;
 /// A stretch of rest is so many epochs long; so many of them are the probation.
 const REST_EPOCHS: u64 = 2;
 const PROBATION: u8 = 4;
@@ -60,6 +62,9 @@ const ODD_MOST: u8 = 2;
 const AGAIN_MOST: u8 = 3;
 /// So often both are tried in one probe, as long as it is not clear.
 const ROUNDS_MOST: u8 = 4;
+/// Seats are not given up for one look: what turns have left over in a disk's cache is served at
+/// once, and a stretch without seats looks as good as one with them.
+const ROUNDS_FOR_NONE: u8 = 2;
 /// So many turns are seen before a number is hopeless.
 const HOPELESS_TURNS: u64 = 3;
 /// Turns in an epoch with seats: one of everybody, within these bounds; if nobody but streams is
@@ -69,12 +74,16 @@ const TURNS_MOST: u64 = 12;
 const TURNS_OF_STREAMS: u64 = 16;
 /// Without seats an epoch counts when those who are there have mixed, so many changes for each.
 const SWITCHES_EACH: u32 = 4;
+/// Of more who are there so many will do.
+const MIXES_MOST: u32 = 16;
 /// An epoch that takes so many times its length is given up: nobody comes.
 const PATIENCE: u64 = 16;
 /// Who is there is counted so often; a change of it leads to a probe within this time.
 const CENSUS: Nanos = Nanos::from_millis(100);
-/// A probe is not given up for another mix again within this time.
+/// A probe is not given up for another mix again within this time, and within so many times as long
+/// as the one that was.
 const STALE_LEAST: Nanos = Nanos::from_secs(1);
+const STALE_PAUSE: u64 = 8;
 
 /// What is going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -180,7 +189,7 @@ impl Paternoster {
         }
         let passed = (now - self.learn.began).0;
         let least = self.epoch_length();
-        let turns = self.turns_wanted().max(u64::from(self.learn.mix.together));
+        let turns = self.turns_wanted().max(1);
         if !resting && passed > PATIENCE * least.saturating_mul(turns) {
             return self.end_probe(scene, now, None);
         }
@@ -197,7 +206,7 @@ impl Paternoster {
     /// What a disk has read ahead in turns is used up first, and what somebody was behind is paid,
     /// for which he has the device to himself: neither is this epoch's merit.
     fn warm_up(&mut self, now: Nanos, least: u64) {
-        let parties = self.learn.mix.parties_of(true);
+        let parties = self.learn.mix.parties_of(true).min(MIXES_MOST);
         let mixes = self.is_one_company() || self.learn.switches >= SWITCHES_EACH * parties;
         let least = if self.learn.was_seated { least } else { 0 };
         if self.learn.present.served >= least && mixes {
@@ -211,7 +220,10 @@ impl Paternoster {
     fn is_hopeless(&mut self, least: u64) -> bool {
         let turns = self.seats.turns - self.learn.turns_before;
         let tried = self.learn.phase == Phase::Changed && self.seats.most.is_some();
-        if !tried || turns < HOPELESS_TURNS.max(self.learn.looked) {
+        // What is random is not alike: each has one turn.
+        let random = self.learn.mix.others > 0;
+        let least_turns = if random { self.turns_wanted() } else { HOPELESS_TURNS };
+        if !tried || turns < least_turns.max(HOPELESS_TURNS).max(self.learn.looked) {
             return false;
         }
         self.learn.looked = turns + 1;
@@ -223,7 +235,15 @@ impl Paternoster {
     fn epoch_length(&self) -> u64 {
         let quanta = EPOCH_QUANTA * self.seats.quantum();
         let least = EPOCH_LEAST.max(quanta).max(EPOCH_REQUESTS * self.mean_cost);
+        let least = if self.is_luck() { least.max(EPOCH_OF_LUCK) } else { least };
         if self.learn.phase == Phase::Rest { REST_EPOCHS * least } else { least }
+    }
+
+    /// Without seats a disk's drive chooses among a stream, which costs it nothing, and random
+    /// requests, which it passes over until they are old.
+    const fn is_luck(&self) -> bool {
+        let Mix { streams, others, .. } = self.learn.mix;
+        self.seats.tries && self.seats.most.is_none() && streams > 0 && others > 0
     }
 
     fn had_turns(&self) -> bool {
@@ -236,7 +256,8 @@ impl Paternoster {
         let parties = u64::from(self.learn.mix.parties_of(self.seats.everyone));
         if self.seats.most.is_none() {
             1
-        } else if self.is_one_company() {
+        } else if self.is_one_company() || parties < 2 {
+            // There is nobody to give a seat up to.
             0
         } else if others == 0 {
             parties.min(TURNS_OF_STREAMS)
@@ -262,25 +283,39 @@ impl Paternoster {
                 // Those who share a seat are one.
                 let counts = !client.is_together || self.companies.comes_first(number, now);
                 mix.together |= client.is_together;
-                let sort = if client.reads_on() { &mut mix.streams } else { &mut mix.others };
+                let reads_on = client.reads_on();
+                let sort = if reads_on { &mut mix.streams } else { &mut mix.others };
                 *sort += u32::from(counts);
+                if !reads_on {
+                    let group = self.group_of(number);
+                    mix.crews += u32::from(self.crews.comes_first(group, now));
+                }
             } else {
                 client.is_present = false;
                 self.present.remove(&mut self.present_links, number);
             }
         }
         self.seats.parties = mix.parties_of(self.seats.everyone);
+        self.seats.all_random = mix.streams == 0;
         let learn = &mut self.learn;
         learn.next_census = now + CENSUS;
-        if mix != learn.mix && learn.phase == Phase::Rest {
-            let is_other = mix.parties() != learn.mix.parties()
-                || mix.together != learn.mix.together
-                || (mix.streams == 0) != (learn.mix.streams == 0);
-            learn.mix = mix;
-            if is_other {
-                learn.usual = None;
-                learn.arms.try_all(now, now + CENSUS);
-            }
+        let is_other_kind = (mix.streams == 0) != (learn.mix.streams == 0)
+            || (mix.others == 0) != (learn.mix.others == 0);
+        let is_other = is_other_kind
+            || mix.parties() != learn.mix.parties()
+            || mix.together != learn.mix.together;
+        if learn.phase != Phase::Rest {
+            learn.is_stale |= is_other_kind;
+            return;
+        }
+        learn.mix = mix;
+        if is_other_kind {
+            // What was found out of others is no measure.
+            learn.arms.forget(now + CENSUS);
+        }
+        if is_other {
+            learn.usual = None;
+            learn.arms.try_all(now, now + CENSUS);
         }
     }
 
@@ -339,8 +374,10 @@ impl Paternoster {
             Phase::Changed => {
                 learn.changed.add(&tally);
                 let gain = learn.base.gain(&learn.changed);
-                if gain.is_some_and(|gain| gain >= TWICE) {
-                    // Twice as much needs no second look before probation has a third.
+                if learn.mix.others == 0 && gain.is_some_and(|gain| gain >= TWICE) {
+                    // Streams that do twice as much need no second look before probation has a
+                    // third. Beside random requests a drive that chooses for itself is a matter of
+                    // luck.
                     return self.end_probe(scene, now, gain);
                 }
                 // So bad that it need not be looked at again.
@@ -365,7 +402,10 @@ impl Paternoster {
                 let gain = before.zip(behind).map(|(one, other)| one.min(other));
                 let off = gain.map_or(i64::MAX, |gain| (gain - learn.least_gain()).abs());
                 learn.rounds += 1;
-                if off > learn.doubt() || learn.rounds >= ROUNDS_MOST {
+                let better = gain.is_some_and(|gain| gain > learn.least_gain());
+                let hasty =
+                    better && learn.tried == Setting::Free && learn.rounds < ROUNDS_FOR_NONE;
+                if !hasty && off > learn.doubt() || learn.rounds >= ROUNDS_MOST {
                     return self.end_probe(scene, now, gain);
                 }
                 (learn.phase, learn.repeated) = (Phase::Changed, 0);
@@ -384,7 +424,9 @@ impl Paternoster {
             (learn.probation, learn.usual) = (PROBATION, None);
             learn.changes += 1;
         } else {
-            learn.arms.reject(learn.tried, now, length, gain);
+            // What took long for being nearly as good need not wait the longer for its next time.
+            let round = length / u64::from(learn.rounds.max(1));
+            learn.arms.reject(learn.tried, now, round, gain);
         }
         self.rest(scene, now);
     }
@@ -395,7 +437,9 @@ impl Paternoster {
         if learn.phase == Phase::Rest || now < learn.next_stale {
             return;
         }
-        learn.next_stale = now + STALE_LEAST;
+        // So that those who come and go do not keep it from ever ending one.
+        let length = Nanos(STALE_PAUSE * (now - learn.probe_began).0);
+        learn.next_stale = now + STALE_LEAST.max(length);
         learn.arms.next = now + CENSUS;
         self.rest(scene, now);
         self.take_census(now);
@@ -434,7 +478,7 @@ impl Paternoster {
                 }
                 if learn.odd >= ODD_MOST {
                     (learn.odd, learn.usual) = (0, None);
-                    learn.arms.try_all(now, now);
+                    learn.arms.forget(now);
                 }
             }
         }

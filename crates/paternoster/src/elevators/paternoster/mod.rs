@@ -33,6 +33,7 @@ mod audit;
 mod choose;
 mod company;
 mod cooperate;
+mod crew;
 mod depth;
 mod explain;
 mod gain;
@@ -57,12 +58,14 @@ use crate::pick::positions::Positions;
 use crate::ratio::ONE;
 use crate::request::{self, Bio, Flags, Op, Request, RequestId};
 use crate::scene::Scene;
+use crate::slab::NIL;
 use crate::time::Nanos;
 
 use account::{Accounts, CROWD, STREAM};
 use choose::Keeping;
 use company::Companies;
 use cooperate::Ties;
+use crew::Crews;
 use depth::Depth;
 use gain::{Manner, SORTS, sort_of};
 use habit::{Habit, blend};
@@ -107,6 +110,8 @@ struct Job {
     sort: u8,
     kind: u8,
     client: u32,
+    /// The group as whose crew's it was dispatched, or `NIL`.
+    crew: u32,
     /// The epoch in which it was dispatched.
     epoch: u32,
     /// What its owner has paid for it so far, in ns.
@@ -201,6 +206,8 @@ pub struct Paternoster {
     companies: Companies,
     positions: Positions,
     ties: Vec<Ties>,
+    /// Who goes by sector together, where there are seats.
+    crews: Crews,
     /// A rule that is broken on purpose.
     #[cfg(test)]
     sabotage: watchdog::Sabotage,
@@ -248,6 +255,7 @@ impl Paternoster {
             companies: Companies::new(0),
             positions: Positions::new(0, 0),
             ties: Vec::new(),
+            crews: Crews::new(0, 0),
             #[cfg(test)]
             sabotage: watchdog::Sabotage::default(),
         }
@@ -287,9 +295,12 @@ impl Paternoster {
     fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
         let sort = sort_of(&scene.requests[request], self.clients[client as usize].manner());
         let price = self.price_of_sort(sort);
+        let crew = if kind == CROWD { self.group_of(client) } else { NIL };
+        self.crews.count(crew, 1);
         let job = &mut self.jobs[request.index() as usize];
         job.sort = sort;
         job.kind = u8::from(kind == STREAM);
+        job.crew = crew;
         job.is_free = false;
         job.epoch = self.learn.epoch;
         job.estimate = i64::try_from(price).unwrap_or(i64::MAX);
@@ -311,6 +322,7 @@ impl Paternoster {
         let job = &mut self.jobs[request.index() as usize];
         job.stage = Stage::Elsewhere;
         let job = *job;
+        self.crews.count(job.crew, -1);
         self.accounts.end(job.client, job.estimate, took);
         self.served += took;
         let (_, flying) = self.accounts.totals();
@@ -383,6 +395,7 @@ impl Paternoster {
         if own.is_stream != (own.reads_on() || self.seats.everyone) {
             self.sort_client(client);
         }
+        self.join_sweep(client, request, scene.requests[request].sector());
         let own = &self.clients[client as usize];
         let (kind, is_random) = (own.kind(), !own.reads_on());
         // Turns let somebody be ahead of the others by a quantum; so may he be.
@@ -410,6 +423,14 @@ impl Paternoster {
         }
     }
 
+    /// A waiting request begins elsewhere now.
+    fn moved(&mut self, scene: &Scene, request: RequestId) {
+        let client = self.client_of(request);
+        self.clients[client as usize].lane.resort(&mut self.lanes, scene, request);
+        let sector = scene.requests[request].sector();
+        self.crews.resort(self.group_of(client), request, sector);
+    }
+
     /// A waiting request goes elsewhere, unpaid.
     fn take(&mut self, request: RequestId) {
         let client = self.client_of(request);
@@ -421,6 +442,7 @@ impl Paternoster {
             let own = &mut self.clients[client as usize];
             own.lane.remove(&mut self.lanes, request);
             let kind = own.kind();
+            self.crews.remove(self.group_of(client), request);
             self.accounts.leave(client, kind);
             self.recount_expected(client);
         }
@@ -475,6 +497,7 @@ impl Elevator for Paternoster {
             companies: Companies::new(limits.clients),
             positions: Positions::new(limits.clients, limits.groups),
             ties: (0..limits.clients).map(|_| Ties::default()).collect(),
+            crews: Crews::new(limits.groups, requests),
             #[cfg(test)]
             sabotage: self.sabotage,
             ..Paternoster::new()
@@ -502,6 +525,10 @@ impl Elevator for Paternoster {
 
     fn admits_in_turn(&self) -> bool {
         true
+    }
+
+    fn relents(&self, scene: &Scene, client: ClientId) -> bool {
+        !self.accounts.has_its_share(client.index(), scene.nr_requests())
     }
 
     fn merges_front(&self) -> bool {
@@ -550,14 +577,13 @@ impl Elevator for Paternoster {
                 self.clients[client].habit.grown(end);
                 self.move_on(owner, end);
             }
-            Side::Front => self.clients[client].lane.resort(&mut self.lanes, scene, request),
+            Side::Front => self.moved(scene, request),
         }
     }
 
     fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
         if side == Side::Front && self.waits(request) {
-            let client = self.client_of(request) as usize;
-            self.clients[client].lane.resort(&mut self.lanes, scene, request);
+            self.moved(scene, request);
         }
     }
 
@@ -570,6 +596,7 @@ impl Elevator for Paternoster {
         let own = &mut self.clients[client as usize];
         own.lane.absorb(&mut self.lanes, scene, survivor, gone);
         let kind = own.kind();
+        self.crews.remove(self.group_of(client), gone);
         self.accounts.leave(client, kind);
         self.board(client, false);
         self.jobs[gone.index() as usize].stage = Stage::Elsewhere;
@@ -665,7 +692,9 @@ impl Elevator for Paternoster {
         if (own.parent, own.class) != (parent, class) {
             self.forget_place(scene, client.index());
         }
+        self.leave_sweep(client.index());
         self.accounts.change(client.index(), parent, weight, class);
+        self.join_sweep_with_all(client.index());
         self.watchdog.look_anew();
     }
 

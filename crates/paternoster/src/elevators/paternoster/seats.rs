@@ -4,11 +4,11 @@
 //! A disk that reads one stream does 150 MB/s, and one that goes to and fro between two does 15.
 //! An array reads sixteen at once and wants them all. So the number of *seats* is found out by
 //! trying (see `learn.rs`). Without a limit there are none, and everybody goes by his account. With
-//! one, each stream needs a seat to be served, and all who are no streams, the *crowd*, need one
-//! together:
+//! one, each stream needs a seat to be served, and those of a group who are no streams, its *crew*
+//! (see `crew.rs`), need one together:
 //!
 //! ```text
-//! one seat, a quantum of 100 ms     | stream 1 | crowd    | stream 2 | stream 1 | crowd ...
+//! one seat, a quantum of 100 ms     | stream 1 | crew     | stream 2 | stream 1 | crew ...
 //!                                     ^ drained   ^ random requests, as many at a time as it likes
 //! ```
 //!
@@ -27,7 +27,7 @@
 //! Source: spec `elevator.md` 2.4 (S1 to S5), 2.6.
 
 use crate::elevators::paternoster::Paternoster;
-use crate::elevators::paternoster::account::{CROWD, STREAM};
+use crate::elevators::paternoster::account::STREAM;
 use crate::elevators::paternoster::habit::blend;
 use crate::event::Note;
 use crate::scene::Scene;
@@ -36,8 +36,6 @@ use crate::time::Nanos;
 
 /// More are never tried: beyond it there is no telling from no limit.
 pub(super) const SEATS_MOST: usize = 8;
-/// The holder of the seat of all who are no streams.
-const ALL_OTHERS: u32 = NIL;
 /// S5: a change costs a 17th of the time, 6 %.
 const QUANTUM_CHANGES: u64 = 16;
 /// S5: with n who wait, the last waits n times as long.
@@ -73,9 +71,18 @@ impl Setting {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// Who has a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A client, for himself or for his company.
+    One(u32),
+    /// The random clients of the group with this number.
+    Crew(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
 struct Seat {
-    holder: u32,
+    holder: Holder,
     /// Device time in this turn, estimates included.
     served: i64,
     /// It dispatches no more (S4).
@@ -84,6 +91,18 @@ struct Seat {
     /// device time, and in sectors.
     early: (u64, u64),
     late: (u64, u64),
+}
+
+impl Seat {
+    const fn of(holder: Holder) -> Seat {
+        Seat { holder, served: 0, leaving: false, early: (0, 0), late: (0, 0) }
+    }
+}
+
+impl Default for Seat {
+    fn default() -> Seat {
+        Seat::of(Holder::One(NIL))
+    }
 }
 
 /// Who is served at present.
@@ -103,8 +122,9 @@ pub(super) struct Seats {
     pub(super) latency: u64,
     /// Turns are long, while it is found out what changes cost.
     pub(super) tries: bool,
-    /// How many take turns.
+    /// How many take turns; and whether none of them is a stream.
     pub(super) parties: u32,
+    pub(super) all_random: bool,
     /// Turns that have ended.
     pub(super) turns: u64,
 }
@@ -125,7 +145,8 @@ impl Seats {
     /// The least quantum (qf).
     fn floor(&self) -> u64 {
         // The queue of random requests is filled and emptied once a turn.
-        let one = if self.everyone { self.latency.max(self.cost) } else { self.cost };
+        let fills = self.everyone || self.all_random;
+        let one = if fills { self.latency.max(self.cost) } else { self.cost };
         (FLOOR_REQUESTS * one).clamp(FLOOR_LEAST, FLOOR_MOST)
     }
 
@@ -133,17 +154,17 @@ impl Seats {
         &self.seats[..self.taken]
     }
 
-    fn of(&mut self, holder: u32) -> Option<&mut Seat> {
+    fn of(&mut self, holder: Holder) -> Option<&mut Seat> {
         self.seats[..self.taken].iter_mut().find(|seat| seat.holder == holder)
     }
 
-    pub(super) fn has(&self, holder: u32) -> bool {
+    pub(super) fn has(&self, holder: Holder) -> bool {
         self.all().iter().any(|seat| seat.holder == holder)
     }
 
     /// Who holds the only seat there is is waited for as long as a change would cost (R1).
     pub(super) fn patience_for(&self, client: u32) -> u64 {
-        if self.most == Some(1) && self.has(client) { self.change } else { 0 }
+        if self.most == Some(1) && self.has(Holder::One(client)) { self.change } else { 0 }
     }
 
     /// There are so many from now on. Turns that were begun end.
@@ -162,6 +183,7 @@ impl Seats {
 
     /// What was the seat of `old` is that of `new`, who may have one already.
     pub(super) fn rename(&mut self, old: u32, new: u32) {
+        let (old, new) = (Holder::One(old), Holder::One(new));
         let has_one = self.has(new);
         let Some(place) = self.all().iter().position(|seat| seat.holder == old) else { return };
         if has_one {
@@ -173,7 +195,7 @@ impl Seats {
     }
 
     /// A request of a holder goes to the device. Whether it is one of the first half of a turn.
-    pub(super) fn dispatched(&mut self, holder: u32, estimate: i64) -> bool {
+    pub(super) fn dispatched(&mut self, holder: Holder, estimate: i64) -> bool {
         let half = i64::try_from(self.quantum() / 2).unwrap_or(i64::MAX);
         let Some(seat) = self.of(holder) else { return false };
         let early = seat.served < half;
@@ -182,7 +204,7 @@ impl Seats {
     }
 
     /// A request has ended.
-    pub(super) fn ended(&mut self, holder: u32, early: bool, off: i64, did: (u64, u64)) {
+    pub(super) fn ended(&mut self, holder: Holder, early: bool, off: i64, did: (u64, u64)) {
         if let Some(seat) = self.of(holder) {
             seat.served += off;
             let half = if early { &mut seat.early } else { &mut seat.late };
@@ -194,7 +216,7 @@ impl Seats {
     /// A turn of a stream is over: what the first half of it took more than the second.
     fn learn_change(&mut self, seat: &Seat) {
         let ((early, begin), (late, rest)) = (seat.early, seat.late);
-        if seat.holder == ALL_OTHERS || begin == 0 || rest == 0 {
+        if !matches!(seat.holder, Holder::One(_)) || begin == 0 || rest == 0 {
             return;
         }
         let usual = u128::from(late) * u128::from(begin) / u128::from(rest);
@@ -221,15 +243,22 @@ impl Paternoster {
     pub(super) fn seat(&mut self, scene: &mut Scene, setting: Setting) {
         self.seats.set(setting);
         for client in 0..scene.limits().clients {
+            self.leave_sweep(client);
             self.sort_client(client);
+            self.leave_sweep(client);
+            self.join_sweep_with_all(client);
         }
         scene.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
     }
 
     /// Who has the seat of a client whose requests wait as `kind`: one of a company has it for all
-    /// of them.
-    pub(super) fn holder_of(&self, client: u32, kind: usize) -> u32 {
-        if kind == STREAM { self.lead_of(client) } else { ALL_OTHERS }
+    /// of them, and so has a crew.
+    pub(super) fn holder_of(&self, client: u32, kind: usize) -> Holder {
+        if kind == STREAM {
+            Holder::One(self.lead_of(client))
+        } else {
+            Holder::Crew(self.group_of(client))
+        }
     }
 
     /// A client may be of another kind now: its requests wait as that.
@@ -241,6 +270,8 @@ impl Paternoster {
         let to = own.kind();
         if from != to {
             self.accounts.change_kind(client, from, to);
+            self.leave_sweep(client);
+            self.join_sweep_with_all(client);
         }
     }
 
@@ -267,7 +298,7 @@ impl Paternoster {
                 return;
             }
             let holder = self.holder_of(client, self.clients[client as usize].kind());
-            self.seats.seats[self.seats.taken] = Seat { holder, ..Seat::default() };
+            self.seats.seats[self.seats.taken] = Seat::of(holder);
             self.seats.taken += 1;
             if let Some(client) = self.id_of(scene, client) {
                 let slice = Nanos(self.seats.quantum());
@@ -284,7 +315,9 @@ impl Paternoster {
         seats.taken -= 1;
         seats.turns += 1;
         let served = Nanos(u64::try_from(gone.served).unwrap_or(0));
-        if let Some(client) = self.id_of(scene, gone.holder) {
+        if let Holder::One(client) = gone.holder
+            && let Some(client) = self.id_of(scene, client)
+        {
             scene.note(Note::SliceEnds { client, served });
         }
     }
@@ -292,100 +325,100 @@ impl Paternoster {
     /// S3: who of those without a seat is to have the next one.
     fn rightful(&self, now: Nanos) -> Option<u32> {
         let seats = &self.seats;
-        let has = |client| seats.has(self.lead_of(client));
+        let has = |client| seats.has(Holder::One(self.lead_of(client)));
+        let seated = |group| seats.has(Holder::Crew(group - self.accounts.of_group(0)));
         let stream = self.accounts.first(&[STREAM], now, &has);
-        let crowd = if seats.has(ALL_OTHERS) { None } else { self.first_of_crowd(now) };
-        match (stream, crowd) {
+        let crew = self.accounts.first_of_crews(now, &seated);
+        match (stream, crew) {
             (Some(one), Some(other)) if self.accounts.precedes(other, one) => Some(other),
             (one, other) => one.or(other),
         }
     }
 
-    fn first_of_crowd(&self, now: Nanos) -> Option<u32> {
-        self.accounts.first(&[CROWD], now, &|_| false)
+    fn first_of_crew(&self, group: u32, now: Nanos) -> Option<u32> {
+        self.accounts.first_of_crew(self.accounts.of_group(group), now)
     }
 
     /// S4: the turn ends.
     fn is_over(&self, seat: &Seat, next: Option<u32>, now: Nanos) -> bool {
-        let is_holder =
-            seat.holder == ALL_OTHERS || self.clients[seat.holder as usize].kind() == STREAM;
-        if !is_holder || self.is_finished(seat, now) {
+        if self.is_finished(seat, now) {
             return true;
         }
-        let own = if seat.holder == ALL_OTHERS {
-            self.first_of_crowd(now)
-        } else {
-            self.least_of(seat.holder).or(Some(seat.holder))
+        let own = match seat.holder {
+            Holder::Crew(group) => self.first_of_crew(group, now),
+            Holder::One(client) => self.least_of(client).or(Some(client)),
         };
         let (Some(next), Some(own)) = (next, own) else { return false };
         let had = u64::try_from(seat.served).unwrap_or(0) >= self.seats.quantum();
         self.accounts.outranks(next, own) || had && self.accounts.precedes(next, own)
     }
 
-    /// Nothing waits, nothing is in the device, and nothing is to come.
+    /// Nothing waits, nothing is in the device, and nothing is to come; or the holder is no stream
+    /// any more.
     fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
-        if seat.holder != ALL_OTHERS {
-            return self.companies.members(seat.holder).all(|client| {
-                let node = self.accounts.at(client);
-                let comes = self.clients[client as usize].habit.is_expected(now);
-                node.queued[STREAM] == 0 && node.flying == 0 && !comes
-            });
+        match seat.holder {
+            Holder::Crew(group) => {
+                let comes = || self.crew_comes(group, now).is_some();
+                self.crews.is_empty(group) && self.crews.flying(group) == 0 && !comes()
+            }
+            Holder::One(lead) => {
+                let idles = |client: u32| {
+                    let node = self.accounts.at(client);
+                    let comes = self.clients[client as usize].habit.is_expected(now);
+                    node.queued[STREAM] == 0 && node.flying == 0 && !comes
+                };
+                let is_stream = self.clients[lead as usize].kind() == STREAM;
+                !is_stream || self.companies.members(lead).all(idles)
+            }
         }
-        let (queued, _) = self.accounts.totals();
-        queued[CROWD] == 0 && self.flying_of(seat) == 0 && self.crowd_comes(now).is_none()
     }
 
-    /// Until when somebody of the crowd is expected.
-    fn crowd_comes(&self, now: Nanos) -> Option<Nanos> {
-        let all = self.expected.iter(&self.expected_links).take(super::choose::LOOKS_MOST);
-        let windows = all.filter_map(|client| {
-            let client = &self.clients[client as usize];
-            let comes = client.kind() == CROWD && client.habit.is_expected(now);
-            comes.then_some(client.habit.window)
-        });
-        windows.max()
-    }
-
-    /// What a holder has in the device. The crowd's is what is no stream's.
+    /// What a holder has in the device.
     fn flying_of(&self, seat: &Seat) -> u32 {
-        if seat.holder == ALL_OTHERS {
-            self.not_of_streams()
-        } else {
-            self.companies.members(seat.holder).map(|client| self.accounts.at(client).flying).sum()
+        match seat.holder {
+            Holder::Crew(group) => self.crews.flying(group),
+            Holder::One(lead) => {
+                self.companies.members(lead).map(|client| self.accounts.at(client).flying).sum()
+            }
         }
     }
 
     /// What is in the device and in the way of one who comes: what is no holder's. In the way of
     /// random requests are only those of streams, which have been drained.
     fn strangers(&self, is_stream: bool) -> u32 {
-        let overlap = self.seats.everyone && !is_stream;
-        if self.seats.has(ALL_OTHERS) || overlap { 0 } else { self.not_of_streams() }
+        if self.takes_turns_at_random() && !is_stream {
+            return 0;
+        }
+        let (_, flying) = self.accounts.totals();
+        let theirs: u32 = self.seats.all().iter().map(|seat| self.flying_of(seat)).sum();
+        // One who was random when he asked, and has a seat as a stream now, is counted twice.
+        flying.saturating_sub(theirs)
+    }
+
+    /// Each is alone in the device, and random requests have turns among themselves.
+    const fn takes_turns_at_random(&self) -> bool {
+        self.seats.everyone || self.seats.all_random
     }
 
     /// Both are random: the first of the one go beside the last of the other, so that the queue of
     /// the device stays full. A stream begins and ends alone.
     fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
         let random = |client: u32| !self.clients[client as usize].reads_on();
-        self.seats.everyone && random(seat.holder) && next.is_some_and(random)
-    }
-
-    fn not_of_streams(&self) -> u32 {
-        let (_, flying) = self.accounts.totals();
-        let streams = self.seats.all().iter().filter(|seat| seat.holder != ALL_OTHERS);
-        let theirs: u32 = streams.map(|seat| self.flying_of(seat)).sum();
-        flying - theirs
+        let was_random = match seat.holder {
+            Holder::Crew(_) => true,
+            Holder::One(client) => random(client),
+        };
+        self.takes_turns_at_random() && was_random && next.is_some_and(random)
     }
 
     /// Who of the holders goes next; not one whose company `waits`.
     pub(super) fn first_seated(&self, now: Nanos, waits: &dyn Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<u32> = None;
         for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
-            let own = if seat.holder == ALL_OTHERS {
-                self.first_of_crowd(now)
-            } else if waits(seat.holder) {
-                None
-            } else {
-                self.least_of(seat.holder)
+            let own = match seat.holder {
+                Holder::Crew(group) => self.first_of_crew(group, now),
+                Holder::One(client) if waits(client) => None,
+                Holder::One(client) => self.least_of(client),
             };
             best = match (own, best) {
                 (Some(own), Some(other)) if self.accounts.precedes(other, own) => Some(other),
@@ -398,13 +431,13 @@ impl Paternoster {
     /// Until when the next request of a holder is expected, the earliest.
     pub(super) fn holders_come(&self, now: Nanos) -> Option<Nanos> {
         let seats = self.seats.all().iter().filter(|seat| !seat.leaving);
-        let windows = seats.filter_map(|seat| {
-            if seat.holder == ALL_OTHERS {
-                return self.crowd_comes(now);
+        let windows = seats.filter_map(|seat| match seat.holder {
+            Holder::Crew(group) => self.crew_comes(group, now),
+            Holder::One(lead) => {
+                let members = self.companies.members(lead);
+                let habits = members.map(|client| &self.clients[client as usize].habit);
+                habits.filter(|habit| habit.is_expected(now)).map(|habit| habit.window).min()
             }
-            let members = self.companies.members(seat.holder);
-            let habits = members.map(|client| &self.clients[client as usize].habit);
-            habits.filter(|habit| habit.is_expected(now)).map(|habit| habit.window).min()
         });
         windows.min()
     }
@@ -429,7 +462,7 @@ mod tests {
         let mut seats = Seats::default();
         seats.set(Setting::Streams(1));
         let turn = Seat {
-            holder: 3,
+            holder: Holder::One(3),
             early: (60_000_000, 20 * 256),
             late: (20_000_000, 20 * 256),
             ..Seat::default()
@@ -438,8 +471,8 @@ mod tests {
         assert_eq!(seats.change, 40_000_000);
         // 16 * 40 ms are more than a turn may last.
         assert_eq!(seats.quantum(), QUANTUM_MOST);
-        // The crowd has no place of its own: nothing is learned of its turns.
-        seats.learn_change(&Seat { holder: ALL_OTHERS, early: (1, 1), late: (1, 1), ..turn });
+        // A crew has no place of its own: nothing is learned of its turns.
+        seats.learn_change(&Seat { holder: Holder::Crew(0), early: (1, 1), late: (1, 1), ..turn });
         assert_eq!(seats.change, 40_000_000);
     }
 

@@ -149,8 +149,9 @@ pub(in super::super) struct Group {
     /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
     pub(in super::super) dearest: i64,
     pub(super) idle_class_served: Nanos,
-    /// Steps to the root.
+    /// Steps to the root, and groups right in it.
     pub(super) depth: u32,
+    pub(super) groups: u32,
 }
 
 impl Group {

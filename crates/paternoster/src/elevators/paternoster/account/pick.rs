@@ -11,7 +11,7 @@
 //!
 //! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once.
 
-use super::{Accounts, CROWD, Group, IDLE_WAITS_MOST, STREAM};
+use super::{Accounts, CROWD, Group, IDLE_WAITS_MOST, STREAM, UNIT};
 use crate::client::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
@@ -102,6 +102,62 @@ impl Accounts {
             [None, Some(_)] => Some(STREAM),
             [None, None] => None,
         }
+    }
+
+    /// Who goes next of the clients right in a group, of those who wait as the crowd. Those of
+    /// groups in it are passed over.
+    pub(in super::super) fn first_of_crew(&self, group: u32, now: Nanos) -> Option<u32> {
+        let node = self.group(group);
+        let mut next = self.head(node, CROWD, now);
+        while let Some(child) = next.filter(|&child| !self.is_client(child)) {
+            next = self.next_in_order(node, child, CROWD);
+        }
+        next
+    }
+
+    /// Who goes next of the crowd, but for those right in a group that is `seated`.
+    pub(in super::super) fn first_of_crews(
+        &self,
+        now: Nanos,
+        seated: &dyn Fn(u32) -> bool,
+    ) -> Option<u32> {
+        self.first_of_crews_in(self.root, now, seated)
+    }
+
+    /// As deep as groups are nested. In a seated group of many clients and groups, O(clients).
+    fn first_of_crews_in(
+        &self,
+        group: u32,
+        now: Nanos,
+        seated: &dyn Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let node = self.group(group);
+        let passed = seated(group);
+        if passed && node.groups == 0 {
+            return None;
+        }
+        let mut next = self.head(node, CROWD, now);
+        while let Some(child) = next {
+            let found = if self.is_client(child) {
+                (!passed).then_some(child)
+            } else {
+                self.first_of_crews_in(child, now, seated)
+            };
+            if found.is_some() {
+                return found;
+            }
+            next = self.next_in_order(node, child, CROWD);
+        }
+        None
+    }
+
+    /// Whether a client is of the same class as a sibling who has had least, and at most `ns` of
+    /// that one's device time ahead of him.
+    pub(in super::super) fn is_within(&self, client: u32, least: u32, ns: u64) -> bool {
+        let (own, least) = (self.at(client), self.at(least));
+        let ns = i64::try_from(ns).unwrap_or(i64::MAX);
+        let most = ns.saturating_mul(UNIT) / i64::from(least.weight);
+        own.class == least.class && own.vt.saturating_sub(least.vt) <= most
     }
 
     /// Steps to the root of who is in this group; of the root itself, and who has left, none.

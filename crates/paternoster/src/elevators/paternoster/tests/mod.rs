@@ -19,6 +19,7 @@ use alloc::vec;
 
 mod classes;
 mod cooperating;
+mod crews;
 mod depth;
 mod guarantees;
 mod learning;
@@ -30,7 +31,8 @@ struct Habits {
     /// Requests that it keeps under way.
     depth: u32,
     sectors: u32,
-    /// Reads on where the last one ended, or so many sectors further; otherwise far from it.
+    /// Reads on where the last one ended, or so many sectors further; otherwise far from it, in
+    /// steps of its own of eight times so many, if it has some.
     sequential: bool,
     skip: u64,
     think: Nanos,
@@ -95,6 +97,8 @@ struct World {
     queue: RequestQueue<Served>,
     now: Nanos,
     price: Price,
+    /// What a way of one sector takes the arm, in ns, beside a seek.
+    travel: u64,
     /// Of each server: when it is free, and where it stands.
     servers: Vec<(Nanos, u64)>,
     flying: Vec<(Nanos, Tag, usize)>,
@@ -125,6 +129,7 @@ impl World {
             queue,
             now: Nanos::ZERO,
             price,
+            travel: 0,
             servers: vec![(Nanos::ZERO, 0); depth as usize],
             flying: Vec::new(),
             pending: Vec::new(),
@@ -160,7 +165,11 @@ impl World {
         let actor = &mut self.actors[place];
         let sectors = actor.habits.sectors;
         // Far away, and never the same twice in a row: a step that is prime to the region.
-        let step = if actor.habits.sequential { actor.habits.skip } else { 7_919 * 8 };
+        let step = match actor.habits {
+            Habits { sequential: true, skip, .. } => skip,
+            Habits { skip: 0, .. } => 7_919 * 8,
+            Habits { skip, .. } => skip * 8,
+        };
         let region = actor.region;
         let next = region + (actor.at - region + step) % (1 << 21);
         let bio = Bio::new(actor.id, Op::Read, next, sectors).cookie(place as u64 | 1 << 32);
@@ -179,7 +188,8 @@ impl World {
                     let server = (0..self.servers.len()).min_by_key(free).expect("one at least");
                     let (until, stood) = self.servers[server];
                     let seek = if stood == command.sector { 0 } else { self.price.seek };
-                    let took = self.price.base + seek;
+                    let way = stood.abs_diff(command.sector) * self.travel;
+                    let took = self.price.base + seek + way;
                     let took = took + self.price.sector * u64::from(command.sectors);
                     let end = until.max(self.now) + Nanos(took);
                     self.servers[server] = (end, command.end());

@@ -91,13 +91,16 @@ impl Model {
         (0..9).filter(waits).map(|at| self.all[at].vt()).min()
     }
 
-    /// C4 and G5: who was idle starts at the floor, or two of the dearest behind it.
+    /// C4 and G5: who was idle starts at the floor, or two of the dearest behind it; who had
+    /// something in the device, but nothing waiting, two turns behind it and one of the dearest.
     fn arrive(&mut self, client: u32, kind: usize) {
         for at in Model::ways(client) {
             let own = self.all[at];
-            if !own.waits() && own.flying == 0 && PARENTS[at] != NIL {
+            if !own.waits() && PARENTS[at] != NIL {
                 let above = self.all[PARENTS[at] as usize];
-                let behind = if own.expected { 2 * above.dearest } else { 0 };
+                let owed = above.dearest + 320_000_000 * 64 / own.weight;
+                let idle = if own.expected { 2 * above.dearest } else { 0 };
+                let behind = if own.flying > 0 { owed } else { idle };
                 let least = above.floor - behind;
                 if own.vt() < least {
                     self.all[at].paid = least * own.weight;
