@@ -91,10 +91,10 @@ fn a_client_has_a_tail() {
     assert!(picture.starts_with("<svg") && picture.contains("noop"), "{picture}");
 }
 
-/// Do writers pay for what a full cache drains? Each of their writes costs a disk 9 ms, which it does
-/// after it has answered in 22 us. If those 22 us were all that they pay, a reader would have to
-/// wait for five hundred of them after each of his 12 ms: thousands of times what he waits alone.
-/// As it is he waits for less than without a scheduler, where he stands behind 128 writes.
+/// Do writers pay for what a full cache drains? Each of their writes costs a disk 9 ms, which it
+/// does after it has answered in 22 us. If those 22 us were all that they pay, a reader would have
+/// to wait for five hundred of them after each of his 12 ms: thousands of times what he waits
+/// alone. As it is he waits for less than without a scheduler, where he stands behind 128 writes.
 #[test]
 fn writers_pay_for_what_drains() {
     let mut options = options("hdd-7200", "W4pw", &["noop", "paternoster"]);

@@ -129,9 +129,9 @@ fn a_full_cache_stalls_writes() {
 }
 
 /// Is what drains while writes wait for room the time of the first of them? There is room for one
-/// extent. Write 1 is acknowledged at 0.108 ms, and sectors 40 to 48 drain until 4.8 ms; write 2 has
-/// its room from 1 to 1.108 ms. Write 3 comes at 1.2 ms and waits until 4.8 ms; then sectors 60 to
-/// 68 drain until 6.8 ms, and that is done for write 4, which came at 2 ms. Both are in service
+/// extent. Write 1 is acknowledged at 0.108 ms, and sectors 40 to 48 drain until 4.8 ms; write 2
+/// has its room from 1 to 1.108 ms. Write 3 comes at 1.2 ms and waits until 4.8 ms; then sectors 60
+/// to 68 drain until 6.8 ms, and that is done for write 4, which came at 2 ms. Both are in service
 /// while 3 is answered, 0.108 ms, of which each has half.
 /// Write 3 has 3.6 + 0.054 ms, write 4 0.054 + (6.8 - 4.908) + 0.108 ms = 2.054 ms.
 #[test]

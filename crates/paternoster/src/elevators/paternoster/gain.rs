@@ -17,9 +17,9 @@
 //! No price list is needed, nor any unit; and it makes no difference who had how much of the
 //! time. Logarithms are to base 2, in fixed point with 16 fraction bits.
 //!
-//! Writes into the cache of a disk are no measure. They cost next to nothing until it is full, which
-//! may take ten seconds, and a seek each from then on; whatever is tried meanwhile seems to be the
-//! reason. Where reads have at least a quarter of the time they alone are compared:
+//! Writes into the cache of a disk are no measure. They cost next to nothing until it is full,
+//! which may take ten seconds, and a seek each from then on; whatever is tried meanwhile seems to
+//! be the reason. Where reads have at least a quarter of the time they alone are compared:
 //!
 //! ```text
 //!            cache half empty               cache full                     ratio
