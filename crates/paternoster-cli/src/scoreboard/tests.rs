@@ -91,6 +91,21 @@ fn a_client_has_a_tail() {
     assert!(picture.starts_with("<svg") && picture.contains("noop"), "{picture}");
 }
 
+/// Do writers pay for what a full cache drains? Each of their writes costs a disk 9 ms, which it
+/// does after it has answered in 22 us. If those 22 us were all that they pay, a reader would have
+/// to wait for five hundred of them after each of his 12 ms: thousands of times what he waits
+/// alone. As it is he waits for less than without a scheduler, where he stands behind 128 writes.
+#[test]
+fn writers_pay_for_what_drains() {
+    let mut options = options("hdd-7200", "W4pw", &["noop", "paternoster"]);
+    options.seeds = "1".to_owned();
+    (options.settle, options.runtime) = (Some("5s".to_owned()), Some("20s".to_owned()));
+    let Ok(board) = Plan::new(&options).and_then(|plan| plan.run(true)) else { panic!("it runs") };
+    let [noop, own] = [0, 1].map(|place| board.worst(&board.rows[0], place));
+    assert!(own.tail.is_some() && own.tail < noop.tail, "{own:?} {noop:?}");
+    assert!(own.error < 0.5 && noop.error > 0.5, "{own:?} {noop:?}");
+}
+
 /// Is what is wrong with the arguments said before anything runs?
 #[test]
 fn arguments_are_refused() {

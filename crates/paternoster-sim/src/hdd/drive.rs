@@ -21,7 +21,14 @@
 //! # Device time
 //! A command is in service from the decision for it to its end; those answered from the cache, for
 //! as long as controller and link take; a flush from its beginning. Waiting inside the drive and
-//! draining in the background are charged to nobody.
+//! draining in the background are charged to nobody. But while writes wait for room, draining is no
+//! background: the first of them is in service as long as the mechanism drains.
+//!
+//! ```text
+//! full cache    drain a   read      drain b   drain c
+//! write 1       =======             |= ended                  told: a, and the controller
+//! write 2                            =======  |= ended        told: b, and the controller
+//! ```
 //!
 //! # Invariants
 //! I1  Every command that was not refused ends once.
@@ -154,6 +161,8 @@ struct Slot<T> {
     ready: u64,
     /// The clock's reading at its start.
     entered: Nanos,
+    /// Device time that it had before that: of what was drained to make room for it.
+    had: Nanos,
 }
 
 /// A flush that waits or runs.
@@ -202,6 +211,10 @@ pub struct Drive<T> {
     last_task: u64,
     /// Index into pairs of overheads: the last task was a write.
     after_write: usize,
+    /// Until then the mechanism drains.
+    drains_until: u64,
+    /// The write that waits for room and is in service, since that is made.
+    makes_room_for: Option<u32>,
     /// When the mechanism decides next; kept up to date by `plan`.
     decision: u64,
     clock: ServiceClock,
@@ -228,6 +241,8 @@ impl<T: Copy> Drive<T> {
             link_free: 0,
             last_task: 0,
             after_write: 0,
+            drains_until: 0,
+            makes_room_for: None,
             decision: NEVER,
             clock: ServiceClock::default(),
             parameters,
@@ -252,7 +267,7 @@ impl<T: Copy> Drive<T> {
         }
         let slot = self.free.pop().ok_or(Refused)?;
         let now = now.0;
-        let entry = Slot { id, task, ready: now, entered: Nanos::ZERO };
+        let entry = Slot { id, task, ready: now, entered: Nanos::ZERO, had: Nanos::ZERO };
         self.slots[slot as usize] = Some(entry);
         let extent = (task.sector, task.sector + u64::from(task.sectors));
         match task.op {
@@ -347,7 +362,8 @@ impl<T: Copy> Drive<T> {
             if self.stalled.is_empty() && self.writes.has_room(sectors) {
                 return self.acknowledge(now, slot, overheads.write_hit[after]);
             }
-            return self.stalled.push_back(slot);
+            self.stalled.push_back(slot);
+            return self.make_room(now);
         }
         let ready = now + overheads.write_miss[after].0;
         let gathered = Watermarks::share(parameters.watermarks.write, self.link_time(sectors));
@@ -414,7 +430,7 @@ impl<T: Copy> Drive<T> {
     fn end(&mut self, at: u64, slot: u32) -> Option<Ended<T>> {
         let entry = self.slots[slot as usize].take()?;
         self.free.push(slot);
-        let served = self.clock.leave(Nanos(at), entry.entered);
+        let served = entry.had + self.clock.leave(Nanos(at), entry.entered);
         if self.flushes.front().is_some_and(|flush| flush.slot == slot) {
             self.flushes.pop_front();
         }
@@ -471,6 +487,7 @@ impl<T: Copy> Drive<T> {
     /// The mechanism is free at `now` and there is something to do.
     fn decide(&mut self, now: u64) {
         let parameters = Arc::clone(&self.parameters);
+        self.room_was_made(now);
         if let Some(sweep) = self.segments.stop(&parameters.mechanism, now) {
             self.arm = sweep.arm;
         }
@@ -515,7 +532,28 @@ impl<T: Copy> Drive<T> {
         let extent = self.writes.take(&mechanism.geometry, dirty.extent);
         let access = mechanism.access(&mut self.arm, now, extent, true, 0);
         self.free_at = access.end;
+        self.drains_until = access.end;
         self.admit_stalled(now);
+        self.make_room(now);
+    }
+
+    /// What is drained while writes wait for room is drained for the first of them.
+    fn make_room(&mut self, now: u64) {
+        if let (Some(&slot), None) = (self.stalled.front(), self.makes_room_for)
+            && now < self.drains_until
+        {
+            self.enter(now, slot);
+            self.makes_room_for = Some(slot);
+        }
+    }
+
+    /// The mechanism has drained what it began with: until it does so again whoever waits for room
+    /// is not in service.
+    fn room_was_made(&mut self, now: u64) {
+        let Some(slot) = self.makes_room_for.take() else { return };
+        if let Some(entry) = &mut self.slots[slot as usize] {
+            entry.had += self.clock.leave(Nanos(now), entry.entered);
+        }
     }
 
     /// Lets in who waited for room, as far as there is some.

@@ -168,8 +168,17 @@ impl Paternoster {
     }
 
     /// A request that was dispatched in `epoch` has ended.
-    pub(super) fn learn_from(&mut self, epoch: u32, sort: u8, sectors: u32, took: u64) {
+    pub(super) fn learn_from(
+        &mut self,
+        scene: &Scene,
+        epoch: u32,
+        sort: u8,
+        sectors: u32,
+        took: u64,
+    ) {
         if epoch == self.learn.epoch {
+            let facts = scene.facts();
+            self.learn.present.is_cached = facts.rotational && facts.write_cache;
             self.learn.present.count(sort, sectors, took);
         }
     }

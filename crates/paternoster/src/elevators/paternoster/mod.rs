@@ -657,7 +657,7 @@ impl Elevator for Paternoster {
         self.open_window(job.client, now, latency, served.0);
         self.watch_end(scene, job.client, took);
         if !self.watchdog.has_fallen() {
-            self.learn_from(job.epoch, job.sort, sectors, served.0);
+            self.learn_from(scene, job.epoch, job.sort, sectors, served.0);
             self.learn(scene);
             self.learn_depth(scene, job.sort, sectors, served.0);
         }
