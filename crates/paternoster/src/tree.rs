@@ -338,11 +338,14 @@ impl Root {
     }
 
     fn thread_out<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, thread: [u32; 2]) {
-        for side in [LEFT, RIGHT] {
-            match some(thread[1 - side]) {
-                Some(other) => nodes.0[other as usize].thread[side] = thread[side],
-                None => self.ends[1 - side] = thread[side],
-            }
+        let [before, behind] = thread;
+        match some(behind) {
+            Some(behind) => nodes.0[behind as usize].thread[LEFT] = before,
+            None => self.ends[RIGHT] = before,
+        }
+        match some(before) {
+            Some(before) => nodes.0[before as usize].thread[RIGHT] = behind,
+            None => self.ends[LEFT] = behind,
         }
     }
 
@@ -412,11 +415,17 @@ impl Root {
     }
 
     /// Takes the key of slot `index` back to order after it changed.
+    #[inline]
     pub fn rekey<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         if !K::SUMMED && nodes.fits(index, &key) {
             nodes.0[index as usize].key = key;
             return;
         }
+        self.move_to(nodes, index, key);
+    }
+
+    #[inline(never)]
+    fn move_to<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         if self.is_row::<K>() {
             return self.move_in_row(nodes, index, key);
         }

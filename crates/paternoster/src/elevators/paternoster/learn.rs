@@ -143,6 +143,17 @@ impl Learn {
         (ANOTHER / (1 + i64::from(self.rounds))).min(CHANCE_LEAST + 2 * self.chance)
     }
 
+    /// At most ends there is nothing to decide: a stretch of rest is in its middle, and nothing is
+    /// due.
+    fn only_counts(&self, now: Nanos, is_free: bool) -> bool {
+        self.present.served < REST_EPOCHS * EPOCH_LEAST
+            && now < self.next_census
+            && now < self.arms.quiet_until
+            && self.phase == Phase::Rest
+            && (self.is_warm || !is_free)
+            && !self.is_stale
+    }
+
     const fn least_gain(&self) -> i64 {
         match self.tried {
             Setting::Free => GAIN_FOR_NONE,
@@ -166,8 +177,15 @@ impl Paternoster {
     }
 
     /// At the end of each request: is an epoch over, a probe due?
+    #[inline]
     pub(super) fn learn(&mut self, scene: &mut Scene) {
         let now = scene.exact_now();
+        if !self.learn.only_counts(now, self.seats.most.is_none()) {
+            self.learn_on(scene, now);
+        }
+    }
+
+    fn learn_on(&mut self, scene: &mut Scene, now: Nanos) {
         if now >= self.learn.next_census {
             self.take_census(now);
         }
@@ -272,6 +290,8 @@ impl Paternoster {
         self.seats.parties = mix.parties_of(self.seats.everyone);
         let learn = &mut self.learn;
         learn.next_census = now + CENSUS;
+        // Another mix, or other times: what is due is looked at again.
+        learn.arms.quiet_until = Nanos::ZERO;
         if mix != learn.mix && learn.phase == Phase::Rest {
             let is_other = mix.parties() != learn.mix.parties()
                 || mix.together != learn.mix.together

@@ -77,6 +77,8 @@ const AGE_MOST: Nanos = Nanos::from_millis(500);
 const UNKNOWN_PRICE: u64 = 1000;
 /// One flush charges its owner as much as a long turn, at most.
 const FLUSH_MOST: Nanos = Nanos::from_millis(125);
+/// What is kept of fewer clients is near whoever comes.
+const FEW: usize = 256;
 /// The level at which a client weighs what its weight says.
 const LEVEL_PLAIN: u32 = 4;
 
@@ -284,6 +286,7 @@ impl Paternoster {
     }
 
     /// A request is about to go. Returns what its owner pays for now.
+    #[inline]
     fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
         let sort = sort_of(&scene.requests[request], self.clients[client as usize].manner());
         let price = self.price_of_sort(sort);
@@ -323,7 +326,8 @@ impl Paternoster {
 
     /// R1: what the end of a request says of its client.
     fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
-        let limit = self.seats.patience_for(self.lead_of(client));
+        let has_seats = self.seats.most.is_some();
+        let limit = if has_seats { self.seats.patience_for(self.lead_of(client)) } else { 0 };
         let own = &mut self.clients[client as usize];
         own.habit.ended(now, latency, took, limit);
         let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
@@ -333,6 +337,7 @@ impl Paternoster {
     }
 
     /// What is expected of a client has changed, or how many of its requests wait.
+    #[inline]
     fn recount_expected(&mut self, client: u32) {
         let own = &self.clients[client as usize];
         let comes = own.habit.owed > 0 && own.lane.is_empty();
@@ -342,6 +347,7 @@ impl Paternoster {
     }
 
     /// Whether a client is one of those who have nothing waiting and are about to ask.
+    #[inline(never)]
     fn miss(&mut self, client: u32, comes: bool) {
         let own = &mut self.clients[client as usize];
         let was = core::mem::replace(&mut own.is_missed, comes);
@@ -361,6 +367,7 @@ impl Paternoster {
     }
 
     /// A request of a client comes: the next census asks for it.
+    #[inline]
     fn note_present(&mut self, client: u32) {
         let own = &mut self.clients[client as usize];
         if !core::mem::replace(&mut own.is_present, true) {
@@ -495,6 +502,9 @@ impl Elevator for Paternoster {
     /// Where there are thousands of clients nothing of this one is near. What will be asked for is
     /// asked for at once, so that it comes while the bio is looked at, and not one after the other.
     fn bio_comes(&mut self, _: &mut Scene, bio: &Bio) {
+        if self.clients.len() < FEW {
+            return;
+        }
         let client = bio.client.index();
         let own = &self.clients[client as usize];
         black_box(own.head + u64::from(own.habit.owed) + self.accounts.touch(client));
@@ -604,11 +614,12 @@ impl Elevator for Paternoster {
     }
 
     fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
-        if self.jobs[request.index() as usize].stage != Stage::Flying {
+        let Job { stage, is_free, .. } = self.jobs[request.index() as usize];
+        if stage != Stage::Flying {
             return;
         }
         let now = scene.exact_now();
-        let took = if self.jobs[request.index() as usize].is_free { 0 } else { served.0 };
+        let took = if is_free { 0 } else { served.0 };
         let charge = i64::try_from(took).unwrap_or(i64::MAX);
         #[cfg(test)]
         let charge = self.sabotaged_charge(request, charge);
@@ -622,10 +633,12 @@ impl Elevator for Paternoster {
             self.seats.cost = blend(self.seats.cost, served.0, 4);
             self.seats.latency = blend(self.seats.latency, latency, 4);
         }
-        let off = charge - job.estimate;
-        let did = (served.0, u64::from(sectors));
-        let holder = self.holder_of(job.client, usize::from(job.kind));
-        self.seats.ended(holder, job.first, off, did);
+        if self.seats.most.is_some() {
+            let off = charge - job.estimate;
+            let did = (served.0, u64::from(sectors));
+            let holder = self.holder_of(job.client, usize::from(job.kind));
+            self.seats.ended(holder, job.first, off, did);
+        }
         self.earn_credit(served.0);
         self.open_window(job.client, now, latency, served.0);
         self.watch_end(scene, job.client, took);

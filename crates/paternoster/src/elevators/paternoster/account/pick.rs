@@ -32,6 +32,13 @@ impl Accounts {
     pub(in super::super) fn first_of_all(&self, now: Nanos) -> Option<u32> {
         let mut group = self.root;
         let [mut crowd, mut stream] = self.at(group).queued.map(|queued| queued > 0);
+        if !stream {
+            // As it is most of the time.
+            let first = self.head(self.group(group), CROWD, now)?;
+            if self.is_client(first) {
+                return Some(first);
+            }
+        }
         loop {
             let node = self.group(group);
             let one = if crowd { self.head(node, CROWD, now) } else { None };
