@@ -105,6 +105,7 @@ impl Root {
     }
 
     /// Makes a tree of a full row.
+    #[inline(never)]
     pub(super) fn plant<K: TreeKey>(&mut self, nodes: &mut Nodes<K>) {
         let mut row = [NIL; ROW_MOST as usize];
         for (place, index) in row.iter_mut().zip(self.iter(nodes)) {

@@ -237,17 +237,23 @@ impl Accounts {
     }
 
     /// A request of a client begins to wait (C4 for whoever was idle on the way up).
+    #[inline]
     pub(super) fn arrive(&mut self, client: u32, kind: usize, now: Nanos, slack: i64) {
         let mut at = self.arrive_one(client, kind, now, slack);
         while at != self.root {
-            at = self.arrive_one(at, kind, now, slack);
+            at = self.arrive_above(at, kind, now, slack);
         }
         self.at_mut(at).queued[kind] += 1;
     }
 
-    /// One step of the way up; returns the next. (A function of its own, as those below, so that
-    /// the first step, which for most is the only one, is no loop.)
-    #[inline]
+    /// As below, for a group: seldom, and not in the midst of what is often.
+    #[inline(never)]
+    fn arrive_above(&mut self, at: u32, kind: usize, now: Nanos, slack: i64) -> u32 {
+        self.arrive_one(at, kind, now, slack)
+    }
+
+    /// One step of the way up; returns the next. For most the first one is the last.
+    #[inline(always)]
     fn arrive_one(&mut self, at: u32, kind: usize, now: Nanos, slack: i64) -> u32 {
         let node = &mut self.nodes[at as usize];
         let group = &mut self.groups[(node.parent - self.clients) as usize];
@@ -288,17 +294,23 @@ impl Accounts {
     }
 
     /// A waiting request goes to the device: its owners pay the estimate (C1, C3).
+    #[inline]
     pub(super) fn dispatch(&mut self, client: u32, kind: usize, estimate: i64, now: Nanos) {
         let mut at = self.dispatch_one(client, kind, estimate, now);
         while at != self.root {
-            at = self.dispatch_one(at, kind, estimate, now);
+            at = self.dispatch_above(at, kind, estimate, now);
         }
         let all = self.at_mut(at);
         all.begin(kind, estimate);
         all.charged += estimate;
     }
 
-    #[inline]
+    #[inline(never)]
+    fn dispatch_above(&mut self, at: u32, kind: usize, estimate: i64, now: Nanos) -> u32 {
+        self.dispatch_one(at, kind, estimate, now)
+    }
+
+    #[inline(always)]
     fn dispatch_one(&mut self, at: u32, kind: usize, estimate: i64, now: Nanos) -> u32 {
         let nodes = &mut self.nodes[..];
         let Node { parent, class, .. } = nodes[at as usize];
@@ -324,17 +336,23 @@ impl Accounts {
     }
 
     /// A request has ended, or was refused: the estimate is set right (C2).
+    #[inline]
     pub(super) fn end(&mut self, client: u32, estimate: i64, took: i64) {
         let mut at = self.end_one(client, estimate, took);
         while at != self.root {
-            at = self.end_one(at, estimate, took);
+            at = self.end_above(at, estimate, took);
         }
         let all = self.at_mut(at);
         all.finish(estimate);
         all.charged += took - estimate;
     }
 
-    #[inline]
+    #[inline(never)]
+    fn end_above(&mut self, at: u32, estimate: i64, took: i64) -> u32 {
+        self.end_one(at, estimate, took)
+    }
+
+    #[inline(always)]
     fn end_one(&mut self, at: u32, estimate: i64, took: i64) -> u32 {
         let node = &mut self.nodes[at as usize];
         node.finish(estimate);

@@ -67,7 +67,9 @@ impl Paternoster {
         self.pay_for_waiting(now);
         self.watchdog.resume(now, self.depth.top());
         scene.cancel_timer();
-        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
+        if !self.bypass.is_empty()
+            && let Some(index) = self.bypass.pop_front(&mut self.bypass_links)
+        {
             let request = RequestId::from_index(index);
             self.fly_past(scene, request);
             return Pick::Dispatch(request, Place::Tail);
@@ -113,6 +115,7 @@ impl Paternoster {
     }
 
     /// Who goes next, of those who may.
+    #[inline]
     pub(super) fn candidate(&self, scene: &Scene, now: Nanos) -> Option<u32> {
         if self.seats.most.is_none() {
             // Nobody holds back who is alone, as most are.

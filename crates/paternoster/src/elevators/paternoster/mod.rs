@@ -310,6 +310,7 @@ impl Paternoster {
     }
 
     /// A request is in the device no more: its price is what it took.
+    #[inline]
     fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> Job {
         let job = &mut self.jobs[request.index() as usize];
         job.stage = Stage::Elsewhere;
@@ -370,9 +371,15 @@ impl Paternoster {
     #[inline]
     fn note_present(&mut self, client: u32) {
         let own = &mut self.clients[client as usize];
-        if !core::mem::replace(&mut own.is_present, true) {
-            self.present.push_back(&mut self.present_links, client);
+        if !own.is_present {
+            own.is_present = true;
+            self.enlist(client);
         }
+    }
+
+    #[inline(never)]
+    fn enlist(&mut self, client: u32) {
+        self.present.push_back(&mut self.present_links, client);
     }
 
     /// A request arrives at its client's lane.
@@ -408,11 +415,19 @@ impl Paternoster {
     }
 
     /// A client is a passenger from now on, or not any more.
+    #[inline]
     fn board(&mut self, client: u32, is_meek: bool) {
-        let before = core::mem::replace(&mut self.clients[client as usize].is_meek, is_meek);
-        if is_meek && !before {
+        if self.clients[client as usize].is_meek != is_meek {
+            self.board_or_leave(client, is_meek);
+        }
+    }
+
+    #[inline(never)]
+    fn board_or_leave(&mut self, client: u32, is_meek: bool) {
+        self.clients[client as usize].is_meek = is_meek;
+        if is_meek {
             self.passengers.push_back(&mut self.passenger_links, client);
-        } else if before && !is_meek {
+        } else {
             self.passengers.remove(&mut self.passenger_links, client);
         }
     }
@@ -507,7 +522,9 @@ impl Elevator for Paternoster {
         }
         let client = bio.client.index();
         let own = &self.clients[client as usize];
-        black_box(own.head + u64::from(own.habit.owed) + self.accounts.touch(client));
+        let listed = self.present_links.contains(client) | self.passenger_links.contains(client);
+        let known = u64::from(own.habit.owed) + u64::from(listed);
+        black_box(own.head + known + self.accounts.touch(client));
     }
 
     fn admits_in_turn(&self) -> bool {

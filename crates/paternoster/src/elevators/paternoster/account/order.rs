@@ -44,7 +44,7 @@ impl Accounts {
 
 impl Group {
     /// The virtual time of one in it is another one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reorder(&mut self, orders: &mut [Nodes<i64>; 2], node: u32, own: &Node) {
         let class = usize::from(own.class);
         if own.queued[CROWD] > 0 {
@@ -57,7 +57,7 @@ impl Group {
 
     /// C3: the floor of a class is the least virtual time among those of it who wait, where nobody
     /// of a better one does. So many wait of each kind.
-    #[inline]
+    #[inline(always)]
     pub(super) fn raise_floor(&mut self, nodes: &[Node], queued: [u32; 2], class: u8) {
         let first = |kind: usize| if queued[kind] > 0 { self.first(kind) } else { None };
         let key = |kind: usize| first(kind).map(|first| nodes[first as usize].key());
