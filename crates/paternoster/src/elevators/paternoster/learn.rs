@@ -53,6 +53,7 @@ const EPOCH_QUANTA: u64 = 3;
 const EPOCH_REQUESTS: u64 = 8;
 /// A stretch of rest is so many epochs long; so many of them are the probation.
 const REST_EPOCHS: u64 = 2;
+const REST_LEAST: u64 = REST_EPOCHS * EPOCH_LEAST;
 const PROBATION: u8 = 4;
 /// So many in a row that are alike, and unlike what was usual, are another device.
 const ODD_MOST: u8 = 2;
@@ -143,11 +144,10 @@ impl Learn {
         (ANOTHER / (1 + i64::from(self.rounds))).min(CHANCE_LEAST + 2 * self.chance)
     }
 
-    /// At most ends there is nothing to decide: a stretch of rest is in its middle, and nothing is
+    /// At most ends there is nothing to decide but whether a stretch of rest is over: nothing is
     /// due.
-    fn only_counts(&self, now: Nanos, is_free: bool) -> bool {
-        self.present.served < REST_EPOCHS * EPOCH_LEAST
-            && now < self.next_census
+    fn is_quiet(&self, now: Nanos, is_free: bool) -> bool {
+        now < self.next_census
             && now < self.arms.quiet_until
             && self.phase == Phase::Rest
             && (self.is_warm || !is_free)
@@ -180,7 +180,10 @@ impl Paternoster {
     #[inline]
     pub(super) fn learn(&mut self, scene: &mut Scene) {
         let now = scene.exact_now();
-        if !self.learn.only_counts(now, self.seats.most.is_none()) {
+        // The length of a stretch takes a division to know, and is seldom asked for.
+        let served = self.learn.present.served;
+        let is_short = || served < REST_LEAST || served < self.epoch_length();
+        if !(self.learn.is_quiet(now, self.seats.most.is_none()) && is_short()) {
             self.learn_on(scene, now);
         }
     }
