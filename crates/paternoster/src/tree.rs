@@ -137,6 +137,13 @@ const fn some(index: u32) -> Option<u32> {
     if index == NIL { None } else { Some(index) }
 }
 
+/// A fault of the caller's. Apart: what words need is not made ready each time that all is well.
+#[cold]
+#[inline(never)]
+fn refuse(index: u32, why: &str) -> ! {
+    panic!("slot {index} {why}")
+}
+
 impl<K: TreeKey> Nodes<K> {
     /// Nodes for slots 0 to `capacity`, none of them in a tree.
     #[must_use]
@@ -291,14 +298,22 @@ impl Root {
     }
 
     /// Puts slot `index` in under `key`, behind those with an equal key.
+    #[inline(never)]
     pub fn insert<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
-        assert!(!nodes.contains(index), "slot {index} is in a tree already");
+        if nodes.contains(index) {
+            refuse(index, "is in a tree already");
+        }
         if self.is_row::<K>() {
             if self.len < ROW_MOST {
                 return self.insert_in_row(nodes, index, key);
             }
             self.plant(nodes);
         }
+        self.insert_in_tree(nodes, index, key);
+    }
+
+    #[inline(never)]
+    fn insert_in_tree<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         let (mut parent, mut at, mut side) = (NIL, self.root, LEFT);
         while at != NIL {
             let node = &nodes.0[at as usize];
@@ -338,20 +353,33 @@ impl Root {
     }
 
     fn thread_out<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, thread: [u32; 2]) {
-        for side in [LEFT, RIGHT] {
-            match some(thread[1 - side]) {
-                Some(other) => nodes.0[other as usize].thread[side] = thread[side],
-                None => self.ends[1 - side] = thread[side],
-            }
+        let [before, behind] = thread;
+        match some(behind) {
+            Some(behind) => nodes.0[behind as usize].thread[LEFT] = before,
+            None => self.ends[RIGHT] = before,
+        }
+        match some(before) {
+            Some(before) => nodes.0[before as usize].thread[RIGHT] = behind,
+            None => self.ends[LEFT] = behind,
         }
     }
 
     /// Takes slot `index`, which is in this tree, out of it.
+    #[inline(never)]
     pub fn remove<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32) {
-        assert!(nodes.contains(index), "slot {index} is in no tree");
-        if self.is_row::<K>() {
-            return self.remove_from_row(nodes, index);
+        if !nodes.contains(index) {
+            refuse(index, "is in no tree");
         }
+        if self.is_row::<K>() {
+            self.remove_from_row(nodes, index);
+        } else {
+            self.remove_from_tree(nodes, index);
+        }
+    }
+
+    // Apart, so that a row is not charged for what a tree has to keep at hand.
+    #[inline(never)]
+    fn remove_from_tree<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32) {
         let node = nodes.0[index as usize];
         let side = if node.parent == NIL { LEFT } else { nodes.side_of(node.parent, index) };
         // Where a subtree became lower, and on which side.
@@ -412,11 +440,17 @@ impl Root {
     }
 
     /// Takes the key of slot `index` back to order after it changed.
+    #[inline]
     pub fn rekey<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         if !K::SUMMED && nodes.fits(index, &key) {
             nodes.0[index as usize].key = key;
             return;
         }
+        self.move_to(nodes, index, key);
+    }
+
+    #[inline(never)]
+    fn move_to<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
         if self.is_row::<K>() {
             return self.move_in_row(nodes, index, key);
         }

@@ -135,6 +135,12 @@ impl Lane {
         self.sorted.lower_bound(&space.nodes, &sector).map(RequestId::from_index)
     }
 
+    /// The first request of all by sector.
+    #[must_use]
+    pub fn first(&self) -> Option<RequestId> {
+        self.sorted.first().map(RequestId::from_index)
+    }
+
     /// What follows `request` when it leaves: the nearer of its neighbours by sector, or the first
     /// of all when it is the last.
     #[must_use]

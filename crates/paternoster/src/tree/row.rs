@@ -93,11 +93,19 @@ impl Root {
     /// Links slot `index` in where `key` belongs.
     fn thread_behind<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: &K) {
         let before = self.place_in_row(nodes, key);
-        let (beside, side) = if before == NIL { (self.ends[LEFT], LEFT) } else { (before, RIGHT) };
-        self.thread_in(nodes, beside, side, index);
+        let behind = match some(before) {
+            Some(before) => core::mem::replace(&mut nodes.0[before as usize].thread[RIGHT], index),
+            None => core::mem::replace(&mut self.ends[LEFT], index),
+        };
+        match some(behind) {
+            Some(behind) => nodes.0[behind as usize].thread[LEFT] = index,
+            None => self.ends[RIGHT] = index,
+        }
+        nodes.0[index as usize].thread = [before, behind];
     }
 
     /// Makes a tree of a full row.
+    #[inline(never)]
     pub(super) fn plant<K: TreeKey>(&mut self, nodes: &mut Nodes<K>) {
         let mut row = [NIL; ROW_MOST as usize];
         for (place, index) in row.iter_mut().zip(self.iter(nodes)) {

@@ -51,7 +51,7 @@ use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::Nodes;
 
-pub(super) use node::{Group, Key, Node, UNIT};
+pub(super) use node::{Group, Node, UNIT};
 
 /// After this time without any an idle-class request goes once, whoever waits.
 const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
@@ -246,46 +246,38 @@ impl Accounts {
     }
 
     /// A request of a client begins to wait (C4 for whoever was idle on the way up).
+    #[inline]
     pub(super) fn arrive(&mut self, client: u32, kind: usize, now: Nanos, slack: i64) {
-        let mut at = client;
+        let mut at = self.arrive_one(client, kind, now, slack);
         while at != self.root {
-            let (waits, is_busy) = (self.at(at).waiting() > 0, self.at(at).is_busy());
-            if !waits {
-                self.lift(at, is_busy, self.at(at).expected > now, slack);
-            }
-            if !is_busy {
-                self.weigh_in_parent(at, true);
-            }
-            let node = self.at_mut(at);
-            node.queued[kind] += 1;
-            let (parent, is_first) = (node.parent, node.queued[kind] == 1);
-            if is_first {
-                self.enter_order(at, kind);
-            }
-            at = parent;
+            at = self.arrive_above(at, kind, now, slack);
         }
         self.at_mut(at).queued[kind] += 1;
     }
 
-    /// C4: what was not used is released, but for the little that one is behind who was expected.
-    /// Who always has something in the device, and nothing waiting, has all that he asks for: what
-    /// he is owed for that is not more than [`OWED_MOST`].
-    fn lift(&mut self, node: u32, is_busy: bool, is_expected: bool, slack: i64) {
-        let Node { parent, class, weight, .. } = *self.at(node);
-        if parent == NIL {
-            return;
+    /// As below, for a group: seldom, and not in the midst of what is often.
+    #[inline(never)]
+    fn arrive_above(&mut self, at: u32, kind: usize, now: Nanos, slack: i64) -> u32 {
+        self.arrive_one(at, kind, now, slack)
+    }
+
+    /// One step of the way up; returns the next. For most the first one is the last.
+    #[inline(always)]
+    fn arrive_one(&mut self, at: u32, kind: usize, now: Nanos, slack: i64) -> u32 {
+        let node = &mut self.nodes[at as usize];
+        let group = &mut self.groups[(node.parent - self.clients) as usize];
+        if node.waiting() == 0 {
+            group.lift(node, now, slack);
+            if node.flying == 0 {
+                group.busy_weight += u64::from(node.weight);
+            }
         }
-        let above = self.group(parent);
-        let behind = match (is_busy, is_expected) {
-            (true, _) => above.dearest + OWED_MOST * UNIT / i64::from(weight),
-            (_, true) => 2 * (above.dearest + slack * UNIT),
-            _ => 0,
-        };
-        let least = above.floor[usize::from(class)].saturating_sub(behind);
-        let own = self.at_mut(node);
-        if own.vt < least {
-            (own.vt, own.rest) = (least, 0);
+        node.queued[kind] += 1;
+        if node.queued[kind] == 1 {
+            let order = &mut group.ready[kind][usize::from(node.class)];
+            order.insert(&mut self.orders[kind], at, node.vt);
         }
+        node.parent
     }
 
     /// A request waits no more, and nothing is charged for it.
@@ -313,25 +305,39 @@ impl Accounts {
     }
 
     /// A waiting request goes to the device: its owners pay the estimate (C1, C3).
+    #[inline]
     pub(super) fn dispatch(&mut self, client: u32, kind: usize, estimate: i64, now: Nanos) {
-        let mut at = client;
+        let mut at = self.dispatch_one(client, kind, estimate, now);
         while at != self.root {
-            let Node { parent, class, .. } = *self.at(at);
-            self.raise_floor(parent, class);
-            if class == Class::Idle as u8 {
-                self.group_mut(parent).idle_class_served = now;
-            }
-            let node = self.at_mut(at);
-            node.begin(kind, estimate);
-            node.charge(estimate);
-            if node.queued[kind] == 0 {
-                self.leave_order(at, kind);
-            }
-            self.reorder(at);
-            at = parent;
+            at = self.dispatch_above(at, kind, estimate, now);
         }
-        self.at_mut(at).begin(kind, estimate);
-        self.at_mut(at).charged += estimate;
+        let all = self.at_mut(at);
+        all.begin(kind, estimate);
+        all.charged += estimate;
+    }
+
+    #[inline(never)]
+    fn dispatch_above(&mut self, at: u32, kind: usize, estimate: i64, now: Nanos) -> u32 {
+        self.dispatch_one(at, kind, estimate, now)
+    }
+
+    #[inline(always)]
+    fn dispatch_one(&mut self, at: u32, kind: usize, estimate: i64, now: Nanos) -> u32 {
+        let nodes = &mut self.nodes[..];
+        let Node { parent, class, .. } = nodes[at as usize];
+        let group = &mut self.groups[(parent - self.clients) as usize];
+        group.raise_floor(nodes, nodes[parent as usize].queued, class);
+        if class == Class::Idle as u8 {
+            group.idle_class_served = now;
+        }
+        let node = &mut nodes[at as usize];
+        node.begin(kind, estimate);
+        node.charge(estimate);
+        if node.queued[kind] == 0 {
+            group.ready[kind][usize::from(class)].remove(&mut self.orders[kind], at);
+        }
+        group.reorder(&mut self.orders, at, node);
+        parent
     }
 
     /// A request goes to the device past everybody, having been refused or let in.
@@ -341,24 +347,35 @@ impl Accounts {
     }
 
     /// A request has ended, or was refused: the estimate is set right (C2).
+    #[inline]
     pub(super) fn end(&mut self, client: u32, estimate: i64, took: i64) {
-        let mut at = client;
+        let mut at = self.end_one(client, estimate, took);
         while at != self.root {
-            let node = self.at_mut(at);
-            node.finish(estimate);
-            node.charge(took - estimate);
-            let (parent, is_busy) = (node.parent, node.is_busy());
-            let before = self.group(parent).dearest;
-            let dearest = self.at(at).price_above(took, before - before / 256);
-            self.group_mut(parent).dearest = dearest;
-            self.reorder(at);
-            if !is_busy {
-                self.weigh_in_parent(at, false);
-            }
-            at = parent;
+            at = self.end_above(at, estimate, took);
         }
-        self.at_mut(at).finish(estimate);
-        self.at_mut(at).charged += took - estimate;
+        let all = self.at_mut(at);
+        all.finish(estimate);
+        all.charged += took - estimate;
+    }
+
+    #[inline(never)]
+    fn end_above(&mut self, at: u32, estimate: i64, took: i64) -> u32 {
+        self.end_one(at, estimate, took)
+    }
+
+    #[inline(always)]
+    fn end_one(&mut self, at: u32, estimate: i64, took: i64) -> u32 {
+        let node = &mut self.nodes[at as usize];
+        node.finish(estimate);
+        node.charge(took - estimate);
+        let group = &mut self.groups[(node.parent - self.clients) as usize];
+        let before = group.dearest;
+        group.dearest = node.price_above(took, before - (before >> 8));
+        group.reorder(&mut self.orders, at, node);
+        if !node.is_busy() {
+            group.busy_weight -= u64::from(node.weight);
+        }
+        node.parent
     }
 
     /// A client who goes in step with another of his group is not further behind him than what

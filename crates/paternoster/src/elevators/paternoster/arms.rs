@@ -80,6 +80,8 @@ pub(super) struct Arms {
     arms: [Arm; ALL.len()],
     /// No probe before.
     pub(super) next: Nanos,
+    /// Nothing is due before, as far as was seen when it was last asked.
+    pub(super) quiet_until: Nanos,
     /// The last probe's length, in ns.
     length: u64,
     /// The next occasion for all, and the pause behind it, in lengths.
@@ -89,14 +91,19 @@ pub(super) struct Arms {
 
 impl Arms {
     /// The setting that is due for the longest time, beside the accepted one.
-    pub(super) fn due(&self, from: Setting, mix: Mix, seeks: bool, now: Nanos) -> Option<Setting> {
-        if now < self.next {
-            return None;
-        }
+    pub(super) fn due(
+        &mut self,
+        from: Setting,
+        mix: Mix,
+        seeks: bool,
+        now: Nanos,
+    ) -> Option<Setting> {
         let fits = |setting: Setting| is_near(from, setting) && differs(setting, mix, seeks);
-        let all = self.arms.iter().zip(ALL);
-        let due = all.filter(|&(arm, setting)| arm.next <= now && fits(setting));
-        due.min_by_key(|(arm, _)| (arm.next, arm.gap)).map(|(_, setting)| setting)
+        let all = self.arms.iter().zip(ALL).filter(|&(_, setting)| fits(setting));
+        let first = all.min_by_key(|(arm, _)| (arm.next, arm.gap));
+        let at = first.map_or(Nanos::MAX, |(arm, _)| arm.next.max(self.next));
+        self.quiet_until = at;
+        first.filter(|_| at <= now).map(|(_, setting)| setting)
     }
 
     fn of(&mut self, setting: Setting) -> Option<&mut Arm> {
@@ -113,6 +120,7 @@ impl Arms {
         let least = if is_nothing { GAP_OF_NOTHING } else { GAP_LEAST };
         self.length = length;
         self.next = now + Nanos(length);
+        self.quiet_until = Nanos::ZERO;
         if let Some(arm) = self.of(setting) {
             arm.gap = (2 * arm.gap).max(least).max(by_loss).min(GAP_MOST);
             arm.next = now + Nanos(length.saturating_mul(arm.gap));
@@ -123,6 +131,7 @@ impl Arms {
     pub(super) fn accept(&mut self, given_up: Setting, now: Nanos, length: u64) {
         (self.length, self.pause) = (length, PAUSE_LEAST);
         self.next = now + Nanos(length / 4);
+        self.quiet_until = Nanos::ZERO;
         if let Some(arm) = self.of(given_up) {
             arm.gap = GAP_LEAST;
             arm.next = now + Nanos(length.saturating_mul(GAP_LEAST));
@@ -132,7 +141,7 @@ impl Arms {
     /// The device is another one: what was found out of the old one is no measure.
     pub(super) fn forget(&mut self, now: Nanos) {
         self.arms = [Arm::default(); ALL.len()];
-        self.next = self.next.min(now);
+        (self.next, self.quiet_until) = (self.next.min(now), Nanos::ZERO);
     }
 
     /// Something is different: all of them are due at `at`, if that was not so just now.
@@ -143,6 +152,7 @@ impl Arms {
         self.occasion = at + Nanos(self.length.saturating_mul(self.pause));
         self.pause = (2 * self.pause).clamp(PAUSE_LEAST, PAUSE_MOST);
         self.next = self.next.min(at);
+        self.quiet_until = Nanos::ZERO;
         for arm in &mut self.arms {
             arm.gap /= 4;
             arm.next = arm.next.min(at);

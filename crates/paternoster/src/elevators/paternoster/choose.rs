@@ -67,7 +67,9 @@ impl Paternoster {
         self.pay_for_waiting(now);
         self.watchdog.resume(now, self.depth.top());
         scene.cancel_timer();
-        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
+        if !self.bypass.is_empty()
+            && let Some(index) = self.bypass.pop_front(&mut self.bypass_links)
+        {
             let request = RequestId::from_index(index);
             self.fly_past(scene, request);
             return Pick::Dispatch(request, Place::Tail);
@@ -76,7 +78,9 @@ impl Paternoster {
             self.watchdog.goes();
             return Pick::Nothing;
         }
-        self.tend_seats(scene);
+        if self.seats.most.is_some() {
+            self.tend_seats(scene);
+        }
         let candidate = self.candidate(scene, now);
         #[cfg(test)]
         let candidate = self.sabotaged_choice(candidate, now);
@@ -112,7 +116,15 @@ impl Paternoster {
     }
 
     /// Who goes next, of those who may.
+    #[inline]
     pub(super) fn candidate(&self, scene: &Scene, now: Nanos) -> Option<u32> {
+        if self.seats.most.is_none() {
+            // Nobody holds back who is alone, as most are.
+            let first = self.accounts.first_of_all(now)?;
+            if !self.clients[first as usize].is_together {
+                return Some(first);
+            }
+        }
         self.first_but(now, &|client| self.is_held_back(scene, client, now))
     }
 
@@ -184,7 +196,14 @@ impl Paternoster {
     }
 
     /// R4: what was waited since it was last asked.
+    #[inline]
     fn pay_for_waiting(&mut self, now: Nanos) {
+        if self.keeping.is_some() {
+            self.pay_what_was_waited(now);
+        }
+    }
+
+    fn pay_what_was_waited(&mut self, now: Nanos) {
         let Some(keeping) = self.keeping.take() else { return };
         let waited = (now - keeping.since).0;
         self.kept_time += waited;
@@ -196,11 +215,15 @@ impl Paternoster {
 
     /// R4: device time was spent; a part of it may be idled away.
     pub(super) fn earn_credit(&mut self, took: u64) {
+        if self.credit == CREDIT_MOST {
+            return;
+        }
         let part = i64::try_from(took / self.tunables.strictness).unwrap_or(CREDIT_MOST);
         self.credit = (self.credit + part).min(CREDIT_MOST);
     }
 
-    /// R2: whether the slot that is free is kept for others.
+    /// R2: whether the slot that is free is kept for others. Not if there are more than enough.
+    #[inline]
     fn is_kept_from(
         &mut self,
         scene: &Scene,
@@ -209,12 +232,21 @@ impl Paternoster {
         room: u32,
         now: Nanos,
     ) -> Option<Kept> {
-        if self.watchdog.has_fallen() {
+        if self.total_owed <= room || self.watchdog.has_fallen() {
             return None;
         }
-        if self.total_owed <= room {
-            return None;
-        }
+        self.what_is_kept_from(scene, client, request, room, now)
+    }
+
+    #[inline(never)]
+    fn what_is_kept_from(
+        &mut self,
+        scene: &Scene,
+        client: u32,
+        request: RequestId,
+        room: u32,
+        now: Nanos,
+    ) -> Option<Kept> {
         let job = &scene.requests[request];
         let price = self.price_of(job, self.clients[client as usize].manner());
         let mut kept = Kept { slots: 0, until: Nanos::MAX, bargain: true };
@@ -290,8 +322,7 @@ impl Paternoster {
         let own = &self.clients[client as usize];
         let late = own.lane.deadline(scene).is_some_and(|deadline| deadline <= now);
         let onwards = if late { None } else { own.lane.from_sector(&self.lanes, head) };
-        let first = || own.lane.from_sector(&self.lanes, 0);
-        let found = onwards.or_else(|| if late { own.lane.oldest() } else { first() });
+        let found = onwards.or_else(|| if late { own.lane.oldest() } else { own.lane.first() });
         // Who stands in an order has something waiting (account I1).
         found.unwrap_or(RequestId::from_index(0))
     }

@@ -112,10 +112,15 @@ impl Ties {
 
 impl Paternoster {
     /// A request of a client arrives: does it continue another's?
+    #[inline]
     pub(super) fn look_around(&mut self, scene: &mut Scene, client: u32, request: RequestId) {
-        if !scene.facts().rotational {
-            return;
+        if scene.facts().rotational {
+            self.look_for_company(scene, client, request);
         }
+    }
+
+    #[inline(never)]
+    fn look_for_company(&mut self, scene: &mut Scene, client: u32, request: RequestId) {
         self.positions.remove(client);
         let (now, begin) = (scene.exact_now(), scene.requests[request].sector());
         self.ties[client as usize].steps_to(now, begin);

@@ -55,6 +55,7 @@ const EPOCH_REQUESTS: u64 = 8;
 const EPOCH_OF_LUCK: u64 = 1_000_000_000;
 /// A stretch of rest is so many epochs long; so many of them are the probation.
 const REST_EPOCHS: u64 = 2;
+const REST_LEAST: u64 = REST_EPOCHS * EPOCH_LEAST;
 const PROBATION: u8 = 4;
 /// So many in a row that are alike, and unlike what was usual, are another device.
 const ODD_MOST: u8 = 2;
@@ -152,6 +153,16 @@ impl Learn {
         (ANOTHER / (1 + i64::from(self.rounds))).min(CHANCE_LEAST + 2 * self.chance)
     }
 
+    /// At most ends there is nothing to decide but whether a stretch of rest is over: nothing is
+    /// due.
+    fn is_quiet(&self, now: Nanos, is_free: bool) -> bool {
+        now < self.next_census
+            && now < self.arms.quiet_until
+            && self.phase == Phase::Rest
+            && (self.is_warm || !is_free)
+            && !self.is_stale
+    }
+
     const fn least_gain(&self) -> i64 {
         match self.tried {
             Setting::Free => GAIN_FOR_NONE,
@@ -184,8 +195,18 @@ impl Paternoster {
     }
 
     /// At the end of each request: is an epoch over, a probe due?
+    #[inline]
     pub(super) fn learn(&mut self, scene: &mut Scene) {
         let now = scene.exact_now();
+        // The length of a stretch takes a division to know, and is seldom asked for.
+        let served = self.learn.present.served;
+        let is_short = || served < REST_LEAST || served < self.epoch_length();
+        if !(self.learn.is_quiet(now, self.seats.most.is_none()) && is_short()) {
+            self.learn_on(scene, now);
+        }
+    }
+
+    fn learn_on(&mut self, scene: &mut Scene, now: Nanos) {
         if now >= self.learn.next_census {
             self.take_census(now);
         }
@@ -308,6 +329,8 @@ impl Paternoster {
         self.seats.all_random = mix.streams == 0;
         let learn = &mut self.learn;
         learn.next_census = now + CENSUS;
+        // Another mix, or other times: what is due is looked at again.
+        learn.arms.quiet_until = Nanos::ZERO;
         let is_other_kind = (mix.streams == 0) != (learn.mix.streams == 0)
             || (mix.others == 0) != (learn.mix.others == 0);
         let is_other = is_other_kind

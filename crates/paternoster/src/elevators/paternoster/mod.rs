@@ -80,6 +80,8 @@ const AGE_MOST: Nanos = Nanos::from_millis(500);
 const UNKNOWN_PRICE: u64 = 1000;
 /// One flush charges its owner as much as a long turn, at most.
 const FLUSH_MOST: Nanos = Nanos::from_millis(125);
+/// What is kept of fewer clients is near whoever comes.
+const FEW: usize = 256;
 /// The level at which a client weighs what its weight says.
 const LEVEL_PLAIN: u32 = 4;
 
@@ -292,6 +294,7 @@ impl Paternoster {
     }
 
     /// A request is about to go. Returns what its owner pays for now.
+    #[inline]
     fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
         let sort = sort_of(&scene.requests[request], self.clients[client as usize].manner());
         let price = self.price_of_sort(sort);
@@ -318,6 +321,7 @@ impl Paternoster {
     }
 
     /// A request is in the device no more: its price is what it took.
+    #[inline]
     fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> Job {
         let job = &mut self.jobs[request.index() as usize];
         job.stage = Stage::Elsewhere;
@@ -335,7 +339,8 @@ impl Paternoster {
 
     /// R1: what the end of a request says of its client.
     fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
-        let limit = self.seats.patience_for(self.lead_of(client));
+        let has_seats = self.seats.most.is_some();
+        let limit = if has_seats { self.seats.patience_for(self.lead_of(client)) } else { 0 };
         let own = &mut self.clients[client as usize];
         own.habit.ended(now, latency, took, limit);
         let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
@@ -345,6 +350,7 @@ impl Paternoster {
     }
 
     /// What is expected of a client has changed, or how many of its requests wait.
+    #[inline]
     fn recount_expected(&mut self, client: u32) {
         let own = &self.clients[client as usize];
         let comes = own.habit.owed > 0 && own.lane.is_empty();
@@ -354,6 +360,7 @@ impl Paternoster {
     }
 
     /// Whether a client is one of those who have nothing waiting and are about to ask.
+    #[inline(never)]
     fn miss(&mut self, client: u32, comes: bool) {
         let own = &mut self.clients[client as usize];
         let was = core::mem::replace(&mut own.is_missed, comes);
@@ -373,11 +380,18 @@ impl Paternoster {
     }
 
     /// A request of a client comes: the next census asks for it.
+    #[inline]
     fn note_present(&mut self, client: u32) {
         let own = &mut self.clients[client as usize];
-        if !core::mem::replace(&mut own.is_present, true) {
-            self.present.push_back(&mut self.present_links, client);
+        if !own.is_present {
+            own.is_present = true;
+            self.enlist(client);
         }
+    }
+
+    #[inline(never)]
+    fn enlist(&mut self, client: u32) {
+        self.present.push_back(&mut self.present_links, client);
     }
 
     /// A request arrives at its client's lane.
@@ -414,11 +428,19 @@ impl Paternoster {
     }
 
     /// A client is a passenger from now on, or not any more.
+    #[inline]
     fn board(&mut self, client: u32, is_meek: bool) {
-        let before = core::mem::replace(&mut self.clients[client as usize].is_meek, is_meek);
-        if is_meek && !before {
+        if self.clients[client as usize].is_meek != is_meek {
+            self.board_or_leave(client, is_meek);
+        }
+    }
+
+    #[inline(never)]
+    fn board_or_leave(&mut self, client: u32, is_meek: bool) {
+        self.clients[client as usize].is_meek = is_meek;
+        if is_meek {
             self.passengers.push_back(&mut self.passenger_links, client);
-        } else if before && !is_meek {
+        } else {
             self.passengers.remove(&mut self.passenger_links, client);
         }
     }
@@ -518,9 +540,14 @@ impl Elevator for Paternoster {
     /// Where there are thousands of clients nothing of this one is near. What will be asked for is
     /// asked for at once, so that it comes while the bio is looked at, and not one after the other.
     fn bio_comes(&mut self, _: &mut Scene, bio: &Bio) {
+        if self.clients.len() < FEW {
+            return;
+        }
         let client = bio.client.index();
         let own = &self.clients[client as usize];
-        black_box(own.head + u64::from(own.habit.owed) + self.accounts.touch(client));
+        let listed = self.present_links.contains(client) | self.passenger_links.contains(client);
+        let known = u64::from(own.habit.owed) + u64::from(listed);
+        black_box(own.head + known + self.accounts.touch(client));
     }
 
     fn admits_in_turn(&self) -> bool {
@@ -631,11 +658,12 @@ impl Elevator for Paternoster {
     }
 
     fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
-        if self.jobs[request.index() as usize].stage != Stage::Flying {
+        let Job { stage, is_free, .. } = self.jobs[request.index() as usize];
+        if stage != Stage::Flying {
             return;
         }
         let now = scene.exact_now();
-        let took = if self.jobs[request.index() as usize].is_free { 0 } else { served.0 };
+        let took = if is_free { 0 } else { served.0 };
         let charge = i64::try_from(took).unwrap_or(i64::MAX);
         #[cfg(test)]
         let charge = self.sabotaged_charge(request, charge);
@@ -649,10 +677,12 @@ impl Elevator for Paternoster {
             self.seats.cost = blend(self.seats.cost, served.0, 4);
             self.seats.latency = blend(self.seats.latency, latency, 4);
         }
-        let off = charge - job.estimate;
-        let did = (served.0, u64::from(sectors));
-        let holder = self.holder_of(job.client, usize::from(job.kind));
-        self.seats.ended(holder, job.first, off, did);
+        if self.seats.most.is_some() {
+            let off = charge - job.estimate;
+            let did = (served.0, u64::from(sectors));
+            let holder = self.holder_of(job.client, usize::from(job.kind));
+            self.seats.ended(holder, job.first, off, did);
+        }
         self.earn_credit(served.0);
         self.open_window(job.client, now, latency, served.0);
         self.watch_end(scene, job.client, took);

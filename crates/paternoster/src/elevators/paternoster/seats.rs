@@ -196,6 +196,9 @@ impl Seats {
 
     /// A request of a holder goes to the device. Whether it is one of the first half of a turn.
     pub(super) fn dispatched(&mut self, holder: Holder, estimate: i64) -> bool {
+        if self.taken == 0 {
+            return false;
+        }
         let half = i64::try_from(self.quantum() / 2).unwrap_or(i64::MAX);
         let Some(seat) = self.of(holder) else { return false };
         let early = seat.served < half;

@@ -140,7 +140,14 @@ impl Watchdog {
     }
 
     /// What was waited since the last pick, as far as it was meant.
+    #[inline]
     pub(super) fn resume(&mut self, now: Nanos, depth: u32) {
+        if self.pause.is_some() {
+            self.count_pause(now, depth);
+        }
+    }
+
+    fn count_pause(&mut self, now: Nanos, depth: u32) {
         let Some(pause) = self.pause.take() else { return };
         let waited = now.min(pause.until).0.saturating_sub(pause.since.0);
         let window = &mut self.window;
@@ -221,9 +228,14 @@ impl Paternoster {
         }
         self.count_end(client, took);
         let window = &self.watchdog.window;
-        if window.busy < WINDOW_LEAST.max(WINDOW_TURNS * window.quantum) {
-            return;
+        if window.busy >= WINDOW_LEAST.max(WINDOW_TURNS * window.quantum) {
+            self.judge_window(scene);
         }
+    }
+
+    /// A window is over.
+    fn judge_window(&mut self, scene: &mut Scene) {
+        let window = &self.watchdog.window;
         let weight = window.ward.map_or(1, |ward| self.accounts.at(ward.node).weight);
         let why = if self.watchdog.idled(self.tunables.strictness) {
             Some(Distrust::Idle)
@@ -254,7 +266,7 @@ impl Paternoster {
         window.quantum = window.quantum.max(quantum);
         window.dearest = window.dearest.max(dearest);
         window.lightest = Some(window.lightest.map_or(weight, |least| least.min(weight)));
-        let Some(mut ward) = window.ward else {
+        let Some(ward) = &mut window.ward else {
             if !self.watchdog.by_arrival {
                 let suspect = self.watchdog.suspects[0];
                 let waits = |&node: &u32| self.accounts.at(node).waiting() > 0;
@@ -270,8 +282,9 @@ impl Paternoster {
         ward.weights = ward.weights.max(weights);
         // In company one has no more than its pace allows.
         let together = self.clients.get(ward.node as usize).is_some_and(|one| one.is_together);
-        let stays = own.waiting() > 0 && own.parent != NIL && !together;
-        self.watchdog.window.ward = stays.then_some(ward);
+        if own.waiting() == 0 || own.parent == NIL || together {
+            window.ward = None;
+        }
     }
 
     /// From now on accounts alone decide; until some time, or until told, without a reason.

@@ -18,24 +18,33 @@ const LEFT_FOR_OTHERS: u32 = 16;
 impl Accounts {
     /// A client has so many requests more, or less, wherever they are.
     pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
-        let mut at = client;
-        while at != self.root && by != 0 {
-            let node = self.at_mut(at);
-            let before = node.held;
-            node.held = before.wrapping_add_signed(by);
-            let (held, weight, parent) = (node.held, u64::from(node.weight), node.parent);
-            if parent == NIL {
-                // Its client has left before its requests.
-                return;
-            }
-            if (before == 0) != (held == 0) {
-                let sum = &mut self.group_mut(parent).held_weight;
-                *sum = if held == 0 { *sum - weight } else { *sum + weight };
-            }
-            at = parent;
+        let mut at = self.hold_one(client, by);
+        while at != self.root && at != NIL {
+            at = self.hold_above(at, by);
         }
-        let root = self.root;
-        self.at_mut(root).held = self.at(root).held.wrapping_add_signed(by);
+        // Who left before its requests has no parent any more.
+        if at != NIL {
+            let all = &mut self.at_mut(at).held;
+            *all = all.wrapping_add_signed(by);
+        }
+    }
+
+    #[inline(never)]
+    fn hold_above(&mut self, at: u32, by: i32) -> u32 {
+        self.hold_one(at, by)
+    }
+
+    #[inline(always)]
+    fn hold_one(&mut self, at: u32, by: i32) -> u32 {
+        let node = &mut self.nodes[at as usize];
+        let before = node.held;
+        node.held = before.wrapping_add_signed(by);
+        if (before == 0) != (node.held == 0) && node.parent != NIL {
+            let group = &mut self.groups[(node.parent - self.clients) as usize];
+            let (sum, weight) = (&mut group.held_weight, u64::from(node.weight));
+            *sum = if node.held == 0 { *sum - weight } else { *sum + weight };
+        }
+        node.parent
     }
 
     /// Whether a client, or a group that it is in, has its share of `most` requests already, by

@@ -107,7 +107,11 @@ impl Node {
     /// virtual time.)
     pub(super) fn charge(&mut self, ns: i64) {
         self.charged = self.charged.saturating_add(ns);
-        let due = ns.saturating_mul(UNIT).saturating_add(i64::from(self.rest));
+        let rest = i64::from(self.rest);
+        let due = match i32::try_from(ns) {
+            Ok(ns) => i64::from(ns) * UNIT + rest,
+            Err(_) => ns.saturating_mul(UNIT).saturating_add(rest),
+        };
         let (whole, rest) = self.divided(due);
         self.vt = self.vt.saturating_add(whole);
         self.rest = rest;
@@ -118,7 +122,10 @@ impl Node {
     fn divided(&self, due: i64) -> (i64, u32) {
         let (size, weight) = (if due < 0 { !due } else { due }.cast_unsigned(), self.weight);
         let (whole, rest) = match u32::try_from(size) {
-            Ok(small) => (i64::from(small / weight), small % weight),
+            Ok(small) => {
+                let whole = small / weight;
+                (i64::from(whole), small - whole * weight)
+            }
             Err(_) => {
                 let long = u64::from(weight);
                 let rest = u32::try_from(size % long).unwrap_or(0);
@@ -130,8 +137,14 @@ impl Node {
 
     /// What `took` ns are in virtual time, if that is more than `least`, or else `least`.
     pub(super) fn price_above(&self, took: i64, least: i64) -> i64 {
-        let (due, weight) = (took.saturating_mul(UNIT), i64::from(self.weight));
-        // A product instead of a division, most of the time.
+        let weight = i64::from(self.weight);
+        // A product instead of a division, most of the time, and one within 64 bits.
+        if let (Ok(took), Ok(least)) = (i32::try_from(took), i32::try_from(least))
+            && i64::from(took) * UNIT < (i64::from(least) + 1) * weight
+        {
+            return least.into();
+        }
+        let due = took.saturating_mul(UNIT);
         if due < least.saturating_add(1).saturating_mul(weight) { least } else { due / weight }
     }
 }

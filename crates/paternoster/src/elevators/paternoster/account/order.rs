@@ -5,9 +5,10 @@
 //! A node stands in its parent's order of a kind and of its class exactly while requests of that
 //! kind wait below it (I1 of the accounts).
 
-use super::{Accounts, CROWD, Group, Key, Node, STREAM};
+use super::{Accounts, CROWD, Group, Node, OWED_MOST, STREAM, UNIT};
 use crate::slab::NIL;
-use crate::tree::Root;
+use crate::time::Nanos;
+use crate::tree::{Nodes, Root};
 
 impl Accounts {
     pub(super) fn enter_order(&mut self, node: u32, kind: usize) {
@@ -28,13 +29,9 @@ impl Accounts {
 
     /// The virtual time of a node, which has a parent, is another one.
     pub(super) fn reorder(&mut self, node: u32) {
-        let Node { parent, class, vt, queued, .. } = *self.at(node);
-        let group = &mut self.groups[(parent - self.clients) as usize];
-        for kind in [CROWD, STREAM] {
-            if queued[kind] > 0 {
-                group.ready[kind][usize::from(class)].rekey(&mut self.orders[kind], node, vt);
-            }
-        }
+        let Accounts { nodes, groups, orders, clients, .. } = self;
+        let own = &nodes[node as usize];
+        groups[(own.parent - *clients) as usize].reorder(orders, node, own);
     }
 
     /// Who stands behind `node` among those of its group who wait as a kind.
@@ -43,22 +40,53 @@ impl Accounts {
         let others = || group.ready[kind][behind..].iter().find_map(Root::first);
         self.orders[kind].next(node).or_else(others)
     }
+}
+
+impl Group {
+    /// The virtual time of one in it is another one.
+    #[inline(always)]
+    pub(super) fn reorder(&mut self, orders: &mut [Nodes<i64>; 2], node: u32, own: &Node) {
+        let class = usize::from(own.class);
+        if own.queued[CROWD] > 0 {
+            self.ready[CROWD][class].rekey(&mut orders[CROWD], node, own.vt);
+        }
+        if own.queued[STREAM] > 0 {
+            self.ready[STREAM][class].rekey(&mut orders[STREAM], node, own.vt);
+        }
+    }
 
     /// C3: the floor of a class is the least virtual time among those of it who wait, where nobody
-    /// of a better one does.
-    pub(super) fn raise_floor(&mut self, parent: u32, class: u8) {
-        if let Some(key) = self.first_key(parent).filter(|key| key.class == class) {
-            let floor = &mut self.group_mut(parent).floor[usize::from(class)];
+    /// of a better one does. So many wait of each kind.
+    #[inline(always)]
+    pub(super) fn raise_floor(&mut self, nodes: &[Node], queued: [u32; 2], class: u8) {
+        let first = |kind: usize| if queued[kind] > 0 { self.first(kind) } else { None };
+        let key = |kind: usize| first(kind).map(|first| nodes[first as usize].key());
+        let least = match (key(CROWD), key(STREAM)) {
+            (Some(one), Some(other)) => Some(if other.before(&one) { other } else { one }),
+            (one, other) => one.or(other),
+        };
+        if let Some(key) = least.filter(|key| key.class == class) {
+            let floor = &mut self.floor[usize::from(class)];
             *floor = key.vt.max(*floor);
         }
     }
 
-    fn first_key(&self, parent: u32) -> Option<Key> {
-        let group = self.group(parent);
-        let key = |kind: usize| group.first(kind).map(|first| self.at(first).key());
-        match (key(CROWD), key(STREAM)) {
-            (Some(one), Some(other)) => Some(if other.before(&one) { other } else { one }),
-            (one, other) => one.or(other),
+    /// C4: what was not used is released, but for the little that one is behind who is expected.
+    /// Who always has something in the device, and nothing waiting, has all that he asks for: what
+    /// he is owed for that is at most [`OWED_MOST`].
+    pub(super) fn lift(&self, own: &mut Node, now: Nanos, slack: i64) {
+        let floor = self.floor[usize::from(own.class)];
+        if own.vt >= floor {
+            return;
+        }
+        let behind = match (own.flying > 0, own.expected > now) {
+            (true, _) => self.dearest + OWED_MOST * UNIT / i64::from(own.weight),
+            (_, true) => 2 * (self.dearest + slack * UNIT),
+            _ => 0,
+        };
+        let least = floor.saturating_sub(behind);
+        if own.vt < least {
+            (own.vt, own.rest) = (least, 0);
         }
     }
 }

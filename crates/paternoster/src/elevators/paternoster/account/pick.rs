@@ -28,8 +28,22 @@ impl Accounts {
         self.first_in(self.root, kinds, now, skipped)
     }
 
-    /// Who goes next by virtual times alone, of all who wait. As often as groups are nested.
+    /// Who goes next by virtual times alone, of all who wait.
+    #[inline]
     pub(in super::super) fn first_of_all(&self, now: Nanos) -> Option<u32> {
+        if self.at(self.root).queued[STREAM] == 0 {
+            // As it is most of the time.
+            let first = self.head(self.group(self.root), CROWD, now)?;
+            if self.is_client(first) {
+                return Some(first);
+            }
+        }
+        self.first_below(now)
+    }
+
+    /// The same, as often as groups are nested.
+    #[inline(never)]
+    fn first_below(&self, now: Nanos) -> Option<u32> {
         let mut group = self.root;
         let [mut crowd, mut stream] = self.at(group).queued.map(|queued| queued > 0);
         loop {
@@ -84,6 +98,7 @@ impl Accounts {
     }
 
     /// The first of a kind in a group; one of the idle class if they have waited for too long.
+    #[inline]
     fn head(&self, group: &Group, kind: usize, now: Nanos) -> Option<u32> {
         let idler = group.ready[kind][Class::Idle as usize].first();
         if idler.is_some() && group.idle_class_served + IDLE_WAITS_MOST <= now {
