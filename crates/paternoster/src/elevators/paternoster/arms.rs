@@ -20,6 +20,7 @@
 //! Source: spec `elevator.md` 2.5 (L3: which, L5: when). Differs: a gap for each instead of one for
 //! all, so that a costly one is not repeated because a cheap one is.
 
+use crate::elevators::paternoster::census::Mix;
 use crate::elevators::paternoster::gain::ONE;
 use crate::elevators::paternoster::seats::Setting;
 use crate::time::Nanos;
@@ -44,29 +45,6 @@ const GAP_BY_LOSS: u64 = 128;
 /// Between two occasions to try everything again there are so many lengths, at least.
 const PAUSE_LEAST: u64 = 4;
 const PAUSE_MOST: u64 = 1024;
-
-/// Who has been active of late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Mix {
-    pub(super) streams: u32,
-    pub(super) others: u32,
-    /// Groups that the others are in.
-    pub(super) crews: u32,
-    /// Some of the streams are companies, whose members have a seat one after the other.
-    pub(super) together: bool,
-}
-
-impl Mix {
-    /// Who would take turns: each stream, and each crew.
-    pub(super) const fn parties(self) -> u32 {
-        self.parties_of(false)
-    }
-
-    /// The same, where perhaps each of the others is one.
-    pub(super) const fn parties_of(self, everyone: bool) -> u32 {
-        self.streams + if everyone { self.others } else { self.crews }
-    }
-}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Arm {
@@ -100,7 +78,9 @@ impl Arms {
     ) -> Option<Setting> {
         let fits = |setting: Setting| is_near(from, setting) && differs(setting, mix, seeks);
         let all = self.arms.iter().zip(ALL).filter(|&(_, setting)| fits(setting));
-        let first = all.min_by_key(|(arm, _)| (arm.next, arm.gap));
+        // Where nobody reads on, turns for each are the quicker to tell.
+        let is_later = |setting| mix.streams == 0 && setting == Setting::Streams(1);
+        let first = all.min_by_key(|&(arm, setting)| (arm.next, arm.gap, is_later(setting)));
         let at = first.map_or(Nanos::MAX, |(arm, _)| arm.next.max(self.next));
         self.quiet_until = at;
         first.filter(|_| at <= now).map(|(_, setting)| setting)

@@ -333,7 +333,7 @@ impl Paternoster {
         own.lane.remove(&mut self.lanes, request);
         own.head = scene.requests[request].end();
         let kind = own.kind();
-        self.crews.remove(self.group_of(client), request);
+        self.leave_sweep_with(client, request);
         self.sweep_on(client, scene.requests[request].end());
         let estimate = self.begin_job(scene, request, client, kind);
         self.accounts.dispatch(client, kind, estimate, now);

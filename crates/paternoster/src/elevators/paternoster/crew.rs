@@ -18,7 +18,7 @@
 //! # Invariants
 //! I1  While there are seats the sweep of a group holds what waits of its random clients, and
 //!     without seats nothing.
-//! I2  `flying` is what went to the device as a crew's and has not ended.
+//! I2  `flying` is what went to the device in a crew's turn and has not ended.
 //! I3  Nobody of a crew goes who is more than a quantum ahead of the least of it.
 //!
 //! Source: own; spec `elevator.md` 2.4 S2 has one crowd, in which accounts alone decide.
@@ -71,7 +71,7 @@ impl Crews {
         }
     }
 
-    /// A request waits no more, or not as one of a crew.
+    /// A request stands there no more, if it did.
     pub(super) fn remove(&mut self, group: u32, request: RequestId) {
         if self.nodes.contains(request.index()) {
             let crew = &mut self.crews[group as usize];
@@ -155,6 +155,14 @@ impl Paternoster {
             next = self.lanes.latter(request);
             let sector = self.lanes.sector(request);
             self.join_sweep(client, request, sector);
+        }
+    }
+
+    /// A request waits no more.
+    #[inline]
+    pub(super) fn leave_sweep_with(&mut self, client: u32, request: RequestId) {
+        if self.seats.most.is_some() {
+            self.crews.remove(self.group_of(client), request);
         }
     }
 

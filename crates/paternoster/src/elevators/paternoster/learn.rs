@@ -30,7 +30,8 @@
 //! their ends, since gains go by device time (see `gain.rs`); probation; the gaps of `arms.rs`.
 
 use crate::elevators::paternoster::Paternoster;
-use crate::elevators::paternoster::arms::{Arms, Mix};
+use crate::elevators::paternoster::arms::Arms;
+use crate::elevators::paternoster::census::{CENSUS, Mix};
 use crate::elevators::paternoster::gain::Tally;
 use crate::elevators::paternoster::seats::Setting;
 use crate::scene::Scene;
@@ -79,8 +80,6 @@ const SWITCHES_EACH: u32 = 4;
 const MIXES_MOST: u32 = 16;
 /// An epoch that takes so many times its length is given up: nobody comes.
 const PATIENCE: u64 = 16;
-/// Who is there is counted so often; a change of it leads to a probe within this time.
-const CENSUS: Nanos = Nanos::from_millis(100);
 /// A probe is not given up for another mix again within this time, and within so many times as long
 /// as the one that was.
 const STALE_LEAST: Nanos = Nanos::from_secs(1);
@@ -110,7 +109,7 @@ pub(super) struct Learn {
     changed: Tally,
     present: Tally,
     /// What a stretch of rest is as a rule, and how many in a row were not.
-    usual: Option<Tally>,
+    pub(super) usual: Option<Tally>,
     odd: u8,
     /// The gain of the last stretch over the usual one.
     was_off: i64,
@@ -134,10 +133,10 @@ pub(super) struct Learn {
     rounds: u8,
     /// The most that stretches with the accepted number differed by, in this probe.
     chance: i64,
-    arms: Arms,
+    pub(super) arms: Arms,
     probe_began: Nanos,
     pub(super) mix: Mix,
-    next_census: Nanos,
+    pub(super) next_census: Nanos,
     /// Clients have come together: what was begun before is no measure.
     pub(super) is_stale: bool,
     next_stale: Nanos,
@@ -150,7 +149,7 @@ impl Learn {
     /// How far off the threshold a gain may be by chance: a quarter in the first round, less in
     /// each further one; and not more than twice what two stretches of the same kind differed by.
     fn doubt(&self) -> i64 {
-        (ANOTHER / (1 + i64::from(self.rounds))).min(CHANCE_LEAST + 2 * self.chance)
+        (ANOTHER / i64::from(self.rounds.max(1))).min(CHANCE_LEAST + 2 * self.chance)
     }
 
     /// At most ends there is nothing to decide but whether a stretch of rest is over: nothing is
@@ -163,9 +162,12 @@ impl Learn {
             && !self.is_stale
     }
 
-    const fn least_gain(&self) -> i64 {
-        match self.tried {
-            Setting::Free => GAIN_FOR_NONE,
+    /// What is tried must gain so much over what there was.
+    const fn least_gain(&self, from: Setting) -> i64 {
+        match (self.tried, from) {
+            (Setting::Free, _) => GAIN_FOR_NONE,
+            // Turns for each crew instead of for each in it.
+            (Setting::Streams(_), Setting::All) if self.mix.streams == 0 => GAIN_FOR_NONE,
             _ => GAIN_FOR_SEATS,
         }
     }
@@ -301,56 +303,6 @@ impl Paternoster {
         self.learn.mix.together && self.learn.mix.parties_of(true) == 1
     }
 
-    /// Counts who is there. Another mix is tried out soon.
-    fn take_census(&mut self, now: Nanos) {
-        let mut mix = Mix::default();
-        let mut next = self.present.first();
-        while let Some(number) = next {
-            next = self.present_links.next(number);
-            let client = &mut self.clients[number as usize];
-            let active = core::mem::take(&mut client.habit.ended) > 0;
-            if active || self.accounts.is_busy(number) {
-                // Those who share a seat are one.
-                let counts = !client.is_together || self.companies.comes_first(number, now);
-                mix.together |= client.is_together;
-                let reads_on = client.reads_on();
-                let sort = if reads_on { &mut mix.streams } else { &mut mix.others };
-                *sort += u32::from(counts);
-                if !reads_on {
-                    let group = self.group_of(number);
-                    mix.crews += u32::from(self.crews.comes_first(group, now));
-                }
-            } else {
-                client.is_present = false;
-                self.present.remove(&mut self.present_links, number);
-            }
-        }
-        self.seats.parties = mix.parties_of(self.seats.everyone);
-        self.seats.all_random = mix.streams == 0;
-        let learn = &mut self.learn;
-        learn.next_census = now + CENSUS;
-        // Another mix, or other times: what is due is looked at again.
-        learn.arms.quiet_until = Nanos::ZERO;
-        let is_other_kind = (mix.streams == 0) != (learn.mix.streams == 0)
-            || (mix.others == 0) != (learn.mix.others == 0);
-        let is_other = is_other_kind
-            || mix.parties() != learn.mix.parties()
-            || mix.together != learn.mix.together;
-        if learn.phase != Phase::Rest {
-            learn.is_stale |= is_other_kind;
-            return;
-        }
-        learn.mix = mix;
-        if is_other_kind {
-            // What was found out of others is no measure.
-            learn.arms.forget(now + CENSUS);
-        }
-        if is_other {
-            learn.usual = None;
-            learn.arms.try_all(now, now + CENSUS);
-        }
-    }
-
     /// Tries another number of seats, if one is due.
     fn begins_probe(&mut self, scene: &mut Scene, now: Nanos) -> bool {
         let learn = &mut self.learn;
@@ -413,7 +365,8 @@ impl Paternoster {
                     return self.end_probe(scene, now, gain);
                 }
                 // So bad that it need not be looked at again.
-                if gain.is_none_or(|gain| gain <= learn.least_gain() - learn.doubt()) {
+                if gain.is_none_or(|gain| gain <= learn.least_gain(learn.accepted) - learn.doubt())
+                {
                     return self.end_probe(scene, now, gain);
                 }
                 learn.phase = Phase::Again;
@@ -432,9 +385,10 @@ impl Paternoster {
                 learn.base.add(&tally);
                 let before = learn.base.gain(&learn.changed);
                 let gain = before.zip(behind).map(|(one, other)| one.min(other));
-                let off = gain.map_or(i64::MAX, |gain| (gain - learn.least_gain()).abs());
+                let off =
+                    gain.map_or(i64::MAX, |gain| (gain - learn.least_gain(learn.accepted)).abs());
                 learn.rounds += 1;
-                let better = gain.is_some_and(|gain| gain > learn.least_gain());
+                let better = gain.is_some_and(|gain| gain > learn.least_gain(learn.accepted));
                 let hasty =
                     better && learn.tried == Setting::Free && learn.rounds < ROUNDS_FOR_NONE;
                 if !hasty && off > learn.doubt() || learn.rounds >= ROUNDS_MOST {
@@ -450,7 +404,7 @@ impl Paternoster {
     fn end_probe(&mut self, scene: &mut Scene, now: Nanos, gain: Option<i64>) {
         let learn = &mut self.learn;
         let length = (now - learn.probe_began).0;
-        if gain.is_some_and(|gain| gain > learn.least_gain()) {
+        if gain.is_some_and(|gain| gain > learn.least_gain(learn.accepted)) {
             learn.given_up = core::mem::replace(&mut learn.accepted, learn.tried);
             learn.arms.accept(learn.given_up, now, length);
             (learn.probation, learn.usual) = (PROBATION, None);
@@ -491,7 +445,7 @@ impl Paternoster {
         let kept = learn.base.gain(&tally);
         if learn.probation > 0 {
             learn.probation -= 1;
-            if kept.is_some_and(|gain| gain <= learn.least_gain() - ALIKE) {
+            if kept.is_some_and(|gain| gain <= learn.least_gain(learn.given_up) - ALIKE) {
                 let broken = core::mem::replace(&mut learn.accepted, learn.given_up);
                 let length = (now - learn.probe_began).0;
                 learn.arms.reject(broken, now, length, kept);

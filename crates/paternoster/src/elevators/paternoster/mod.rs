@@ -30,6 +30,7 @@
 mod account;
 mod arms;
 mod audit;
+mod census;
 mod choose;
 mod company;
 mod cooperate;
@@ -298,7 +299,8 @@ impl Paternoster {
     fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
         let sort = sort_of(&scene.requests[request], self.clients[client as usize].manner());
         let price = self.price_of_sort(sort);
-        let crew = if kind == CROWD { self.group_of(client) } else { NIL };
+        let is_crew = kind == CROWD && self.seats.most.is_some();
+        let crew = if is_crew { self.group_of(client) } else { NIL };
         self.crews.count(crew, 1);
         let job = &mut self.jobs[request.index() as usize];
         job.sort = sort;
@@ -464,7 +466,7 @@ impl Paternoster {
             let own = &mut self.clients[client as usize];
             own.lane.remove(&mut self.lanes, request);
             let kind = own.kind();
-            self.crews.remove(self.group_of(client), request);
+            self.leave_sweep_with(client, request);
             self.accounts.leave(client, kind);
             self.recount_expected(client);
         }
@@ -623,7 +625,7 @@ impl Elevator for Paternoster {
         let own = &mut self.clients[client as usize];
         own.lane.absorb(&mut self.lanes, scene, survivor, gone);
         let kind = own.kind();
-        self.crews.remove(self.group_of(client), gone);
+        self.leave_sweep_with(client, gone);
         self.accounts.leave(client, kind);
         self.board(client, false);
         self.jobs[gone.index() as usize].stage = Stage::Elsewhere;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Census: who is there, and what it means that others are.
+//!
+//! Every tenth of a second those are counted of whom a request ended or is here: streams, others,
+//! and the groups that these are in. What was found out (see `learn.rs`) holds for the mix that it
+//! was found out with:
+//!
+//! ```text
+//! one more of the same          all is tried again soon, what was bad for longer the later
+//! the first stream, or random   all is forgotten; a probe that is under way is given up
+//! ```
+//!
+//! # Invariants
+//! I1  Everybody who has a request here is in the list of those who are present.
+//!
+//! Source: spec `elevator.md` 2.5 (L5: when the number of active or sequential entities changes).
+
+use crate::elevators::paternoster::Paternoster;
+use crate::elevators::paternoster::learn::Phase;
+use crate::time::Nanos;
+
+/// Who is there is counted so often; a change of it leads to a probe within this time.
+pub(super) const CENSUS: Nanos = Nanos::from_millis(100);
+
+/// Who has been active of late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Mix {
+    pub(super) streams: u32,
+    pub(super) others: u32,
+    /// Groups that the others are in.
+    pub(super) crews: u32,
+    /// Some of the streams are companies, whose members have a seat one after the other.
+    pub(super) together: bool,
+}
+
+impl Mix {
+    /// Who would take turns: each stream, and each crew.
+    pub(super) const fn parties(self) -> u32 {
+        self.parties_of(false)
+    }
+
+    /// The same, where perhaps each of the others is one.
+    pub(super) const fn parties_of(self, everyone: bool) -> u32 {
+        self.streams + if everyone { self.others } else { self.crews }
+    }
+
+    /// Streams where there were none, or random requests: another question.
+    const fn is_of_another_kind(self, other: Mix) -> bool {
+        (self.streams == 0) != (other.streams == 0) || (self.others == 0) != (other.others == 0)
+    }
+
+    /// More or fewer who would take turns.
+    const fn is_another(self, other: Mix) -> bool {
+        self.parties() != other.parties() || self.together != other.together
+    }
+}
+
+impl Paternoster {
+    /// Counts who is there. Another mix is tried out soon.
+    pub(super) fn take_census(&mut self, now: Nanos) {
+        let mix = self.count_present(now);
+        self.seats.parties = mix.parties_of(self.seats.everyone);
+        self.seats.all_random = mix.streams == 0;
+        let learn = &mut self.learn;
+        learn.next_census = now + CENSUS;
+        // Another mix, or other times: what is due is looked at again.
+        learn.arms.quiet_until = Nanos::ZERO;
+        let is_of_another_kind = mix.is_of_another_kind(learn.mix);
+        if learn.phase != Phase::Rest {
+            learn.is_stale |= is_of_another_kind;
+            return;
+        }
+        let is_another = is_of_another_kind || mix.is_another(learn.mix);
+        learn.mix = mix;
+        if is_of_another_kind {
+            // What was found out of others is no measure.
+            learn.arms.forget(now + CENSUS);
+        }
+        if is_another {
+            learn.usual = None;
+            learn.arms.try_all(now, now + CENSUS);
+        }
+    }
+
+    /// Who is there. Who was not since the last time is not asked for again until he comes.
+    fn count_present(&mut self, now: Nanos) -> Mix {
+        let mut mix = Mix::default();
+        let mut next = self.present.first();
+        while let Some(number) = next {
+            next = self.present_links.next(number);
+            let client = &mut self.clients[number as usize];
+            let active = core::mem::take(&mut client.habit.ended) > 0;
+            if active || self.accounts.is_busy(number) {
+                // Those who share a seat are one.
+                let counts = !client.is_together || self.companies.comes_first(number, now);
+                mix.together |= client.is_together;
+                let reads_on = client.reads_on();
+                let sort = if reads_on { &mut mix.streams } else { &mut mix.others };
+                *sort += u32::from(counts);
+                if !reads_on {
+                    let group = self.group_of(number);
+                    mix.crews += u32::from(self.crews.comes_first(group, now));
+                }
+            } else {
+                client.is_present = false;
+                self.present.remove(&mut self.present_links, number);
+            }
+        }
+        mix
+    }
+}
