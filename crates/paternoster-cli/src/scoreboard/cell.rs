@@ -11,8 +11,8 @@
 //! | takes up to 64 | 1 s | 3 s |
 //! | takes more | 0.3 s | 1 s |
 //!
-//! Sixteen who take turns of 80 ms each have had a hundred in 128 s: what a window is asked to hold
-//! before shares are judged (G3). W10, whose first seconds are what counts, settles for 10 s and is
+//! Sixteen who take turns of 100 ms each have had 75 by then; before shares are judged a window
+//! should hold a hundred (G3). W10, whose first seconds are what counts, settles for 10 s and is
 //! measured for 40 s on what rotates.
 //!
 //! Files are a 32nd of the device, at most 8 GiB, and lie far from each other.

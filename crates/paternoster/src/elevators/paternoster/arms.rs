@@ -93,9 +93,7 @@ impl Arms {
 
     /// A probe of so many ns came to nothing; `loss` is the logarithm of what it lost.
     pub(super) fn reject(&mut self, setting: Setting, now: Nanos, length: u64, gain: Option<i64>) {
-        // 1 - 2^g is about -0.7 g, and at most 1.
-        let loss = gain.map_or(0, |gain| (-gain * 7 / 10).clamp(0, ONE).unsigned_abs());
-        let by_loss = (GAP_BY_LOSS * loss) >> 16;
+        let by_loss = gap_by_loss(gain.map_or(0, |gain| -gain));
         let is_nothing = gain.is_some_and(|gain| gain.abs() < NOTHING);
         let least = if is_nothing { GAP_OF_NOTHING } else { GAP_LEAST };
         self.length = length;
@@ -107,14 +105,15 @@ impl Arms {
         }
     }
 
-    /// It was accepted: its neighbours are tried at once, the one that was given up in its turn.
-    pub(super) fn accept(&mut self, given_up: Setting, now: Nanos, length: u64) {
+    /// It was accepted: its neighbours are tried at once; the one that was given up in its turn, at
+    /// what it would lose.
+    pub(super) fn accept(&mut self, given_up: Setting, now: Nanos, length: u64, gain: i64) {
         (self.length, self.pause) = (length, PAUSE_LEAST);
         self.next = now + Nanos(length / 4);
         self.quiet_until = Nanos::ZERO;
         if let Some(arm) = self.of(given_up) {
-            arm.gap = GAP_LEAST;
-            arm.next = now + Nanos(length.saturating_mul(GAP_LEAST));
+            arm.gap = gap_by_loss(gain).max(GAP_LEAST);
+            arm.next = now + Nanos(length.saturating_mul(arm.gap));
         }
     }
 
@@ -138,6 +137,13 @@ impl Arms {
             arm.next = arm.next.min(at);
         }
     }
+}
+
+/// I1: how many lengths make up for what is lost, of which this is the logarithm. 1 - 2^-l is about
+/// 0.7 l, and at most 1.
+fn gap_by_loss(lost: i64) -> u64 {
+    let loss = (lost * 7 / 10).clamp(0, ONE).unsigned_abs();
+    (GAP_BY_LOSS * loss) >> 16
 }
 
 /// L3: from no seats any number, from a number half and twice as many, or none.
@@ -174,7 +180,9 @@ const fn differs(setting: Setting, mix: Mix, seeks: bool) -> bool {
 mod tests {
     use super::*;
 
-    const FOUR: Mix = Mix { streams: 4, others: 2, crews: 1, together: false };
+    const NOBODY: Mix =
+        Mix { streams: 0, others: 0, crews: 0, idle: 0, strange: false, together: false };
+    const FOUR: Mix = Mix { streams: 4, others: 2, crews: 1, ..NOBODY };
 
     /// L3: are from no seats all numbers tried that make a difference, from one seat its
     /// neighbours? Four streams and a crowd are five parties: eight seats are as good as none. Who
@@ -190,7 +198,7 @@ mod tests {
         assert_eq!(all(Setting::Free, FOUR, false), [one, two, four]);
         assert_eq!(all(two, FOUR, true), [Setting::Free, one, four]);
         assert_eq!(all(one, FOUR, true), [Setting::Free, Setting::All, two]);
-        let random = Mix { streams: 0, others: 3, crews: 1, together: false };
+        let random = Mix { streams: 0, others: 3, crews: 1, ..NOBODY };
         assert_eq!(all(Setting::Free, random, true), [one, Setting::All]);
         assert!(all(Setting::Free, random, false).is_empty());
         assert!(all(Setting::Free, Mix { streams: 1, ..Mix::default() }, true).is_empty());

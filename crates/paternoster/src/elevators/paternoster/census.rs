@@ -15,12 +15,15 @@
 //!
 //! Source: spec `elevator.md` 2.5 (L5: when the number of active or sequential entities changes).
 
+use crate::client::Class;
 use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::learn::Phase;
 use crate::time::Nanos;
 
 /// Who is there is counted so often; a change of it leads to a probe within this time.
 pub(super) const CENSUS: Nanos = Nanos::from_millis(100);
+/// So long nothing is tried because of strangers.
+const STRANGE_MOST: Nanos = Nanos::from_secs(2);
 
 /// Who has been active of late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +32,10 @@ pub(super) struct Mix {
     pub(super) others: u32,
     /// Groups that the others are in.
     pub(super) crews: u32,
+    /// Those of them all who are of the idle class, and have no turns.
+    pub(super) idle: u32,
+    /// Some have asked too seldom to be known for what they are.
+    pub(super) strange: bool,
     /// Some of the streams are companies, whose members have a seat one after the other.
     pub(super) together: bool,
 }
@@ -71,6 +78,9 @@ impl Paternoster {
             return;
         }
         let is_another = is_of_another_kind || mix.is_another(learn.mix);
+        if !learn.mix.strange {
+            learn.known_by = now + STRANGE_MOST;
+        }
         learn.mix = mix;
         if is_of_another_kind {
             // What was found out of others is no measure.
@@ -94,6 +104,8 @@ impl Paternoster {
                 // Those who share a seat are one.
                 let counts = !client.is_together || self.companies.comes_first(number, now);
                 mix.together |= client.is_together;
+                mix.strange |= !client.habit.is_known();
+                mix.idle += u32::from(self.accounts.at(number).class == Class::Idle as u8);
                 let reads_on = client.reads_on();
                 let sort = if reads_on { &mut mix.streams } else { &mut mix.others };
                 *sort += u32::from(counts);

@@ -30,6 +30,8 @@ const SAMPLES_LEAST: u8 = 3;
 /// Whole and threshold of `run`: 5 of the last 8 requests continue their predecessors.
 const RUN_WHOLE: u32 = 256;
 const RUN_IS_STREAM: u32 = 160;
+/// 256 * (1 - (7/8)^8) are 168: so many requests behind the first one tell a stream.
+const KNOWN_AFTER: u8 = 8;
 /// A stream that falls below this is none any more.
 const RUN_WAS_STREAM: u32 = 96;
 
@@ -43,8 +45,9 @@ pub(super) struct Habit {
     /// Mean time that a request is in the device, and mean device time, in ns.
     pub(super) latency: u64,
     pub(super) cost: u64,
-    /// How many of 256 requests continue their predecessors.
+    /// How many of 256 requests continue their predecessors, and how many have been seen.
     run: u32,
+    seen: u8,
     pub(super) is_stream: bool,
     next_sector: u64,
     /// Completions since the last arrival, and when the last of them was.
@@ -72,6 +75,7 @@ impl Habit {
         self.owed = self.owed.saturating_sub(1);
         let hit = request.sector() == self.next_sector;
         self.next_sector = request.end();
+        self.seen = self.seen.saturating_add(1);
         self.run -= self.run / 8;
         if hit {
             self.run += RUN_WHOLE / 8;
@@ -120,6 +124,11 @@ impl Habit {
     /// than his requests take (R3).
     pub(super) fn owed_soon(&self) -> u32 {
         if self.patience() > self.latency.max(self.cost) { 0 } else { self.owed }
+    }
+
+    /// Whether it has asked often enough to be known for a stream, were it one.
+    pub(super) const fn is_known(&self) -> bool {
+        self.seen > KNOWN_AFTER
     }
 
     /// Whether a request is expected at `now`.

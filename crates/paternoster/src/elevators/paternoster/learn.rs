@@ -137,6 +137,8 @@ pub(super) struct Learn {
     probe_began: Nanos,
     pub(super) mix: Mix,
     pub(super) next_census: Nanos,
+    /// Those who are there are known by then, or are taken for what they seem to be.
+    pub(super) known_by: Nanos,
     /// Clients have come together: what was begun before is no measure.
     pub(super) is_stale: bool,
     next_stale: Nanos,
@@ -285,7 +287,9 @@ impl Paternoster {
 
     fn turns_wanted(&self) -> u64 {
         let Mix { others, .. } = self.learn.mix;
-        let parties = u64::from(self.learn.mix.parties_of(self.seats.everyone));
+        // Those of the idle class have their turns when there is time: nobody waits to see them.
+        let parties = self.learn.mix.parties_of(self.seats.everyone);
+        let parties = u64::from(parties.saturating_sub(self.learn.mix.idle));
         if self.seats.most.is_none() {
             1
         } else if self.is_one_company() || parties < 2 {
@@ -306,6 +310,9 @@ impl Paternoster {
     /// Tries another number of seats, if one is due.
     fn begins_probe(&mut self, scene: &mut Scene, now: Nanos) -> bool {
         let learn = &mut self.learn;
+        if learn.mix.strange && now < learn.known_by {
+            return false;
+        }
         let seeks = scene.facts().rotational;
         let Some(tried) = learn.arms.due(learn.accepted, learn.mix, seeks, now) else {
             return false;
@@ -315,7 +322,8 @@ impl Paternoster {
         (learn.probation, learn.repeated, learn.rounds) = (0, 0, 0);
         learn.chance = ANOTHER;
         learn.changed = Tally::default();
-        let is_new = learn.usual.is_none();
+        // Among random requests there may be something read ahead of times that nobody knows of.
+        let is_new = learn.usual.is_none() && learn.mix.others > 0;
         let setting = learn.accepted;
         // Where there are seeks it may take a while until all arms have come.
         self.seats.tries = scene.facts().rotational;
@@ -406,7 +414,7 @@ impl Paternoster {
         let length = (now - learn.probe_began).0;
         if gain.is_some_and(|gain| gain > learn.least_gain(learn.accepted)) {
             learn.given_up = core::mem::replace(&mut learn.accepted, learn.tried);
-            learn.arms.accept(learn.given_up, now, length);
+            learn.arms.accept(learn.given_up, now, length, gain.unwrap_or(0));
             (learn.probation, learn.usual) = (PROBATION, None);
             learn.changes += 1;
         } else {
