@@ -55,6 +55,28 @@ fn c1_a_group_is_one() {
     assert!((490..=510).contains(&world.share(alone)), "{}", world.share(alone));
 }
 
+/// Are nearly all requests used although some have their share of them? Sixteen sessions of one
+/// group, with 32 under way each, beside one client of another: each session's share is
+/// 256 / 2 / 16 = 8, but that counts only while fewer than 256 / 16 = 16 are left. Who was refused
+/// then is asked again when one becomes free.
+#[test]
+fn who_has_his_share_is_not_refused_for_ever() {
+    let mut world = World::new(256, FLASH);
+    let victim = world.weighing(100, deep(32, 8));
+    let group = world.queue.add_group(GroupSpec::new().weight(100)).expect("there is room");
+    for _ in 0..16 {
+        world.join(ClientSpec::new().group(group), deep(32, 8));
+    }
+    world.run(ms(20));
+    world.count_anew();
+    world.run(ms(60));
+    // What comes back thinks for 20 us of 128: of 240, a sixth is not there.
+    assert!(world.flying.len() >= 190, "{}", world.flying.len());
+    // 32 of its own all the time: 40 ms by 128 us.
+    let own = world.actors[victim].ended;
+    assert!(own >= 32 * 40_000 / 128 * 95 / 100, "{own}");
+}
+
 /// G8: does nobody wait on a parallel device that has a slot for everybody? Eight of depth 1 on 32
 /// servers take 108 us each, and none of them longer.
 #[test]
