@@ -7,10 +7,12 @@
 //!
 //! ```text
 //!             tried, 2 s long, loss 80 %: gap 128 · 0.8 = 102 lengths        next in 204 s
-//!             tried, 2 s long, loss  0 %: gap   8, then 16, 32 … 1024         next in  16 s
+//!             tried, 2 s long, gain  3 %: gap   8, then 16, 32 … 1024         next in  16 s
+//!             tried, 2 s long, no difference at all: 32, then 64 …            next in  64 s
 //! ```
 //!
-//! When the mix of clients changes, all are due again. So that clients who come and go do not make
+//! What is given up for something better has the gap of what it would lose. When the mix of clients
+//! changes, all are due again. So that clients who come and go do not make
 //! it try for ever, the pause between two such occasions doubles as long as nothing comes of them.
 //!
 //! # Invariants

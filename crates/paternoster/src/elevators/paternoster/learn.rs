@@ -22,6 +22,9 @@
 //! The same watch tells when the device is another one under the same clients (an array that
 //! rebuilds a disk): two stretches in a row that are a quarter off are reason to try all again.
 //!
+//! A probe is about those who are there. It does not begin before they are known for what they are,
+//! and is given up when others come (see `census.rs`).
+//!
 //! # Invariants
 //! I1  A request counts in the epoch in which it was dispatched, or not at all.
 //! I2  Outside of probes the number of seats is the one last accepted.

@@ -9,7 +9,7 @@
 //!   `choose`). On a disk without a queue that is idling; on an SSD it is one slot of 32.
 //! * *Seats* bound how many streams are served at a time, where the device does more so (`seats`).
 //!   Whether, and how many, is found out by trying (`learn`, `gain`). Clients who read one stream
-//!   between them share one (`cooperate`).
+//!   between them share one (`cooperate`), and so do the random clients of a group (`crew`).
 //!
 //! ```text
 //! arrival ─▶ habit: expected? a stream? ─▶ account: waits, from where the others are
@@ -25,7 +25,7 @@
 //! I2  Counters equal what they count; what was charged is what was served and what is estimated.
 //! I3  The timer is set exactly while the device is kept for somebody who is to come.
 //!
-//! Source: spec `elevator.md`. Not here: the depth is not learned (L4): it is the device's.
+//! Source: spec `elevator.md`.
 
 mod account;
 mod arms;
