@@ -22,13 +22,7 @@
 //! A command is in service from the decision for it to its end; those answered from the cache, for
 //! as long as controller and link take; a flush from its beginning. Waiting inside the drive and
 //! draining in the background are charged to nobody. But while writes wait for room, draining is no
-//! background: the first of them is in service as long as the mechanism drains.
-//!
-//! ```text
-//! full cache    drain a   read      drain b   drain c
-//! write 1       =======             |= ended                  told: a, and the controller
-//! write 2                            =======  |= ended        told: b, and the controller
-//! ```
+//! background: the first of them is in service as long as the mechanism drains (see `drain.rs`).
 //!
 //! # Invariants
 //! I1  Every command that was not refused ends once.
@@ -37,6 +31,8 @@
 //! I4  The device times add up to the time that something was in service.
 //!
 //! Source: plan of the house, section 6; `devices.md` 1.1, 1.8.
+
+mod drain;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -48,7 +44,7 @@ use paternoster::{Nanos, Op, Refused};
 use super::mechanism::{Arm, Mechanism, Sweep};
 use super::schedule::{Candidate, Choice, Order, choose};
 use super::segments::{Found, SegmentSizes, Segments};
-use super::write_cache::{Dirty, WriteCache, WriteRoom};
+use super::write_cache::{WriteCache, WriteRoom};
 use crate::transfer::Transfer;
 
 /// Never.
@@ -515,57 +511,6 @@ impl<T: Copy> Drive<T> {
                     self.drain(now, dirty);
                 }
             }
-        }
-    }
-
-    /// The nearest of the oldest dirty extents, and its positioning time.
-    fn nearest_dirty(&self, now: u64, mark: u64) -> Option<(Dirty, u64)> {
-        let mechanism = &self.parameters.mechanism;
-        let away = |dirty: &Dirty| mechanism.positioning(self.arm, now, &dirty.place, true);
-        let window = self.writes.window(self.parameters.drain_window, mark);
-        window.map(|dirty| (dirty, away(&dirty))).min_by_key(|&(_, away)| away)
-    }
-
-    /// Writes a dirty extent, or a chunk of it, and lets in who waited for the room.
-    fn drain(&mut self, now: u64, dirty: Dirty) {
-        let mechanism = &self.parameters.mechanism;
-        let extent = self.writes.take(&mechanism.geometry, dirty.extent);
-        let access = mechanism.access(&mut self.arm, now, extent, true, 0);
-        self.free_at = access.end;
-        self.drains_until = access.end;
-        self.admit_stalled(now);
-        self.make_room(now);
-    }
-
-    /// What is drained while writes wait for room is drained for the first of them.
-    fn make_room(&mut self, now: u64) {
-        if let (Some(&slot), None) = (self.stalled.front(), self.makes_room_for)
-            && now < self.drains_until
-        {
-            self.enter(now, slot);
-            self.makes_room_for = Some(slot);
-        }
-    }
-
-    /// The mechanism has drained what it began with: until it does so again whoever waits for room
-    /// is not in service.
-    fn room_was_made(&mut self, now: u64) {
-        let Some(slot) = self.makes_room_for.take() else { return };
-        if let Some(entry) = &mut self.slots[slot as usize] {
-            entry.had += self.clock.leave(Nanos(now), entry.entered);
-        }
-    }
-
-    /// Lets in who waited for room, as far as there is some.
-    fn admit_stalled(&mut self, now: u64) {
-        while let Some(&slot) = self.stalled.front() {
-            let Some(Slot { task, .. }) = self.slots[slot as usize] else { break };
-            if !self.writes.has_room(u64::from(task.sectors)) {
-                break;
-            }
-            self.stalled.pop_front();
-            let overhead = self.parameters.overheads.write_hit[1];
-            self.acknowledge(now, slot, overhead);
         }
     }
 

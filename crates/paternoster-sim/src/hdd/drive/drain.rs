@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drain: what the mechanism writes of a full or an idle drive's write cache, and for whom.
+//!
+//! The nearest of the oldest dirty extents goes. In the background that is nobody's device time;
+//! while writes wait for room, the first of them is in service as long as the mechanism drains:
+//!
+//! ```text
+//! full cache    drain a   read      drain b   drain c
+//! write 1       =======             |= ended                  told: a, and the controller
+//! write 2                            =======  |= ended        told: b, and the controller
+//! ```
+//!
+//! # Invariants
+//! I1  At most one write that waits for room is in service, and only while the mechanism drains.
+
+use paternoster::Nanos;
+
+use super::{Drive, Slot};
+use crate::hdd::write_cache::Dirty;
+
+impl<T: Copy> Drive<T> {
+    /// The nearest of the oldest dirty extents, and its positioning time.
+    pub(super) fn nearest_dirty(&self, now: u64, mark: u64) -> Option<(Dirty, u64)> {
+        let mechanism = &self.parameters.mechanism;
+        let away = |dirty: &Dirty| mechanism.positioning(self.arm, now, &dirty.place, true);
+        let window = self.writes.window(self.parameters.drain_window, mark);
+        window.map(|dirty| (dirty, away(&dirty))).min_by_key(|&(_, away)| away)
+    }
+
+    /// Writes a dirty extent, or a chunk of it, and lets in who waited for the room.
+    pub(super) fn drain(&mut self, now: u64, dirty: Dirty) {
+        let mechanism = &self.parameters.mechanism;
+        let extent = self.writes.take(&mechanism.geometry, dirty.extent);
+        let access = mechanism.access(&mut self.arm, now, extent, true, 0);
+        self.free_at = access.end;
+        self.drains_until = access.end;
+        self.admit_stalled(now);
+        self.make_room(now);
+    }
+
+    /// What is drained while writes wait for room is drained for the first of them.
+    pub(super) fn make_room(&mut self, now: u64) {
+        if let (Some(&slot), None) = (self.stalled.front(), self.makes_room_for)
+            && now < self.drains_until
+        {
+            self.enter(now, slot);
+            self.makes_room_for = Some(slot);
+        }
+    }
+
+    /// The mechanism has drained what it began with: until it does so again whoever waits for room
+    /// is not in service.
+    pub(super) fn room_was_made(&mut self, now: u64) {
+        let Some(slot) = self.makes_room_for.take() else { return };
+        if let Some(entry) = &mut self.slots[slot as usize] {
+            entry.had += self.clock.leave(Nanos(now), entry.entered);
+        }
+    }
+
+    /// Lets in who waited for room, as far as there is some.
+    pub(super) fn admit_stalled(&mut self, now: u64) {
+        while let Some(&slot) = self.stalled.front() {
+            let Some(Slot { task, .. }) = self.slots[slot as usize] else { break };
+            if !self.writes.has_room(u64::from(task.sectors)) {
+                break;
+            }
+            self.stalled.pop_front();
+            let overhead = self.parameters.overheads.write_hit[1];
+            self.acknowledge(now, slot, overhead);
+        }
+    }
+}
