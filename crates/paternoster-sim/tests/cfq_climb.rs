@@ -7,41 +7,26 @@
 //! (All over the disk, four of them complete fewer than the 100 requests a second that the climber
 //! wants to see before it judges.) A window of the climber is 1 s.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use paternoster::{ClientSpec, Device, Limits, Nanos};
 
-use paternoster::{
-    Bio, ClientId, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue, elevators,
-};
-use paternoster_sim::model::Model;
-use paternoster_sim::{Simulated, catalog};
+#[path = "common/readers.rs"]
+mod readers;
+
+use readers::World;
 
 const SECTORS: u32 = 256;
 const FILE: u64 = 1 << 21;
-const THINK: Nanos = Nanos::from_micros(20);
 
-/// Readers of a device under cfq.
-struct Readers {
-    device: Simulated<Box<dyn Model>>,
-    queue: RequestQueue,
-    clients: Vec<(ClientId, u64)>,
-    due: BinaryHeap<Reverse<(Nanos, usize)>>,
+/// So many readers of a device under cfq.
+fn readers_of(device: &str, elevator: &str, count: u64) -> World {
+    let mut world = World::new(device, elevator, Limits::default());
+    for number in 0..count {
+        world.join(ClientSpec::new(), number * FILE, SECTORS, u64::from(SECTORS));
+    }
+    world
 }
 
-impl Readers {
-    fn new(device: &str, elevator: &str, count: usize) -> Readers {
-        let description = catalog::by_name(device).expect("a device of ours").expect("sound");
-        let device = Simulated::new(description.model());
-        let elevator = elevators::by_name(elevator).expect("an elevator of ours");
-        let facts = device.facts();
-        let mut queue = RequestQueue::unobserved(facts, Limits::default(), elevator);
-        let clients: Vec<(ClientId, u64)> = (0..count)
-            .map(|number| (queue.attach(ClientSpec::new()).expect("room"), number as u64 * FILE))
-            .collect();
-        let due = (0..count).map(|number| Reverse((Nanos::ZERO, number))).collect();
-        Readers { device, queue, clients, due }
-    }
-
+impl World {
     fn set(&mut self, name: &str, value: &str) {
         self.queue.set_attribute(self.device.now(), name, value).expect("an attribute of cfq");
     }
@@ -51,53 +36,11 @@ impl Readers {
         self.queue.show_attribute("slice_idle", &mut shown).expect("an attribute of cfq");
         shown.parse().expect("a number")
     }
-
-    /// Until `end`.
-    fn run(&mut self, end: Nanos) {
-        while self.device.now() < end {
-            let now = self.device.now();
-            self.submit_what_is_due(now);
-            let until = self.issue(now);
-            let next = self.due.peek().map(|Reverse((at, _))| *at);
-            let until = [until, next, Some(end)].into_iter().flatten().min();
-            if let Some(done) = self.device.wait(until) {
-                self.queue.complete(done.at, done.tag, done.outcome).expect("a command of ours");
-            }
-        }
-    }
-
-    fn submit_what_is_due(&mut self, now: Nanos) {
-        while let Some(&Reverse((at, number))) = self.due.peek() {
-            if at > now {
-                return;
-            }
-            self.due.pop();
-            let (client, sector) = &mut self.clients[number];
-            let bio = Bio::new(*client, Op::Read, *sector, SECTORS).cookie(number as u64);
-            *sector += u64::from(SECTORS);
-            self.queue.submit(now, bio).expect("a free request");
-        }
-    }
-
-    /// Until when nothing more is to be had.
-    fn issue(&mut self, now: Nanos) -> Option<Nanos> {
-        loop {
-            match self.queue.next(now) {
-                Output::Issue(command) => self.device.submit(command).expect("room"),
-                Output::Done(cookie, _) => {
-                    let number = usize::try_from(cookie).expect("a reader's number");
-                    self.due.push(Reverse((now + THINK, number)));
-                }
-                Output::Wake(_) => {}
-                Output::Wait { until, .. } => return until,
-            }
-        }
-    }
 }
 
 /// What `slice_idle` was at the end of each of twenty windows, from `start` ms on.
-fn climb(device: &str, preset: &str, readers: usize, start: &str) -> [u64; 20] {
-    let mut run = Readers::new(device, preset, readers);
+fn climb(device: &str, preset: &str, readers: u64, start: &str) -> [u64; 20] {
+    let mut run = readers_of(device, preset, readers);
     run.set("slice_idle", start);
     run.set("slice_idle_tuning", "1");
     let mut window = 0;

@@ -11,59 +11,32 @@
 //!
 //! Each of the readers alone makes the disk seek. What is compared is what all get together.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use paternoster::{ClientSpec, GroupSpec, Limits, Nanos};
 
-use paternoster::{
-    Bio, ClientId, ClientSpec, Device, GroupSpec, Limits, Nanos, Op, Output, RequestQueue,
-    elevators,
-};
-use paternoster_sim::model::Model;
-use paternoster_sim::{Simulated, catalog};
+#[path = "common/readers.rs"]
+mod readers;
 
-const THINK: Nanos = Nanos::from_micros(20);
+use readers::World;
+
 /// Where the other file lies, in sectors: 200 GB.
 const FAR: u64 = 200_000_000_000 / 512;
 
-/// Who reads, from where on, in which steps.
-struct Reader {
-    client: ClientId,
-    at: u64,
-    sectors: u32,
-    step: u64,
-    read: u64,
-}
-
-struct World {
-    device: Simulated<Box<dyn Model>>,
-    queue: RequestQueue,
-    readers: Vec<Reader>,
-    due: BinaryHeap<Reverse<(Nanos, usize)>>,
+/// A disk under an elevator, with 64 requests.
+fn disk(elevator: &str) -> World {
+    let limits = Limits { requests: 128, clients: 32, groups: 8, ..Limits::default() };
+    let mut world = World::new("hdd-7200", elevator, limits);
+    let mut set = |name: &str, value: &str| {
+        world.queue.set_attribute(Nanos::ZERO, name, value).expect("one of its attributes");
+    };
+    set("nr_requests", "64");
+    if elevator == "bfq" {
+        // With it all of them together have been seen to get 12 MiB/s: no measure.
+        set("low_latency", "0");
+    }
+    world
 }
 
 impl World {
-    fn new(device: &str, elevator: &str) -> World {
-        let description = catalog::by_name(device).expect("a device of ours").expect("sound");
-        let device = Simulated::new(description.model());
-        let is_bfq = elevator == "bfq";
-        let elevator = elevators::by_name(elevator).expect("an elevator of ours");
-        let limits = Limits { requests: 128, clients: 32, groups: 8, ..Limits::default() };
-        let mut queue = RequestQueue::unobserved(device.facts(), limits, elevator);
-        queue.set_attribute(Nanos::ZERO, "nr_requests", "64").expect("room for them");
-        if is_bfq {
-            // With it all of them together have been seen to get 12 MiB/s: no measure.
-            queue.set_attribute(Nanos::ZERO, "low_latency", "0").expect("one of its attributes");
-        }
-        World { device, queue, readers: Vec::new(), due: BinaryHeap::new() }
-    }
-
-    /// One who begins now.
-    fn join(&mut self, spec: ClientSpec, at: u64, sectors: u32, step: u64) {
-        let client = self.queue.attach(spec).expect("room");
-        self.due.push(Reverse((self.device.now(), self.readers.len())));
-        self.readers.push(Reader { client, at, sectors, step, read: 0 });
-    }
-
     /// So many who read one stream by turns; each in a group of its own if they are strangers.
     fn dump(&mut self, count: u64, sectors: u32, strangers: bool) {
         for number in 0..count {
@@ -73,48 +46,6 @@ impl World {
             }
             let piece = u64::from(sectors);
             self.join(spec, number * piece, sectors, count * piece);
-        }
-    }
-
-    fn run(&mut self, end: Nanos) {
-        while self.device.now() < end {
-            let now = self.device.now();
-            self.submit_what_is_due(now);
-            let until = self.issue(now);
-            let next = self.due.peek().map(|Reverse((at, _))| *at);
-            let until = [until, next, Some(end)].into_iter().flatten().min();
-            if let Some(done) = self.device.wait(until) {
-                self.queue.complete(done.at, done.tag, done.outcome).expect("a command of ours");
-            }
-        }
-    }
-
-    fn submit_what_is_due(&mut self, now: Nanos) {
-        while let Some(&Reverse((at, number))) = self.due.peek() {
-            if at > now {
-                return;
-            }
-            self.due.pop();
-            let reader = &mut self.readers[number];
-            let bio = Bio::new(reader.client, Op::Read, reader.at, reader.sectors);
-            reader.at += reader.step;
-            self.queue.submit(now, bio.cookie(number as u64)).expect("a free request");
-        }
-    }
-
-    /// Until when nothing more is to be had.
-    fn issue(&mut self, now: Nanos) -> Option<Nanos> {
-        loop {
-            match self.queue.next(now) {
-                Output::Issue(command) => self.device.submit(command).expect("room"),
-                Output::Done(cookie, _) => {
-                    let number = usize::try_from(cookie).expect("a reader's number");
-                    self.readers[number].read += u64::from(self.readers[number].sectors);
-                    self.due.push(Reverse((now + THINK, number)));
-                }
-                Output::Wake(_) => {}
-                Output::Wait { until, .. } => return until,
-            }
         }
     }
 
@@ -129,7 +60,7 @@ impl World {
 
 /// What a dump of `count` and another reader get together under an elevator, in MiB a second.
 fn beside(elevator: &str, count: u64, sectors: u32, strangers: bool) -> u64 {
-    let mut world = World::new("hdd-7200", elevator);
+    let mut world = disk(elevator);
     world.dump(count, sectors, strangers);
     world.join(ClientSpec::new(), FAR, 128, 128);
     let rates = world.rates(4, 10);
@@ -156,7 +87,7 @@ fn a_dump_beside_a_reader() {
 /// tenth, where bfq's shared queue and the third have a half?
 #[test]
 fn everybody_has_his_own_share() {
-    let mut world = World::new("hdd-7200", "paternoster");
+    let mut world = disk("paternoster");
     world.dump(2, 128, false);
     world.join(ClientSpec::new(), FAR, 128, 128);
     let rates = world.rates(4, 10);
@@ -170,7 +101,7 @@ fn everybody_has_his_own_share() {
 fn a_dump_alone() {
     for (count, sectors) in [(2, 128), (4, 128), (2, 32)] {
         let rate = |elevator: &str| {
-            let mut world = World::new("hdd-7200", elevator);
+            let mut world = disk(elevator);
             world.dump(count, sectors, false);
             world.rates(4, 10).iter().sum::<u64>() / 1024
         };
