@@ -248,7 +248,6 @@ impl Paternoster {
         for client in 0..scene.limits().clients {
             self.leave_sweep(client);
             self.sort_client(client);
-            self.leave_sweep(client);
             self.join_sweep_with_all(client);
         }
         scene.note(Note::SeatsChanged { seats: setting.most().unwrap_or(0) });
