@@ -12,8 +12,9 @@
 //! ```
 //!
 //! What is given up for something better has the gap of what it would lose. When the mix of clients
-//! changes, all are due again. So that clients who come and go do not make
-//! it try for ever, the pause between two such occasions doubles as long as nothing comes of them.
+//! changes, all are due again. So that clients who come and go do not make it try for ever, the
+//! pause between two such occasions doubles as long as nothing comes of them; and what was found
+//! out with streams is kept while there are random clients beside them, until these have gone.
 //!
 //! # Invariants
 //! I1  What an arm loses by being tried is at most 1/128 of the time, behind its first rejection;
@@ -54,10 +55,20 @@ struct Arm {
     next: Nanos,
 }
 
+/// What was found out with another kind of mix.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    mix: Mix,
+    accepted: Setting,
+    arms: [Arm; ALL.len()],
+}
+
 /// When each setting is due.
 #[derive(Debug, Default)]
 pub(super) struct Arms {
     arms: [Arm; ALL.len()],
+    /// By kind of mix.
+    kept: [Option<Kept>; Mix::KINDS],
     /// No probe before.
     pub(super) next: Nanos,
     /// Nothing is due before, as far as was seen when it was last asked.
@@ -121,8 +132,30 @@ impl Arms {
 
     /// The device is another one: what was found out of the old one is no measure.
     pub(super) fn forget(&mut self, now: Nanos) {
+        self.kept = [None; Mix::KINDS];
+        self.begin(now);
+    }
+
+    fn begin(&mut self, now: Nanos) {
         self.arms = [Arm::default(); ALL.len()];
         (self.next, self.quiet_until) = (self.next.min(now), Nanos::ZERO);
+    }
+
+    /// Others are there: what was found out of the former is no measure for them, but what was
+    /// found out of such as them is, with the same setting. Says whether it was of as many.
+    pub(super) fn turn_to(&mut self, mix: Mix, from: Mix, accepted: Setting, now: Nanos) -> bool {
+        self.kept[from.kind()] = Some(Kept { mix: from, accepted, arms: self.arms });
+        match self.kept[mix.kind()] {
+            Some(kept) if kept.accepted == accepted => {
+                self.arms = kept.arms;
+                self.quiet_until = Nanos::ZERO;
+                !mix.is_another(kept.mix, true)
+            }
+            _ => {
+                self.begin(now);
+                false
+            }
+        }
     }
 
     /// Something is different: all of them are due at `at`, if that was not so just now.
@@ -225,6 +258,24 @@ mod tests {
         assert_eq!(arms.due(Setting::Free, FOUR, true, now), None);
         let next = arms.due(Setting::Free, FOUR, true, now + Nanos(length));
         assert_eq!(next, Some(Setting::Streams(2)));
+    }
+
+    /// Is what was found out of streams known again when a random client has gone, unless there
+    /// are more of them, or the setting is another?
+    #[test]
+    fn l5_what_was_found_out_is_kept() {
+        let streams = Mix { streams: 4, ..NOBODY };
+        let found = |accepted: Setting, mix: Mix| {
+            let (mut arms, now) = (Arms::default(), Nanos::from_secs(1));
+            arms.reject(Setting::Streams(1), now, 1000, Some(-ONE));
+            let known = arms.arms[1].next;
+            assert!(!arms.turn_to(FOUR, streams, Setting::Free, now));
+            assert_eq!(arms.arms[1].next, Nanos::ZERO);
+            (arms.turn_to(mix, FOUR, accepted, now), arms.arms[1].next == known)
+        };
+        assert_eq!(found(Setting::Free, streams), (true, true));
+        assert_eq!(found(Setting::Free, Mix { streams: 5, ..NOBODY }), (false, true));
+        assert_eq!(found(Setting::All, streams), (false, false));
     }
 
     /// L5: when the mix changes all are due again, and soon after the beginning a second time; then

@@ -6,8 +6,9 @@
 //! was found out with:
 //!
 //! ```text
-//! one more of the same          all is tried again soon, what was bad for longer the later
-//! the first stream, or random   all is forgotten; a probe that is under way is given up
+//! an eighth more or fewer       all is tried again soon, what was bad for longer the later
+//! the first stream, or random   all is tried anew; a probe that is under way is given up
+//! as it was before that         what was found out then is known again
 //! ```
 //!
 //! # Invariants
@@ -22,6 +23,9 @@ use crate::time::Nanos;
 
 /// Who is there is counted so often; a change of it leads to a probe within this time.
 pub(super) const CENSUS: Nanos = Nanos::from_millis(100);
+/// One more or less of so many makes no difference.
+const ALIKE_OF_SEEKS: u32 = 8;
+const ALIKE: u32 = 2;
 /// So long nothing is tried because of strangers.
 const STRANGE_MOST: Nanos = Nanos::from_secs(2);
 
@@ -51,20 +55,27 @@ impl Mix {
         self.streams + if everyone { self.others } else { self.crews }
     }
 
-    /// Streams where there were none, or random requests: another question.
-    const fn is_of_another_kind(self, other: Mix) -> bool {
-        (self.streams == 0) != (other.streams == 0) || (self.others == 0) != (other.others == 0)
+    /// How many kinds there are.
+    pub(super) const KINDS: usize = 4;
+
+    /// Streams or none, random requests or none: each is another question.
+    pub(super) const fn kind(self) -> usize {
+        (self.streams > 0) as usize * 2 + (self.others > 0) as usize
     }
 
-    /// More or fewer who would take turns.
-    const fn is_another(self, other: Mix) -> bool {
-        self.parties() != other.parties() || self.together != other.together
+    /// More or fewer who would take turns, by more than an eighth; without seeks, twice as many:
+    /// turns have never paid then, and who comes would pay for finding that out again.
+    pub(super) const fn is_another(self, other: Mix, seeks: bool) -> bool {
+        let (one, two) = (self.parties(), other.parties());
+        let most = if one > two { one } else { two };
+        let times = if seeks { ALIKE_OF_SEEKS } else { ALIKE };
+        one.abs_diff(two) * times > most || self.together != other.together
     }
 }
 
 impl Paternoster {
-    /// Counts who is there. Another mix is tried out soon.
-    pub(super) fn take_census(&mut self, now: Nanos) {
+    /// Counts who is there. Another mix is tried out soon. `seeks`: on a device that has them.
+    pub(super) fn take_census(&mut self, now: Nanos, seeks: bool) {
         let mix = self.count_present(now);
         self.seats.parties = mix.parties_of(self.seats.everyone);
         self.seats.all_random = mix.streams == 0;
@@ -72,23 +83,24 @@ impl Paternoster {
         learn.next_census = now + CENSUS;
         // Another mix, or other times: what is due is looked at again.
         learn.arms.quiet_until = Nanos::ZERO;
-        let is_of_another_kind = mix.is_of_another_kind(learn.mix);
+        // Without seeks a random client is one more, and no other question.
+        let is_of_another_kind = seeks && mix.kind() != learn.mix.kind();
         if learn.phase != Phase::Rest {
             learn.is_stale |= is_of_another_kind;
             return;
         }
-        let is_another = is_of_another_kind || mix.is_another(learn.mix);
         if !learn.mix.strange {
             learn.known_by = now + STRANGE_MOST;
         }
-        learn.mix = mix;
-        if is_of_another_kind {
-            // What was found out of others is no measure.
-            learn.arms.forget(now + CENSUS);
-        }
-        if is_another {
+        let was = core::mem::replace(&mut learn.mix, mix);
+        if was.kind() != mix.kind() || was.parties() != mix.parties() {
             learn.usual = None;
-            learn.arms.try_all(now, now + CENSUS);
+        }
+        let at = now + CENSUS;
+        let is_known = is_of_another_kind && learn.arms.turn_to(mix, was, learn.accepted, at);
+        if (is_of_another_kind || mix.is_another(learn.tried_with, seeks)) && !is_known {
+            learn.tried_with = mix;
+            learn.arms.try_all(now, at);
         }
     }
 

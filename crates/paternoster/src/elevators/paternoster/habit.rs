@@ -30,8 +30,9 @@ const SAMPLES_LEAST: u8 = 3;
 /// Whole and threshold of `run`: 5 of the last 8 requests continue their predecessors.
 const RUN_WHOLE: u32 = 256;
 const RUN_IS_STREAM: u32 = 160;
-/// 256 * (1 - (7/8)^8) are 168: so many requests behind the first one tell a stream.
-const KNOWN_AFTER: u8 = 8;
+/// The first requests count for more: 256 * (1 - (3/4)^4) are 175, so that four behind the first
+/// one tell a stream.
+const KNOWN_AFTER: u8 = 4;
 /// A stream that falls below this is none any more.
 const RUN_WAS_STREAM: u32 = 96;
 
@@ -75,10 +76,11 @@ impl Habit {
         self.owed = self.owed.saturating_sub(1);
         let hit = request.sector() == self.next_sector;
         self.next_sector = request.end();
+        let shift = if self.is_known() { 3 } else { 2 };
         self.seen = self.seen.saturating_add(1);
-        self.run -= self.run / 8;
+        self.run -= self.run >> shift;
         if hit {
-            self.run += RUN_WHOLE / 8;
+            self.run += RUN_WHOLE >> shift;
         }
         self.is_stream = self.run >= if self.is_stream { RUN_WAS_STREAM } else { RUN_IS_STREAM };
     }
@@ -193,8 +195,8 @@ mod tests {
         assert!(habit.is_expected(now));
     }
 
-    /// Is a client a stream after eight requests that continue each other (256 * (1 - (7/8)^8) =
-    /// 168 >= 160), and none any more after a few that do not?
+    /// Is a client a stream after four requests that continue each other (256 * (1 - (3/4)^4) =
+    /// 175 >= 160), and none any more after a few that do not?
     #[test]
     fn s2_streams_are_found_out() {
         let mut habit = Habit::default();
@@ -204,7 +206,7 @@ mod tests {
             hits += 1;
             habit.arrived(Nanos::ZERO, &at(800 + 8 * hits), false);
         }
-        assert_eq!(hits, 8);
+        assert_eq!(hits, 4);
         let mut misses = 0;
         while habit.is_stream {
             misses += 1;

@@ -70,8 +70,9 @@ const ROUNDS_MOST: u8 = 4;
 /// Seats are not given up for one look: what turns have left over in a disk's cache is served at
 /// once, and a stretch without seats looks as good as one with them.
 const ROUNDS_FOR_NONE: u8 = 2;
-/// So many turns are seen before a number is hopeless.
+/// So many turns are seen before a number is hopeless, and one of so many parts of an epoch.
 const HOPELESS_TURNS: u64 = 3;
+const HOPELESS_PARTS: u64 = 4;
 /// Turns in an epoch with seats: one of everybody, within these bounds; if nobody but streams is
 /// there, who are all alike, so many.
 const TURNS_LEAST: u64 = 2;
@@ -125,9 +126,9 @@ pub(super) struct Learn {
     last: u32,
     busy_before: u64,
     turns_before: u64,
-    /// At how many turns it is looked at next whether what is tried is hopeless.
+    /// At how many turns, or parts, it is looked at next whether what is tried is hopeless.
     looked: u64,
-    accepted: Setting,
+    pub(super) accepted: Setting,
     tried: Setting,
     /// What `accepted` replaced, and for how many stretches it can come back.
     given_up: Setting,
@@ -139,6 +140,8 @@ pub(super) struct Learn {
     pub(super) arms: Arms,
     probe_began: Nanos,
     pub(super) mix: Mix,
+    /// Who was there when all was last tried because of it.
+    pub(super) tried_with: Mix,
     pub(super) next_census: Nanos,
     /// Those who are there are known by then, or are taken for what they seem to be.
     pub(super) known_by: Nanos,
@@ -215,7 +218,7 @@ impl Paternoster {
 
     fn learn_on(&mut self, scene: &mut Scene, now: Nanos) {
         if now >= self.learn.next_census {
-            self.take_census(now);
+            self.take_census(now, scene.facts().rotational);
         }
         if core::mem::take(&mut self.learn.is_stale) {
             self.drop_probe(scene, now);
@@ -252,28 +255,42 @@ impl Paternoster {
         }
     }
 
-    /// A number that is tried is far worse: a few turns are enough to see that. Asked once in a
-    /// turn at most.
+    /// A number that is tried is far worse: a few turns are enough to see that; among streams, who
+    /// are all alike, a part of one. Asked once in a turn, or in such a part, at most.
     fn is_hopeless(&mut self, least: u64) -> bool {
-        let turns = self.seats.turns - self.learn.turns_before;
-        let tried = self.learn.phase == Phase::Changed && self.seats.most.is_some();
-        // What is random is not alike: each has one turn.
-        let random = self.learn.mix.others > 0;
-        let least_turns = if random { self.turns_wanted() } else { HOPELESS_TURNS };
-        if !tried || turns < least_turns.max(HOPELESS_TURNS).max(self.learn.looked) {
+        if self.learn.phase != Phase::Changed || self.seats.most.is_none() {
             return false;
         }
-        self.learn.looked = turns + 1;
+        let parts = HOPELESS_PARTS * self.learn.present.served / least;
+        let (seen, wanted) = if self.learn.mix.others > 0 {
+            // What is random is not alike: each has one turn.
+            let turns = self.seats.turns - self.learn.turns_before;
+            (turns, self.turns_wanted().max(HOPELESS_TURNS))
+        } else {
+            (parts, 1)
+        };
+        if parts == 0 || seen < wanted.max(self.learn.looked) {
+            return false;
+        }
+        self.learn.looked = seen + 1;
         let gain = self.learn.base.gain_of_device(&self.learn.present);
-        self.learn.present.served >= least / 4 && gain.is_some_and(|gain| gain <= HOPELESS)
+        gain.is_some_and(|gain| gain <= HOPELESS)
     }
 
     /// L3.
     fn epoch_length(&self) -> u64 {
-        let quanta = EPOCH_QUANTA * self.seats.quantum();
+        let quanta = self.quanta_wanted() * self.seats.quantum();
         let least = EPOCH_LEAST.max(quanta).max(EPOCH_REQUESTS * self.mean_cost);
         let least = if self.is_luck() { least.max(EPOCH_OF_LUCK) } else { least };
         if self.learn.phase == Phase::Rest { REST_EPOCHS * least } else { least }
+    }
+
+    /// The first look at streams that have no seats is a short one: on a disk they lose nine tenths
+    /// of their time while it lasts, and where less is at stake there are more looks.
+    const fn quanta_wanted(&self) -> u64 {
+        let Learn { phase, rounds, mix, .. } = &self.learn;
+        let is_first = matches!(phase, Phase::Base) && *rounds == 0;
+        if is_first && mix.others == 0 && self.seats.most.is_none() { 1 } else { EPOCH_QUANTA }
     }
 
     /// Without seats a disk's drive chooses among a stream, which costs it nothing, and random
@@ -439,7 +456,7 @@ impl Paternoster {
         learn.next_stale = now + STALE_LEAST.max(length);
         learn.arms.next = now + CENSUS;
         self.rest(scene, now);
-        self.take_census(now);
+        self.take_census(now, scene.facts().rotational);
     }
 
     fn rest(&mut self, scene: &mut Scene, now: Nanos) {
