@@ -36,17 +36,6 @@ fn outside(name: &str) -> Vec<String> {
     all
 }
 
-/// Is nothing outside but what is known to be: `others`, and those of paternoster's that may be?
-/// What it learns changes from version to version, and a little more or less of it is no fault.
-fn outside_are(name: &str, others: &[&str], paternoster: &[&str]) {
-    let outside = outside(name);
-    let (own, rest): (Vec<&str>, Vec<&str>) =
-        outside.iter().map(String::as_str).partition(|figure| figure.contains("paternoster"));
-    assert_eq!(rest, others, "{name}");
-    let known = own.iter().all(|figure| paternoster.contains(figure));
-    assert!(known, "{name}: {own:?} are outside, known are {paternoster:?}");
-}
-
 /// Are all judged figures of an experiment as published?
 fn holds(name: &str) {
     let outside = outside(name);
@@ -56,8 +45,7 @@ fn holds(name: &str) {
 /// Do the experiments on the array hold, but for what is known to fall short? Sixteen readers under
 /// cfq are 18.5 % low where 15 are allowed: with slices of 19 ms the model's prefetch begins anew
 /// too often. When that is mended, this test says so. And paternoster has at least 97 % of noop on
-/// the array whatever the number of readers; on one disk what it tries in the first seconds costs
-/// it up to 6 % of 30 s, where 5 are allowed.
+/// the array whatever the number of readers, and on one disk 95 % of the best that idles.
 ///
 /// Half a minute in release and minutes in debug: there it only says that it did nothing. `./test`
 /// runs it with `--release` too.
@@ -67,11 +55,7 @@ fn arrays_hold_but_for_sixteen_readers() {
         println!("nothing is run in debug");
         return;
     }
-    let by_best = ["2 readers", "4 readers", "8 readers", "16 readers"];
-    let by_best =
-        by_best.map(|readers| format!("one disk: paternoster by the best that idles, {readers}"));
-    let by_best: Vec<&str> = by_best.iter().map(String::as_str).collect();
-    outside_are("array-readers", &["cfq, 16 readers"], &by_best);
+    assert_eq!(outside("array-readers"), ["cfq, 16 readers"]);
     for name in ["array-tiotest", "array-dd", "array-disktest", "array-btt"] {
         holds(name);
     }
@@ -111,7 +95,8 @@ fn merge_cost_holds() {
 /// the merge window, in at least 5 of 100 starts, one of which takes at least a tenth longer than
 /// the median, while with the window the longest takes at most a twentieth longer? Of those with
 /// the window none should be merged, but two are, in their first 100 ms: known to fall short. And
-/// does the table of starts under all schedulers come out? Nothing of it is judged.
+/// does the table of starts under all schedulers hold? Only paternoster on NVMe is judged: at most
+/// 1.25 times as long as alone, while the others keep 90 %.
 #[test]
 fn starts_hold_but_for_merges_at_the_beginning() {
     if cfg!(debug_assertions) {
@@ -119,7 +104,7 @@ fn starts_hold_but_for_merges_at_the_beginning() {
         return;
     }
     assert_eq!(outside("merge-window"), ["with: starts of 100 merged"]);
-    outside_are("startup", &[], &["NVMe, 10 readers: paternoster, by alone"]);
+    holds("startup");
 }
 
 /// Does seed 003 hold: the tail loses at least 10 % somewhere, the hold nothing anywhere, and what

@@ -8,6 +8,7 @@
 //! ```text
 //!             tried, 2 s long, loss 80 %: gap 128 · 0.8 = 102 lengths        next in 204 s
 //!             tried, 2 s long, gain  3 %: gap   8, then 16, 32 … 1024         next in  16 s
+//!             tried, 2 s long, gain  6 %: gap   3, then  6, 12 …              next in   6 s
 //!             tried, 2 s long, no difference at all: 32, then 64 …            next in  64 s
 //! ```
 //!
@@ -43,6 +44,9 @@ const GAP_MOST: u64 = 1024;
 /// The same if it made no difference, or one of less than 1 %: log2(1.01).
 const GAP_OF_NOTHING: u64 = 32;
 const NOTHING: i64 = 941;
+/// The same if it was nearly good enough: log2(1.03). To try it again costs nothing.
+const GAP_OF_PROMISE: u64 = 3;
+const PROMISE: i64 = 2795;
 /// L5: a loss is made up for by so many times its length.
 const GAP_BY_LOSS: u64 = 128;
 /// Between two occasions to try everything again there are so many lengths, at least.
@@ -108,7 +112,12 @@ impl Arms {
     pub(super) fn reject(&mut self, setting: Setting, now: Nanos, length: u64, gain: Option<i64>) {
         let by_loss = gap_by_loss(gain.map_or(0, |gain| -gain));
         let is_nothing = gain.is_some_and(|gain| gain.abs() < NOTHING);
-        let least = if is_nothing { GAP_OF_NOTHING } else { GAP_LEAST };
+        let is_promise = gain.is_some_and(|gain| gain > PROMISE);
+        let least = match (is_nothing, is_promise) {
+            (true, _) => GAP_OF_NOTHING,
+            (_, true) => GAP_OF_PROMISE,
+            _ => GAP_LEAST,
+        };
         self.length = length;
         self.next = now + Nanos(length);
         self.quiet_until = Nanos::ZERO;
@@ -251,6 +260,9 @@ mod tests {
         assert_eq!(arms.arms[2].next, now + Nanos(8 * length));
         arms.reject(Setting::All, now, length, Some(2795));
         assert_eq!(arms.arms[2].next, now + Nanos(16 * length));
+        // log2(1.06) * 65536 = 5509: nearly good enough.
+        arms.reject(Setting::Streams(8), now, length, Some(5509));
+        assert_eq!(arms.arms[5].next, now + Nanos(3 * length));
         // What makes no difference need not be tried again so soon.
         arms.reject(Setting::Streams(4), now, length, Some(0));
         assert_eq!(arms.arms[4].next, now + Nanos(32 * length));
