@@ -47,6 +47,12 @@ impl ClientId {
     }
 }
 
+impl Default for ClientId {
+    fn default() -> ClientId {
+        ClientId::NOBODY
+    }
+}
+
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "client {}", self.index())
