@@ -225,7 +225,8 @@ pub enum Stage {
 
 /// One command for the device, waiting or under way.
 ///
-/// The fields up to `start` are the hot part and lie in one cache line.
+/// The fields up to `start` are the hot part: with what a slab knows of the slot they are no longer
+/// than a cache line.
 #[derive(Debug, Clone, Default)]
 #[repr(C)]
 pub struct Request {
@@ -377,7 +378,7 @@ mod tests {
     #[test]
     fn a_request_is_small() {
         assert!(size_of::<Request>() <= 256, "{}", size_of::<Request>());
-        assert!(core::mem::offset_of!(Request, start) <= 64);
+        assert!(core::mem::offset_of!(Request, start) + 8 <= 64);
     }
 
     /// Which I/O is sync? Spec section 0: reads, and writes with SYNC; FUA and PREFLUSH imply it.

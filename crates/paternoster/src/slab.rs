@@ -41,7 +41,10 @@ impl Key {
     }
 }
 
+/// In this order: what is known of a slot lies beside its tenant's first fields, which should be
+/// those that are looked at most.
 #[derive(Debug, Clone)]
+#[repr(C)]
 struct Slot<T> {
     /// Odd while live (I1).
     generation: u32,
