@@ -104,8 +104,8 @@ impl Allocator {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// A request that carries `bio`, which is in slot `index`, and waits nowhere yet; or the pool to
-    /// sleep in.
+    /// A request that carries `bio`, which is in slot `index`, and waits nowhere yet; or the pool
+    /// to sleep in.
     pub(crate) fn allocate(&mut self, index: u32, bio: &Bio) -> Result<RequestId, u8> {
         let admission = self.elevator.admit(&mut self.scene, bio.client, bio.op, bio.flags);
         let slots_left = self.has_slots();

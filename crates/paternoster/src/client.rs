@@ -254,8 +254,8 @@ pub(crate) enum Sleep {
 
 /// Someone who submits bios.
 ///
-/// The fields up to `refused` are looked at for each bio: with what a slab knows of the slot they are
-/// no longer than a cache line.
+/// The fields up to `refused` are looked at for each bio: with what a slab knows of the slot they
+/// are no longer than a cache line.
 #[derive(Debug, Clone, Default)]
 #[repr(C)]
 pub struct Client {

@@ -53,6 +53,10 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    const fn is_live(&self) -> bool {
+        self.generation % 2 == 1
+    }
+
     /// It becomes the first of the free ones, before the one that was.
     fn vacate(&mut self, index: u32, first_free: &mut u32) {
         self.generation = self.generation.wrapping_add(1);
@@ -130,7 +134,7 @@ impl<T> Slab<T> {
     /// tenant overwrites it.
     pub fn free(&mut self, index: u32) -> &T {
         let slot = &mut self.slots[index as usize];
-        if slot.generation % 2 == 0 {
+        if !slot.is_live() {
             refuse(index);
         }
         slot.vacate(index, &mut self.free);
@@ -141,7 +145,7 @@ impl<T> Slab<T> {
     /// As [`Slab::free`] for the tenant named by `key`, or `None` when it has gone.
     pub fn free_by_key(&mut self, key: Key) -> Option<&T> {
         let slot = self.slots.get_mut(key.index as usize)?;
-        if slot.generation != key.generation || slot.generation % 2 == 0 {
+        if slot.generation != key.generation || !slot.is_live() {
             return None;
         }
         slot.vacate(key.index, &mut self.free);
@@ -194,21 +198,21 @@ impl<T> Slab<T> {
     #[must_use]
     pub fn at(&self, index: u32) -> &T {
         let slot = &self.slots[index as usize];
-        debug_assert!(slot.generation % 2 == 1, "slot {index} is not live");
+        debug_assert!(slot.is_live(), "slot {index} is not live");
         &slot.value
     }
 
     /// The tenant of slot `index`, which must be live.
     pub fn at_mut(&mut self, index: u32) -> &mut T {
         let slot = &mut self.slots[index as usize];
-        debug_assert!(slot.generation % 2 == 1, "slot {index} is not live");
+        debug_assert!(slot.is_live(), "slot {index} is not live");
         &mut slot.value
     }
 
     /// Whether slot `index` has a tenant.
     #[must_use]
     pub fn is_live(&self, index: u32) -> bool {
-        self.slots.get(index as usize).is_some_and(|slot| slot.generation % 2 == 1)
+        self.slots.get(index as usize).is_some_and(|slot| slot.is_live())
     }
 
     /// The key of the present tenant of slot `index`, which must be live.
@@ -220,12 +224,10 @@ impl<T> Slab<T> {
 
     /// All live tenants in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        self.slots.iter().enumerate().filter(|(_, slot)| slot.generation % 2 == 1).map(
-            |(index, slot)| {
-                let index = u32::try_from(index).unwrap_or(NIL);
-                (Key { index, generation: slot.generation }, &slot.value)
-            },
-        )
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.is_live()).map(|(index, slot)| {
+            let index = u32::try_from(index).unwrap_or(NIL);
+            (Key { index, generation: slot.generation }, &slot.value)
+        })
     }
 }
 
