@@ -68,6 +68,14 @@ pub(crate) struct Pool {
     congested: bool,
 }
 
+impl Pool {
+    /// It has become emptier.
+    fn update_fullness(&mut self, nominal: u32) {
+        self.congested &= self.allocated >= congestion_off(nominal);
+        self.full &= self.allocated >= nominal;
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Allocator {
     pub(crate) pools: [Pool; 2],
@@ -91,39 +99,52 @@ impl Allocator {
     }
 
     fn nobody_sleeps(&self) -> bool {
-        self.sleepers.iter().all(List::is_empty)
+        self.sleepers.iter().fold(0, |any, list| any | list.len()) == 0
     }
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// A request for `bio`, filled in and linked to nothing yet; or the pool to sleep in.
-    pub(crate) fn allocate(&mut self, bio: &Bio) -> Result<RequestId, u8> {
+    /// A request that carries `bio`, which is in slot `index`, and waits nowhere yet; or the pool
+    /// to sleep in.
+    pub(crate) fn allocate(&mut self, index: u32, bio: &Bio) -> Result<RequestId, u8> {
         let admission = self.elevator.admit(&mut self.scene, bio.client, bio.op, bio.flags);
         let slots_left = self.has_slots();
         let pool = match self.policy.rules {
             Rules::Legacy => self.admit_by_pools(bio, admission, slots_left)?,
             Rules::Mq => self.admit_by_tags(bio.client, admission, slots_left)?,
         };
-        let priority = self.priority_of(bio);
         let Some((key, request)) = self.scene.requests.0.take() else { return Err(pool) };
+        let client = self.scene.clients.at_mut(bio.client.index());
+        let priority = bio.priority.unwrap_or(client.priority);
         request.fill(bio, priority, self.scene.exact);
+        (request.bios_first, request.bios_last) = (index, index);
         request.epoch = self.epoch;
         request.pool = pool;
-        self.pools_changed(pool, 1);
-        let client = self.scene.clients.at_mut(bio.client.index());
         client.requests += 1;
+        let woken = client.sleep != [Sleep::Awake; POOLS];
+        self.allocator.pools[usize::from(pool)].allocated += 1;
+        self.bios.at_mut(index).request = key.index();
+        if woken {
+            self.use_wakes(bio.client, pool);
+        }
+        self.emit(Action::Get, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
+        Ok(RequestId(key.index()))
+    }
+
+    /// A client has got what it had been woken for; if for another pool too, others may have that.
+    #[inline(never)]
+    fn use_wakes(&mut self, client: ClientId, pool: u8) {
         let mut unused = false;
-        for (number, sleep) in client.sleep.iter_mut().enumerate() {
+        let sleeps = &mut self.scene.clients.at_mut(client.index()).sleep;
+        for (number, sleep) in sleeps.iter_mut().enumerate() {
             if *sleep == Sleep::Woken {
                 *sleep = Sleep::Awake;
                 unused |= number != usize::from(pool) && number != usize::from(POOL_BIOS);
             }
         }
         if unused {
-            // It had also been woken for the other pool.
             self.wake_where_there_is_room(None);
         }
-        Ok(RequestId(key.index()))
     }
 
     /// Whether a slot is free that is not the flush command's. Pools filled under one set of
@@ -131,12 +152,6 @@ impl<O: Observer> RequestQueue<O> {
     fn has_slots(&self) -> bool {
         let [first, second] = self.allocator.pools;
         first.allocated + second.allocated < self.scene.limits.requests
-    }
-
-    fn pools_changed(&mut self, pool: u8, by: i32) {
-        if let Some(pool) = self.allocator.pools.get_mut(usize::from(pool)) {
-            pool.allocated = pool.allocated.wrapping_add_signed(by);
-        }
     }
 
     /// BLK-7. The pool, if it gives one.
@@ -152,11 +167,9 @@ impl<O: Observer> RequestQueue<O> {
         let pool = &mut self.allocator.pools[usize::from(number)];
         let client = self.scene.clients.at_mut(bio.client.index());
         let count = pool.allocated;
-        let woken = client.sleep[usize::from(number)] == Sleep::Woken;
-        if count + 1 >= congestion_on(nominal) {
-            pool.congested = true;
-        }
+        pool.congested |= count + 1 >= congestion_on(nominal);
         if count + 1 >= nominal {
+            let woken = client.sleep[usize::from(number)] == Sleep::Woken;
             let batching = client.batch_left == BATCH_REQUESTS
                 || (client.batch_left > 0 && now < client.batch_since + BATCH_TIME);
             if !pool.full {
@@ -167,8 +180,11 @@ impl<O: Observer> RequestQueue<O> {
             } else if admission != Admission::Must && !batching && !woken {
                 return Err(number);
             }
+            if count >= hard_stop(nominal) {
+                return Err(number);
+            }
         }
-        if count >= hard_stop(nominal) || !slots_left {
+        if !slots_left {
             return Err(number);
         }
         client.batch_left = client.batch_left.saturating_sub(1);
@@ -208,6 +224,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// The client sleeps in `pool` until a wake; what it had plugged goes on first, for others
     /// may wait for that.
+    #[cold]
     pub(crate) fn fall_asleep(&mut self, bio: &Bio, pool: u8) -> SubmitError {
         let index = bio.client.index();
         let number = usize::from(pool);
@@ -252,45 +269,34 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// A request's life ends; the elevator knows.
+    #[inline(always)]
     pub(crate) fn free_unbound(&mut self, id: RequestId) {
         let request = &self.scene.requests[id];
-        let (pool, client) = (request.pool, request.client);
+        let (number, client) = (request.pool, request.client);
         self.scene.requests.0.free(id.0);
-        if pool == POOL_NONE {
+        let Some(pool) = self.allocator.pools.get_mut(usize::from(number)) else {
+            // The flush command: it is in no pool, and nobody's.
             return;
+        };
+        pool.allocated -= 1;
+        if self.policy.rules == Rules::Legacy && (pool.congested || pool.full) {
+            pool.update_fullness(self.scene.nr_requests);
         }
-        self.pools_changed(pool, -1);
-        let mut gone = None;
-        if let Some(client) = client {
-            let owner = self.scene.clients.at_mut(client.index());
-            owner.requests -= 1;
-            gone = owner.is_gone().then_some(client);
-        }
-        if self.policy.rules == Rules::Legacy {
-            self.update_fullness(pool);
-        }
+        let owner = self.scene.clients.at_mut(client.index());
+        owner.requests -= 1;
+        let gone = owner.is_gone();
         if !self.allocator.nobody_sleeps() {
-            self.wake_for(pool);
-            self.wake_if_nobody_will();
+            self.wake_for(number);
         }
-        if let Some(client) = gone {
+        if gone {
             // It had left; this request was made for a bio of its own that was withdrawn.
             self.remove_client(client);
         }
     }
 
-    fn update_fullness(&mut self, number: u8) {
-        let nominal = self.scene.nr_requests;
-        let pool = &mut self.allocator.pools[usize::from(number)];
-        if pool.allocated < congestion_off(nominal) {
-            pool.congested = false;
-        }
-        if pool.allocated < nominal {
-            pool.full = false;
-        }
-    }
-
-    /// One request of `pool` became free: at most one sleeper is woken for it.
+    /// One request of `pool` became free: at most one sleeper is woken for it, and all whom nobody
+    /// else would wake.
+    #[inline(never)]
     fn wake_for(&mut self, pool: u8) {
         match self.policy.rules {
             Rules::Legacy => {
@@ -300,6 +306,7 @@ impl<O: Observer> RequestQueue<O> {
             }
             Rules::Mq => self.wake_where_there_is_room(None),
         }
+        self.wake_if_nobody_will();
     }
 
     /// Wakes the first sleeper of each pool with room, other than `except`.
@@ -423,9 +430,11 @@ impl<O: Observer> RequestQueue<O> {
         let client = self.scene.clients.at_mut(id.index());
         client.bios -= 1;
         let gone = client.is_gone();
-        self.wake_first(POOL_BIOS);
-        // Nobody holds a bio any more whose end would wake the others (I3).
-        while self.bios.is_empty() && self.wake_first(POOL_BIOS) {}
+        if !self.allocator.sleepers[usize::from(POOL_BIOS)].is_empty() {
+            self.wake_first(POOL_BIOS);
+            // Nobody holds a bio any more whose end would wake the others (I3).
+            while self.bios.is_empty() && self.wake_first(POOL_BIOS) {}
+        }
         if gone {
             self.remove_client(id);
         }

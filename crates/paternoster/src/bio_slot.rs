@@ -17,8 +17,7 @@ use crate::slab::{NIL, Slab};
 /// A bio in the queue.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BioSlot {
-    /// `None` only in a slot that was never used.
-    pub(crate) client: Option<ClientId>,
+    pub(crate) client: ClientId,
     pub(crate) sector: u64,
     pub(crate) cookie: Cookie,
     pub(crate) sectors: u32,
@@ -35,7 +34,7 @@ pub(crate) struct BioSlot {
 
 impl BioSlot {
     pub(crate) fn fill(&mut self, bio: &Bio) {
-        self.client = Some(bio.client);
+        self.client = bio.client;
         self.sector = bio.sector;
         self.cookie = bio.cookie;
         self.sectors = bio.sectors;
@@ -49,9 +48,9 @@ impl BioSlot {
     }
 
     /// The bio as it was submitted, but for flags that the device does not need.
-    pub(crate) fn bio(&self) -> Option<Bio> {
-        Some(Bio {
-            client: self.client?,
+    pub(crate) const fn bio(&self) -> Bio {
+        Bio {
+            client: self.client,
             op: self.op,
             sector: self.sector,
             sectors: self.sectors,
@@ -59,7 +58,7 @@ impl BioSlot {
             flags: self.flags,
             priority: self.priority,
             cookie: self.cookie,
-        })
+        }
     }
 }
 
@@ -92,18 +91,17 @@ impl BioRun {
         }
     }
 
-    pub(crate) fn pop(&mut self, bios: &mut Slab<BioSlot>) -> Option<u32> {
-        let index = self.first;
-        if index == NIL {
+    /// Takes the first out, whose slot is free from now on; what was in it is returned.
+    pub(crate) fn pop<'a>(&mut self, bios: &'a mut Slab<BioSlot>) -> Option<&'a BioSlot> {
+        if self.is_empty() {
             return None;
         }
-        let slot = bios.at_mut(index);
+        let slot = bios.free(self.first);
         self.first = slot.next;
-        slot.next = NIL;
         if self.first == NIL {
             self.last = NIL;
         }
-        Some(index)
+        Some(slot)
     }
 
     pub(crate) fn iter(self, bios: &Slab<BioSlot>) -> impl Iterator<Item = u32> + '_ {

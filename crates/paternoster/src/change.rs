@@ -234,6 +234,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
+    #[inline(never)]
     pub(crate) fn remove_client(&mut self, id: ClientId) {
         self.stop_sleeping(id);
         self.forget_owner(id);
@@ -373,7 +374,7 @@ impl<O: Observer> RequestQueue<O> {
             return Err(CancelError::Merged);
         }
         let waiting = stage == Stage::Waiting;
-        let Some(bio) = self.bios.at(index).bio() else { return Err(CancelError::Stale) };
+        let bio = self.bios.at(index).bio();
         if waiting {
             self.leave_merging(id);
         }
@@ -390,7 +391,7 @@ impl<O: Observer> RequestQueue<O> {
         if waiting {
             let side = if index == first { Side::Front } else { Side::Back };
             self.elevator.shrunk(&mut self.scene, id, side);
-            self.index_for_merging(id);
+            self.merge.offer(id.0, &self.scene.requests[id]);
         }
         Ok(())
     }
@@ -404,7 +405,7 @@ impl<O: Observer> RequestQueue<O> {
     /// A request of several bios loses its first or last.
     fn shrink(&mut self, id: RequestId, index: u32, bio: &Bio) {
         let request = &self.scene.requests[id];
-        let run = BioRun { first: request.bios_first, last: request.bios_last };
+        let run = request.bios();
         let mut kept = BioRun::EMPTY;
         let mut at = run.first;
         while at != NIL {
@@ -414,14 +415,12 @@ impl<O: Observer> RequestQueue<O> {
             }
             at = next;
         }
-        let first_bio = self.bios.at(kept.first).bio();
+        let sector = self.bios.at(kept.first).sector;
         let request = &mut self.scene.requests[id];
         (request.bios_first, request.bios_last) = (kept.first, kept.last);
         request.sectors -= bio.sectors;
         request.segments -= bio.segments;
-        if let Some(first) = first_bio {
-            request.sector = first.sector;
-        }
+        request.sector = sector;
         request.flags = request.flags.without(Flags::NOMERGE);
     }
 

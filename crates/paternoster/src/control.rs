@@ -286,7 +286,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn ticks_place(&self) -> u64 {
-        let hz = self.scene.hz.get();
+        let hz = self.scene.hz().get();
         let same = |word: &&&str| word.parse() == Ok(hz);
         TICKS.iter().take_while(|word| !same(word)).count() as u64
     }
@@ -315,9 +315,7 @@ impl<O: Observer> RequestQueue<O> {
             "hz" => {
                 let hz =
                     TICKS.get(usize::try_from(value).unwrap_or(0)).and_then(|hz| hz.parse().ok());
-                self.scene.hz = hz.and_then(Hz::new).unwrap_or_default();
-                // Time never steps back for elevators: a coarser tick begins at the next one.
-                self.scene.now = self.scene.now.max(self.scene.hz.floor(self.scene.exact));
+                self.scene.set_hz(hz.and_then(Hz::new).unwrap_or_default());
             }
             "write_cache" => self.believe_write_cache(value == 1),
             "flush_hold" => self.flush.policy.hold = Hold::from_place(value),

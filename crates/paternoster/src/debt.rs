@@ -92,6 +92,11 @@ impl Door {
         }
     }
 
+    /// Whether somebody may owe something.
+    pub(crate) const fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -148,6 +153,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// A command of `client` has ended that took `served`.
+    #[inline(never)]
     pub(crate) fn pass_device_time(&mut self, client: ClientId, served: Nanos, let_in: bool) {
         let before = self.begin_account(served);
         let index = client.index();
@@ -162,10 +168,8 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// Whether a request has to stand at the door; if so it does.
+    #[inline(never)]
     pub(crate) fn keep_at_door(&mut self, id: RequestId) -> bool {
-        if !self.door.is_used {
-            return false;
-        }
         let index = self.scene.requests[id].client().index();
         if !self.owes(index) {
             return false;
@@ -181,6 +185,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Lets in who owes nothing any more; if there is nobody but those who owe, also who owes
     /// hardly more than the one who owes least.
+    #[inline(never)]
     pub(crate) fn open_door(&mut self) {
         let alone = self.tags.is_empty() && self.elevator.waiting() == 0;
         if alone && self.dispatch.is_empty() && self.door_opens() <= self.scene.exact {

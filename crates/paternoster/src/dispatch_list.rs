@@ -26,6 +26,7 @@ use crate::time::Nanos;
 
 impl<O: Observer> RequestQueue<O> {
     /// Sorts a picked request in (BLK-12).
+    #[inline(never)]
     pub(crate) fn add_to_dispatch(&mut self, id: RequestId) {
         self.scene.requests[id].stage = Stage::Dispatched;
         let boundary = self.scene.in_device.last_end;

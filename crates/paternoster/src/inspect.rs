@@ -18,6 +18,7 @@ use crate::event::Observer;
 use crate::queue::RequestQueue;
 use crate::request::{Op, Request, RequestId, Stage, Ticket};
 use crate::slab::NIL;
+use crate::time::Nanos;
 
 /// Why a bio is where it is; prints as a sentence.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Flushing => {
                 f.write_str("it waits for a flush, which waits for writes of others that share it")
             }
-            Stage::Dispatched if queue.refused_until.is_some() => {
+            Stage::Dispatched if queue.refused_until != Nanos::MAX => {
                 f.write_str("it was chosen; the device refused a command and will be asked again")
             }
             Stage::Dispatched if queue.is_held(slot.request) => {
@@ -123,13 +124,13 @@ impl<O: Observer> RequestQueue<O> {
                 if places[index as usize] > 1 {
                     return Err(format!("queue I1: bio {index} is in two places"));
                 }
-                sectors += slot.bio().map_or(0, |bio| bio.sectors);
+                sectors += slot.sectors;
             }
             Ok(sectors)
         };
         walk(self.done, NIL)?;
         for (key, request) in self.scene.requests.0.iter() {
-            let run = BioRun { first: request.bios_first, last: request.bios_last };
+            let run = request.bios();
             let sectors = walk(run, key.index())?;
             if sectors != request.sectors {
                 let index = key.index();
@@ -149,7 +150,7 @@ impl<O: Observer> RequestQueue<O> {
     fn audit_adjacency(&self, request: &Request, run: BioRun) -> Result<(), Fault> {
         let mut at = request.sector;
         for index in run.iter(&self.bios) {
-            let Some(bio) = self.bios.at(index).bio() else { continue };
+            let bio = self.bios.at(index).bio();
             if bio.sector != at || bio.op != request.op {
                 return Err(format!("merge: bio {index} does not continue its request at {at}"));
             }
@@ -220,9 +221,7 @@ impl<O: Observer> RequestQueue<O> {
     fn audit_clients(&self) -> Result<(), Fault> {
         let mut bios: Vec<u32> = vec![0; self.scene.clients.capacity() as usize];
         for (_, slot) in self.bios.iter() {
-            if let Some(bio) = slot.bio() {
-                bios[bio.client.index() as usize] += 1;
-            }
+            bios[slot.client.index() as usize] += 1;
         }
         for (key, client) in self.scene.clients.iter() {
             let index = key.index();

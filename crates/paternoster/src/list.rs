@@ -11,19 +11,33 @@
 //! next     -     .     3     0            slot 1 is in no list
 //! ```
 //!
+//! The end of a list, `-`, is a number that no slot has: who looks for the slot of that number
+//! finds none, and needs not ask first whether it is the end.
+//!
 //! # Invariants
-//! I1  A slot is in a list exactly when its `owned` bit is set.
+//! I1  A slot is in no list exactly when its links are `OUT` (`.` above).
 //! I2  Walking forwards and backwards from a list's ends meets the same `len` slots.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use crate::slab::NIL;
+
+/// In no list. As with `NIL` there is no slot of that number.
+const OUT: u32 = NIL - 1;
 
 #[derive(Debug, Clone, Copy)]
 struct Link {
     prev: u32,
     next: u32,
-    owned: bool,
+}
+
+impl Link {
+    const OUTSIDE: Link = Link { prev: OUT, next: OUT };
+
+    const fn is_in_list(self) -> bool {
+        self.prev != OUT
+    }
 }
 
 /// One pair of links per slot.
@@ -34,13 +48,14 @@ impl Links {
     /// Links for slots 0 to `capacity`, none of them in a list.
     #[must_use]
     pub fn with_capacity(capacity: u32) -> Links {
-        Links((0..capacity).map(|_| Link { prev: NIL, next: NIL, owned: false }).collect())
+        assert!(capacity < OUT, "links of {capacity} slots cannot be numbered");
+        Links((0..capacity).map(|_| Link::OUTSIDE).collect())
     }
 
     /// Whether slot `index` is in some list of these links.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
-        self.0[index as usize].owned
+        self.0[index as usize].is_in_list()
     }
 
     /// The slot behind `index` in its list.
@@ -64,7 +79,7 @@ fn refuse(index: u32, why: &str) -> ! {
 }
 
 const fn some(index: u32) -> Option<u32> {
-    if index == NIL { None } else { Some(index) }
+    if index >= OUT { None } else { Some(index) }
 }
 
 /// The ends of a list in some [`Links`]; always pass it the same ones.
@@ -136,16 +151,16 @@ impl List {
 
     fn link_between(&mut self, links: &mut Links, prev: u32, next: u32, index: u32) {
         let link = &mut links.0[index as usize];
-        if link.owned {
+        if link.is_in_list() {
             refuse(index, "is in a list already");
         }
-        *link = Link { prev, next, owned: true };
-        match some(prev) {
-            Some(prev) => links.0[prev as usize].next = index,
+        *link = Link { prev, next };
+        match links.0.get_mut(prev as usize) {
+            Some(prev) => prev.next = index,
             None => self.first = index,
         }
-        match some(next) {
-            Some(next) => links.0[next as usize].prev = index,
+        match links.0.get_mut(next as usize) {
+            Some(next) => next.prev = index,
             None => self.last = index,
         }
         self.len += 1;
@@ -153,26 +168,32 @@ impl List {
 
     /// Takes `index`, which is in this list, out of it.
     pub fn remove(&mut self, links: &mut Links, index: u32) {
-        let link = links.0[index as usize];
-        if !link.owned {
+        let link = mem::replace(&mut links.0[index as usize], Link::OUTSIDE);
+        if !link.is_in_list() {
             refuse(index, "is in no list");
         }
-        match some(link.prev) {
-            Some(prev) => links.0[prev as usize].next = link.next,
+        match links.0.get_mut(link.prev as usize) {
+            Some(prev) => prev.next = link.next,
             None => self.first = link.next,
         }
-        match some(link.next) {
-            Some(next) => links.0[next as usize].prev = link.prev,
+        match links.0.get_mut(link.next as usize) {
+            Some(next) => next.prev = link.prev,
             None => self.last = link.prev,
         }
-        links.0[index as usize] = Link { prev: NIL, next: NIL, owned: false };
         self.len -= 1;
     }
 
     /// Takes the first slot out.
+    #[inline]
     pub fn pop_front(&mut self, links: &mut Links) -> Option<u32> {
-        let first = self.first()?;
-        self.remove(links, first);
+        let first = self.first;
+        let link = mem::replace(links.0.get_mut(first as usize)?, Link::OUTSIDE);
+        self.first = link.next;
+        match links.0.get_mut(link.next as usize) {
+            Some(next) => next.prev = NIL,
+            None => self.last = NIL,
+        }
+        self.len -= 1;
         Some(first)
     }
 
@@ -189,7 +210,7 @@ impl List {
         let (mut prev, mut count) = (NIL, 0);
         for index in self.iter(links) {
             let link = links.0[index as usize];
-            if !link.owned || link.prev != prev {
+            if !link.is_in_list() || link.prev != prev {
                 return Err("list I1: a slot on the way is not linked back");
             }
             prev = index;

@@ -26,6 +26,8 @@
 //! the caller's knowledge, who can count them as one in the second bio.
 
 use alloc::vec::Vec;
+use core::iter::successors;
+use core::mem;
 
 use crate::bio_slot::BioRun;
 use crate::elevator::{Rules, Side};
@@ -34,112 +36,116 @@ use crate::queue::RequestQueue;
 use crate::request::{Bio, Flags, Request, RequestId, Stage};
 use crate::slab::NIL;
 
-/// Requests by a sector of theirs: chained buckets whose links lie beside the slab.
-#[derive(Debug)]
-struct SectorHash {
-    buckets: Vec<u32>,
-    links: Vec<BucketLink>,
-}
+/// By which of their two ends requests are found.
+const ENDS: usize = 0;
+const STARTS: usize = 1;
 
+/// A request's place in a chain of those whose sectors fall into one bucket.
 #[derive(Debug, Clone, Copy)]
 struct BucketLink {
     next: u32,
     prev: u32,
-    /// `NIL` while the request is not in the hash.
+    /// `NIL` while the request is not in the index.
     bucket: u32,
 }
 
-impl SectorHash {
-    fn with_capacity(requests: u32) -> SectorHash {
-        let buckets = (requests.max(8) * 2).next_power_of_two();
-        let link = BucketLink { next: NIL, prev: NIL, bucket: NIL };
-        SectorHash {
-            buckets: (0..buckets).map(|_| NIL).collect(),
-            links: (0..requests).map(|_| link).collect(),
-        }
-    }
-
-    fn bucket_of(&self, sector: u64) -> u32 {
-        // Fibonacci hashing: the upper bits of a multiplication by 2^64 / golden ratio.
-        let mixed = sector.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let bits = self.buckets.len().trailing_zeros();
-        u32::try_from(mixed >> (64 - bits)).unwrap_or(0)
-    }
-
-    fn add(&mut self, index: u32, sector: u64) {
-        let bucket = self.bucket_of(sector);
-        let next = self.buckets[bucket as usize];
-        if next != NIL {
-            self.links[next as usize].prev = index;
-        }
-        self.links[index as usize] = BucketLink { next, prev: NIL, bucket };
-        self.buckets[bucket as usize] = index;
-    }
-
-    fn drop(&mut self, index: u32) {
-        let link = self.links[index as usize];
-        if link.bucket == NIL {
-            return;
-        }
-        if link.prev == NIL {
-            self.buckets[link.bucket as usize] = link.next;
-        } else {
-            self.links[link.prev as usize].next = link.next;
-        }
-        if link.next != NIL {
-            self.links[link.next as usize].prev = link.prev;
-        }
-        self.links[index as usize].bucket = NIL;
-    }
-
-    fn contains(&self, index: u32) -> bool {
-        self.links[index as usize].bucket != NIL
-    }
-
-    fn chain(&self, sector: u64) -> impl Iterator<Item = u32> + '_ {
-        let some = |index: u32| (index != NIL).then_some(index);
-        let first = self.buckets[self.bucket_of(sector) as usize];
-        core::iter::successors(some(first), move |&index| some(self.links[index as usize].next))
-    }
-}
-
 /// Where bios may be merged: waiting requests by their ends, by their starts, and the one merged
-/// last.
+/// last. Two hashes of chained buckets, whose links lie beside the slab, a request's two together.
 #[derive(Debug)]
 pub(crate) struct MergeIndex {
-    ends: SectorHash,
-    starts: SectorHash,
+    /// The first of each chain; as many as a power of two.
+    heads: [Vec<u32>; 2],
+    links: Vec<[BucketLink; 2]>,
+    /// What a mixed sector is shifted by to become a bucket.
+    shift: u32,
     /// The one-hit cache.
     last: u32,
 }
 
 impl MergeIndex {
     pub(crate) fn with_capacity(requests: u32) -> MergeIndex {
+        let buckets = requests.max(8).next_power_of_two();
+        let heads = || (0..buckets).map(|_| NIL).collect();
+        let link = BucketLink { next: NIL, prev: NIL, bucket: NIL };
         MergeIndex {
-            ends: SectorHash::with_capacity(requests),
-            starts: SectorHash::with_capacity(requests),
+            heads: [heads(), heads()],
+            links: (0..requests).map(|_| [link; 2]).collect(),
+            shift: 64 - buckets.trailing_zeros(),
             last: NIL,
         }
     }
 
-    fn add(&mut self, index: u32, request: &Request) {
-        self.ends.add(index, request.end());
-        self.starts.add(index, request.sector);
+    /// Fibonacci hashing: the upper bits of a multiplication by 2^64 / golden ratio.
+    #[allow(clippy::cast_possible_truncation, reason = "no more bits are left than in a u32")]
+    const fn bucket_of(&self, sector: u64) -> u32 {
+        (sector.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as u32
     }
 
+    /// A request waits: bios may be merged into it, unless it forbids that or was in the device.
+    #[inline]
+    pub(crate) fn offer(&mut self, index: u32, request: &Request) {
+        if request.was_started || request.flags.intersects(Flags::NOMERGE | Flags::FUA) {
+            return;
+        }
+        self.add(index, request);
+        if self.last == NIL {
+            self.last = index;
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, index: u32, request: &Request) {
+        let ends = self.become_first(ENDS, index, request.end());
+        let starts = self.become_first(STARTS, index, request.sector);
+        self.links[index as usize] = [ends, starts];
+    }
+
+    /// Puts a request before those of its bucket.
+    fn become_first(&mut self, by: usize, index: u32, sector: u64) -> BucketLink {
+        let bucket = self.bucket_of(sector);
+        let next = mem::replace(&mut self.heads[by][bucket as usize], index);
+        // The end of a chain, `NIL`, is the number of no request.
+        if let Some(next) = self.links.get_mut(next as usize) {
+            next[by].prev = index;
+        }
+        BucketLink { next, prev: NIL, bucket }
+    }
+
+    #[inline]
     fn drop(&mut self, index: u32) {
-        self.ends.drop(index);
-        self.starts.drop(index);
+        let links = &mut self.links[index as usize];
+        if links[ENDS].bucket == NIL {
+            return;
+        }
+        let left = *links;
+        links[ENDS].bucket = NIL;
+        for by in [ENDS, STARTS] {
+            let BucketLink { next, prev, bucket } = left[by];
+            match self.links.get_mut(prev as usize) {
+                Some(prev) => prev[by].next = next,
+                None => self.heads[by][bucket as usize] = next,
+            }
+            if let Some(next) = self.links.get_mut(next as usize) {
+                next[by].prev = prev;
+            }
+        }
     }
 
     /// Whether request `index` is in the index.
     pub(crate) fn contains(&self, index: u32) -> bool {
-        self.ends.contains(index)
+        self.links[index as usize][ENDS].bucket != NIL
     }
 
     /// The request in the one-hit cache.
     pub(crate) const fn last(&self) -> Option<u32> {
         if self.last == NIL { None } else { Some(self.last) }
+    }
+
+    /// The requests in the bucket of `sector`, the one that came last first.
+    fn chain(&self, by: usize, sector: u64) -> impl Iterator<Item = u32> + '_ {
+        let some = |index: u32| (index != NIL).then_some(index);
+        let first = self.heads[by][self.bucket_of(sector) as usize];
+        successors(some(first), move |&index| some(self.links[index as usize][by].next))
     }
 }
 
@@ -185,7 +191,7 @@ impl<O: Observer> RequestQueue<O> {
             let request = self.scene.request(index);
             request.end() == bio.sector && compatible(request, bio)
         };
-        self.merge.ends.chain(bio.sector).find(fits).map(RequestId)
+        self.merge.chain(ENDS, bio.sector).find(fits).map(RequestId)
     }
 
     /// A waiting request before whose start the bio ends, and with which the elevator agrees.
@@ -196,11 +202,12 @@ impl<O: Observer> RequestQueue<O> {
                 && compatible(request, bio)
                 && self.elevator.may_merge(&self.scene, RequestId(index), bio)
         };
-        self.merge.starts.chain(bio.end()).find(fits).map(RequestId)
+        self.merge.chain(STARTS, bio.end()).find(fits).map(RequestId)
     }
 
     /// Makes the bio part of a waiting request if all rules allow it; then closes a gap that this
     /// filled.
+    #[inline(never)]
     fn grow(&mut self, id: RequestId, index: u32, bio: &Bio, side: Side) -> bool {
         if !self.may_grow(id, bio) || !self.elevator.may_merge(&self.scene, id, bio) {
             return false;
@@ -255,7 +262,7 @@ impl<O: Observer> RequestQueue<O> {
         let priority = self.priority_of(bio);
         self.bios.at_mut(index).request = id.0;
         let request = &mut self.scene.requests[id];
-        let mut run = BioRun { first: request.bios_first, last: request.bios_last };
+        let mut run = request.bios();
         let action = match side {
             Side::Back => {
                 run.append(&mut self.bios, BioRun::one(index));
@@ -298,7 +305,7 @@ impl<O: Observer> RequestQueue<O> {
         let start = self.scene.requests[id].sector;
         let ends_there = |&index: &u32| self.scene.request(index).end() == start;
         let found = match self.merge.last().filter(ends_there) {
-            None if self.policy.nomerges == 0 => self.merge.ends.chain(start).find(ends_there),
+            None if self.policy.nomerges == 0 => self.merge.chain(ENDS, start).find(ends_there),
             cached => cached,
         };
         let Some(index) = found else { return false };
@@ -354,7 +361,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The bios of `gone` go to `survivor`, which keeps the earlier start and the better priority.
     fn take_over(&mut self, survivor: RequestId, gone: RequestId) {
         let taken = self.scene.requests[gone].clone();
-        let run = BioRun { first: taken.bios_first, last: taken.bios_last };
+        let run = taken.bios();
         let mut index = run.first;
         while index != NIL {
             let slot = self.bios.at_mut(index);
@@ -362,7 +369,7 @@ impl<O: Observer> RequestQueue<O> {
             index = slot.next;
         }
         let request = &mut self.scene.requests[survivor];
-        let mut all = BioRun { first: request.bios_first, last: request.bios_last };
+        let mut all = request.bios();
         all.append(&mut self.bios, run);
         request.bios_last = all.last;
         request.sectors += taken.sectors;
@@ -372,18 +379,6 @@ impl<O: Observer> RequestQueue<O> {
         let empty = &mut self.scene.requests[gone];
         (empty.bios_first, empty.bios_last) = (NIL, NIL);
         self.emit_request(Action::BackMerge, gone);
-    }
-
-    /// A request waits: bios may be merged into it, unless it forbids that or was in the device.
-    pub(crate) fn index_for_merging(&mut self, id: RequestId) {
-        let request = &self.scene.requests[id];
-        if request.was_started || request.flags.intersects(Flags::NOMERGE | Flags::FUA) {
-            return;
-        }
-        self.merge.add(id.0, &self.scene.requests[id]);
-        if self.merge.last == NIL {
-            self.merge.last = id.0;
-        }
     }
 
     /// A request waits no longer.

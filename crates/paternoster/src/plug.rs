@@ -43,22 +43,22 @@ const DEVICE_PLUG_REQUESTS: u32 = 4;
 const DEVICE_PLUG_TIME: Nanos = Nanos::from_millis(3);
 
 /// The plug that holds back everybody's requests.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct DevicePlug {
-    until: Option<Nanos>,
+    /// `Nanos::MAX` while it is open.
+    until: Nanos,
 }
 
 impl DevicePlug {
-    pub(crate) const fn is_plugged(&self) -> bool {
-        self.until.is_some()
+    pub(crate) const OPEN: DevicePlug = DevicePlug { until: Nanos::MAX };
+
+    pub(crate) fn is_plugged(&self) -> bool {
+        self.until != Nanos::MAX
     }
 
-    pub(crate) fn is_due(&self, now: Nanos) -> bool {
-        self.until.is_some_and(|until| until <= now)
-    }
-
-    pub(crate) fn deadline(&self) -> Nanos {
-        self.until.unwrap_or(Nanos::MAX)
+    /// When it opens by itself; `Nanos::MAX` while it is open.
+    pub(crate) const fn deadline(&self) -> Nanos {
+        self.until
     }
 }
 
@@ -89,6 +89,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
+    #[inline(never)]
     pub(crate) fn add_to_plug(&mut self, client: ClientId, id: RequestId) {
         if self.plug_is_full(client) {
             self.flush_plug(client);
@@ -135,6 +136,9 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Makes the bio part of a request in its client's own plug. Whether it did.
     pub(crate) fn merge_into_plug(&mut self, index: u32, bio: &Bio) -> bool {
+        if self.plugged == 0 {
+            return false;
+        }
         let client = self.scene.clients.at(bio.client.index());
         if !client.plugged {
             return false;
@@ -155,31 +159,33 @@ impl<O: Observer> RequestQueue<O> {
         false
     }
 
-    /// The first request of an empty queue plugs the device, under that policy.
+    /// The first request of an empty queue plugs the device, if that is the policy.
+    #[inline(never)]
     pub(crate) fn plug_device(&mut self) {
-        if !self.policy.device_plug || self.plug.is_plugged() {
+        if self.plug.is_plugged() {
             return;
         }
         let facts = &self.scene.facts;
         let queues_flash = !facts.rotational && facts.depth > 1;
         let empty = self.elevator.waiting() == 0 && self.dispatch.is_empty();
         if !queues_flash && empty {
-            self.plug.until = Some(self.scene.exact + DEVICE_PLUG_TIME);
+            self.plug.until = self.scene.exact + DEVICE_PLUG_TIME;
             self.emit(Action::Plug, ClientId::NOBODY, Op::Read, Flags::NONE, (0, 0));
         }
     }
 
+    /// Opens the device plug when enough waits.
+    #[inline(never)]
     pub(crate) fn unplug_device_if_enough(&mut self) {
-        if self.plug.is_plugged()
-            && self.elevator.waiting() + self.dispatch.len() >= DEVICE_PLUG_REQUESTS
-        {
+        if self.elevator.waiting() + self.dispatch.len() >= DEVICE_PLUG_REQUESTS {
             self.unplug_device(Action::Unplug);
         }
     }
 
+    #[inline(never)]
     pub(crate) fn unplug_device(&mut self, action: Action) {
         if self.plug.is_plugged() {
-            self.plug.until = None;
+            self.plug = DevicePlug::OPEN;
             let waiting = self.elevator.waiting();
             self.emit(action, ClientId::NOBODY, Op::Read, Flags::NONE, (0, waiting));
         }

@@ -69,6 +69,15 @@ pub(crate) struct Policy {
     pub(crate) read_ahead_kb: u64,
 }
 
+/// A request that has left the device.
+struct Left {
+    id: RequestId,
+    /// Whether the present elevator knows of it.
+    bound: bool,
+    /// The device time it took.
+    measured: Nanos,
+}
+
 /// A block layer for one device. See the crate's opening for an example.
 #[derive(Debug)]
 pub struct RequestQueue<O: Observer = NoObserver> {
@@ -90,8 +99,8 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) flush: Sequencer,
     pub(crate) door: Door,
     pub(crate) service: ServiceClock,
-    /// The device refused: not before then, or before something ends.
-    pub(crate) refused_until: Option<Nanos>,
+    /// The device refused: not before then, or before something ends. `Nanos::MAX`: it did not.
+    pub(crate) refused_until: Nanos,
     pub(crate) observer: O,
     pub(crate) sequence: u64,
     /// Calls so far, for the audit in passing.
@@ -147,12 +156,12 @@ impl<O: Observer> RequestQueue<O> {
             links: Links::with_capacity(limits.requests + 1),
             dispatch: List::new(),
             tags: Slab::with_capacity(facts.depth),
-            plug: DevicePlug::default(),
+            plug: DevicePlug::OPEN,
             plugged: 0,
             flush: Sequencer::new(&limits),
             door: Door::with_capacity(limits.clients),
             service: ServiceClock::default(),
-            refused_until: None,
+            refused_until: Nanos::MAX,
             observer,
             sequence: 0,
             #[cfg(debug_assertions)]
@@ -175,11 +184,13 @@ impl<O: Observer> RequestQueue<O> {
         self.arrive(now);
         self.validate(&bio)?;
         self.announce(&bio);
+        let client = self.scene.clients.at_mut(bio.client.index());
+        client.bios += 1;
+        client.refused = None;
         let result = self.take_in(&bio);
-        if result.is_ok() {
-            let client = self.scene.clients.at_mut(bio.client.index());
-            client.bios += 1;
-            client.refused = None;
+        if result.is_err() {
+            // It is the caller's again.
+            self.scene.clients.at_mut(bio.client.index()).bios -= 1;
         }
         self.end_call();
         result
@@ -211,8 +222,9 @@ impl<O: Observer> RequestQueue<O> {
 
     /// One Q event per bio, also when it has to be submitted again after a sleep.
     fn announce(&mut self, bio: &Bio) {
-        let refused = self.scene.clients.at(bio.client.index()).refused;
-        if refused != Some((bio.sector, bio.sectors)) {
+        if O::LISTENS
+            && self.scene.clients.at(bio.client.index()).refused != Some((bio.sector, bio.sectors))
+        {
             self.emit(Action::Queue, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
         }
     }
@@ -241,44 +253,42 @@ impl<O: Observer> RequestQueue<O> {
             self.pass_on_wakes(bio.client);
             return Ok(Ticket(key));
         }
-        let id = self.allocate(bio)?;
-        self.begin(id, key.index(), bio);
+        let id = self.allocate(key.index(), bio)?;
+        self.begin(id, bio);
         Ok(Ticket(key))
     }
 
-    /// A fresh request carries `bio`.
-    pub(crate) fn carry(&mut self, id: RequestId, bio_index: u32, bio: &Bio) {
-        self.bios.at_mut(bio_index).request = id.0;
-        let request = &mut self.scene.requests[id];
-        (request.bios_first, request.bios_last) = (bio_index, bio_index);
-        self.emit(Action::Get, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
-    }
-
     /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
-    fn begin(&mut self, id: RequestId, bio_index: u32, bio: &Bio) {
-        self.carry(id, bio_index, bio);
+    fn begin(&mut self, id: RequestId, bio: &Bio) {
         self.elevator.bind(&mut self.scene, id);
         if self.scene.clients.at(bio.client.index()).plugged {
             self.add_to_plug(bio.client, id);
         } else {
-            self.plug_device();
+            if self.policy.device_plug {
+                self.plug_device();
+            }
             self.insert(id);
-            self.unplug_device_if_enough();
+            if self.plug.is_plugged() {
+                self.unplug_device_if_enough();
+            }
         }
     }
 
     /// Gives a bound request to the elevator, unless its client has to wait at the door.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, id: RequestId) {
-        if !self.keep_at_door(id) {
+        if !(self.door.is_used() && self.keep_at_door(id)) {
             self.insert_at(id, Position::Sorted);
         }
     }
 
+    #[inline(always)]
     pub(crate) fn insert_at(&mut self, id: RequestId, position: Position) {
-        self.scene.requests[id].stage = Stage::Waiting;
+        let request = &mut self.scene.requests[id];
+        request.stage = Stage::Waiting;
+        self.merge.offer(id.0, request);
         self.emit_request(Action::Insert, id);
         self.elevator.insert(&mut self.scene, id, position);
-        self.index_for_merging(id);
     }
 
     /// What to do next. Call it until it says `Wait`.
@@ -300,10 +310,8 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Bios that have ended and clients that may try again, before anything else.
     fn hand_back(&mut self) -> Option<Output> {
-        if let Some(index) = self.done.pop(&mut self.bios) {
-            let slot = self.bios.at(index);
-            let (client, cookie, outcome) = (slot.client?, slot.cookie, slot.outcome);
-            self.bios.free(index);
+        if let Some(slot) = self.done.pop(&mut self.bios) {
+            let (client, cookie, outcome) = (slot.client, slot.cookie, slot.outcome);
             self.forget_bio_of(client);
             return Some(Output::Done(cookie, outcome));
         }
@@ -316,21 +324,29 @@ impl<O: Observer> RequestQueue<O> {
             self.scene.cancel_timer();
             self.elevator.timer(&mut self.scene);
         }
-        if self.plug.is_due(self.scene.exact) {
+        if self.plug.deadline() <= self.scene.exact {
             self.unplug_device(Action::UnplugTimer);
         }
-        if self.tags.is_empty() && self.refused_until.is_some_and(|at| at <= self.scene.exact) {
-            self.refused_until = None;
+        if self.refused_until <= self.scene.exact && self.tags.is_empty() {
+            self.refused_until = Nanos::MAX;
         }
         self.kick_put_off();
     }
 
     fn choose(&mut self) -> Output {
-        if self.tags.is_full() {
-            return self.wait(Waiting::DeviceFull);
+        match self.next_request() {
+            Ok(id) => self.issue(id),
+            Err(why) => self.wait(why),
         }
-        if self.refused_until.is_some() {
-            return self.wait(Waiting::Refused);
+    }
+
+    /// Which request goes to the device, or why none does.
+    fn next_request(&mut self) -> Result<RequestId, Waiting> {
+        if self.tags.is_full() {
+            return Err(Waiting::DeviceFull);
+        }
+        if self.refused_until != Nanos::MAX {
+            return Err(Waiting::Refused);
         }
         loop {
             if !self.door.is_empty() {
@@ -340,75 +356,74 @@ impl<O: Observer> RequestQueue<O> {
             #[cfg(feature = "planted-bugs")]
             let beside_flush = beside_flush || self.planted.holds_for_ever();
             if beside_flush {
-                if let Some(output) = self.choose_beside_flush() {
-                    return output;
+                if let Some(id) = self.next_beside_flush()? {
+                    return Ok(id);
                 }
             } else if let Some(index) = self.dispatch.pop_front(&mut self.links) {
-                return self.issue(RequestId(index));
+                return Ok(RequestId(index));
             }
             if self.plug.is_plugged() {
-                return self.wait(Waiting::Plugged);
+                return Err(Waiting::Plugged);
             }
-            if let Some(output) = self.ask_elevator() {
-                return output;
+            if let Some(id) = self.ask_elevator()? {
+                return Ok(id);
             }
         }
     }
 
-    /// What goes while a flush is in flight, or may not; `None` to ask the elevator.
-    fn choose_beside_flush(&mut self) -> Option<Output> {
-        match self.next_dispatched() {
-            Err(wait) => Some(wait),
-            Ok(Some(id)) => Some(self.issue(id)),
-            Ok(None) if self.holds_queue() => Some(self.wait(Waiting::Flush)),
-            Ok(None) => None,
+    /// What goes while a flush is in flight, or why nothing does; `None` to ask the elevator.
+    #[inline(never)]
+    fn next_beside_flush(&mut self) -> Result<Option<RequestId>, Waiting> {
+        match self.next_dispatched()? {
+            None if self.holds_queue() => Err(Waiting::Flush),
+            next => Ok(next),
         }
     }
 
     /// What the elevator wants done; `None` to look at the dispatch list again.
-    fn ask_elevator(&mut self) -> Option<Output> {
-        Some(match self.elevator.pick(&mut self.scene) {
+    fn ask_elevator(&mut self) -> Result<Option<RequestId>, Waiting> {
+        match self.elevator.pick(&mut self.scene) {
             Pick::Dispatch(id, place) => {
                 self.leave_merging(id);
                 if self.hold_write(id) {
-                    return None;
+                    return Ok(None);
                 }
-                if self.policy.rules == Rules::Mq || place == Place::Tail {
-                    // The dispatch list is empty: its tail is its head (BLK-17).
-                    return Some(self.issue(id));
+                let last = place == Place::Tail || self.policy.rules == Rules::Mq;
+                if last || self.dispatch.is_empty() {
+                    // Nothing of the dispatch list goes before it, if anything stands there at all
+                    // (BLK-17): what is held for a flush does not.
+                    return Ok(Some(id));
                 }
                 self.add_to_dispatch(id);
-                return None;
+                Ok(None)
             }
-            Pick::Idle => self.wait(Waiting::Idling),
-            Pick::Await => self.wait(Waiting::Completion),
-            Pick::Nothing if self.somebody_awaits_flush() => self.wait(Waiting::Flush),
+            Pick::Idle => Err(Waiting::Idling),
+            Pick::Await => Err(Waiting::Completion),
+            Pick::Nothing if self.somebody_awaits_flush() => Err(Waiting::Flush),
             // The door was open a moment ago to whoever may come in now.
-            Pick::Nothing if !self.door.is_empty() => self.wait(Waiting::Debt),
-            Pick::Nothing if self.plugged != 0 => self.wait(Waiting::Plugged),
-            Pick::Nothing if !self.tags.is_empty() => self.wait(Waiting::InDevice),
-            Pick::Nothing => self.wait(Waiting::Empty),
-        })
+            Pick::Nothing if !self.door.is_empty() => Err(Waiting::Debt),
+            Pick::Nothing if self.plugged != 0 => Err(Waiting::Plugged),
+            Pick::Nothing if !self.tags.is_empty() => Err(Waiting::InDevice),
+            Pick::Nothing => Err(Waiting::Empty),
+        }
     }
 
-    pub(crate) fn wait(&self, why: Waiting) -> Output {
+    #[inline]
+    fn wait(&self, why: Waiting) -> Output {
         let mut until = self.scene.timer_rings().min(self.plug.deadline());
         if self.flush.policy.delay != Nanos::ZERO || !self.door.is_empty() {
             until = until.min(self.flush_due()).min(self.door_deadline());
         }
-        if let (true, Some(at)) = (self.tags.is_empty(), self.refused_until) {
-            until = until.min(at);
+        if self.tags.is_empty() {
+            until = until.min(self.refused_until);
         }
         Output::Wait { until: (until != Nanos::MAX).then_some(until), why }
     }
 
     /// Gives a request to the device. There is a free tag.
-    pub(crate) fn issue(&mut self, id: RequestId) -> Output {
-        let Ok(tag) = self.tags.insert(id.0) else {
-            // Only reached if a caller of this function forgot to look; the request keeps its turn.
-            self.dispatch.push_front(&mut self.links, id.0);
-            return self.wait(Waiting::DeviceFull);
-        };
+    #[inline(always)]
+    fn issue(&mut self, id: RequestId) -> Output {
+        let Ok(tag) = self.tags.insert(id.0) else { return self.put_back(id) };
         let now = self.scene.exact;
         let clock = self.service.enter(now);
         let request = &mut self.scene.requests[id];
@@ -417,28 +432,37 @@ impl<O: Observer> RequestQueue<O> {
         request.tag = tag.index();
         request.issued = now;
         request.clock = clock;
-        let command = Command {
-            tag: Tag(tag),
-            op: request.op,
-            sector: request.sector,
-            sectors: request.sectors,
-            flags: request.flags,
-            client: request.client(),
-        };
-        let (sync, bound) = (request.is_sync(), request.epoch == self.epoch);
-        if command.op == Op::Flush {
+        let bound = request.epoch == self.epoch;
+        if request.op == Op::Flush {
             self.flush_starts();
         } else {
             let in_device = &mut self.scene.in_device;
             in_device.requests += 1;
-            in_device.sync += u32::from(sync);
-            in_device.last_end = command.end();
+            in_device.sync += u32::from(request.is_sync());
+            in_device.last_end = request.end();
         }
         self.emit_request(Action::Issue, id);
         if bound {
             self.elevator.started(&mut self.scene, id);
         }
-        Output::Issue(command)
+        let request = &self.scene.requests[id];
+        Output::Issue(Command {
+            tag: Tag(tag),
+            op: request.op,
+            sector: request.sector,
+            sectors: request.sectors,
+            flags: request.flags,
+            client: request.client,
+        })
+    }
+
+    /// Only reached if a caller of `issue` forgot to look for a free tag: the request keeps its
+    /// turn.
+    #[cold]
+    fn put_back(&mut self, id: RequestId) -> Output {
+        self.scene.requests[id].stage = Stage::Dispatched;
+        self.dispatch.push_front(&mut self.links, id.0);
+        self.wait(Waiting::DeviceFull)
     }
 
     /// The device has finished the command `tag`.
@@ -447,43 +471,46 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when no such command is in the device: it was completed or requeued already.
     pub fn complete(&mut self, now: Nanos, tag: Tag, outcome: Outcome) -> Result<(), Stale> {
         self.advance(now);
-        let (id, measured) = self.take_from_device(tag)?;
+        let Left { id, bound, measured } = self.take_from_device(tag)?;
         let served = outcome.served.unwrap_or(measured);
-        let request = &self.scene.requests[id];
-        let bound = request.epoch == self.epoch;
         self.emit_completion(id, outcome, served);
-        self.refused_until = None;
+        self.refused_until = Nanos::MAX;
         if self.flush.is_command(id) {
             self.flush_ended(id, outcome, served);
         } else {
+            let told = bound;
             #[cfg(feature = "planted-bugs")]
-            let bound = bound || self.planted.completes_old_epoch();
-            if bound {
+            let told = told || self.planted.completes_old_epoch();
+            if told {
                 self.elevator.completed(&mut self.scene, id, served);
             }
-            self.command_ended(id, outcome, served);
+            self.command_ended(id, bound, outcome, served);
         }
         self.kick_put_off();
         self.end_call();
         Ok(())
     }
 
-    /// A command other than a flush has ended; an elevator that knew of it has been told.
-    fn command_ended(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
+    /// A command other than a flush has ended; the elevator, if it is bound to that, has been told.
+    fn command_ended(&mut self, id: RequestId, bound: bool, outcome: Outcome, served: Nanos) {
         let request = &self.scene.requests[id];
+        let run = request.bios();
         let (sequenced, let_in) = (request.steps.is_sequenced(), request.let_in);
         let client = request.client();
         if self.scene.facts.write_cache {
             self.note_written(id);
-        }
-        if self.owners_pay() {
-            self.pass_device_time(client, served, let_in);
+            if self.owners_pay() {
+                self.pass_device_time(client, served, let_in);
+            }
         }
         if sequenced {
             self.data_ended(id, outcome);
         } else {
-            self.end_bios(id, outcome);
-            self.free(id);
+            self.end_run(run, outcome);
+            if bound {
+                self.elevator.released(&mut self.scene, id);
+            }
+            self.free_unbound(id);
             self.end_train();
         }
     }
@@ -494,10 +521,9 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when no such command is in the device.
     pub fn requeue(&mut self, now: Nanos, tag: Tag) -> Result<(), Stale> {
         self.advance(now);
-        let (id, _) = self.take_from_device(tag)?;
-        let bound = self.scene.requests[id].epoch == self.epoch;
+        let Left { id, bound, .. } = self.take_from_device(tag)?;
         self.emit_request(Action::Requeue, id);
-        self.refused_until = Some(self.scene.exact + RETRY_AFTER_REFUSAL);
+        self.refused_until = self.scene.exact + RETRY_AFTER_REFUSAL;
         if bound {
             self.elevator.requeued(&mut self.scene, id);
         }
@@ -514,23 +540,24 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    fn take_from_device(&mut self, tag: Tag) -> Result<(RequestId, Nanos), Stale> {
-        let id = RequestId(*self.tags.get(tag.0).ok_or(Stale)?);
-        self.tags.release(tag.index());
+    fn take_from_device(&mut self, tag: Tag) -> Result<Left, Stale> {
+        let id = RequestId(*self.tags.free_by_key(tag.0).ok_or(Stale)?);
         let request = &self.scene.requests[id];
-        let (sync, op) = (request.is_sync(), request.op);
-        let measured = self.service.leave(self.scene.exact, request.clock);
-        if op != Op::Flush {
+        let bound = request.epoch == self.epoch;
+        if request.op != Op::Flush {
             self.scene.in_device.requests -= 1;
-            self.scene.in_device.sync -= u32::from(sync);
+            self.scene.in_device.sync -= u32::from(request.is_sync());
         }
-        Ok((id, measured))
+        let measured = self.service.leave(self.scene.exact, request.clock);
+        Ok(Left { id, bound, measured })
     }
 
     /// All bios of a request have ended with `outcome`.
     pub(crate) fn end_bios(&mut self, id: RequestId, outcome: Outcome) {
-        let request = &self.scene.requests[id];
-        let run = BioRun { first: request.bios_first, last: request.bios_last };
+        self.end_run(self.scene.requests[id].bios(), outcome);
+    }
+
+    fn end_run(&mut self, run: BioRun, outcome: Outcome) {
         #[cfg(feature = "planted-bugs")]
         let run = if self.planted.forgets_merged_bio(run.first != run.last) {
             self.bios.at_mut(run.first).next = NIL;
@@ -567,7 +594,7 @@ impl<O: Observer> RequestQueue<O> {
         if now > self.scene.exact {
             self.scene.exact = now;
             // Behind a change to a coarser `hz` its next tick may be still to come.
-            self.scene.now = self.scene.now.max(self.scene.hz.floor(now));
+            self.scene.now = self.scene.now.max(self.scene.hz().floor(now));
         }
     }
 
@@ -588,10 +615,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The cookies of the bios that a command carries, in the order of their sectors: whose
     /// buffers to use.
     pub fn cookies(&self, tag: Tag) -> impl Iterator<Item = Cookie> + '_ {
-        let run = self.request_of(tag).map_or(BioRun::EMPTY, |request| BioRun {
-            first: request.bios_first,
-            last: request.bios_last,
-        });
+        let run = self.request_of(tag).map_or(BioRun::EMPTY, Request::bios);
         run.iter(&self.bios).map(|index| self.bios.at(index).cookie)
     }
 

@@ -15,6 +15,7 @@
 
 use core::ops::{BitOr, BitOrAssign, Index, IndexMut};
 
+use crate::bio_slot::BioRun;
 use crate::client::{ClientId, Priority};
 use crate::flush::Steps;
 use crate::slab::{Key, NIL, Slab};
@@ -224,12 +225,13 @@ pub enum Stage {
 
 /// One command for the device, waiting or under way.
 ///
-/// The fields up to `start` are the hot part and fill one cache line.
+/// The fields up to `start` are the hot part: with what a slab knows of the slot they are no longer
+/// than a cache line.
 #[derive(Debug, Clone, Default)]
 #[repr(C)]
 pub struct Request {
     pub(crate) sector: u64,
-    pub(crate) client: Option<ClientId>,
+    pub(crate) client: ClientId,
     /// For the elevator alone: a deadline, a queue number. Zero when the request is bound.
     pub scratch: [u64; 2],
     pub(crate) sectors: u32,
@@ -260,7 +262,7 @@ impl Request {
     /// Begins the life of a request for `bio`, in the slot of one that has ended.
     pub(crate) fn fill(&mut self, bio: &Bio, priority: Priority, now: Nanos) {
         self.sector = bio.sector;
-        self.client = Some(bio.client);
+        self.client = bio.client;
         self.scratch = [0; 2];
         self.sectors = bio.sectors;
         self.segments = bio.segments;
@@ -277,6 +279,11 @@ impl Request {
         self.was_started = false;
         self.let_in = false;
         self.steps = Steps::default();
+    }
+
+    /// The bios that it carries.
+    pub(crate) const fn bios(&self) -> BioRun {
+        BioRun { first: self.bios_first, last: self.bios_last }
     }
 
     /// First sector.
@@ -317,8 +324,8 @@ impl Request {
 
     /// Whose it is: the client of its first bio.
     #[must_use]
-    pub fn client(&self) -> ClientId {
-        self.client.unwrap_or(ClientId::NOBODY)
+    pub const fn client(&self) -> ClientId {
+        self.client
     }
 
     /// Class and level, the better of its bios'.
@@ -371,7 +378,7 @@ mod tests {
     #[test]
     fn a_request_is_small() {
         assert!(size_of::<Request>() <= 256, "{}", size_of::<Request>());
-        assert!(core::mem::offset_of!(Request, start) <= 64);
+        assert!(core::mem::offset_of!(Request, start) + 8 <= 64);
     }
 
     /// Which I/O is sync? Spec section 0: reads, and writes with SYNC; FUA and PREFLUSH imply it.

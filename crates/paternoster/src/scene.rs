@@ -66,10 +66,12 @@ pub struct InDevice {
 pub struct Scene {
     pub(crate) exact: Nanos,
     pub(crate) now: Nanos,
-    pub(crate) hz: Hz,
-    pub(crate) timer: Nanos,
+    hz: Hz,
+    timer: Nanos,
     /// It rings at its time, and not with the next tick.
     timer_is_precise: bool,
+    /// When it rings in exact time, so that this is not asked anew with each call.
+    timer_rings: Nanos,
     /// What waits and what is under way. Elevators use the scratch of those they hold.
     pub requests: Requests,
     /// Who submits.
@@ -98,6 +100,7 @@ impl Scene {
             hz: Hz::EXACT,
             timer: Nanos::MAX,
             timer_is_precise: false,
+            timer_rings: Nanos::MAX,
             // One more than asked for: the flush command, which is in no pool.
             requests: Requests(Slab::with_capacity(limits.requests + 1)),
             clients: Slab::with_capacity(limits.clients),
@@ -135,22 +138,34 @@ impl Scene {
     pub const fn set_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = false;
+        self.timer_rings = self.hz.ceil(at);
     }
 
     /// Asks for a call of `Elevator::timer` at `at`, whatever the tick is (high resolution).
     pub const fn set_precise_timer(&mut self, at: Nanos) {
         self.timer = at;
         self.timer_is_precise = true;
+        self.timer_rings = at;
     }
 
     /// When the timer rings in exact time.
     pub(crate) const fn timer_rings(&self) -> Nanos {
-        if self.timer_is_precise { self.timer } else { self.hz.ceil(self.timer) }
+        self.timer_rings
     }
 
     /// No timer any more.
     pub const fn cancel_timer(&mut self) {
-        self.timer = Nanos::MAX;
+        (self.timer, self.timer_rings) = (Nanos::MAX, Nanos::MAX);
+    }
+
+    /// Another tick: time never steps back for elevators, and a coarser tick begins at the next
+    /// one. A timer that is set rings with it.
+    pub(crate) fn set_hz(&mut self, hz: Hz) {
+        self.hz = hz;
+        self.now = self.now.max(hz.floor(self.exact));
+        if !self.timer_is_precise {
+            self.timer_rings = hz.ceil(self.timer);
+        }
     }
 
     /// When the timer will ring; `Nanos::MAX` if it is not set.

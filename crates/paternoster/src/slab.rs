@@ -41,12 +41,34 @@ impl Key {
     }
 }
 
+/// In this order: what is known of a slot lies beside its tenant's first fields, which should be
+/// those that are looked at most.
 #[derive(Debug, Clone)]
+#[repr(C)]
 struct Slot<T> {
     /// Odd while live (I1).
     generation: u32,
     next_free: u32,
     value: T,
+}
+
+impl<T> Slot<T> {
+    const fn is_live(&self) -> bool {
+        self.generation % 2 == 1
+    }
+
+    /// It becomes the first of the free ones, before the one that was.
+    fn vacate(&mut self, index: u32, first_free: &mut u32) {
+        self.generation = self.generation.wrapping_add(1);
+        self.next_free = mem::replace(first_free, index);
+    }
+}
+
+/// A fault of the caller's, told where it costs nothing while all is well.
+#[cold]
+#[inline(never)]
+fn refuse(index: u32) -> ! {
+    panic!("slot {index} is released twice")
 }
 
 /// Slots for `T`, numbered from 0 to the capacity.
@@ -108,14 +130,27 @@ impl<T> Slab<T> {
         Some((Key { index, generation: slot.generation }, &mut slot.value))
     }
 
-    /// Ends the tenancy of slot `index`; what was in it stays until the next tenant overwrites it.
-    pub fn free(&mut self, index: u32) {
+    /// Ends the tenancy of slot `index`; what was in it, which is returned, stays until the next
+    /// tenant overwrites it.
+    pub fn free(&mut self, index: u32) -> &T {
         let slot = &mut self.slots[index as usize];
-        assert!(slot.generation % 2 == 1, "slot {index} is released twice");
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.next_free = self.free;
-        self.free = index;
+        if !slot.is_live() {
+            refuse(index);
+        }
+        slot.vacate(index, &mut self.free);
         self.live -= 1;
+        &slot.value
+    }
+
+    /// As [`Slab::free`] for the tenant named by `key`, or `None` when it has gone.
+    pub fn free_by_key(&mut self, key: Key) -> Option<&T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation || !slot.is_live() {
+            return None;
+        }
+        slot.vacate(key.index, &mut self.free);
+        self.live -= 1;
+        Some(&slot.value)
     }
 
     /// How many slots there are.
@@ -163,21 +198,21 @@ impl<T> Slab<T> {
     #[must_use]
     pub fn at(&self, index: u32) -> &T {
         let slot = &self.slots[index as usize];
-        debug_assert!(slot.generation % 2 == 1, "slot {index} is not live");
+        debug_assert!(slot.is_live(), "slot {index} is not live");
         &slot.value
     }
 
     /// The tenant of slot `index`, which must be live.
     pub fn at_mut(&mut self, index: u32) -> &mut T {
         let slot = &mut self.slots[index as usize];
-        debug_assert!(slot.generation % 2 == 1, "slot {index} is not live");
+        debug_assert!(slot.is_live(), "slot {index} is not live");
         &mut slot.value
     }
 
     /// Whether slot `index` has a tenant.
     #[must_use]
     pub fn is_live(&self, index: u32) -> bool {
-        self.slots.get(index as usize).is_some_and(|slot| slot.generation % 2 == 1)
+        self.slots.get(index as usize).is_some_and(|slot| slot.is_live())
     }
 
     /// The key of the present tenant of slot `index`, which must be live.
@@ -189,12 +224,10 @@ impl<T> Slab<T> {
 
     /// All live tenants in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        self.slots.iter().enumerate().filter(|(_, slot)| slot.generation % 2 == 1).map(
-            |(index, slot)| {
-                let index = u32::try_from(index).unwrap_or(NIL);
-                (Key { index, generation: slot.generation }, &slot.value)
-            },
-        )
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.is_live()).map(|(index, slot)| {
+            let index = u32::try_from(index).unwrap_or(NIL);
+            (Key { index, generation: slot.generation }, &slot.value)
+        })
     }
 }
 
@@ -213,6 +246,21 @@ mod tests {
         let second = slab.insert(8).unwrap();
         assert_eq!(second.index(), first.index());
         assert_eq!((slab.get(first), slab.get(second)), (None, Some(&8)));
+    }
+
+    /// Is a tenant freed by its key once, and never by that of another?
+    #[test]
+    fn a_key_frees_once() {
+        let mut slab = Slab::with_capacity(1);
+        let first = slab.insert(7).unwrap();
+        assert_eq!(slab.free_by_key(first), Some(&7));
+        assert_eq!(slab.free_by_key(first), None);
+        assert!(slab.is_empty());
+        let second = slab.insert(8).unwrap();
+        assert_eq!(slab.free_by_key(first), None);
+        assert_eq!(slab.free_by_key(second), Some(&8));
+        // Nor by the key of a slot that nobody was given.
+        assert_eq!(slab.free_by_key(Key::new(0, 0)), None);
     }
 
     /// Does a full slab refuse, and give the value back?

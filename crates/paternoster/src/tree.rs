@@ -354,13 +354,25 @@ impl Root {
 
     fn thread_out<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, thread: [u32; 2]) {
         let [before, behind] = thread;
-        match some(behind) {
-            Some(behind) => nodes.0[behind as usize].thread[LEFT] = before,
-            None => self.ends[RIGHT] = before,
+        self.thread_between(nodes, thread, [behind, before]);
+    }
+
+    /// Who stands before and behind some place has `next` and `prev` for neighbours there. Where
+    /// nobody does the tree ends: `NIL` is the number of no slot.
+    #[inline]
+    fn thread_between<K: TreeKey>(
+        &mut self,
+        nodes: &mut Nodes<K>,
+        [before, behind]: [u32; 2],
+        [next, prev]: [u32; 2],
+    ) {
+        match nodes.0.get_mut(before as usize) {
+            Some(before) => before.thread[RIGHT] = next,
+            None => self.ends[LEFT] = next,
         }
-        match some(before) {
-            Some(before) => nodes.0[before as usize].thread[RIGHT] = behind,
-            None => self.ends[LEFT] = behind,
+        match nodes.0.get_mut(behind as usize) {
+            Some(behind) => behind.thread[LEFT] = prev,
+            None => self.ends[RIGHT] = prev,
         }
     }
 

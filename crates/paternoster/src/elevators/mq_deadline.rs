@@ -136,6 +136,9 @@ impl MqDeadline {
 
     /// The next request of a class, unless it was inserted later than `latest`.
     fn try_rank(&mut self, scene: &mut Scene, class: usize, latest: Nanos) -> Option<RequestId> {
+        if Self::waiting_in(&self.ranks[class]) == 0 {
+            return None;
+        }
         if let Some(first) = self.ranks[class].at_head.first() {
             let request = RequestId::from_index(first);
             // Its deadline is the time of the refusal, so it counts as older than it is (spec
@@ -197,7 +200,7 @@ impl MqDeadline {
         self.head_links.contains(request.index())
     }
 
-    fn waiting_in(rank: &Rank) -> u32 {
+    const fn waiting_in(rank: &Rank) -> u32 {
         rank.directions.len() + rank.at_head.len()
     }
 }

@@ -48,7 +48,7 @@
 //!
 //! Source: seed 003; spec `cfq-flush-block.md` 11.6, 11.7 (FLUSH-10 to FLUSH-15).
 
-use crate::answer::{Output, Waiting};
+use crate::answer::Waiting;
 use crate::event::Observer;
 use crate::queue::RequestQueue;
 use crate::request::{Op, RequestId, Stage};
@@ -88,7 +88,7 @@ impl Hold {
 impl<O: Observer> RequestQueue<O> {
     /// A flush is in flight. What of the dispatch list goes to the device next; or why nothing does
     /// though something stands there.
-    pub(crate) fn next_dispatched(&mut self) -> Result<Option<RequestId>, Output> {
+    pub(crate) fn next_dispatched(&mut self) -> Result<Option<RequestId>, Waiting> {
         let Some(first) = self.dispatch.first() else { return Ok(None) };
         let mut id = RequestId(first);
         if self.is_held(first) {
@@ -96,13 +96,13 @@ impl<O: Observer> RequestQueue<O> {
             match other {
                 Some(index) => id = RequestId(index),
                 None if self.dispatch.len() >= self.scene.facts.depth => {
-                    return Err(self.wait(Waiting::Flush));
+                    return Err(Waiting::Flush);
                 }
                 None => return Ok(None),
             }
         }
         if self.flush.is_command(id) && self.must_drain() {
-            return Err(self.wait(Waiting::Flush));
+            return Err(Waiting::Flush);
         }
         self.dispatch.remove(&mut self.links, id.0);
         Ok(Some(id))
@@ -168,10 +168,8 @@ impl<O: Observer> RequestQueue<O> {
     /// Asks again whether a flush may be issued that was put off.
     #[inline]
     pub(crate) fn kick_put_off(&mut self) {
-        if self.flush.lists[self.flush.pending].is_empty() {
-            return;
-        }
-        if self.flush.policy.delay != Nanos::ZERO || self.flush.train >= TRAIN_MOST {
+        let puts_off = self.flush.policy.delay != Nanos::ZERO || self.flush.train >= TRAIN_MOST;
+        if puts_off && !self.flush.lists[self.flush.pending].is_empty() {
             self.kick();
         }
     }

@@ -149,6 +149,7 @@ impl Sequencer {
 
 impl<O: Observer> RequestQueue<O> {
     /// Takes in a bio that orders the device's cache.
+    #[inline(never)]
     pub(crate) fn take_in_flushing(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
         let steps = Steps::of(bio, &self.scene.facts);
         #[cfg(feature = "planted-bugs")]
@@ -162,12 +163,11 @@ impl<O: Observer> RequestQueue<O> {
         if steps.is_data_only() {
             return self.take_in_data(key, bio);
         }
-        let id = self.allocate(bio)?;
-        self.carry(id, key.index(), bio);
+        let id = self.allocate(key.index(), bio)?;
         // No elevator is told of it, unless its data go through one.
         self.scene.requests[id].epoch = u32::MAX;
         self.scene.requests[id].steps = steps;
-        if bio.sectors == 0 || !self.keep_at_door(id) {
+        if bio.sectors == 0 || !(self.door.is_used() && self.keep_at_door(id)) {
             self.begin_sequence(id);
         }
         Ok(Ticket(key))
@@ -197,8 +197,7 @@ impl<O: Observer> RequestQueue<O> {
         if self.policy.rules == Rules::Mq {
             return self.take_in_plain(key, bio);
         }
-        let id = self.allocate(bio)?;
-        self.carry(id, key.index(), bio);
+        let id = self.allocate(key.index(), bio)?;
         self.scene.requests[id].epoch = u32::MAX;
         self.scene.requests[id].stage = Stage::Dispatched;
         self.emit_request(Action::Insert, id);
@@ -254,6 +253,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// The device has done the data of a sequence. An elevator that knew of them has been told.
+    #[inline(never)]
     pub(crate) fn data_ended(&mut self, id: RequestId, outcome: Outcome) {
         if self.scene.requests[id].epoch == self.epoch {
             self.elevator.released(&mut self.scene, id);
@@ -266,6 +266,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Issues flushes as long as somebody waits and may have one. (More than one only if they
     /// cost nothing.)
+    #[inline(never)]
     pub(crate) fn kick(&mut self) {
         while self.may_flush() {
             if self.is_clean() {
@@ -317,12 +318,14 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// The flush goes to the device, not always for the first time.
+    #[inline(never)]
     pub(crate) fn flush_starts(&mut self) {
         self.flush.clean.flush_starts();
         self.flush.owners.flush_starts(&mut self.scene);
     }
 
     /// The flush has ended, and took so much device time: everyone who waited for it goes on.
+    #[inline(never)]
     pub(crate) fn flush_ended(&mut self, id: RequestId, outcome: Outcome, served: Nanos) {
         let good = outcome.status == Status::Ok;
         let running = self.flush.running();

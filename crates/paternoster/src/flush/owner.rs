@@ -121,6 +121,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// A command other than a flush has ended: what it wrote may be in the cache.
+    #[inline(never)]
     pub(crate) fn note_written(&mut self, id: RequestId) {
         let request = &self.scene.requests[id];
         self.flush.clean.write_ended(request);
@@ -131,9 +132,7 @@ impl<O: Observer> RequestQueue<O> {
         let mut index = request.bios_first;
         while index != NIL {
             let slot = self.bios.at(index);
-            if let Some(client) = slot.client {
-                self.flush.owners.wrote(&mut self.scene, client, slot.sectors);
-            }
+            self.flush.owners.wrote(&mut self.scene, slot.client, slot.sectors);
             index = slot.next;
         }
     }

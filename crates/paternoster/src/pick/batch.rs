@@ -117,6 +117,7 @@ impl Directions {
 
     /// The request with which `direction` would go on.
     #[must_use]
+    #[inline]
     pub fn following(
         &self,
         space: &LaneSpace,

@@ -33,34 +33,34 @@ impl Root {
 
     /// As `insert`, in a row.
     pub(super) fn insert_in_row<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
-        let node = &mut nodes.0[index as usize];
-        (node.key, node.member) = (key, true);
-        self.thread_behind(nodes, index, &key);
+        self.thread_at_key(nodes, index, key);
         self.len += 1;
     }
 
-    /// Behind whom `key` comes to stand, behind all that are equal; `NIL`: first.
-    fn place_in_row<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> u32 {
+    /// Between whom `key` comes to stand, behind all that are equal; `NIL`: nobody.
+    fn place_in_row<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> [u32; 2] {
         let [mut low, mut high] = self.ends;
+        let [mut before, mut behind] = [NIL; 2];
         // The two never pass each other: whoever of them meets the place ends it.
-        while high != NIL {
-            let (front, back) = (&nodes.0[low as usize], &nodes.0[high as usize]);
+        while let Some(back) = nodes.0.get(high as usize) {
             if !key.before(&back.key) {
-                break;
+                return [high, behind];
             }
+            let front = &nodes.0[low as usize];
             if key.before(&front.key) {
-                return front.thread[LEFT];
+                return [before, low];
             }
-            (low, high) = (front.thread[RIGHT], back.thread[LEFT]);
+            [before, behind] = [low, high];
+            [low, high] = [front.thread[RIGHT], back.thread[LEFT]];
         }
-        high
+        [NIL; 2]
     }
 
     /// As `lower_bound`, in a row.
     pub(super) fn row_bound<K: TreeKey>(&self, nodes: &Nodes<K>, key: &K) -> Option<u32> {
         let [mut low, mut high] = self.ends;
-        while high != NIL {
-            let (front, back) = (&nodes.0[low as usize], &nodes.0[high as usize]);
+        while let Some(back) = nodes.0.get(high as usize) {
+            let front = &nodes.0[low as usize];
             if !front.key.before(key) {
                 return Some(low);
             }
@@ -83,25 +83,16 @@ impl Root {
 
     /// Takes slot `index` to where it belongs under another key.
     pub(super) fn move_in_row<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
-        let node = &mut nodes.0[index as usize];
-        node.key = key;
-        let thread = node.thread;
-        self.thread_out(nodes, thread);
-        self.thread_behind(nodes, index, &key);
+        self.thread_out(nodes, nodes.0[index as usize].thread);
+        self.thread_at_key(nodes, index, key);
     }
 
     /// Links slot `index` in where `key` belongs.
-    fn thread_behind<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: &K) {
-        let before = self.place_in_row(nodes, key);
-        let behind = match some(before) {
-            Some(before) => core::mem::replace(&mut nodes.0[before as usize].thread[RIGHT], index),
-            None => core::mem::replace(&mut self.ends[LEFT], index),
-        };
-        match some(behind) {
-            Some(behind) => nodes.0[behind as usize].thread[LEFT] = index,
-            None => self.ends[RIGHT] = index,
-        }
-        nodes.0[index as usize].thread = [before, behind];
+    fn thread_at_key<K: TreeKey>(&mut self, nodes: &mut Nodes<K>, index: u32, key: K) {
+        let thread = self.place_in_row(nodes, &key);
+        self.thread_between(nodes, thread, [index; 2]);
+        let node = &mut nodes.0[index as usize];
+        (node.key, node.member, node.thread) = (key, true, thread);
     }
 
     /// Makes a tree of a full row.

@@ -62,7 +62,7 @@ impl Replay {
         let facts = DeviceFacts { rotational: setup.rotational, ..DeviceFacts::default() };
         let mut scene = Scene::new(facts, Limits::default(), false);
         (scene.ncq, scene.nr_requests) = (Ncq::Probe, 256);
-        scene.hz = Hz::new(250).expect("it divides a second");
+        scene.set_hz(Hz::new(250).expect("it divides a second"));
         let mut replay = Replay {
             scene,
             bfq: Bfq::new(),
@@ -97,7 +97,7 @@ impl Replay {
 
     fn set_time(&mut self, at_ns: u64) {
         self.scene.exact = self.scene.exact.max(Nanos(at_ns - self.origin_ns()));
-        self.scene.now = self.scene.hz.floor(self.scene.exact);
+        self.scene.now = self.scene.hz().floor(self.scene.exact);
     }
 
     fn step(&mut self, call: &Call) {
@@ -139,7 +139,7 @@ impl Replay {
         if differing.is_empty() {
             return None;
         }
-        let tick = self.scene.hz.tick();
+        let tick = self.scene.hz().tick();
         let over = self.scene.exact.0 % tick.0;
         let near = over.min(tick.0 - over) <= EDGE.0;
         let by_tick = |pair: &Pair<'_>| match *pair {

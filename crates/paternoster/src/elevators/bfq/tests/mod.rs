@@ -120,7 +120,7 @@ impl Bench {
 
     fn pass(&mut self, at: Nanos) {
         self.scene.exact = at;
-        self.scene.now = self.scene.hz.floor(at);
+        self.scene.now = self.scene.hz().floor(at);
     }
 
     /// Time becomes `ms` milliseconds.
@@ -140,7 +140,7 @@ impl Bench {
 
     /// Elevators see time in ticks of a kernel with 250 of them a second.
     fn ticks(mut self) -> Bench {
-        self.scene.hz = Hz::new(250).expect("a divisor");
+        self.scene.set_hz(Hz::new(250).expect("a divisor"));
         self.pass(self.scene.exact);
         self
     }
@@ -186,7 +186,7 @@ impl Bench {
     /// A request that is bound and does not wait yet.
     fn bound(&mut self, client: ClientId, op: Op, flags: Flags, at: (u64, u32)) -> RequestId {
         let (start, (sector, sectors)) = (self.scene.exact, at);
-        let (client, stage) = (Some(client), Stage::Waiting);
+        let stage = Stage::Waiting;
         let request =
             Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
         let key = self.scene.requests.0.insert(request).expect("room for a request");

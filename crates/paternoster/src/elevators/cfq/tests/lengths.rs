@@ -25,7 +25,7 @@ fn cfq_6_the_table_of_slices() {
 #[test]
 fn cfq_6_in_ticks() {
     each(|mut bench| {
-        bench.scene.hz = crate::time::Hz::new(250).unwrap();
+        bench.scene.set_hz(crate::time::Hz::new(250).unwrap());
         bench.cfq.tunables.slice[1] = Nanos::from_millis(104);
         let ms = |level| bench.cfq.level_slice(&bench.scene, true, level).as_millis();
         assert_eq!((ms(0), ms(4), ms(7)), (184, 104, 44));

@@ -58,7 +58,7 @@ impl Bench {
     fn at(&mut self, ms: u64) {
         self.scene.exact = Nanos::from_millis(ms);
         self.scene.now = self.scene.exact;
-        if self.scene.timer <= self.scene.now {
+        if self.scene.timer() <= self.scene.now {
             self.scene.cancel_timer();
             self.cfq.timer(&mut self.scene);
         }
@@ -90,7 +90,7 @@ impl Bench {
     /// A request of 8 sectors that is bound and does not wait yet.
     fn bound(&mut self, client: ClientId, op: Op, flags: Flags, sector: u64) -> RequestId {
         let start = self.scene.now;
-        let (client, stage, sectors) = (Some(client), Stage::Waiting, 8);
+        let (stage, sectors) = (Stage::Waiting, 8);
         let request =
             Request { client, op, flags, sector, sectors, stage, start, ..Request::default() };
         let key = self.scene.requests.0.insert(request).expect("room for a request");
