@@ -99,7 +99,7 @@ impl Paternoster {
         while let Some(number) = next {
             next = self.present_links.next(number);
             let client = &mut self.clients[number as usize];
-            let active = core::mem::take(&mut client.habit.ended) > 0;
+            let active = core::mem::take(&mut client.habit.was_active);
             if active || self.accounts.is_busy(number) {
                 // Those who share a seat are one.
                 let counts = !client.is_together || self.companies.comes_first(number, now);

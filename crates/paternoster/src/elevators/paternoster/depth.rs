@@ -124,6 +124,7 @@ impl Depth {
     }
 
     /// Nobody is to be spared: all the device takes.
+    #[inline(never)]
     pub(super) fn use_all(&mut self, now: Nanos) {
         self.level = self.top;
         self.begin(now, Step::Rest, self.top);
@@ -143,16 +144,21 @@ impl Depth {
 
 impl Paternoster {
     /// A request has ended.
+    #[inline(always)]
     pub(super) fn learn_depth(&mut self, scene: &Scene, sort: u8, sectors: u32, took: u64) {
-        let now = scene.exact_now();
-        let free = self.seats.most.is_none() && self.learn.phase == Phase::Rest;
-        let depth = &mut self.depth;
-        if depth.top == 1 || depth.meek_until <= now || !free {
-            if depth.used != depth.top || depth.step != Step::Rest {
-                depth.use_all(now);
-            }
-            return;
+        let (now, depth) = (scene.exact_now(), &mut self.depth);
+        let spares = now < depth.meek_until && depth.top > 1;
+        if spares && self.seats.most.is_none() && self.learn.phase == Phase::Rest {
+            self.learn_shallow_depth(now, sort, sectors, took);
+        } else if depth.used != depth.top || depth.step != Step::Rest {
+            depth.use_all(now);
         }
+    }
+
+    /// Somebody is there who gains by fewer commands.
+    #[inline(never)]
+    fn learn_shallow_depth(&mut self, now: Nanos, sort: u8, sectors: u32, took: u64) {
+        let depth = &mut self.depth;
         depth.ended += 1;
         depth.is_binding |= self.accounts.totals().0 != [0; 2];
         // The first requests of an epoch are those of the last one.

@@ -62,7 +62,7 @@ use crate::scene::Scene;
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-use account::{Accounts, CROWD, STREAM};
+use account::{Accounts, CROWD, Ended, STREAM};
 use choose::Keeping;
 use company::Companies;
 use cooperate::Ties;
@@ -294,22 +294,15 @@ impl Paternoster {
         }
     }
 
-    /// A request is about to go. Returns what its owner pays for now.
-    #[inline]
-    fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
-        let sort = sort_of(&scene.requests[request], self.clients[client as usize].manner());
-        let price = self.price_of_sort(sort);
-        let is_crew = kind == CROWD && self.seats.most.is_some();
-        let crew = if is_crew { self.group_of(client) } else { NIL };
-        self.crews.count(crew, 1);
+    /// A request goes, in nobody's turn as yet. Returns what its owner pays for now.
+    #[inline(always)]
+    fn begin_job(&mut self, request: RequestId, sort: u8, kind: usize) -> i64 {
+        let estimate = i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX);
         let job = &mut self.jobs[request.index() as usize];
-        job.sort = sort;
-        job.kind = u8::from(kind == STREAM);
-        job.crew = crew;
-        job.is_free = false;
-        job.epoch = self.learn.epoch;
-        job.estimate = i64::try_from(price).unwrap_or(i64::MAX);
-        job.estimate
+        (job.stage, job.first, job.is_free) = (Stage::Flying, false, false);
+        (job.sort, job.kind, job.crew) = (sort, u8::from(kind == STREAM), NIL);
+        (job.epoch, job.estimate) = (self.learn.epoch, estimate);
+        estimate
     }
 
     /// Something is in the device from now on.
@@ -322,33 +315,43 @@ impl Paternoster {
         self.busy + self.busy_since.map_or(0, |since| (now - since).0)
     }
 
+    /// A request is in the device no more, and says nothing of what it took.
+    #[inline(never)]
+    fn drop_job(&mut self, request: RequestId, now: Nanos) {
+        self.end_job(request, 0, now);
+    }
+
     /// A request is in the device no more: its price is what it took.
-    #[inline]
-    fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> Job {
+    #[inline(always)]
+    fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> (Job, Ended) {
         let job = &mut self.jobs[request.index() as usize];
         job.stage = Stage::Elsewhere;
         let job = *job;
         self.crews.count(job.crew, -1);
-        self.accounts.end(job.client, job.estimate, took);
+        let ended = self.accounts.end(job.client, job.estimate, took);
         self.served += took;
-        let (_, flying) = self.accounts.totals();
-        if flying == 0 {
+        if ended.flying == 0 {
             self.busy = self.busy_until(now);
             self.busy_since = None;
         }
-        job
+        (job, ended)
     }
 
     /// R1: what the end of a request says of its client.
+    #[inline(always)]
     fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
         let has_seats = self.seats.most.is_some();
         let limit = if has_seats { self.seats.patience_for(self.lead_of(client)) } else { 0 };
         let own = &mut self.clients[client as usize];
         own.habit.ended(now, latency, took, limit);
-        let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
+        let comes = own.habit.owed > 0;
+        let until = if comes { own.habit.window } else { Nanos::ZERO };
+        let (was_missed, is_missed) = (own.is_missed, comes && own.lane.is_empty());
         self.watchdog.opened(until);
-        self.recount_expected(client);
         self.accounts.expect(client, until);
+        if was_missed || is_missed {
+            self.miss(client, is_missed);
+        }
     }
 
     /// What is expected of a client has changed, or how many of its requests wait.
@@ -399,34 +402,50 @@ impl Paternoster {
     /// A request arrives at its client's lane.
     fn arrive(&mut self, scene: &mut Scene, request: RequestId, client: u32) {
         let now = scene.exact_now();
-        let node = self.accounts.at(client);
-        let busy = node.waiting() + node.flying > 0;
+        let busy = self.accounts.is_busy(client);
         self.note_present(client);
         let own = &mut self.clients[client as usize];
         let expected = own.habit.is_expected(now);
         own.habit.arrived(now, &scene.requests[request], busy);
         own.lane.insert(&mut self.lanes, scene, request, now + AGE_MOST);
+        let is_another = own.is_stream != own.reads_on();
+        let mut slack = 0;
+        // Else nobody is looked for, and nobody takes turns.
+        if is_another || scene.facts().rotational || self.seats.most.is_some() {
+            slack = self.take_place(scene, client, request);
+        }
+        let behind = !busy && self.accounts.is_behind(client, slack);
+        let own = &self.clients[client as usize];
+        let (kind, is_meek) = (own.kind(), behind && !expected && !own.reads_on());
+        let was_missed = own.is_missed;
+        self.board(client, is_meek);
+        if behind {
+            self.note_meek(now, expected);
+        }
+        self.accounts.arrive(client, kind, now, slack);
+        if was_missed {
+            // Now he is here.
+            self.miss(client, false);
+        }
+        self.jobs[request.index() as usize].stage = Stage::Waiting;
+        self.watch_arrival(client);
+    }
+
+    /// A request has come to its lane: in whose company its owner is, as what he waits, and in
+    /// which sweep. Returns how far somebody may be ahead of the others, in ns.
+    #[inline(never)]
+    fn take_place(&mut self, scene: &mut Scene, client: u32, request: RequestId) -> i64 {
         self.look_around(scene, client, request);
         let own = &self.clients[client as usize];
         if own.is_stream != (own.reads_on() || self.seats.everyone) {
             self.sort_client(client);
         }
-        self.join_sweep(client, request, scene.requests[request].sector());
-        let own = &self.clients[client as usize];
-        let (kind, is_random) = (own.kind(), !own.reads_on());
-        // Turns let somebody be ahead of the others by a quantum; so may he be.
-        let ahead = self.seats.most.map_or(0, |_| self.seats.quantum());
-        let behind = !busy && self.accounts.is_behind(client, ahead);
-        self.board(client, behind && !expected && is_random);
-        if behind {
-            self.note_meek(now, expected);
+        if self.seats.most.is_none() {
+            return 0;
         }
-        let quantum = self.seats.most.map_or(0, |_| self.seats.quantum());
-        let slack = i64::try_from(quantum).unwrap_or(i64::MAX);
-        self.accounts.arrive(client, kind, now, slack);
-        self.recount_expected(client);
-        self.jobs[request.index() as usize].stage = Stage::Waiting;
-        self.watch_arrival(client);
+        self.join_sweep(client, request, scene.requests[request].sector());
+        // Turns let somebody be ahead of the others by a quantum; so may he be.
+        i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX)
     }
 
     /// A client is a passenger from now on, or not any more.
@@ -653,7 +672,7 @@ impl Elevator for Paternoster {
     fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
         let job = self.jobs[request.index() as usize];
         if job.stage == Stage::Flying {
-            self.end_job(request, 0, scene.exact_now());
+            self.drop_job(request, scene.exact_now());
             let holder = self.holder_of(job.client, usize::from(job.kind));
             self.seats.ended(holder, false, -job.estimate, (0, 0));
         }
@@ -669,17 +688,16 @@ impl Elevator for Paternoster {
         let charge = i64::try_from(took).unwrap_or(i64::MAX);
         #[cfg(test)]
         let charge = self.sabotaged_charge(request, charge);
-        let job = self.end_job(request, charge, now);
-        let ended = &scene.requests[request];
-        let (latency, sectors) = ((now - ended.issued()).0, ended.sectors());
+        let (job, ended) = self.end_job(request, charge, now);
+        let gone = &scene.requests[request];
+        let (latency, sectors) = ((now - gone.issued()).0, gone.sectors());
         let price = &mut self.prices[usize::from(job.sort)];
         *price = blend(*price, served.0, 4).max(1);
         self.mean_cost = blend(self.mean_cost, served.0, 4);
         if self.seats.most.is_none() {
             self.seats.cost = blend(self.seats.cost, served.0, 4);
             self.seats.latency = blend(self.seats.latency, latency, 4);
-        }
-        if self.seats.most.is_some() {
+        } else {
             let off = charge - job.estimate;
             let did = (served.0, u64::from(sectors));
             let holder = self.holder_of(job.client, usize::from(job.kind));
@@ -687,7 +705,7 @@ impl Elevator for Paternoster {
         }
         self.earn_credit(served.0);
         self.open_window(job.client, now, latency, served.0);
-        self.watch_end(scene, job.client, took);
+        self.watch_end(scene, &ended, took);
         if !self.watchdog.has_fallen() {
             self.learn_from(scene, job.epoch, job.sort, sectors, served.0);
             self.learn(scene);
@@ -700,14 +718,13 @@ impl Elevator for Paternoster {
     }
 
     fn released(&mut self, scene: &mut Scene, request: RequestId) {
-        if self.jobs[request.index() as usize].stage == Stage::Flying {
-            // It ends without having been told of.
-            self.end_job(request, 0, scene.exact_now());
-        }
         let job = &mut self.jobs[request.index() as usize];
-        job.stage = Stage::Elsewhere;
-        if core::mem::take(&mut job.is_bound) {
-            let client = job.client;
+        let (client, was_bound) = (job.client, core::mem::take(&mut job.is_bound));
+        if core::mem::replace(&mut job.stage, Stage::Elsewhere) == Stage::Flying {
+            // It ends without having been told of.
+            self.drop_job(request, scene.exact_now());
+        }
+        if was_bound {
             self.accounts.hold(client, -1);
         }
     }
