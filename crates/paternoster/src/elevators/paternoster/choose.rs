@@ -124,14 +124,14 @@ impl Paternoster {
     fn go_on(&mut self, scene: &mut Scene, least: u32, now: Nanos) -> Pick {
         let fellow = self.goes_instead(scene, least, now);
         let client = fellow.map_or(least, |(client, _)| client);
-        let (taken, is_shallow) = (scene.in_device().requests, self.is_shallow(client));
-        let most = self.depth.room_for(is_shallow);
+        let taken = scene.in_device().requests;
+        let most = self.depth.room_for(|| self.is_shallow(client));
         if taken >= most {
             // Whoever ends makes room.
             return self.pause(scene, Nanos::MAX, Reason::Seats);
         }
         let room = most - taken - 1;
-        if !is_shallow && self.spares_slot(room, now) {
+        if self.spares_slot(room, now) && !self.is_shallow(client) {
             return self.keep(scene, Kept { slots: 1, until: Nanos::MAX, bargain: true }, now);
         }
         let request = fellow.map_or_else(|| self.next_of(scene, client, now), |(_, own)| own);
@@ -351,6 +351,10 @@ impl Paternoster {
     /// The next request of a client, from a sector on.
     pub(super) fn next_from(&self, scene: &Scene, client: u32, head: u64, now: Nanos) -> RequestId {
         let own = &self.clients[client as usize];
+        if own.lane.len() == 1 {
+            // Late or not, ahead or behind.
+            return own.lane.first().unwrap_or(RequestId::from_index(0));
+        }
         let late = own.lane.deadline(scene).is_some_and(|deadline| deadline <= now);
         let onwards = if late { None } else { own.lane.from_sector(&self.lanes, head) };
         let found = onwards.or_else(|| if late { own.lane.oldest() } else { own.lane.first() });

@@ -114,9 +114,10 @@ impl Depth {
         self.used
     }
 
-    /// How many may be in the device for one more of a client to go (I1).
-    pub(super) const fn room_for(&self, shallow: bool) -> u32 {
-        if shallow { self.top } else { self.used }
+    /// How many may be in the device for one more of a client to go, which may be shallow (I1).
+    #[inline(always)]
+    pub(super) fn room_for(&self, is_shallow: impl Fn() -> bool) -> u32 {
+        if self.used == self.top || is_shallow() { self.top } else { self.used }
     }
 
     pub(super) const fn note_meek(&mut self, until: Nanos) {

@@ -49,6 +49,7 @@ mod watchdog;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hint::black_box;
+use core::mem::offset_of;
 
 use crate::attribute::Attribute;
 use crate::client::{ClientId, GroupId};
@@ -121,12 +122,14 @@ struct Job {
     estimate: i64,
 }
 
-/// What is kept of a client, in two cache lines.
+/// What is kept of a client, in two cache lines: behind its habits, in the second, what a dispatch
+/// has to know.
 #[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Client {
     habit: Habit,
     lane: Lane,
+    owed_soon: u32,
     /// The sector behind its last request.
     head: u64,
     /// As what its requests wait.
@@ -140,8 +143,9 @@ struct Client {
     is_missed: bool,
     /// It is one of those who are present.
     is_present: bool,
-    owed_soon: u32,
 }
+
+const _: () = assert!(offset_of!(Client, lane) >= 64 && size_of::<Client>() == 128);
 
 impl Client {
     const fn kind(&self) -> usize {
@@ -355,7 +359,7 @@ impl Paternoster {
     }
 
     /// What is expected of a client has changed, or how many of its requests wait.
-    #[inline]
+    #[inline(never)]
     fn recount_expected(&mut self, client: u32) {
         let own = &self.clients[client as usize];
         let comes = own.habit.owed > 0 && own.lane.is_empty();
@@ -365,7 +369,7 @@ impl Paternoster {
     }
 
     /// Whether a client is one of those who have nothing waiting and are about to ask.
-    #[inline(never)]
+    #[inline(always)]
     fn miss(&mut self, client: u32, comes: bool) {
         let own = &mut self.clients[client as usize];
         let was = core::mem::replace(&mut own.is_missed, comes);
