@@ -571,8 +571,9 @@ impl Elevator for Paternoster {
         let client = bio.client.index();
         let own = &self.clients[client as usize];
         let listed = self.present_links.contains(client) | self.passenger_links.contains(client);
-        let known = u64::from(own.habit.owed) + u64::from(listed);
-        black_box(own.head + known + self.accounts.touch(client));
+        // Of a client both lines: in the one are its habits, in the other its lane.
+        let known = own.habit.think + u64::from(own.lane.len()) + u64::from(listed);
+        black_box(known + self.accounts.touch(client));
     }
 
     fn admits_in_turn(&self) -> bool {
