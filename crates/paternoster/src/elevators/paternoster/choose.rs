@@ -35,7 +35,6 @@ use crate::elevators::paternoster::watchdog::Sabotage;
 use crate::event::Distrust;
 use crate::request::RequestId;
 use crate::scene::Scene;
-use crate::slab::NIL;
 use crate::time::Nanos;
 
 /// Of those who are expected so many are looked at. More slots are not kept at a time.
@@ -389,39 +388,5 @@ impl Paternoster {
         if was_meek {
             self.board(client, false);
         }
-    }
-
-    /// Where there are seats a request is one of a turn, or of a crew's.
-    #[inline(never)]
-    fn go_in_turn(&mut self, client: u32, request: RequestId) {
-        let job = self.jobs[request.index() as usize];
-        let kind = usize::from(job.kind);
-        let first = self.seats.dispatched(self.holder_of(client, kind), job.estimate);
-        let crew = if kind == CROWD { self.group_of(client) } else { NIL };
-        self.crews.count(crew, 1);
-        let job = &mut self.jobs[request.index() as usize];
-        (job.first, job.crew) = (first, crew);
-    }
-
-    /// A request goes to the device past all others.
-    pub(super) fn fly_past(&mut self, scene: &mut Scene, request: RequestId) {
-        let now = scene.exact_now();
-        let client = self.jobs[request.index() as usize].client;
-        self.note_present(client);
-        let gone = &scene.requests[request];
-        let sort = sort_of(gone, self.clients[client as usize].manner());
-        let estimate = self.begin_job(request, sort, CROWD);
-        if self.seats.most.is_some() {
-            let crew = self.group_of(client);
-            self.crews.count(crew, 1);
-            self.jobs[request.index() as usize].crew = crew;
-        }
-        // Who was let in for having waited at the door has paid there.
-        let estimate = if scene.requests[request].let_in { 0 } else { estimate };
-        self.accounts.bypass(client, estimate, now);
-        self.count_busy(now);
-        let job = &mut self.jobs[request.index() as usize];
-        job.estimate = estimate;
-        job.is_free = scene.requests[request].let_in;
     }
 }

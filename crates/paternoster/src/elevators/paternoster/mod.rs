@@ -39,6 +39,7 @@ mod depth;
 mod explain;
 mod gain;
 mod habit;
+mod job;
 mod learn;
 mod seats;
 #[cfg(test)]
@@ -58,19 +59,19 @@ use crate::list::{Links, List};
 use crate::pick::lane::{Lane, LaneSpace};
 use crate::pick::positions::Positions;
 use crate::ratio::ONE;
-use crate::request::{self, Bio, Flags, Op, Request, RequestId};
+use crate::request::{self, Bio, Flags, Op, RequestId};
 use crate::scene::Scene;
-use crate::slab::NIL;
 use crate::time::Nanos;
 
-use account::{Accounts, CROWD, Ended, STREAM};
+use account::{Accounts, CROWD, STREAM};
 use choose::Keeping;
 use company::Companies;
 use cooperate::Ties;
 use crew::Crews;
 use depth::Depth;
-use gain::{Manner, SORTS, sort_of};
+use gain::{Manner, SORTS};
 use habit::{Habit, blend};
+use job::{Job, Stage};
 use learn::Learn;
 use seats::Seats;
 use tunables::{ATTRIBUTES, Tunables};
@@ -78,49 +79,12 @@ use watchdog::Watchdog;
 
 /// After this time a request is the next of its client, wherever it lies.
 const AGE_MOST: Nanos = Nanos::from_millis(500);
-/// C1: what a request is taken to cost of whose sort none has ended yet, in ns.
-const UNKNOWN_PRICE: u64 = 1000;
 /// One flush charges its owner as much as a long turn, at most.
 const FLUSH_MOST: Nanos = Nanos::from_millis(125);
 /// What is kept of fewer clients is near whoever comes.
 const FEW: usize = 256;
 /// The level at which a client weighs what its weight says.
 const LEVEL_PLAIN: u32 = 4;
-
-/// Where a request is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// Not here.
-    #[default]
-    Elsewhere,
-    /// In its client's lane.
-    Waiting,
-    /// Before all others.
-    Bypassing,
-    /// In the device.
-    Flying,
-}
-
-/// What is kept of a request.
-#[derive(Debug, Clone, Copy, Default)]
-struct Job {
-    stage: Stage,
-    /// It is the first of a stream's turn.
-    first: bool,
-    /// It has been paid for at the door.
-    is_free: bool,
-    /// It counts as held by its client.
-    is_bound: bool,
-    sort: u8,
-    kind: u8,
-    client: u32,
-    /// The group as whose crew's it was dispatched, or `NIL`.
-    crew: u32,
-    /// The epoch in which it was dispatched.
-    epoch: u32,
-    /// What its owner has paid for it so far, in ns.
-    estimate: i64,
-}
 
 /// What is kept of a client, in two cache lines: behind its habits, in the second, what a dispatch
 /// has to know.
@@ -286,29 +250,6 @@ impl Paternoster {
         scene.clients.is_live(client).then(|| ClientId(scene.clients.key_at(client)))
     }
 
-    /// What a request is taken to cost, in ns.
-    fn price_of(&self, request: &Request, manner: Manner) -> u64 {
-        self.price_of_sort(sort_of(request, manner))
-    }
-
-    fn price_of_sort(&self, sort: u8) -> u64 {
-        match self.prices[usize::from(sort)] {
-            0 => UNKNOWN_PRICE,
-            price => price,
-        }
-    }
-
-    /// A request goes, in nobody's turn as yet. Returns what its owner pays for now.
-    #[inline(always)]
-    fn begin_job(&mut self, request: RequestId, sort: u8, kind: usize) -> i64 {
-        let estimate = i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX);
-        let job = &mut self.jobs[request.index() as usize];
-        (job.stage, job.first, job.is_free) = (Stage::Flying, false, false);
-        (job.sort, job.kind, job.crew) = (sort, u8::from(kind == STREAM), NIL);
-        (job.epoch, job.estimate) = (self.learn.epoch, estimate);
-        estimate
-    }
-
     /// Something is in the device from now on.
     fn count_busy(&mut self, now: Nanos) {
         self.busy_since.get_or_insert(now);
@@ -317,28 +258,6 @@ impl Paternoster {
 
     fn busy_until(&self, now: Nanos) -> u64 {
         self.busy + self.busy_since.map_or(0, |since| (now - since).0)
-    }
-
-    /// A request is in the device no more, and says nothing of what it took.
-    #[inline(never)]
-    fn drop_job(&mut self, request: RequestId, now: Nanos) {
-        self.end_job(request, 0, now);
-    }
-
-    /// A request is in the device no more: its price is what it took.
-    #[inline(always)]
-    fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> (Job, Ended) {
-        let job = &mut self.jobs[request.index() as usize];
-        job.stage = Stage::Elsewhere;
-        let job = *job;
-        self.crews.count(job.crew, -1);
-        let ended = self.accounts.end(job.client, job.estimate, took);
-        self.served += took;
-        if ended.flying == 0 {
-            self.busy = self.busy_until(now);
-            self.busy_since = None;
-        }
-        (job, ended)
     }
 
     /// R1: what the end of a request says of its client.
