@@ -100,7 +100,7 @@ impl Paternoster {
     pub(super) fn fly_past(&mut self, scene: &mut Scene, request: RequestId) {
         let now = scene.exact_now();
         let client = self.jobs[request.index() as usize].client;
-        self.note_present(client);
+        self.present.add(client);
         let gone = &scene.requests[request];
         let sort = sort_of(gone, self.clients[client as usize].manner());
         let estimate = self.begin_job(request, sort, CROWD);

@@ -64,6 +64,7 @@ use crate::scene::Scene;
 use crate::time::Nanos;
 
 use account::{Accounts, CROWD, STREAM};
+use census::Present;
 use choose::Keeping;
 use company::Companies;
 use cooperate::Ties;
@@ -105,8 +106,6 @@ struct Client {
     is_meek: bool,
     /// It is one of those who are expected, and a slot may be kept for so many of its requests.
     is_missed: bool,
-    /// It is one of those who are present.
-    is_present: bool,
 }
 
 const _: () = assert!(offset_of!(Client, lane) >= 64 && size_of::<Client>() == 128);
@@ -149,9 +148,8 @@ pub struct Paternoster {
     /// Clients who are meek, in the order in which they came.
     passengers: List,
     passenger_links: Links,
-    /// Clients of whom something waited or was in the device at the last census, or later.
-    present: List,
-    present_links: Links,
+    /// Who was here at the last census, or later.
+    present: Present,
     /// The commands that the device takes, and how many of them are used.
     depth: Depth,
     /// Mean device time by sort of request, and of all, in ns.
@@ -207,8 +205,7 @@ impl Paternoster {
             total_owed: 0,
             passengers: List::new(),
             passenger_links: Links::with_capacity(0),
-            present: List::new(),
-            present_links: Links::with_capacity(0),
+            present: Present::new(0),
             depth: Depth::new(1),
             prices: [0; SORTS],
             mean_cost: 0,
@@ -307,26 +304,11 @@ impl Paternoster {
         self.recount_expected(client);
     }
 
-    /// A request of a client comes: the next census asks for it.
-    #[inline]
-    fn note_present(&mut self, client: u32) {
-        let own = &mut self.clients[client as usize];
-        if !own.is_present {
-            own.is_present = true;
-            self.enlist(client);
-        }
-    }
-
-    #[inline(never)]
-    fn enlist(&mut self, client: u32) {
-        self.present.push_back(&mut self.present_links, client);
-    }
-
     /// A request arrives at its client's lane.
     fn arrive(&mut self, scene: &mut Scene, request: RequestId, client: u32) {
         let now = scene.exact_now();
         let busy = self.accounts.is_busy(client);
-        self.note_present(client);
+        self.present.add(client);
         let own = &mut self.clients[client as usize];
         let expected = own.habit.is_expected(now);
         own.habit.arrived(now, &scene.requests[request], busy);
@@ -458,7 +440,7 @@ impl Elevator for Paternoster {
             bypass_links: Links::with_capacity(requests),
             expected_links: Links::with_capacity(limits.clients),
             passenger_links: Links::with_capacity(limits.clients),
-            present_links: Links::with_capacity(limits.clients),
+            present: Present::new(limits.clients),
             depth: Depth::new(scene.facts().depth),
             companies: Companies::new(limits.clients),
             positions: Positions::new(limits.clients, limits.groups),
@@ -489,7 +471,7 @@ impl Elevator for Paternoster {
         }
         let client = bio.client.index();
         let own = &self.clients[client as usize];
-        let listed = self.present_links.contains(client) | self.passenger_links.contains(client);
+        let listed = self.passenger_links.contains(client);
         // Of a client both lines: in the one are its habits, in the other its lane.
         let known = own.habit.think + u64::from(own.lane.len()) + u64::from(listed);
         black_box(known + self.accounts.touch(client));
@@ -675,9 +657,7 @@ impl Elevator for Paternoster {
         self.forget_place(scene, client.index());
         self.expect_no_more(client.index());
         self.board(client.index(), false);
-        if self.clients[client.index() as usize].is_present {
-            self.present.remove(&mut self.present_links, client.index());
-        }
+        self.present.remove(client.index());
         self.clients[client.index() as usize] = Client::default();
         self.departed += self.accounts.at(client.index()).charged;
         self.accounts.close(client.index());
