@@ -63,6 +63,20 @@ const OWED_MOST: i64 = 320_000_000;
 pub(super) const CROWD: usize = 0;
 pub(super) const STREAM: usize = 1;
 
+/// What the end of a request leaves at the child of the root that it was of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) top: u32,
+    pub(super) class: u8,
+    pub(super) weight: u32,
+    /// What all children of the root weigh who were busy until now.
+    pub(super) weights: u64,
+    /// The dearest request of late, in virtual time.
+    pub(super) dearest: i64,
+    /// How many are still in the device, of all.
+    pub(super) flying: u32,
+}
+
 /// All accounts: clients by their numbers, groups behind them.
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -114,11 +128,6 @@ impl Accounts {
     /// A number for which all that is known of a client has to be near.
     pub(super) fn touch(&self, client: u32) -> u64 {
         u64::from(self.at(client).held) + u64::from(self.orders[CROWD].contains(client))
-    }
-
-    /// The account of all.
-    pub(super) fn of_all(&self) -> &Group {
-        self.group(self.root)
     }
 
     /// Requests that wait, of both kinds, and that are in the device.
@@ -246,7 +255,7 @@ impl Accounts {
     }
 
     /// A request of a client begins to wait (C4 for whoever was idle on the way up).
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, client: u32, kind: usize, now: Nanos, slack: i64) {
         let mut at = self.arrive_one(client, kind, now, slack);
         while at != self.root {
@@ -305,7 +314,7 @@ impl Accounts {
     }
 
     /// A waiting request goes to the device: its owners pay the estimate (C1, C3).
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch(&mut self, client: u32, kind: usize, estimate: i64, now: Nanos) {
         let mut at = self.dispatch_one(client, kind, estimate, now);
         while at != self.root {
@@ -326,7 +335,7 @@ impl Accounts {
         let nodes = &mut self.nodes[..];
         let Node { parent, class, .. } = nodes[at as usize];
         let group = &mut self.groups[(parent - self.clients) as usize];
-        group.raise_floor(nodes, nodes[parent as usize].queued, class);
+        group.raise_floor(nodes, at, kind, nodes[parent as usize].queued[1 - kind]);
         if class == Class::Idle as u8 {
             group.idle_class_served = now;
         }
@@ -341,30 +350,34 @@ impl Accounts {
     }
 
     /// A request goes to the device past everybody, having been refused or let in.
+    #[inline(never)]
     pub(super) fn bypass(&mut self, client: u32, estimate: i64, now: Nanos) {
         self.arrive(client, CROWD, now, 0);
         self.dispatch(client, CROWD, estimate, now);
     }
 
-    /// A request has ended, or was refused: the estimate is set right (C2).
-    #[inline]
-    pub(super) fn end(&mut self, client: u32, estimate: i64, took: i64) {
-        let mut at = self.end_one(client, estimate, took);
-        while at != self.root {
-            at = self.end_above(at, estimate, took);
+    /// A request has ended, or was refused: the estimate is set right (C2). Returns what that
+    /// leaves at the top.
+    #[inline(always)]
+    pub(super) fn end(&mut self, client: u32, estimate: i64, took: i64) -> Ended {
+        let (mut parent, mut ended) = self.end_one(client, estimate, took);
+        while parent != self.root {
+            (parent, ended) = self.end_above(parent, estimate, took);
         }
-        let all = self.at_mut(at);
+        let all = self.at_mut(parent);
         all.finish(estimate);
         all.charged += took - estimate;
+        ended.flying = all.flying;
+        ended
     }
 
     #[inline(never)]
-    fn end_above(&mut self, at: u32, estimate: i64, took: i64) -> u32 {
+    fn end_above(&mut self, at: u32, estimate: i64, took: i64) -> (u32, Ended) {
         self.end_one(at, estimate, took)
     }
 
     #[inline(always)]
-    fn end_one(&mut self, at: u32, estimate: i64, took: i64) -> u32 {
+    fn end_one(&mut self, at: u32, estimate: i64, took: i64) -> (u32, Ended) {
         let node = &mut self.nodes[at as usize];
         node.finish(estimate);
         node.charge(took - estimate);
@@ -372,10 +385,12 @@ impl Accounts {
         let before = group.dearest;
         group.dearest = node.price_above(took, before - (before >> 8));
         group.reorder(&mut self.orders, at, node);
+        let Node { class, weight, parent, flying, .. } = *node;
+        let (weights, dearest) = (group.busy_weight, group.dearest);
         if !node.is_busy() {
-            group.busy_weight -= u64::from(node.weight);
+            group.busy_weight -= u64::from(weight);
         }
-        node.parent
+        (parent, Ended { top: at, class, weight, weights, dearest, flying })
     }
 
     /// A client who goes in step with another of his group is not further behind him than what
@@ -391,6 +406,7 @@ impl Accounts {
     }
 
     /// A client's next request is expected until then.
+    #[inline(always)]
     pub(super) fn expect(&mut self, client: u32, until: Nanos) {
         self.at_mut(client).expected = until;
         let mut at = self.at(client).parent;
@@ -419,19 +435,26 @@ impl Accounts {
 
     /// Whether a client that is idle has had less than all who wait beside it, or at most `ahead`
     /// ns of device time more.
-    pub(super) fn is_behind(&self, client: u32, ahead: u64) -> bool {
-        let ahead = i64::try_from(ahead).unwrap_or(i64::MAX).saturating_mul(UNIT);
+    #[inline(always)]
+    pub(super) fn is_behind(&self, client: u32, ahead: i64) -> bool {
         let mut at = client;
         while at != self.root {
-            let Node { parent, class, vt, weight, .. } = *self.at(at);
-            let floor = |parent: u32| self.group(parent).floor[usize::from(class)];
-            let vt = vt.saturating_sub(ahead / i64::from(weight));
-            if parent == NIL || self.at(at).is_busy() || vt >= floor(parent) {
+            let node = self.at(at);
+            if node.parent == NIL || node.is_busy() || !self.is_below_floor(node, ahead) {
                 return false;
             }
-            at = parent;
+            at = node.parent;
         }
         true
+    }
+
+    #[inline(always)]
+    fn is_below_floor(&self, node: &Node, ahead: i64) -> bool {
+        let floor = self.group(node.parent).floor[usize::from(node.class)];
+        // Without seats nobody may be ahead.
+        let ahead =
+            if ahead == 0 { 0 } else { ahead.saturating_mul(UNIT) / i64::from(node.weight) };
+        node.vt.saturating_sub(ahead) < floor
     }
 }
 

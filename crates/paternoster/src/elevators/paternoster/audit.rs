@@ -52,7 +52,6 @@ impl Paternoster {
         self.audit_fallback()?;
         self.bypass.check(&self.bypass_links)?;
         self.expected.check(&self.expected_links)?;
-        self.present.check(&self.present_links)?;
         self.seats.check()?;
         self.positions.check()?;
         self.audit_companies()?;
@@ -151,8 +150,7 @@ impl Paternoster {
     ) -> Result<(), Fault> {
         client.lane.check(&self.lanes, scene)?;
         let node = self.accounts.at(number);
-        let listed = self.present_links.contains(number) == client.is_present;
-        if !listed || node.is_busy() && !client.is_present {
+        if node.is_busy() && !self.present.contains(number) {
             return Err(format!("paternoster I2: client {number} is missed by the census"));
         }
         let (waiting, flying, estimated) = (node.waiting(), node.flying, node.estimated);

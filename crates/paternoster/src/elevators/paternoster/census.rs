@@ -12,9 +12,11 @@
 //! ```
 //!
 //! # Invariants
-//! I1  Everybody who has a request here is in the list of those who are present.
+//! I1  Everybody who has a request here is one of those who are present.
 //!
 //! Source: spec `elevator.md` 2.5 (L5: when the number of active or sequential entities changes).
+
+use alloc::vec::Vec;
 
 use crate::client::Class;
 use crate::elevators::paternoster::Paternoster;
@@ -28,6 +30,45 @@ const ALIKE_OF_SEEKS: u32 = 8;
 const ALIKE: u32 = 2;
 /// So long nothing is tried because of strangers.
 const STRANGE_MOST: Nanos = Nanos::from_secs(2);
+
+/// Those of whom something waited or was in the device at the last census, or later: a bit for each
+/// client. To note somebody down touches no memory that is far away, and to go along all of them is
+/// to go along the clients in their order.
+#[derive(Debug, Default)]
+pub(super) struct Present(Vec<u64>);
+
+impl Present {
+    /// Nobody, of so many clients.
+    pub(super) fn new(clients: u32) -> Present {
+        Present((0..clients.div_ceil(64)).map(|_| 0).collect())
+    }
+
+    pub(super) fn add(&mut self, client: u32) {
+        self.0[client as usize / 64] |= 1 << (client % 64);
+    }
+
+    pub(super) fn remove(&mut self, client: u32) {
+        self.0[client as usize / 64] &= !(1 << (client % 64));
+    }
+
+    pub(super) fn contains(&self, client: u32) -> bool {
+        self.0[client as usize / 64] >> (client % 64) & 1 == 1
+    }
+
+    /// The first of them from this number on.
+    fn from(&self, client: u32) -> Option<u32> {
+        let mut base = client & !63;
+        let mut ignored = (1 << (client % 64)) - 1;
+        for &word in self.0.get(client as usize / 64..)? {
+            let rest = word & !ignored;
+            if rest != 0 {
+                return Some(base + rest.trailing_zeros());
+            }
+            (base, ignored) = (base + 64, 0);
+        }
+        None
+    }
+}
 
 /// Who has been active of late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,11 +148,11 @@ impl Paternoster {
     /// Who is there. Who was not since the last time is not asked for again until he comes.
     fn count_present(&mut self, now: Nanos) -> Mix {
         let mut mix = Mix::default();
-        let mut next = self.present.first();
+        let mut next = self.present.from(0);
         while let Some(number) = next {
-            next = self.present_links.next(number);
+            next = self.present.from(number + 1);
             let client = &mut self.clients[number as usize];
-            let active = core::mem::take(&mut client.habit.ended) > 0;
+            let active = core::mem::take(&mut client.habit.was_active);
             if active || self.accounts.is_busy(number) {
                 // Those who share a seat are one.
                 let counts = !client.is_together || self.companies.comes_first(number, now);
@@ -126,10 +167,29 @@ impl Paternoster {
                     mix.crews += u32::from(self.crews.comes_first(group, now));
                 }
             } else {
-                client.is_present = false;
-                self.present.remove(&mut self.present_links, number);
+                self.present.remove(number);
             }
         }
         mix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are all found who were added and not removed, in order, at the ends of words too?
+    #[test]
+    fn i1_who_is_present() {
+        let mut present = Present::new(130);
+        for client in [129, 64, 0, 63, 64, 100] {
+            present.add(client);
+        }
+        present.remove(100);
+        let next = |&client: &u32| present.from(client + 1);
+        let all: Vec<u32> = core::iter::successors(present.from(0), next).collect();
+        assert_eq!(all, [0, 63, 64, 129]);
+        assert!(present.contains(63) && !present.contains(100));
+        assert_eq!(Present::new(0).from(0), None);
     }
 }

@@ -26,11 +26,12 @@
 //! Source: spec `elevator.md` 2.3 (R1 to R5).
 
 use crate::elevator::{Pick, Place};
+use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::account::{CROWD, STREAM};
+use crate::elevators::paternoster::gain::sort_of;
 use crate::elevators::paternoster::watchdog::Reason;
 #[cfg(test)]
 use crate::elevators::paternoster::watchdog::Sabotage;
-use crate::elevators::paternoster::{Paternoster, Stage};
 use crate::event::Distrust;
 use crate::request::RequestId;
 use crate::scene::Scene;
@@ -74,36 +75,62 @@ impl Paternoster {
             self.fly_past(scene, request);
             return Pick::Dispatch(request, Place::Tail);
         }
-        if self.waiting() == 0 {
-            self.watchdog.goes();
-            return Pick::Nothing;
+        match self.whose_turn(scene, now) {
+            Some(least) => self.go_on(scene, least, now),
+            None if self.waiting() == 0 => {
+                self.watchdog.goes();
+                Pick::Nothing
+            }
+            None => self.wait_for_what_comes(scene, now),
         }
+    }
+
+    /// Whose turn it is, of those who wait and may go. (Without seats there are no passengers, and
+    /// who is the first of all to go says whether anybody waits.)
+    #[inline(always)]
+    fn whose_turn(&mut self, scene: &mut Scene, now: Nanos) -> Option<u32> {
         if self.seats.most.is_some() {
-            self.tend_seats(scene);
+            return self.whose_turn_in_seats(scene, now);
         }
         let candidate = self.candidate(scene, now);
         #[cfg(test)]
+        let candidate = self.sabotaged_choice(candidate, now).filter(|_| self.waiting() > 0);
+        candidate
+    }
+
+    /// The same with seats. A passenger has none and needs none: he has less than his share, and
+    /// one request. What he takes from the turn's nearness is his to take, and paid for.
+    #[inline(never)]
+    fn whose_turn_in_seats(&mut self, scene: &mut Scene, now: Nanos) -> Option<u32> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        self.tend_seats(scene);
+        let candidate = self.candidate(scene, now);
+        #[cfg(test)]
         let candidate = self.sabotaged_choice(candidate, now);
-        let passenger = self.passenger();
-        let Some(least) = passenger.or(candidate) else {
-            return self.wait_for_what_comes(scene, now);
-        };
-        self.go_on(scene, least, now)
+        self.passengers.first().or(candidate)
+    }
+
+    /// Somebody goes for whom it seemed that others had to come first.
+    #[inline(never)]
+    fn go_on_at_last(&mut self, scene: &mut Scene, first: u32, now: Nanos) -> Pick {
+        self.go_on(scene, first, now)
     }
 
     /// It is somebody's turn: what goes, of his or of his company's, if a slot may be used.
+    #[inline(always)]
     fn go_on(&mut self, scene: &mut Scene, least: u32, now: Nanos) -> Pick {
-        let fellow = self.fellow_of(scene, least, now);
-        let fellow = fellow.or_else(|| self.next_of_crew(scene, least));
+        let fellow = self.goes_instead(scene, least, now);
         let client = fellow.map_or(least, |(client, _)| client);
-        let (taken, is_shallow) = (scene.in_device().requests, self.is_shallow(client));
-        let most = self.depth.room_for(is_shallow);
+        let taken = scene.in_device().requests;
+        let most = self.depth.room_for(|| self.is_shallow(client));
         if taken >= most {
             // Whoever ends makes room.
             return self.pause(scene, Nanos::MAX, Reason::Seats);
         }
         let room = most - taken - 1;
-        if !is_shallow && self.spares_slot(room, now) {
+        if self.spares_slot(room, now) && !self.is_shallow(client) {
             return self.keep(scene, Kept { slots: 1, until: Nanos::MAX, bargain: true }, now);
         }
         let request = fellow.map_or_else(|| self.next_of(scene, client, now), |(_, own)| own);
@@ -115,8 +142,18 @@ impl Paternoster {
         Pick::Dispatch(request, Place::Tail)
     }
 
+    /// Who goes instead of one whose turn it is, and with what. Nobody, if he is alone, and random
+    /// clients have no turns together.
+    #[inline(always)]
+    fn goes_instead(&self, scene: &Scene, least: u32, now: Nanos) -> Option<(u32, RequestId)> {
+        if self.seats.most.is_none() && !self.clients[least as usize].is_together {
+            return None;
+        }
+        self.fellow_of(scene, least, now).or_else(|| self.next_of_crew(scene, least))
+    }
+
     /// Who goes next, of those who may.
-    #[inline]
+    #[inline(always)]
     pub(super) fn candidate(&self, scene: &Scene, now: Nanos) -> Option<u32> {
         if self.seats.most.is_none() {
             // Nobody holds back who is alone, as most are.
@@ -135,13 +172,6 @@ impl Paternoster {
         }
         let first = self.accounts.first_of_all(now)?;
         if waits(first) { self.accounts.first(&[CROWD, STREAM], now, waits) } else { Some(first) }
-    }
-
-    /// One who has no seat and needs none: he has less than his share, and one request. What he
-    /// takes from the turn's nearness is his to take, and paid for.
-    fn passenger(&self) -> Option<u32> {
-        self.seats.most?;
-        self.passengers.first()
     }
 
     /// One request, and nothing in the device (R5).
@@ -179,7 +209,7 @@ impl Paternoster {
             && let Some(first) = self.first_but(now, &|_| false)
             && self.is_held_back(scene, first, now)
         {
-            return self.go_on(scene, first, now);
+            return self.go_on_at_last(scene, first, now);
         }
         self.pause(scene, comes.unwrap_or(Nanos::MAX), Reason::Seats)
     }
@@ -320,6 +350,10 @@ impl Paternoster {
     /// The next request of a client, from a sector on.
     pub(super) fn next_from(&self, scene: &Scene, client: u32, head: u64, now: Nanos) -> RequestId {
         let own = &self.clients[client as usize];
+        if own.lane.len() == 1 {
+            // Late or not, ahead or behind.
+            return own.lane.first().unwrap_or(RequestId::from_index(0));
+        }
         let late = own.lane.deadline(scene).is_some_and(|deadline| deadline <= now);
         let onwards = if late { None } else { own.lane.from_sector(&self.lanes, head) };
         let found = onwards.or_else(|| if late { own.lane.oldest() } else { own.lane.first() });
@@ -327,40 +361,32 @@ impl Paternoster {
         found.unwrap_or(RequestId::from_index(0))
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, scene: &mut Scene, client: u32, request: RequestId) {
         let now = scene.exact_now();
+        let (is_seated, gone) = (self.seats.most.is_some(), &scene.requests[request]);
         let own = &mut self.clients[client as usize];
         own.lane.remove(&mut self.lanes, request);
-        own.head = scene.requests[request].end();
-        let kind = own.kind();
-        self.leave_sweep_with(client, request);
-        self.sweep_on(client, scene.requests[request].end());
-        let estimate = self.begin_job(scene, request, client, kind);
+        own.head = gone.end();
+        let (kind, is_together, sort) = (own.kind(), own.is_together, sort_of(gone, own.manner()));
+        let (was_meek, comes) = (own.is_meek, own.lane.is_empty() && own.habit.owed > 0);
+        let estimate = self.begin_job(request, sort, kind);
+        if is_seated {
+            self.leave_sweep_with(client, request);
+            self.sweep_on(client, gone.end());
+            self.go_in_turn(client, request);
+        }
         self.accounts.dispatch(client, kind, estimate, now);
-        if self.clients[client as usize].lane.is_empty() {
-            self.recount_expected(client);
+        if comes {
+            self.miss(client, true);
         }
         self.count_busy(now);
-        let first = self.seats.dispatched(self.holder_of(client, kind), estimate);
-        self.note_switch(self.lead_of(client));
-        self.keep_step(client, scene.requests[request].end());
-        self.board(client, false);
-        let job = &mut self.jobs[request.index() as usize];
-        (job.stage, job.first) = (Stage::Flying, first);
-    }
-
-    /// A request goes to the device past all others.
-    pub(super) fn fly_past(&mut self, scene: &mut Scene, request: RequestId) {
-        let now = scene.exact_now();
-        let client = self.jobs[request.index() as usize].client;
-        self.note_present(client);
-        let estimate = self.begin_job(scene, request, client, CROWD);
-        // Who was let in for having waited at the door has paid there.
-        let estimate = if scene.requests[request].let_in { 0 } else { estimate };
-        self.accounts.bypass(client, estimate, now);
-        self.count_busy(now);
-        let job = &mut self.jobs[request.index() as usize];
-        (job.stage, job.first, job.estimate) = (Stage::Flying, false, estimate);
-        job.is_free = scene.requests[request].let_in;
+        self.note_switch(if is_together { self.lead_of(client) } else { client });
+        if is_together {
+            self.keep_step(client, gone.end());
+        }
+        if was_meek {
+            self.board(client, false);
+        }
     }
 }

@@ -183,7 +183,7 @@ impl Paternoster {
         }
         self.seats.rename(from, into);
         self.sort_company(into);
-        self.learn.is_stale = true;
+        self.learn.be_stale();
         if let (Some(client), Some(into)) = (self.id_of(scene, client), self.id_of(scene, into)) {
             scene.note(Note::QueuesMerged { client, into });
         }

@@ -114,9 +114,10 @@ impl Depth {
         self.used
     }
 
-    /// How many may be in the device for one more of a client to go (I1).
-    pub(super) const fn room_for(&self, shallow: bool) -> u32 {
-        if shallow { self.top } else { self.used }
+    /// How many may be in the device for one more of a client to go, which may be shallow (I1).
+    #[inline(always)]
+    pub(super) fn room_for(&self, is_shallow: impl Fn() -> bool) -> u32 {
+        if self.used == self.top || is_shallow() { self.top } else { self.used }
     }
 
     pub(super) const fn note_meek(&mut self, until: Nanos) {
@@ -124,6 +125,7 @@ impl Depth {
     }
 
     /// Nobody is to be spared: all the device takes.
+    #[inline(never)]
     pub(super) fn use_all(&mut self, now: Nanos) {
         self.level = self.top;
         self.begin(now, Step::Rest, self.top);
@@ -143,16 +145,21 @@ impl Depth {
 
 impl Paternoster {
     /// A request has ended.
+    #[inline(always)]
     pub(super) fn learn_depth(&mut self, scene: &Scene, sort: u8, sectors: u32, took: u64) {
-        let now = scene.exact_now();
-        let free = self.seats.most.is_none() && self.learn.phase == Phase::Rest;
-        let depth = &mut self.depth;
-        if depth.top == 1 || depth.meek_until <= now || !free {
-            if depth.used != depth.top || depth.step != Step::Rest {
-                depth.use_all(now);
-            }
-            return;
+        let (now, depth) = (scene.exact_now(), &mut self.depth);
+        let spares = now < depth.meek_until && depth.top > 1;
+        if spares && self.seats.most.is_none() && self.learn.phase == Phase::Rest {
+            self.learn_shallow_depth(now, sort, sectors, took);
+        } else if depth.used != depth.top || depth.step != Step::Rest {
+            depth.use_all(now);
         }
+    }
+
+    /// Somebody is there who gains by fewer commands.
+    #[inline(never)]
+    fn learn_shallow_depth(&mut self, now: Nanos, sort: u8, sectors: u32, took: u64) {
+        let depth = &mut self.depth;
         depth.ended += 1;
         depth.is_binding |= self.accounts.totals().0 != [0; 2];
         // The first requests of an epoch are those of the last one.

@@ -57,8 +57,8 @@ pub(super) struct Habit {
     /// Requests that are expected, and until when (I1).
     pub(super) owed: u32,
     pub(super) window: Nanos,
-    /// Completions since the last census.
-    pub(super) ended: u32,
+    /// A request has ended since the last census.
+    pub(super) was_active: bool,
 }
 
 /// `mean` and `sample`, weighed 2^shift - 1 to 1.
@@ -111,7 +111,7 @@ impl Habit {
         self.cost = blend(self.cost, cost, 3);
         self.last_end = now;
         self.unanswered = self.unanswered.saturating_add(1);
-        self.ended = self.ended.saturating_add(1);
+        self.was_active = true;
         let limit = limit.max(self.latency).max(self.cost);
         if self.samples >= SAMPLES_LEAST && self.think <= limit {
             self.owed = self.owed.saturating_add(1);

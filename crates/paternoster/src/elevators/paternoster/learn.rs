@@ -145,8 +145,11 @@ pub(super) struct Learn {
     pub(super) next_census: Nanos,
     /// Those who are there are known by then, or are taken for what they seem to be.
     pub(super) known_by: Nanos,
-    /// Clients have come together: what was begun before is no measure.
+    /// What was begun before is no measure.
     pub(super) is_stale: bool,
+    /// Before, an end is no reason to look at more than the length of a stretch. True because all
+    /// that it goes by changes in `learn_on` alone, and by `be_stale` and `stop`, which end it.
+    calm_until: Nanos,
     next_stale: Nanos,
     /// Figures for people.
     pub(super) probes: u64,
@@ -160,14 +163,19 @@ impl Learn {
         (ANOTHER / i64::from(self.rounds.max(1))).min(CHANCE_LEAST + 2 * self.chance)
     }
 
-    /// At most ends there is nothing to decide but whether a stretch of rest is over: nothing is
-    /// due.
-    fn is_quiet(&self, now: Nanos, is_free: bool) -> bool {
-        now < self.next_census
-            && now < self.arms.quiet_until
-            && self.phase == Phase::Rest
-            && (self.is_warm || !is_free)
-            && !self.is_stale
+    /// At most ends there is nothing to decide but whether a stretch of rest is over: until then
+    /// nothing else is due.
+    fn is_calm_until(&self, is_free: bool) -> Nanos {
+        if self.phase == Phase::Rest && (self.is_warm || !is_free) && !self.is_stale {
+            self.next_census.min(self.arms.quiet_until)
+        } else {
+            Nanos::ZERO
+        }
+    }
+
+    /// Clients have come together: what was begun before is no measure.
+    pub(super) const fn be_stale(&mut self) {
+        (self.is_stale, self.calm_until) = (true, Nanos::ZERO);
     }
 
     /// What is tried must gain so much over what there was.
@@ -211,12 +219,18 @@ impl Paternoster {
         // The length of a stretch takes a division to know, and is seldom asked for.
         let served = self.learn.present.served;
         let is_short = || served < REST_LEAST || served < self.epoch_length();
-        if !(self.learn.is_quiet(now, self.seats.most.is_none()) && is_short()) {
+        if now >= self.learn.calm_until || !is_short() {
             self.learn_on(scene, now);
         }
     }
 
+    #[inline(never)]
     fn learn_on(&mut self, scene: &mut Scene, now: Nanos) {
+        self.learn_more(scene, now);
+        self.learn.calm_until = self.learn.is_calm_until(self.seats.most.is_none());
+    }
+
+    fn learn_more(&mut self, scene: &mut Scene, now: Nanos) {
         if now >= self.learn.next_census {
             self.take_census(now, scene.facts().rotational);
         }

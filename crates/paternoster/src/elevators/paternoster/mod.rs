@@ -39,6 +39,7 @@ mod depth;
 mod explain;
 mod gain;
 mod habit;
+mod job;
 mod learn;
 mod seats;
 #[cfg(test)]
@@ -49,6 +50,7 @@ mod watchdog;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hint::black_box;
+use core::mem::offset_of;
 
 use crate::attribute::Attribute;
 use crate::client::{ClientId, GroupId};
@@ -57,19 +59,20 @@ use crate::list::{Links, List};
 use crate::pick::lane::{Lane, LaneSpace};
 use crate::pick::positions::Positions;
 use crate::ratio::ONE;
-use crate::request::{self, Bio, Flags, Op, Request, RequestId};
+use crate::request::{self, Bio, Flags, Op, RequestId};
 use crate::scene::Scene;
-use crate::slab::NIL;
 use crate::time::Nanos;
 
 use account::{Accounts, CROWD, STREAM};
+use census::Present;
 use choose::Keeping;
 use company::Companies;
 use cooperate::Ties;
 use crew::Crews;
 use depth::Depth;
-use gain::{Manner, SORTS, sort_of};
+use gain::{Manner, SORTS};
 use habit::{Habit, blend};
+use job::{Job, Stage};
 use learn::Learn;
 use seats::Seats;
 use tunables::{ATTRIBUTES, Tunables};
@@ -77,8 +80,6 @@ use watchdog::Watchdog;
 
 /// After this time a request is the next of its client, wherever it lies.
 const AGE_MOST: Nanos = Nanos::from_millis(500);
-/// C1: what a request is taken to cost of whose sort none has ended yet, in ns.
-const UNKNOWN_PRICE: u64 = 1000;
 /// One flush charges its owner as much as a long turn, at most.
 const FLUSH_MOST: Nanos = Nanos::from_millis(125);
 /// What is kept of fewer clients is near whoever comes.
@@ -86,47 +87,14 @@ const FEW: usize = 256;
 /// The level at which a client weighs what its weight says.
 const LEVEL_PLAIN: u32 = 4;
 
-/// Where a request is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// Not here.
-    #[default]
-    Elsewhere,
-    /// In its client's lane.
-    Waiting,
-    /// Before all others.
-    Bypassing,
-    /// In the device.
-    Flying,
-}
-
-/// What is kept of a request.
+/// What is kept of a client, in two cache lines: behind its habits, in the second, what a dispatch
+/// has to know.
 #[derive(Debug, Clone, Copy, Default)]
-struct Job {
-    stage: Stage,
-    /// It is the first of a stream's turn.
-    first: bool,
-    /// It has been paid for at the door.
-    is_free: bool,
-    /// It counts as held by its client.
-    is_bound: bool,
-    sort: u8,
-    kind: u8,
-    client: u32,
-    /// The group as whose crew's it was dispatched, or `NIL`.
-    crew: u32,
-    /// The epoch in which it was dispatched.
-    epoch: u32,
-    /// What its owner has paid for it so far, in ns.
-    estimate: i64,
-}
-
-/// What is kept of a client, in two cache lines.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Client {
     habit: Habit,
     lane: Lane,
+    owed_soon: u32,
     /// The sector behind its last request.
     head: u64,
     /// As what its requests wait.
@@ -138,10 +106,9 @@ struct Client {
     is_meek: bool,
     /// It is one of those who are expected, and a slot may be kept for so many of its requests.
     is_missed: bool,
-    /// It is one of those who are present.
-    is_present: bool,
-    owed_soon: u32,
 }
+
+const _: () = assert!(offset_of!(Client, lane) >= 64 && size_of::<Client>() == 128);
 
 impl Client {
     const fn kind(&self) -> usize {
@@ -181,9 +148,8 @@ pub struct Paternoster {
     /// Clients who are meek, in the order in which they came.
     passengers: List,
     passenger_links: Links,
-    /// Clients of whom something waited or was in the device at the last census, or later.
-    present: List,
-    present_links: Links,
+    /// Who was here at the last census, or later.
+    present: Present,
     /// The commands that the device takes, and how many of them are used.
     depth: Depth,
     /// Mean device time by sort of request, and of all, in ns.
@@ -239,8 +205,7 @@ impl Paternoster {
             total_owed: 0,
             passengers: List::new(),
             passenger_links: Links::with_capacity(0),
-            present: List::new(),
-            present_links: Links::with_capacity(0),
+            present: Present::new(0),
             depth: Depth::new(1),
             prices: [0; SORTS],
             mean_cost: 0,
@@ -282,36 +247,6 @@ impl Paternoster {
         scene.clients.is_live(client).then(|| ClientId(scene.clients.key_at(client)))
     }
 
-    /// What a request is taken to cost, in ns.
-    fn price_of(&self, request: &Request, manner: Manner) -> u64 {
-        self.price_of_sort(sort_of(request, manner))
-    }
-
-    fn price_of_sort(&self, sort: u8) -> u64 {
-        match self.prices[usize::from(sort)] {
-            0 => UNKNOWN_PRICE,
-            price => price,
-        }
-    }
-
-    /// A request is about to go. Returns what its owner pays for now.
-    #[inline]
-    fn begin_job(&mut self, scene: &Scene, request: RequestId, client: u32, kind: usize) -> i64 {
-        let sort = sort_of(&scene.requests[request], self.clients[client as usize].manner());
-        let price = self.price_of_sort(sort);
-        let is_crew = kind == CROWD && self.seats.most.is_some();
-        let crew = if is_crew { self.group_of(client) } else { NIL };
-        self.crews.count(crew, 1);
-        let job = &mut self.jobs[request.index() as usize];
-        job.sort = sort;
-        job.kind = u8::from(kind == STREAM);
-        job.crew = crew;
-        job.is_free = false;
-        job.epoch = self.learn.epoch;
-        job.estimate = i64::try_from(price).unwrap_or(i64::MAX);
-        job.estimate
-    }
-
     /// Something is in the device from now on.
     fn count_busy(&mut self, now: Nanos) {
         self.busy_since.get_or_insert(now);
@@ -322,37 +257,25 @@ impl Paternoster {
         self.busy + self.busy_since.map_or(0, |since| (now - since).0)
     }
 
-    /// A request is in the device no more: its price is what it took.
-    #[inline]
-    fn end_job(&mut self, request: RequestId, took: i64, now: Nanos) -> Job {
-        let job = &mut self.jobs[request.index() as usize];
-        job.stage = Stage::Elsewhere;
-        let job = *job;
-        self.crews.count(job.crew, -1);
-        self.accounts.end(job.client, job.estimate, took);
-        self.served += took;
-        let (_, flying) = self.accounts.totals();
-        if flying == 0 {
-            self.busy = self.busy_until(now);
-            self.busy_since = None;
-        }
-        job
-    }
-
     /// R1: what the end of a request says of its client.
+    #[inline(always)]
     fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
         let has_seats = self.seats.most.is_some();
         let limit = if has_seats { self.seats.patience_for(self.lead_of(client)) } else { 0 };
         let own = &mut self.clients[client as usize];
         own.habit.ended(now, latency, took, limit);
-        let until = if own.habit.owed > 0 { own.habit.window } else { Nanos::ZERO };
+        let comes = own.habit.owed > 0;
+        let until = if comes { own.habit.window } else { Nanos::ZERO };
+        let (was_missed, is_missed) = (own.is_missed, comes && own.lane.is_empty());
         self.watchdog.opened(until);
-        self.recount_expected(client);
         self.accounts.expect(client, until);
+        if was_missed || is_missed {
+            self.miss(client, is_missed);
+        }
     }
 
     /// What is expected of a client has changed, or how many of its requests wait.
-    #[inline]
+    #[inline(never)]
     fn recount_expected(&mut self, client: u32) {
         let own = &self.clients[client as usize];
         let comes = own.habit.owed > 0 && own.lane.is_empty();
@@ -362,7 +285,7 @@ impl Paternoster {
     }
 
     /// Whether a client is one of those who have nothing waiting and are about to ask.
-    #[inline(never)]
+    #[inline(always)]
     fn miss(&mut self, client: u32, comes: bool) {
         let own = &mut self.clients[client as usize];
         let was = core::mem::replace(&mut own.is_missed, comes);
@@ -381,52 +304,53 @@ impl Paternoster {
         self.recount_expected(client);
     }
 
-    /// A request of a client comes: the next census asks for it.
-    #[inline]
-    fn note_present(&mut self, client: u32) {
-        let own = &mut self.clients[client as usize];
-        if !own.is_present {
-            own.is_present = true;
-            self.enlist(client);
-        }
-    }
-
-    #[inline(never)]
-    fn enlist(&mut self, client: u32) {
-        self.present.push_back(&mut self.present_links, client);
-    }
-
     /// A request arrives at its client's lane.
     fn arrive(&mut self, scene: &mut Scene, request: RequestId, client: u32) {
         let now = scene.exact_now();
-        let node = self.accounts.at(client);
-        let busy = node.waiting() + node.flying > 0;
-        self.note_present(client);
+        let busy = self.accounts.is_busy(client);
+        self.present.add(client);
         let own = &mut self.clients[client as usize];
         let expected = own.habit.is_expected(now);
         own.habit.arrived(now, &scene.requests[request], busy);
         own.lane.insert(&mut self.lanes, scene, request, now + AGE_MOST);
+        let is_another = own.is_stream != own.reads_on();
+        let mut slack = 0;
+        // Else nobody is looked for, and nobody takes turns.
+        if is_another || scene.facts().rotational || self.seats.most.is_some() {
+            slack = self.take_place(scene, client, request);
+        }
+        let behind = !busy && self.accounts.is_behind(client, slack);
+        let own = &self.clients[client as usize];
+        let (kind, is_meek) = (own.kind(), behind && !expected && !own.reads_on());
+        let was_missed = own.is_missed;
+        self.board(client, is_meek);
+        if behind {
+            self.note_meek(now, expected);
+        }
+        self.accounts.arrive(client, kind, now, slack);
+        if was_missed {
+            // Now he is here.
+            self.miss(client, false);
+        }
+        self.jobs[request.index() as usize].stage = Stage::Waiting;
+        self.watch_arrival(client);
+    }
+
+    /// A request has come to its lane: in whose company its owner is, as what he waits, and in
+    /// which sweep. Returns how far somebody may be ahead of the others, in ns.
+    #[inline(never)]
+    fn take_place(&mut self, scene: &mut Scene, client: u32, request: RequestId) -> i64 {
         self.look_around(scene, client, request);
         let own = &self.clients[client as usize];
         if own.is_stream != (own.reads_on() || self.seats.everyone) {
             self.sort_client(client);
         }
-        self.join_sweep(client, request, scene.requests[request].sector());
-        let own = &self.clients[client as usize];
-        let (kind, is_random) = (own.kind(), !own.reads_on());
-        // Turns let somebody be ahead of the others by a quantum; so may he be.
-        let ahead = self.seats.most.map_or(0, |_| self.seats.quantum());
-        let behind = !busy && self.accounts.is_behind(client, ahead);
-        self.board(client, behind && !expected && is_random);
-        if behind {
-            self.note_meek(now, expected);
+        if self.seats.most.is_none() {
+            return 0;
         }
-        let quantum = self.seats.most.map_or(0, |_| self.seats.quantum());
-        let slack = i64::try_from(quantum).unwrap_or(i64::MAX);
-        self.accounts.arrive(client, kind, now, slack);
-        self.recount_expected(client);
-        self.jobs[request.index() as usize].stage = Stage::Waiting;
-        self.watch_arrival(client);
+        self.join_sweep(client, request, scene.requests[request].sector());
+        // Turns let somebody be ahead of the others by a quantum; so may he be.
+        i64::try_from(self.seats.quantum()).unwrap_or(i64::MAX)
     }
 
     /// A client is a passenger from now on, or not any more.
@@ -516,7 +440,7 @@ impl Elevator for Paternoster {
             bypass_links: Links::with_capacity(requests),
             expected_links: Links::with_capacity(limits.clients),
             passenger_links: Links::with_capacity(limits.clients),
-            present_links: Links::with_capacity(limits.clients),
+            present: Present::new(limits.clients),
             depth: Depth::new(scene.facts().depth),
             companies: Companies::new(limits.clients),
             positions: Positions::new(limits.clients, limits.groups),
@@ -547,9 +471,10 @@ impl Elevator for Paternoster {
         }
         let client = bio.client.index();
         let own = &self.clients[client as usize];
-        let listed = self.present_links.contains(client) | self.passenger_links.contains(client);
-        let known = u64::from(own.habit.owed) + u64::from(listed);
-        black_box(own.head + known + self.accounts.touch(client));
+        let listed = self.passenger_links.contains(client);
+        // Of a client both lines: in the one are its habits, in the other its lane.
+        let known = own.habit.think + u64::from(own.lane.len()) + u64::from(listed);
+        black_box(known + self.accounts.touch(client));
     }
 
     fn admits_in_turn(&self) -> bool {
@@ -653,7 +578,7 @@ impl Elevator for Paternoster {
     fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
         let job = self.jobs[request.index() as usize];
         if job.stage == Stage::Flying {
-            self.end_job(request, 0, scene.exact_now());
+            self.drop_job(request, scene.exact_now());
             let holder = self.holder_of(job.client, usize::from(job.kind));
             self.seats.ended(holder, false, -job.estimate, (0, 0));
         }
@@ -669,17 +594,16 @@ impl Elevator for Paternoster {
         let charge = i64::try_from(took).unwrap_or(i64::MAX);
         #[cfg(test)]
         let charge = self.sabotaged_charge(request, charge);
-        let job = self.end_job(request, charge, now);
-        let ended = &scene.requests[request];
-        let (latency, sectors) = ((now - ended.issued()).0, ended.sectors());
+        let (job, ended) = self.end_job(request, charge, now);
+        let gone = &scene.requests[request];
+        let (latency, sectors) = ((now - gone.issued()).0, gone.sectors());
         let price = &mut self.prices[usize::from(job.sort)];
         *price = blend(*price, served.0, 4).max(1);
         self.mean_cost = blend(self.mean_cost, served.0, 4);
         if self.seats.most.is_none() {
             self.seats.cost = blend(self.seats.cost, served.0, 4);
             self.seats.latency = blend(self.seats.latency, latency, 4);
-        }
-        if self.seats.most.is_some() {
+        } else {
             let off = charge - job.estimate;
             let did = (served.0, u64::from(sectors));
             let holder = self.holder_of(job.client, usize::from(job.kind));
@@ -687,7 +611,7 @@ impl Elevator for Paternoster {
         }
         self.earn_credit(served.0);
         self.open_window(job.client, now, latency, served.0);
-        self.watch_end(scene, job.client, took);
+        self.watch_end(scene, &ended, took);
         if !self.watchdog.has_fallen() {
             self.learn_from(scene, job.epoch, job.sort, sectors, served.0);
             self.learn(scene);
@@ -700,14 +624,13 @@ impl Elevator for Paternoster {
     }
 
     fn released(&mut self, scene: &mut Scene, request: RequestId) {
-        if self.jobs[request.index() as usize].stage == Stage::Flying {
-            // It ends without having been told of.
-            self.end_job(request, 0, scene.exact_now());
-        }
         let job = &mut self.jobs[request.index() as usize];
-        job.stage = Stage::Elsewhere;
-        if core::mem::take(&mut job.is_bound) {
-            let client = job.client;
+        let (client, was_bound) = (job.client, core::mem::take(&mut job.is_bound));
+        if core::mem::replace(&mut job.stage, Stage::Elsewhere) == Stage::Flying {
+            // It ends without having been told of.
+            self.drop_job(request, scene.exact_now());
+        }
+        if was_bound {
             self.accounts.hold(client, -1);
         }
     }
@@ -734,9 +657,7 @@ impl Elevator for Paternoster {
         self.forget_place(scene, client.index());
         self.expect_no_more(client.index());
         self.board(client.index(), false);
-        if self.clients[client.index() as usize].is_present {
-            self.present.remove(&mut self.present_links, client.index());
-        }
+        self.present.remove(client.index());
         self.clients[client.index() as usize] = Client::default();
         self.departed += self.accounts.at(client.index()).charged;
         self.accounts.close(client.index());

@@ -42,6 +42,8 @@ const QUANTUM_CHANGES: u64 = 16;
 const QUANTUM_MOST: u64 = 160_000_000;
 /// All turns together, unless changes would take more than a 9th of the time.
 const ROUND_MOST: u64 = 1_600_000_000;
+/// So few parties may all have the longest turns.
+const PARTIES_FEW: u64 = ROUND_MOST / QUANTUM_MOST;
 /// S5: of a quantum while the cost of a change is not known.
 const FLOOR_LEAST: u64 = 500_000;
 const FLOOR_MOST: u64 = 160_000_000;
@@ -139,7 +141,11 @@ impl Seats {
 
     /// With many parties the last waits long: turns are shorter then, if changes allow it.
     fn most_by_round(&self) -> u64 {
-        (ROUND_MOST / u64::from(self.parties.max(1))).max(QUANTUM_CHANGES / 2 * self.change)
+        let parties = u64::from(self.parties);
+        if parties <= PARTIES_FEW {
+            return QUANTUM_MOST;
+        }
+        (ROUND_MOST / parties).max(QUANTUM_CHANGES / 2 * self.change)
     }
 
     /// The least quantum (qf).

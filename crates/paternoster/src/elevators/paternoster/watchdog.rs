@@ -34,7 +34,7 @@
 //! Source: spec `elevator.md` 3 (G3, G4, G7).
 
 use crate::elevators::paternoster::Paternoster;
-use crate::elevators::paternoster::account::UNIT;
+use crate::elevators::paternoster::account::{Ended, UNIT};
 use crate::elevators::paternoster::choose::CREDIT_MOST;
 use crate::elevators::paternoster::seats::Setting;
 use crate::event::{Distrust, Note};
@@ -218,15 +218,15 @@ impl Paternoster {
     }
 
     /// A request ends that was charged `took`.
-    pub(super) fn watch_end(&mut self, scene: &mut Scene, client: u32, took: u64) {
-        let now = scene.exact_now();
+    #[inline(always)]
+    pub(super) fn watch_end(&mut self, scene: &mut Scene, ended: &Ended, took: u64) {
         if self.watchdog.fallen {
-            if now >= self.watchdog.again {
+            if scene.exact_now() >= self.watchdog.again {
                 self.rearm(scene);
             }
             return;
         }
-        self.count_end(client, took);
+        self.count_end(ended, took);
         let window = &self.watchdog.window;
         if window.busy >= WINDOW_LEAST.max(WINDOW_TURNS * window.quantum) {
             self.judge_window(scene);
@@ -234,6 +234,7 @@ impl Paternoster {
     }
 
     /// A window is over.
+    #[inline(never)]
     fn judge_window(&mut self, scene: &mut Scene) {
         let window = &self.watchdog.window;
         let weight = window.ward.map_or(1, |ward| self.accounts.at(ward.node).weight);
@@ -253,37 +254,40 @@ impl Paternoster {
         }
     }
 
-    fn count_end(&mut self, client: u32, took: u64) {
-        let top = self.accounts.top_of(client);
-        let (root, child) = (self.accounts.of_all(), self.accounts.at(top));
-        let quantum = if self.seats.most.is_some() { self.seats.quantum() } else { 0 };
-        let (class, weight, dearest) = (child.class, child.weight, root.dearest);
-        // Who has just had his answer is about to ask again, and counts.
-        let absent = if self.accounts.is_busy(top) { 0 } else { u64::from(weight) };
-        let weights = root.busy_weight + absent;
+    #[inline(always)]
+    fn count_end(&mut self, ended: &Ended, took: u64) {
+        let Ended { top, class, weight, .. } = *ended;
         let window = &mut self.watchdog.window;
         window.busy += took;
-        window.quantum = window.quantum.max(quantum);
-        window.dearest = window.dearest.max(dearest);
-        window.lightest = Some(window.lightest.map_or(weight, |least| least.min(weight)));
-        let Some(ward) = &mut window.ward else {
-            if !self.watchdog.by_arrival {
-                let suspect = self.watchdog.suspects[0];
-                let waits = |&node: &u32| self.accounts.at(node).waiting() > 0;
-                let first = suspect.filter(waits).or_else(|| self.accounts.first_child());
-                self.watchdog.window.ward = first.map(|node| self.ward_at(node));
-            }
-            return;
-        };
+        window.dearest = window.dearest.max(ended.dearest);
+        if self.seats.most.is_some() {
+            window.quantum = window.quantum.max(self.seats.quantum());
+        }
+        if window.lightest.is_none_or(|least| weight < least) {
+            window.lightest = Some(weight);
+        }
+        let Some(ward) = &mut window.ward else { return self.choose_ward() };
         let own = self.accounts.at(ward.node);
         // Who is above it owes it nothing; and whoever asks for nothing is owed nothing.
         ward.all += if class >= own.class { took } else { 0 };
         ward.served += if top == ward.node { took } else { 0 };
-        ward.weights = ward.weights.max(weights);
+        // Who has just had his answer is about to ask again, and counts.
+        ward.weights = ward.weights.max(ended.weights);
         // In company one has no more than its pace allows.
         let together = self.clients.get(ward.node as usize).is_some_and(|one| one.is_together);
         if own.waiting() == 0 || own.parent == NIL || together {
             window.ward = None;
+        }
+    }
+
+    /// Nobody is looked at, and it is not for those who come to be it.
+    #[inline(always)]
+    fn choose_ward(&mut self) {
+        if !self.watchdog.by_arrival && self.waiting() > 0 {
+            let suspect = self.watchdog.suspects[0];
+            let waits = |&node: &u32| self.accounts.at(node).waiting() > 0;
+            let first = suspect.filter(waits).or_else(|| self.accounts.first_child());
+            self.watchdog.window.ward = first.map(|node| self.ward_at(node));
         }
     }
 

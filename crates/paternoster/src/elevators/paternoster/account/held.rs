@@ -17,6 +17,7 @@ const LEFT_FOR_OTHERS: u32 = 16;
 
 impl Accounts {
     /// A client has so many requests more, or less, wherever they are.
+    #[inline(always)]
     pub(in super::super) fn hold(&mut self, client: u32, by: i32) {
         let mut at = self.hold_one(client, by);
         while at != self.root && at != NIL {
@@ -39,7 +40,7 @@ impl Accounts {
         let node = &mut self.nodes[at as usize];
         let before = node.held;
         node.held = before.wrapping_add_signed(by);
-        if (before == 0) != (node.held == 0) && node.parent != NIL {
+        if (before == 0 || node.held == 0) && before != node.held && node.parent != NIL {
             let group = &mut self.groups[(node.parent - self.clients) as usize];
             let (sum, weight) = (&mut group.held_weight, u64::from(node.weight));
             *sum = if node.held == 0 { *sum - weight } else { *sum + weight };

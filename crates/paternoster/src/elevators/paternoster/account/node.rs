@@ -105,8 +105,9 @@ impl Node {
 
     /// Pays for `ns` of device time, or gets them back. (The root has nobody beside it, and no
     /// virtual time.)
+    #[inline(always)]
     pub(super) fn charge(&mut self, ns: i64) {
-        self.charged = self.charged.saturating_add(ns);
+        self.charged += ns;
         let rest = i64::from(self.rest);
         let due = match i32::try_from(ns) {
             Ok(ns) => i64::from(ns) * UNIT + rest,
@@ -119,34 +120,39 @@ impl Node {
 
     /// By the weight, rounded down, and the rest. Below zero counted from the other end, as in
     /// -1 / 100 = -1, rest 99: one division either way, a short one for nearly all that is due.
+    #[inline(always)]
     fn divided(&self, due: i64) -> (i64, u32) {
         let (size, weight) = (if due < 0 { !due } else { due }.cast_unsigned(), self.weight);
         let (whole, rest) = match u32::try_from(size) {
-            Ok(small) => {
-                let whole = small / weight;
-                (i64::from(whole), small - whole * weight)
-            }
-            Err(_) => {
-                let long = u64::from(weight);
-                let rest = u32::try_from(size % long).unwrap_or(0);
-                ((size / long).cast_signed(), rest)
-            }
+            Ok(small) => (i64::from(small / weight), small % weight),
+            Err(_) => long_division(size, weight),
         };
         if due < 0 { (!whole, weight - 1 - rest) } else { (whole, rest) }
     }
 
-    /// What `took` ns are in virtual time, if that is more than `least`, or else `least`.
+    /// What `took` ns are in virtual time, if that is more than `least`, or else `least`. Neither
+    /// is below zero.
+    #[inline(always)]
     pub(super) fn price_above(&self, took: i64, least: i64) -> i64 {
         let weight = i64::from(self.weight);
-        // A product instead of a division, most of the time, and one within 64 bits.
-        if let (Ok(took), Ok(least)) = (i32::try_from(took), i32::try_from(least))
-            && i64::from(took) * UNIT < (i64::from(least) + 1) * weight
-        {
-            return least.into();
-        }
-        let due = took.saturating_mul(UNIT);
-        if due < least.saturating_add(1).saturating_mul(weight) { least } else { due / weight }
+        // Up to two seconds the products are far from overflowing.
+        let is_short = (took | least) >> 31 == 0;
+        let (due, more) = if is_short {
+            (took * UNIT, (least + 1) * weight)
+        } else {
+            (took.saturating_mul(UNIT), least.saturating_add(1).saturating_mul(weight))
+        };
+        // A product instead of a division, most of the time.
+        if due < more { least } else { due / weight }
     }
+}
+
+/// What a short division cannot do: apart, so that this is not made ready each time.
+#[cold]
+#[inline(never)]
+fn long_division(size: u64, weight: u32) -> (i64, u32) {
+    let weight = u64::from(weight);
+    ((size / weight).cast_signed(), u32::try_from(size % weight).unwrap_or(0))
 }
 
 /// What a group knows of those in it.

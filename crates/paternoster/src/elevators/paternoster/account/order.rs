@@ -5,6 +5,7 @@
 //! A node stands in its parent's order of a kind and of its class exactly while requests of that
 //! kind wait below it (I1 of the accounts).
 
+use super::node::Key;
 use super::{Accounts, CROWD, Group, Node, OWED_MOST, STREAM, UNIT};
 use crate::slab::NIL;
 use crate::time::Nanos;
@@ -56,19 +57,25 @@ impl Group {
     }
 
     /// C3: the floor of a class is the least virtual time among those of it who wait, where nobody
-    /// of a better one does. So many wait of each kind.
+    /// of a better one does. `goes` is about to go, of a kind, and so many wait of the other one:
+    /// mostly it is the first of all, and the floor is where it stands.
     #[inline(always)]
-    pub(super) fn raise_floor(&mut self, nodes: &[Node], queued: [u32; 2], class: u8) {
-        let first = |kind: usize| if queued[kind] > 0 { self.first(kind) } else { None };
-        let key = |kind: usize| first(kind).map(|first| nodes[first as usize].key());
-        let least = match (key(CROWD), key(STREAM)) {
-            (Some(one), Some(other)) => Some(if other.before(&one) { other } else { one }),
-            (one, other) => one.or(other),
-        };
-        if let Some(key) = least.filter(|key| key.class == class) {
-            let floor = &mut self.floor[usize::from(class)];
-            *floor = key.vt.max(*floor);
+    pub(super) fn raise_floor(&mut self, nodes: &[Node], goes: u32, kind: usize, others: u32) {
+        let own = nodes[goes as usize].key();
+        let least =
+            if others == 0 && self.first(kind) == Some(goes) { own } else { self.least(nodes) };
+        if least.class == own.class {
+            let floor = &mut self.floor[usize::from(own.class)];
+            *floor = least.vt.max(*floor);
         }
+    }
+
+    /// Where the first of all stands who wait; somebody does.
+    #[inline(never)]
+    fn least(&self, nodes: &[Node]) -> Key {
+        let firsts = [CROWD, STREAM].into_iter().filter_map(|kind| self.first(kind));
+        let keys = firsts.map(|first| nodes[first as usize].key());
+        keys.reduce(|one, other| if other.before(&one) { other } else { one }).unwrap_or_default()
     }
 
     /// C4: what was not used is released, but for the little that one is behind who is expected.
