@@ -88,6 +88,7 @@ impl Lane {
     }
 
     /// Puts a request in that should be served by `deadline`, as the youngest.
+    #[inline]
     pub fn insert(
         &mut self,
         space: &mut LaneSpace,
@@ -95,8 +96,9 @@ impl Lane {
         request: RequestId,
         deadline: Nanos,
     ) {
-        scene.requests[request].scratch[0] = deadline.0;
-        self.sorted.insert(&mut space.nodes, request.index(), scene.requests[request].sector());
+        let own = &mut scene.requests[request];
+        own.scratch[0] = deadline.0;
+        self.sorted.insert(&mut space.nodes, request.index(), own.sector());
         self.fifo.push_back(&mut space.links, request.index());
     }
 

@@ -343,11 +343,13 @@ impl Paternoster {
     }
 
     /// The next request of a client: on from where its last one was, unless one is too old.
+    #[inline]
     pub(super) fn next_of(&self, scene: &Scene, client: u32, now: Nanos) -> RequestId {
         self.next_from(scene, client, self.clients[client as usize].head, now)
     }
 
     /// The next request of a client, from a sector on.
+    #[inline]
     pub(super) fn next_from(&self, scene: &Scene, client: u32, head: u64, now: Nanos) -> RequestId {
         let own = &self.clients[client as usize];
         if own.lane.len() == 1 {

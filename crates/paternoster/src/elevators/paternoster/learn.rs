@@ -216,9 +216,11 @@ impl Paternoster {
     #[inline]
     pub(super) fn learn(&mut self, scene: &mut Scene) {
         let now = scene.exact_now();
-        // The length of a stretch takes a division to know, and is seldom asked for.
+        // While it is calm this is a stretch of rest, whose length is seldom worked out: it is
+        // not below so many of the least quanta.
         let served = self.learn.present.served;
-        let is_short = || served < REST_LEAST || served < self.epoch_length();
+        let rest_least = REST_LEAST.max(REST_EPOCHS * EPOCH_QUANTA * self.seats.quantum_least());
+        let is_short = || served < rest_least || served < self.epoch_length();
         if now >= self.learn.calm_until || !is_short() {
             self.learn_on(scene, now);
         }

@@ -323,7 +323,9 @@ impl Paternoster {
         let own = &self.clients[client as usize];
         let (kind, is_meek) = (own.kind(), behind && !expected && !own.reads_on());
         let was_missed = own.is_missed;
-        self.board(client, is_meek);
+        if own.is_meek != is_meek {
+            self.board_or_leave(client, is_meek);
+        }
         if behind {
             self.note_meek(now, expected);
         }
@@ -505,7 +507,9 @@ impl Elevator for Paternoster {
 
     fn bind(&mut self, scene: &mut Scene, request: RequestId) {
         let client = scene.requests[request].client().index();
-        self.jobs[request.index() as usize] = Job { client, is_bound: true, ..Job::default() };
+        let job = &mut self.jobs[request.index() as usize];
+        // The rest is said when it goes to the device.
+        (job.stage, job.client, job.is_bound) = (Stage::Elsewhere, client, true);
         self.accounts.hold(client, 1);
     }
 

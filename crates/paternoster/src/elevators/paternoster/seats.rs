@@ -139,6 +139,13 @@ impl Seats {
         (QUANTUM_CHANGES * self.change).max(floor).min(most)
     }
 
+    /// No quantum is below that, which is quickly told.
+    #[inline]
+    pub(super) fn quantum_least(&self) -> u64 {
+        let are_few = u64::from(self.parties) <= PARTIES_FEW;
+        if are_few { self.to_fill().min(FLOOR_MOST) } else { 0 }
+    }
+
     /// With many parties the last waits long: turns are shorter then, if changes allow it.
     fn most_by_round(&self) -> u64 {
         let parties = u64::from(self.parties);
@@ -150,10 +157,15 @@ impl Seats {
 
     /// The least quantum (qf).
     fn floor(&self) -> u64 {
+        self.to_fill().clamp(FLOOR_LEAST, FLOOR_MOST)
+    }
+
+    #[inline]
+    fn to_fill(&self) -> u64 {
         // The queue of random requests is filled and emptied once a turn.
         let fills = self.everyone || self.all_random;
         let one = if fills { self.latency.max(self.cost) } else { self.cost };
-        (FLOOR_REQUESTS * one).clamp(FLOOR_LEAST, FLOOR_MOST)
+        FLOOR_REQUESTS * one
     }
 
     fn all(&self) -> &[Seat] {
