@@ -13,38 +13,57 @@ use paternoster_workload::report::TerseVersion;
 use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::capture::RecordOptions;
+#[cfg(feature = "serve")]
 use crate::ctl::CtlOptions;
+#[cfg(feature = "serve")]
 use crate::emulate::EmulateOptions;
+#[cfg(feature = "lab")]
 use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
+#[cfg(feature = "lab")]
 use crate::reproduce::ReproduceOptions;
+#[cfg(feature = "lab")]
 use crate::scoreboard::ScoreboardOptions;
+#[cfg(feature = "serve")]
 use crate::serve::ServeOptions;
 use crate::setting::SettingOptions;
 use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
+#[cfg(feature = "serve")]
 use crate::top::TopOptions;
+#[cfg(all(feature = "lab", feature = "serve"))]
 use crate::versus_kernel::VersusOptions;
 
 /// Linux's I/O schedulers: fio jobs in virtual time or for real, and a server that shares devices
 #[derive(Debug, Parser)]
 #[command(name = "paternoster", version, arg_required_else_help = true)]
-#[command(after_help = "Examples:
-  paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
-  paternoster iostest bsr --device array-eva --scheduler noop --scheduler kyber
-  paternoster startup --profile gnome-terminal --scheduler noop --scheduler cfq
-  paternoster sysbench fileio --file-test-mode=rndwr --threads=16 run
-  paternoster replay sda.blktrace.0 --device ssd-870evo --scheduler none --scheduler bfq
-  paternoster reproduce flash-fairness
-  paternoster guarantees
-  paternoster versus-kernel mine.fio --device flash-card-2010
-  paternoster serve disk.img --run 'nbdinfo $uri'
-  paternoster emulate hdd-7200 --mount /mnt/disk
-  paternoster schedulers mq-deadline
-  paternoster devices flash-card-2010")]
+#[command(after_help = examples())]
 pub(crate) struct Program {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// A line for each kind of use that this program was built with.
+fn examples() -> String {
+    let mut lines = vec![
+        "run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline",
+        "iostest bsr --device array-eva --scheduler noop --scheduler kyber",
+        "startup --profile gnome-terminal --scheduler noop --scheduler cfq",
+        "sysbench fileio --file-test-mode=rndwr --threads=16 run",
+        "replay sda.blktrace.0 --device ssd-870evo --scheduler none --scheduler bfq",
+    ];
+    if cfg!(feature = "lab") {
+        lines.extend(["reproduce flash-fairness", "guarantees"]);
+    }
+    if cfg!(all(feature = "lab", feature = "serve")) {
+        lines.push("versus-kernel mine.fio --device flash-card-2010");
+    }
+    if cfg!(feature = "serve") {
+        lines.extend(["serve disk.img --run 'nbdinfo $uri'", "emulate hdd-7200 --mount /mnt/disk"]);
+    }
+    lines.extend(["schedulers mq-deadline", "devices flash-card-2010"]);
+    let lines: Vec<String> = lines.iter().map(|line| format!("  paternoster {line}")).collect();
+    format!("Examples:\n{}", lines.join("\n"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -58,15 +77,23 @@ pub(crate) enum Command {
     Startup(Box<StartupOptions>),
     Sysbench(Box<SysbenchOptions>),
     Replay(Box<ReplayOptions>),
+    #[cfg(feature = "lab")]
     Reproduce(ReproduceOptions),
+    #[cfg(feature = "lab")]
     Guarantees(GuaranteesOptions),
+    #[cfg(feature = "lab")]
     Scoreboard(Box<ScoreboardOptions>),
+    #[cfg(all(feature = "lab", feature = "serve"))]
     VersusKernel(Box<VersusOptions>),
     Analyze(Box<AnalyzeOptions>),
     Record(RecordOptions),
+    #[cfg(feature = "serve")]
     Ctl(Box<CtlOptions>),
+    #[cfg(feature = "serve")]
     Top(TopOptions),
+    #[cfg(feature = "serve")]
     Serve(Box<ServeOptions>),
+    #[cfg(feature = "serve")]
     Emulate(EmulateOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),

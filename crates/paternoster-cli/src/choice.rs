@@ -41,6 +41,7 @@ impl SchedulerChoice {
     }
 
     /// The attributes, in the order in which they are set.
+    #[cfg(feature = "serve")]
     pub(crate) fn attributes(&self) -> &[(String, String)] {
         &self.attributes
     }

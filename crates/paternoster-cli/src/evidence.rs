@@ -112,6 +112,7 @@ impl Evidence {
     }
 
     /// A tracer of what has no setting, if a trace was asked for.
+    #[cfg(feature = "serve")]
     pub(crate) fn tracer(&self, elevator: &str) -> Result<Option<Tracer<TraceFiles>>, Failure> {
         let Some(prefix) = &self.trace else { return Ok(None) };
         let (elevator, clients) = (elevator.to_owned(), Vec::new());

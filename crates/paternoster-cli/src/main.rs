@@ -16,21 +16,34 @@ mod builtin;
 mod capture;
 mod choice;
 mod compare;
+#[cfg(feature = "serve")]
 mod ctl;
 mod devices;
+#[cfg(feature = "serve")]
 mod emulate;
 mod evidence;
+#[cfg(feature = "lab")]
 mod experiments;
+mod features;
+#[cfg(feature = "lab")]
 mod guarantees;
 mod host;
 mod manual;
 mod plot;
 mod progress;
+#[cfg(feature = "serve")]
+mod real;
+#[cfg(not(feature = "serve"))]
+#[path = "without_real.rs"]
+mod real;
 mod replay;
+#[cfg(feature = "lab")]
 mod reproduce;
 mod run;
 mod schedulers;
+#[cfg(feature = "lab")]
 mod scoreboard;
+#[cfg(feature = "serve")]
 mod serve;
 mod setting;
 mod startup;
@@ -38,8 +51,10 @@ mod sysbench;
 mod sysfs;
 mod table;
 mod target;
+#[cfg(feature = "serve")]
 mod top;
 mod trace_input;
+#[cfg(all(feature = "lab", feature = "serve"))]
 mod versus_kernel;
 
 use std::io::{ErrorKind, Write};
@@ -57,6 +72,7 @@ pub(crate) enum Failure {
     /// A job failed, or a judged figure is outside: exit status 1.
     Job(String),
     /// A command that was run for the user ended with this status; it has said why.
+    #[cfg(feature = "serve")]
     Status(u8),
 }
 
@@ -85,34 +101,13 @@ fn main() -> ExitCode {
         }
     };
     let (own, fio) = arguments::split_off_fio(words);
-    let program = Program::parse_from(own);
-    let done = match program.command {
-        Command::Run(options) => run::run(&options, &fio),
-        Command::Tiotest(options) => builtin::tiotest(&options),
-        Command::Tiobench(options) => builtin::tiobench(&options),
-        Command::Disktest(options) => builtin::disktest(&options),
-        Command::Iostest(options) => builtin::iostest(&options),
-        Command::Dd(options) => builtin::dd(&options),
-        Command::Startup(options) => startup::startup(&options),
-        Command::Sysbench(options) => sysbench::sysbench(&options),
-        Command::Replay(options) => replay::replay(&options),
-        Command::Reproduce(options) => reproduce::reproduce(&options),
-        Command::Guarantees(options) => guarantees::guarantees(&options),
-        Command::Scoreboard(options) => scoreboard::scoreboard(&options),
-        Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
-        Command::Analyze(options) => analyze::analyze(&options),
-        Command::Record(options) => capture::record(&options),
-        Command::Ctl(options) => ctl::ctl(&options),
-        Command::Top(options) => top::top(&options),
-        Command::Serve(options) => serve::serve(&options),
-        Command::Emulate(options) => emulate::emulate(&options),
-        Command::Schedulers(options) => schedulers::list(&options),
-        Command::Devices(options) => devices::list(&options),
-        Command::Completions { shell } => manual::completions(shell),
-        Command::Man { folder } => manual::pages(&folder),
+    let done = match features::absent(&own) {
+        Some(refusal) => Err(refusal),
+        None => command(Program::parse_from(own), &fio),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        #[cfg(feature = "serve")]
         Err(Failure::Status(status)) => ExitCode::from(status),
         Err(Failure::Job(message)) => {
             eprintln!("paternoster: {message}");
@@ -122,5 +117,42 @@ fn main() -> ExitCode {
             eprintln!("paternoster: {message}");
             ExitCode::from(2)
         }
+    }
+}
+
+/// Does what was asked.
+fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
+    match program.command {
+        Command::Run(options) => run::run(&options, fio),
+        Command::Tiotest(options) => builtin::tiotest(&options),
+        Command::Tiobench(options) => builtin::tiobench(&options),
+        Command::Disktest(options) => builtin::disktest(&options),
+        Command::Iostest(options) => builtin::iostest(&options),
+        Command::Dd(options) => builtin::dd(&options),
+        Command::Startup(options) => startup::startup(&options),
+        Command::Sysbench(options) => sysbench::sysbench(&options),
+        Command::Replay(options) => replay::replay(&options),
+        #[cfg(feature = "lab")]
+        Command::Reproduce(options) => reproduce::reproduce(&options),
+        #[cfg(feature = "lab")]
+        Command::Guarantees(options) => guarantees::guarantees(&options),
+        #[cfg(feature = "lab")]
+        Command::Scoreboard(options) => scoreboard::scoreboard(&options),
+        #[cfg(all(feature = "lab", feature = "serve"))]
+        Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
+        Command::Analyze(options) => analyze::analyze(&options),
+        Command::Record(options) => capture::record(&options),
+        #[cfg(feature = "serve")]
+        Command::Ctl(options) => ctl::ctl(&options),
+        #[cfg(feature = "serve")]
+        Command::Top(options) => top::top(&options),
+        #[cfg(feature = "serve")]
+        Command::Serve(options) => serve::serve(&options),
+        #[cfg(feature = "serve")]
+        Command::Emulate(options) => emulate::emulate(&options),
+        Command::Schedulers(options) => schedulers::list(&options),
+        Command::Devices(options) => devices::list(&options),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
     }
 }

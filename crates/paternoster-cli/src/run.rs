@@ -27,8 +27,9 @@ use crate::choice::SchedulerChoice;
 use crate::compare;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
+use crate::real::RealFile;
 use crate::setting::{Setting, time};
-use crate::target::{self, Real, RealFile, Target};
+use crate::target::{self, Real, Target};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;

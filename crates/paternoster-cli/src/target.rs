@@ -14,14 +14,13 @@
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use paternoster::{DeviceFacts, Nanos};
-use paternoster_serve::device::in_use::in_use;
-use paternoster_serve::device::real::RealDevice;
 use paternoster_sim::{Description, Model, Rule, Simulated, catalog};
 use paternoster_workload::fio::job::{Job, Kind};
 
+use crate::real::RealFile;
 use crate::{Failure, choice};
 
 /// A device that jobs run on.
@@ -38,17 +37,6 @@ pub(crate) struct Target {
 enum Found {
     Model(Description),
     Real(RealFile),
-}
-
-/// A file or block device.
-#[derive(Debug, Clone)]
-pub(crate) struct RealFile {
-    path: PathBuf,
-    readonly: bool,
-    /// I/Os are multiples of so many bytes.
-    block: u32,
-    /// What it runs on, and what one should know of it.
-    notes: Vec<String>,
 }
 
 /// Whether targets may be real, and what is done to them.
@@ -85,19 +73,7 @@ impl Target {
     }
 
     fn real(name: &str, writes: bool, force: bool, seed: u64) -> Result<Target, Failure> {
-        let path = PathBuf::from(name);
-        let uses = in_use(&path).map_err(|error| Failure::Request(format!("{name}: {error}")))?;
-        if writes && !force && !uses.is_empty() {
-            return Err(Failure::Request(format!(
-                "{}: these jobs would write over it; --force does so all the same",
-                uses.join(", ")
-            )));
-        }
-        let (device, note) = RealDevice::open(&path, !writes, seed)?;
-        let how = format!("{name}: for real: {}", device.describe());
-        let notes = [how].into_iter().chain(note).collect();
-        let file = RealFile { path, readonly: !writes, block: device.file().block, notes };
-        let facts = paternoster::Device::facts(&device);
+        let (file, facts) = RealFile::find(name, writes, force, seed)?;
         // What the CPU does costs its time anyway.
         let submit_cost = Nanos::ZERO;
         Ok(Target { name: name.to_owned(), facts, submit_cost, kind: Found::Real(file) })
@@ -125,10 +101,10 @@ impl Target {
 
     /// Whether jobs suit a real device; models take everything.
     pub(crate) fn check(&self, jobs: &[Job]) -> Result<(), Failure> {
-        let Some(RealFile { block, .. }) = self.as_real() else { return Ok(()) };
+        let Some(block) = self.as_real().map(RealFile::block) else { return Ok(()) };
         let odd = |job: &&Job| {
             let mut sizes = job.block_size.iter().flat_map(|&(low, high)| [low, high]);
-            sizes.any(|size| !size.is_multiple_of(u64::from(*block)))
+            sizes.any(|size| !size.is_multiple_of(u64::from(block)))
         };
         match jobs.iter().find(odd) {
             None => Ok(()),
@@ -138,18 +114,6 @@ impl Target {
                 Err(Failure::Request(job.problem(message).to_string()))
             }
         }
-    }
-}
-
-impl RealFile {
-    /// Opens it for a run.
-    pub(crate) fn open(&self, seed: u64) -> Result<RealDevice, Failure> {
-        Ok(RealDevice::open(&self.path, self.readonly, seed)?.0)
-    }
-
-    /// What one should know before a run.
-    pub(crate) fn notes(&self) -> &[String] {
-        &self.notes
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) enum Form {
     /// As blktrace's records.
     Records,
     /// In lines, with what the scheduler says.
+    #[cfg(all(feature = "lab", feature = "serve"))]
     Text,
 }
 

@@ -10,6 +10,10 @@
 //!
 //! A record of a server's decisions is something else: `decisions.rs` makes every call again.
 
+#[cfg(feature = "serve")]
+mod decisions;
+#[cfg(not(feature = "serve"))]
+#[path = "without_decisions.rs"]
 mod decisions;
 mod options;
 mod read;

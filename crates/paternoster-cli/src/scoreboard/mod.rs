@@ -307,6 +307,7 @@ impl Plan {
         found.map_err(|failure| match failure {
             Failure::Request(why) => Failure::Request(format!("{}: {why}", step.name)),
             Failure::Job(why) => Failure::Job(format!("{}: {why}", step.name)),
+            #[cfg(feature = "serve")]
             Failure::Status(status) => Failure::Status(status),
         })
     }

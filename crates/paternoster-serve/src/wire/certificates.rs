@@ -4,11 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ring::io::der::{self, Tag};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use untrusted::{Input, Reader};
+use webpki::EndEntityCert;
 
 use crate::config;
 
@@ -59,18 +61,42 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// The name that rules ask for: the first DNS name of a certificate, else its common name.
 pub(super) fn name_of(certificate: &CertificateDer<'_>) -> Option<String> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    let alternatives = parsed.subject_alternative_name().ok().flatten();
-    let dns = alternatives.and_then(|names| {
-        names.value.general_names.iter().find_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            _ => None,
-        })
-    });
-    dns.or_else(|| {
-        let name = parsed.subject().iter_common_name().next()?;
-        name.as_str().ok().map(str::to_owned)
-    })
+    let parsed = EndEntityCert::try_from(certificate).ok()?;
+    let dns = parsed.valid_dns_names().next().map(str::to_owned);
+    dns.or_else(|| common_name(parsed.subject()))
+}
+
+/// `id-at-commonName`, 2.5.4.3 (RFC 5280, appendix A.1).
+const COMMON_NAME: [u8; 3] = [0x55, 4, 3];
+/// The tag of a SET.
+const SET: u8 = 0x31;
+/// The tag of a UTF8String and that of a PrintableString, which is ASCII.
+const STRINGS: [u8; 2] = [0x0c, 0x13];
+
+/// The first common name of a subject.
+///
+/// ```text
+/// subject: SET { SEQUENCE { OBJECT IDENTIFIER, string }, … }, SET …      (RFC 5280, 4.1.2.4)
+/// ```
+fn common_name(subject: &[u8]) -> Option<String> {
+    let mut sets = Reader::new(Input::from(subject));
+    while !sets.at_end() {
+        let (tag, set) = der::read_tag_and_get_value(&mut sets).ok()?;
+        if tag != SET {
+            return None;
+        }
+        let mut pairs = Reader::new(set);
+        while !pairs.at_end() {
+            let pair = der::expect_tag_and_get_value(&mut pairs, Tag::Sequence).ok()?;
+            let mut pair = Reader::new(pair);
+            let kind = der::expect_tag_and_get_value(&mut pair, Tag::OID).ok()?;
+            let (tag, value) = der::read_tag_and_get_value(&mut pair).ok()?;
+            if kind.as_slice_less_safe() == COMMON_NAME && STRINGS.contains(&tag) {
+                return String::from_utf8(value.as_slice_less_safe().to_vec()).ok();
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -82,6 +108,24 @@ mod tests {
     fn the_dns_name_of_a_certificate() {
         let made = rcgen::generate_simple_self_signed(vec!["vm7.example".to_owned()]).unwrap();
         assert_eq!(name_of(made.cert.der()).as_deref(), Some("vm7.example"));
+    }
+
+    /// Is it the common name where there is no DNS name, whatever letters are in it?
+    #[test]
+    fn the_common_name_of_a_certificate() {
+        for common_name in ["vm8", "Größe 8"] {
+            let mut parameters = rcgen::CertificateParams::default();
+            let name = &mut parameters.distinguished_name;
+            name.remove(rcgen::DnType::CommonName);
+            name.push(rcgen::DnType::CommonName, common_name);
+            let address = rcgen::SanType::IpAddress([127, 0, 0, 1].into());
+            for alternatives in [vec![], vec![address]] {
+                parameters.subject_alt_names = alternatives;
+                let key = rcgen::KeyPair::generate().unwrap();
+                let made = parameters.self_signed(&key).unwrap();
+                assert_eq!(name_of(made.der()).as_deref(), Some(common_name));
+            }
+        }
     }
 
     /// Does a missing file have its name in the message?

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# `./test`: format, lints and tests. Nothing in it depends on how fast the machine is.
+
+. checks/lints.sh
+
+step "format"
+cargo fmt --all --check
+
+install fio=fio /usr/share/doc/fio/examples=fio-examples blkparse=blktrace jq=jq nbdinfo=libnbd-bin \
+  /usr/lib/python3/dist-packages/nbd.py=python3-libnbd qemu-io=qemu-utils fusermount3=fuse3
+step "downloads: crates"
+cargo fetch --locked
+
+step "lints and code, in one pass"
+cargo test --workspace --features paternoster/planted-bugs --no-run
+
+step "tests, audited in passing"
+run_tests everyday cargo test --workspace --features paternoster/planted-bugs

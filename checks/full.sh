@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# `./test --full`, behind the tests and the judges: what needs heavy packages, or the clock of this machine. A
+# figure in real time is the median of several tries, and fails only where it is wrong by far more than the
+# tries differ among themselves.
+
+# PostgreSQL's programs without the database that Debian starts with them.
+install_postgresql() {
+  compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null && return 0
+  local settings=/etc/postgresql-common/createcluster.conf before
+  install $settings=postgresql-common
+  [ -e $settings ] && can_install || return 0
+  before=$(mktemp)
+  cp $settings "$before"
+  echo 'create_main_cluster = false' >>$settings
+  install "/usr/lib/postgresql/*/bin/initdb=postgresql"
+  cp "$before" $settings
+  rm "$before"
+}
+
+# The file system exerciser, from crates.io, where its tests look for it.
+install_fsx() {
+  local tools=${CARGO_TARGET_DIR:-target}/tools
+  [ -x "$tools/bin/fsx" ] || command -v fsx >/dev/null 2>&1 && return 0
+  step "downloads: fsx (crates.io)"
+  cargo install fsx --version 0.3.2 --locked --debug --quiet --root "$tools" ||
+    echo "fsx could not be installed; tests that need it are skipped, and counted as that"
+}
+
+install chromium=chromium nbdfuse=nbdfuse mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs sqlite3=sqlite3 git=git
+install_postgresql
+install_fsx
+
+step "shares, processes and emulated devices in real time, release"
+test_options=(--test-threads=1)
+run_tests real-time cargo test --release -p paternoster-serve -p paternoster-cli --test real_time
+test_options=()
+
+step "file systems and databases, release"
+run_tests heavy cargo test --release -p paternoster-cli --test heavy
+
+step "pictures as PNG and in a browser, columns as Parquet"
+run_tests pictures cargo test -p paternoster-trace --features png png:: browser::
+run_tests columns cargo test -p paternoster-cli --features parquet,png columns
+
+step "properties, longer"
+PATERNOSTER_SEQUENCES=200000 run_tests properties \
+  cargo test --release -p paternoster --features planted-bugs --test all properties::
+PATERNOSTER_POWER_CUTS=20000000 run_tests power-cuts \
+  cargo test --release -p paternoster-sim --features planted-bugs --test all power_cuts::
+
+step "benches, quick"
+cargo bench -p paternoster --bench request -- --quick
+cargo bench -p paternoster-cli --bench simulation -- --quick

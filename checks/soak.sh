@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# `./test --soak DURATION [--seed N]`: rounds of all tests with a new seed of every generator, and of each fuzz
+# target for a while, until the time is over. The next round's seed is kept, so that the next soak goes on where
+# this one ended; `--seed N` begins at N. What fails prints its seed and how to do it again.
+
+fuzz_seconds=30
+usage() {
+  echo "./test --soak: $1; usage: ./test --soak DURATION [--seed N], e.g. ./test --soak 90s, 30m, 8h" >&2
+  exit 2
+}
+[[ ${1:-} =~ ^([0-9]+)([smhd]?)$ ]] || usage "'${1:-}' is no duration"
+case ${BASH_REMATCH[2]} in m) unit=60 ;; h) unit=3600 ;; d) unit=86400 ;; *) unit=1 ;; esac
+ends=$((SECONDS + BASH_REMATCH[1] * unit))
+shift
+kept=${CARGO_TARGET_DIR:-target}/soak-seed
+seed=$(cat "$kept" 2>/dev/null || echo 1)
+if [ $# -gt 0 ]; then
+  [ "$1" = --seed ] && [[ ${2:-} =~ ^[0-9]+$ ]] && [ $# = 2 ] || usage "'$*' is not --seed N"
+  seed=$2
+fi
+left() { echo $((ends - SECONDS)); }
+
+step "build"
+cargo test --workspace --features paternoster/planted-bugs --no-run --quiet
+
+fuzz=no
+if cargo +nightly --version >/dev/null 2>&1; then
+  cargo fuzz --version >/dev/null 2>&1 || cargo install --quiet cargo-fuzz || true
+  cargo fuzz --version >/dev/null 2>&1 && fuzz=yes
+fi
+[ $fuzz = yes ] || skip "fuzz targets: no nightly toolchain, or no cargo-fuzz"
+targets=$(sed -n 's/^path = "fuzz_targets\/\(.*\)\.rs"/\1/p' fuzz/Cargo.toml)
+
+# What is over because the time is has not failed.
+within() {
+  local status=0
+  timeout "$(left)" "$@" || status=$?
+  [ $status = 124 ] && over=yes && return 0
+  return $status
+}
+
+over=no
+while [ $over = no ] && [ "$(left)" -gt 0 ]; do
+  step "seed $seed: generators"
+  export PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed
+  PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 within_tests=yes
+  if ! run_tests "soak-$seed" within env PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 \
+    cargo test --workspace --features paternoster/planted-bugs; then
+    echo "failed with seed $seed; again: PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed ./test"
+    exit 1
+  fi
+  if [ $fuzz = yes ] && [ "$(left)" -gt $((fuzz_seconds + 5)) ]; then
+    step "seed $seed: fuzz targets, $fuzz_seconds s each"
+    for target in $targets; do
+      [ "$(left)" -gt $((fuzz_seconds + 5)) ] || break
+      (cd fuzz && cargo +nightly fuzz run "$target" --fuzz-dir . -- -seed="$seed" \
+        -max_total_time=$fuzz_seconds -rss_limit_mb=1024) >"$logs/fuzz-$target.log" 2>&1 || {
+        tail -40 "$logs/fuzz-$target.log"
+        echo "fuzz target $target failed with seed $seed; the input is in fuzz/artifacts/$target"
+        exit 1
+      }
+    done
+  fi
+  seed=$((seed + 1))
+  echo "$seed" >"$kept"
+done
+echo "next seed: $seed"

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `replay --decisions` says in a program that was built without `serve`, which knows the
+//! records of a server's decisions.
+
+use std::path::Path;
+
+use crate::setting::SettingOptions;
+use crate::{Failure, features};
+
+pub(super) fn replay(_: &str, _: Option<&Path>, _: &SettingOptions) -> Result<(), Failure> {
+    Err(features::missing("replay --decisions", "serve"))
+}
