@@ -2,7 +2,7 @@
 //! Runs a number of requests through the library, to count instructions:
 //!
 //! ```text
-//! valgrind --tool=callgrind target/release/examples/cost mq-deadline 100000
+//! valgrind --tool=callgrind target/dist/examples/cost mq-deadline 100000
 //! ```
 //!
 //! Two runs of different length differ by the cost of the requests alone; `./test` does that.
