@@ -11,10 +11,12 @@ use std::process::Command;
 use paternoster::Nanos;
 use paternoster_workload::fio::iolog::{LogAction, LogEntry, LogReader, LogWriter, WaitRule};
 
+use crate::common::skipped;
+
 /// A folder of this test alone, or `None` without fio.
 fn folder(name: &str) -> Option<PathBuf> {
     if Command::new("fio").arg("--version").output().is_err() {
-        println!("skipped: fio is not installed");
+        skipped("fio is not installed (Debian package fio)");
         return None;
     }
     let folder =

@@ -4,15 +4,15 @@
 //! Chromium is the judge, without a window. Where it is not installed the tests say so and pass.
 //! The pages stay in the target folder (`tmp/report-*.html`), to be looked at.
 
-mod scenes;
-
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use paternoster_trace::html::{Cell, Report, Section, Table};
 use paternoster_trace::{Kind, Run, picture};
-use scenes::Scene;
+
+use crate::common::scenes::Scene;
+use crate::common::skipped;
 
 /// Names under which it may be installed.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -21,7 +21,7 @@ fn browser() -> Option<&'static str> {
     let starts = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     let found = BROWSERS.into_iter().find(starts);
     if found.is_none() {
-        println!("no browser (Debian: chromium): whether it shows a report is not asked");
+        skipped("no browser is installed (Debian package chromium)");
     }
     found
 }

@@ -4,10 +4,11 @@
 //! Left out are the lines about the files that it read. Without the recordings the tests say so and
 //! pass.
 
-mod golden;
-
-use golden::{CASES, KERNEL, assert_same, data, merged, text, unpacked, without_files};
 use paternoster_trace::blkparse::Options;
+
+use crate::common::golden::{
+    CASES, KERNEL, assert_same, data, merged, text, unpacked, without_files,
+};
 
 /// Are lines, elapsed times, programs and the summary of all golden cases the same?
 #[test]

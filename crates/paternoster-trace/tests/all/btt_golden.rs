@@ -9,13 +9,15 @@ use paternoster_trace::Source;
 use paternoster_trace::blktrace::{Merged, Ordered};
 use paternoster_trace::btt::{Analysis, Figures, Memory, Options, STANDARD_OUTPUT};
 
+use crate::common::skipped;
+
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
 /// The folder with recorded outputs; `None`, and a line that says so, without it.
 fn recorded(name: &str) -> Option<PathBuf> {
     let path = Path::new(DATA).join(name);
     if !path.is_dir() {
-        println!("skipped: no recorded outputs in {}", path.display());
+        skipped(&format!("no recorded outputs in {}", path.display()));
         return None;
     }
     Some(path)

@@ -4,13 +4,15 @@
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use super::skipped;
+
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/kernel-traces");
 
 /// The text of a recording by its path in the folder; `None`, and a line that says so, without it.
 pub(crate) fn log(name: &str) -> Option<String> {
     let path = Path::new(FOLDER).join(name);
     let Ok(file) = std::fs::File::open(&path) else {
-        println!("skipped: no recording {}", path.display());
+        skipped(&format!("no recording {}", path.display()));
         return None;
     };
     let mut text = String::new();

@@ -10,6 +10,8 @@ use paternoster_trace::blktrace::Merged;
 use paternoster_trace::record::{Devices, FromTrace, Histogram, Join as _, Way};
 use paternoster_trace::{Kind, Recorder};
 
+use crate::common::skipped;
+
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/btt-golden");
 
 /// Number, least, mean and most of one way, as btt prints them, in nanoseconds.
@@ -53,7 +55,7 @@ fn recorded(case: &str) -> Option<[Histogram; 2]> {
 fn latencies_are_btts() {
     for (case, merged) in [("basic", false), ("bigendian", false), ("merge", true)] {
         let Some(ours) = recorded(case) else {
-            println!("no {FOLDER}/{case}: btt's figures are not asked");
+            skipped(&format!("no recordings {FOLDER}/{case}"));
             continue;
         };
         let text = std::fs::read_to_string(format!("{FOLDER}/{case}/btt.txt")).expect("btt's");

@@ -14,7 +14,8 @@ use paternoster_trace::formats::{
     Format, Written, open, open_path, recognise, write_iolog, write_msr,
 };
 
-mod common;
+use crate::common::recordings;
+use crate::common::skipped;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
 
@@ -24,7 +25,7 @@ fn file(name: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    println!("skipped: no trace {}", path.display());
+    skipped(&format!("no trace {}", path.display()));
     None
 }
 
@@ -226,7 +227,7 @@ fn a_kernels_binary_files_are_opened_by_prefix() {
         ("seq8_none", 227, 209_724_416, 29_753_344, 1_992_741_609),
     ] {
         let Some(first) = file(&format!("kernel-traces/{case}/{case}.blktrace.0")) else { return };
-        let text = common::log(&format!("{case}/{case}.blkparse.txt.gz")).expect("beside it");
+        let text = recordings::log(&format!("{case}/{case}.blkparse.txt.gz")).expect("beside it");
         assert_eq!(recognise(text.as_bytes()), Some(Format::Blkparse));
         let printed = queued(&mut *open("text", text.as_bytes(), None).expect("a known format"));
         let prefix = first.with_extension("").with_extension("");
@@ -245,7 +246,7 @@ fn a_kernels_binary_files_are_opened_by_prefix() {
 /// Is a kernel's own recording recognised, and read with as many arrivals as awk counts?
 #[test]
 fn a_kernels_recording_is_recognised() {
-    let Some(text) = common::log("cfq-decisions/B.log.coop.log.gz") else { return };
+    let Some(text) = recordings::log("cfq-decisions/B.log.coop.log.gz") else { return };
     assert_eq!(recognise(text.as_bytes()), Some(Format::Ftrace));
     let queued = queued(&mut *open("coop", text.as_bytes(), None).expect("a known format"));
     // awk '$3=="Q"{n++; s+=$5}'
@@ -346,8 +347,7 @@ fn long_traces_lose_nothing() {
 fn fio_replays_a_real_trace() {
     let Some(path) = file("traces-public/mqsim/tpcc-small.trace") else { return };
     if Command::new("fio").arg("--version").output().is_err() {
-        println!("skipped: fio is not installed");
-        return;
+        return skipped("fio is not installed (Debian package fio)");
     }
     let log = std::env::temp_dir().join(format!("paternoster-tpcc-{}.log", std::process::id()));
     let mut out = Vec::new();

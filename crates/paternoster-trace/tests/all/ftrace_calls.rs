@@ -10,14 +10,14 @@
 //! zcat $f | grep -c exit_bfqq; zcat $f | grep -c "expire (0,"
 //! ```
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use paternoster_trace::ftrace::{
     BfqMessage, Call, CallKind, Calls, Context, Issued, Merge, QueueName, Reader, Record, Service,
     What,
 };
+
+use crate::common::recordings;
 
 /// A log and what it has of requests, of dispatch calls, of those that chose nothing, of exits.
 type Counted = (&'static str, usize, usize, usize, usize);
@@ -34,7 +34,7 @@ const LOGS: [Counted; 7] = [
 
 fn logs() -> impl Iterator<Item = (Counted, Vec<Call>, usize)> {
     LOGS.into_iter().filter_map(|counted| {
-        let text = common::log(&format!("bfq-decisions/{}.log.gz", counted.0))?;
+        let text = recordings::log(&format!("bfq-decisions/{}.log.gz", counted.0))?;
         let calls = Calls::new(Reader::new(text.as_bytes()));
         let calls = calls.collect::<Result<_, _>>().expect("a log without errors");
         Some((counted, calls, text.lines().count()))

@@ -14,6 +14,8 @@ use paternoster_workload::fio::unwired;
 use paternoster_workload::fio::value::Amount;
 use proptest::prelude::*;
 
+use crate::common::skipped;
+
 fn no_include(_: &str, named: &str) -> Result<(String, String), String> {
     Err(format!("there is no file {named}"))
 }
@@ -40,7 +42,7 @@ fn sample(name: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/fio-samples");
     let text = fs::read_to_string(path.join(name)).ok();
     if text.is_none() {
-        println!("{name} is not on this machine: nothing was tested");
+        skipped(&format!("no sample {}", path.join(name).display()));
     }
     text
 }

@@ -6,18 +6,18 @@
 //! and where times are followed, a request goes all its steps. Without the tool the test says so
 //! and passes. A seed is in every message.
 
-mod golden;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use golden::{assert_same, merged, text, without_files};
 use paternoster::Nanos;
 use paternoster_trace::Entry;
 use paternoster_trace::blkparse::{Formats, Inputs, Options, Several, Text};
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, PerCpu, Record};
 use paternoster_trace::filter::{Mask, Window};
+
+use crate::common::golden::{self, assert_same, merged, text, without_files};
+use crate::common::skipped;
 
 /// Numbers from a seed: xorshift.
 struct Draw(u64);
@@ -275,7 +275,7 @@ fn folder(seed: u64) -> PathBuf {
 fn installed() -> bool {
     let found = Command::new("blkparse").arg("-V").output().is_ok();
     if !found {
-        println!("skipped: no blkparse is installed");
+        skipped("blkparse is not installed (Debian package blktrace)");
     }
     found
 }
@@ -382,8 +382,11 @@ fn scripted_cases() {
     let Some(script) = golden::data("btt-golden").map(|folder| folder.join("gen.py")) else {
         return;
     };
-    if !installed() || Command::new("python3").arg("-V").output().is_err() {
+    if !installed() {
         return;
+    }
+    if Command::new("python3").arg("-V").output().is_err() {
+        return skipped("python3 is not installed");
     }
     for case in ["dm", "mixed"] {
         let folder = folder(if case == "dm" { 1 << 32 } else { 1 << 33 });

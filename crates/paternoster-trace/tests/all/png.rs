@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pictures as PNG: are they the SVG's size, its colours, and lettered without any font of the
 //! host? Only of a crate that is built with the feature `png`.
-#![cfg(feature = "png")]
-
-mod scenes;
 
 use paternoster_trace::plot::{PngError, png};
 use paternoster_trace::{Kind, draw};
-use scenes::Scene;
+
+use crate::common::scenes::Scene;
 
 /// Width, height and pixels.
 fn decoded(bytes: &[u8]) -> (u32, u32, Vec<[u8; 3]>) {

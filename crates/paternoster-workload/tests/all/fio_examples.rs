@@ -11,6 +11,8 @@ use std::path::Path;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse};
 use paternoster_workload::fio::unwired;
 
+use crate::common::skipped;
+
 const FOLDER: &str = "/usr/share/doc/fio/examples";
 
 /// What becomes of a file.
@@ -149,8 +151,7 @@ fn surprise(name: &str, text: &str, expected: Outcome) -> Option<String> {
 #[test]
 fn examples_parse_or_say_what_is_out_of_scope() {
     if !Path::new(FOLDER).is_dir() {
-        println!("skipped: there is no {FOLDER}; Debian's package fio-examples has it");
-        return;
+        return skipped(&format!("no {FOLDER} (Debian package fio-examples)"));
     }
     let mut surprises = Vec::new();
     let mut parse = 0;

@@ -4,18 +4,19 @@
 //!
 //! Without the recordings the tests say so and pass.
 
-mod golden;
-
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use golden::{CASES, KERNEL, assert_same, data, merged, text, unpacked, without_files};
 use paternoster::Nanos;
 use paternoster_trace::blkparse::Options;
 use paternoster_trace::blktrace::{Categories, Code, Merged, Ordered, PerCpu, Record, Writer};
 use paternoster_trace::formats::{blkparse_text, ftrace_text};
 use paternoster_trace::ftrace::{self, What};
 use paternoster_trace::{Entry, Source};
+
+use crate::common::golden::{
+    CASES, KERNEL, assert_same, data, merged, text, unpacked, without_files,
+};
 
 type Owned = (Record, Vec<u8>);
 

@@ -5,8 +5,6 @@
 //! processes, merges in front and behind, requeues, plugs, sleeps, lost completions. Wild ones are
 //! events in any order, with bios on top of each other.
 
-mod random;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +13,9 @@ use std::process::Command;
 use paternoster_trace::Source;
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Ordered, Record};
 use paternoster_trace::btt::{Analysis, Memory, Options, STANDARD_OUTPUT};
-use random::Random;
+
+use crate::common::random::Random;
+use crate::common::skipped;
 
 /// A trace under construction.
 #[derive(Default)]
@@ -321,8 +321,7 @@ fn ours(trace: &[u8], options: Options) -> BTreeMap<String, Vec<u8>> {
 /// Holds ours beside the real one, with a trace for each seed.
 fn compare(kind: &str, trace: fn(u64) -> Vec<u8>, seeds: u64) {
     if Command::new("btt").arg("-V").output().is_err() {
-        println!("skipped: btt is not installed");
-        return;
+        return skipped("btt is not installed (Debian package blktrace)");
     }
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("btt-{kind}"));
     let (mut equal, mut files) = (0, 0);

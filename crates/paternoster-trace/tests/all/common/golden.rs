@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recorded traces and what real tools made of them, where they are at hand.
 
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use paternoster_trace::blktrace::Merged;
 use paternoster_trace::{Source, blkparse};
+
+use super::skipped;
 
 /// The cases that have per-processor files.
 pub(crate) const CASES: [&str; 6] = ["alias", "basic", "bigendian", "merge", "odd", "seeks"];
@@ -21,7 +21,7 @@ pub(crate) fn data(folder: &str) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    println!("skipped: no recordings {}", path.display());
+    skipped(&format!("no recordings {}", path.display()));
     None
 }
 

@@ -12,9 +12,9 @@
 //!   $10 == "expire" {expiries[q, substr($11, 2, 1)]++}'
 //! ```
 
-mod common;
-
 use paternoster_trace::ftrace::{Calls, Device, QueueName, QueueSummary, Reader, Summary};
+
+use crate::common::recordings;
 
 /// A queue's name; arrivals, dispatches, injected, sectors, time charged, turns; expiries.
 type Row = (&'static str, [u64; 6], [u64; 5]);
@@ -92,7 +92,7 @@ fn row(&(name, numbers, expiries): &Row) -> ((Device, QueueName), QueueSummary) 
 #[test]
 fn queues_of_the_recordings() {
     for (name, rows) in LOGS {
-        let Some(text) = common::log(&format!("bfq-decisions/{name}.log.gz")) else { continue };
+        let Some(text) = recordings::log(&format!("bfq-decisions/{name}.log.gz")) else { continue };
         let calls = Calls::new(Reader::new(text.as_bytes()));
         let summary: Summary = calls.collect::<Result<_, _>>().expect("a log without errors");
         println!("{name}: {summary}");

@@ -15,6 +15,8 @@ use paternoster_workload::fio::jobfile::parse_command_line;
 use paternoster_workload::fio::offsets::{Extent, Offsets, Piece};
 use paternoster_workload::fio::random::Seeds;
 
+use crate::common::skipped;
+
 /// Jobs of one clone on one file; `--size` is always given in bytes.
 const JOBS: &[&str] = &[
     "--rw=randread --bs=4k --size=1m",
@@ -319,8 +321,7 @@ fn judged(before: &str, job: &str, folder: &PathBuf, number: usize) -> Option<St
 #[test]
 fn every_io_is_that_of_fio() {
     if Command::new("fio").arg("--version").output().is_err() {
-        println!("skipped: fio is not installed");
-        return;
+        return skipped("fio is not installed (Debian package fio)");
     }
     let folder = std::env::temp_dir().join(format!("paternoster-fio-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

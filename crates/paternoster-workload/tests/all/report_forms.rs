@@ -12,6 +12,8 @@ use paternoster_workload::report::{DiskReport, JobReport, RunReport, csv, json, 
 use paternoster_workload::statistics::JobStatistics;
 use serde_json::Value;
 
+use crate::common::skipped;
+
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/fio-samples");
 
 const PERCENTILES: [f64; 17] = [
@@ -109,8 +111,7 @@ fn tree_of(text: &str) -> BTreeMap<String, &'static str> {
 #[test]
 fn key_tree_of_readers() {
     let Ok(sample) = std::fs::read_to_string(format!("{SAMPLES}/fair.json")) else {
-        println!("skipped: no samples in {SAMPLES}");
-        return;
+        return skipped(&format!("no samples in {SAMPLES}"));
     };
     let report = run(vec![
         job("test00", 0, Direction::Read, 16008, 5001),
@@ -124,8 +125,7 @@ fn key_tree_of_readers() {
 #[test]
 fn key_tree_of_a_mix() {
     let Ok(sample) = std::fs::read_to_string(format!("{SAMPLES}/mix.json")) else {
-        println!("skipped: no samples in {SAMPLES}");
-        return;
+        return skipped(&format!("no samples in {SAMPLES}"));
     };
     let mut writer = job("seqw", 1, Direction::Write, 57664, 3001);
     writer.statistics.synced(Nanos::from_micros(700));

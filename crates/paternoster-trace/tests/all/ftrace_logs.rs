@@ -12,11 +12,11 @@
 //! (awk's sixth field is the action; in a message it is the control group.) Without the recordings
 //! the tests say so and pass.
 
-mod common;
-
 use paternoster_trace::ftrace::{
     Action, BfqMessage, Context, Device, Entry, Event, ExpireReason, Reader, Record, What,
 };
+
+use crate::common::recordings;
 
 /// A log, what it has of lines, of Q I D C, and of each reason to expire.
 type Counted = (&'static str, usize, [usize; 4], [usize; 5]);
@@ -43,7 +43,7 @@ fn records(text: &str) -> Vec<Record> {
 
 fn logs() -> impl Iterator<Item = (Counted, String)> {
     LOGS.into_iter().filter_map(|counted| {
-        let text = common::log(&format!("bfq-decisions/{}.log.gz", counted.0))?;
+        let text = recordings::log(&format!("bfq-decisions/{}.log.gz", counted.0))?;
         Some((counted, text))
     })
 }
@@ -142,7 +142,7 @@ fn what_holds_in_all_logs() {
 /// 3998 lines that are none, 150 150 142 142 of Q I D C, 3 turns that ended by their budget.
 #[test]
 fn a_log_with_comments() {
-    let Some(text) = common::log("bfq_internal_log_8seq.txt.gz") else { return };
+    let Some(text) = recordings::log("bfq_internal_log_8seq.txt.gz") else { return };
     let records = records(&text);
     assert_eq!(records.len(), 3998);
     let counted = [Action::Queue, Action::Insert, Action::Issue, Action::Complete]
