@@ -12,11 +12,9 @@
 //! Figures of data sheets are those that `devices.md` 1.7's source compares its own parameters
 //! with. Times are short, since the models are in their steady state within 100 ms.
 
-#[path = "common/closed_loop.rs"]
-mod closed_loop;
-
-use closed_loop::{Load, Times, device, run};
 use paternoster::{Nanos, Op};
+
+use crate::common::closed_loop::{Load, Times, device, run};
 
 /// Reads need no warming up; random writes first fill the buffer.
 const READS: Times = (5, 60);

@@ -8,14 +8,14 @@
 //! is, `workload.rs` what happens in it.
 //!
 //! 500,000 cuts at which something was volatile; `PATERNOSTER_POWER_CUTS=10000000 cargo test
-//! --release -p paternoster-sim --test power_cuts` for a long night, with another
+//! --release -p paternoster-sim --test all power_cuts` for a long night, with another
 //! `PATERNOSTER_POWER_SEED` for another one. A workload that loses something is shrunk and printed.
 //!
 //! A test is worth what it finds: disks and queues that are wrong on purpose have to be found.
 
 mod promises;
-mod search;
-mod workload;
+pub(crate) mod search;
+pub(crate) mod workload;
 mod world;
 
 use paternoster_sim::power::Flaw;

@@ -27,11 +27,15 @@ use paternoster_sim::hdd::segments::SegmentSizes;
 use paternoster_sim::hdd::write_cache::WriteRoom;
 use paternoster_sim::transfer::Transfer;
 
-/// Where the set lies, if it is here.
+/// Where the set lies; `None`, and a line that says so, if it is not here.
 pub(crate) fn folder() -> Option<PathBuf> {
     let shared = "../../../shared/data/traces-public/disksim-valid";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(shared);
-    path.is_dir().then_some(path)
+    if !path.is_dir() {
+        super::skipped("the measurements of real disks are not here (traces-public/disksim-valid)");
+        return None;
+    }
+    Some(path)
 }
 
 /// A span of time in milliseconds.

@@ -10,8 +10,8 @@ use paternoster::RequestQueue;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::workload::{Ills, Plan, Step, plans, steps};
-use crate::world::{Census, run};
+use super::workload::{Ills, Plan, Step, plans, steps};
+use super::world::{Census, run};
 
 /// Steps of a workload, at most.
 const STEPS: usize = 120;

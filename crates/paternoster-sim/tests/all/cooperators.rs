@@ -13,10 +13,7 @@
 
 use paternoster::{ClientSpec, GroupSpec, Limits, Nanos};
 
-#[path = "common/readers.rs"]
-mod readers;
-
-use readers::World;
+use crate::common::readers::World;
 
 /// Where the other file lies, in sectors: 200 GB.
 const FAR: u64 = 200_000_000_000 / 512;

@@ -9,10 +9,7 @@
 
 use paternoster::{ClientSpec, Device, Limits, Nanos};
 
-#[path = "common/readers.rs"]
-mod readers;
-
-use readers::World;
+use crate::common::readers::World;
 
 const SECTORS: u32 = 256;
 const FILE: u64 = 1 << 21;

@@ -21,16 +21,14 @@
 //!
 //! Without the folder of measurements the test says so and passes.
 
-#[path = "common/disksim.rs"]
-mod disksim;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use disksim::{Fit, Measured};
 use paternoster::{Nanos, Op};
 use paternoster_sim::hdd::{Drive, DriveParameters, Task};
+
+use crate::common::disksim::{self, Fit, Measured};
 
 /// One of the seven.
 struct Disk {
@@ -186,10 +184,7 @@ fn figure(folder: &Path, disk: &Disk, fit: Fit, requests: &[Measured]) -> f64 {
 /// it stay so? As stated we are nearer on three of six, fitted on five.
 #[test]
 fn seven_real_disks() {
-    let Some(folder) = disksim::folder() else {
-        println!("the measurements of real disks are not here: nothing is compared");
-        return;
-    };
+    let Some(folder) = disksim::folder() else { return };
     println!("{:12} {:>10} {:>8} {:>8}   demerit, ms", "disk", "as stated", "fitted", "DiskSim");
     let mut nearer = [0, 0];
     for disk in &DISKS {

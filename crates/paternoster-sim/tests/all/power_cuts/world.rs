@@ -32,8 +32,8 @@ use paternoster_sim::Model;
 use paternoster_sim::chance::Chance;
 use paternoster_sim::power::{Habits, Serial, Survival, VolatileDisk};
 
-use crate::promises::Promises;
-use crate::workload::{Ills, Place, Plan, SECTORS, Sabotage, Step, What};
+use super::promises::Promises;
+use super::workload::{Ills, Place, Plan, SECTORS, Sabotage, Step, What};
 
 /// So many answers of the queue may come before a `Wait`.
 const ANSWERS: u32 = 4096;

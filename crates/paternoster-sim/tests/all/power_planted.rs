@@ -5,20 +5,10 @@
 //! on queues that are sick with it: it strikes once in each, at the n-th opportunity. The search
 //! has to find it, and to make a case of it that a person can follow.
 
-#[path = "power_cuts/promises.rs"]
-mod promises;
-#[path = "power_cuts/search.rs"]
-#[allow(dead_code)] // What it asks the environment is for power_cuts.
-mod search;
-#[path = "power_cuts/workload.rs"]
-#[allow(dead_code)] // Its sabotage is for power_cuts.
-mod workload;
-#[path = "power_cuts/world.rs"]
-mod world;
-
 use paternoster::planted::Bug;
-use search::search;
-use workload::Ills;
+
+use crate::power_cuts::search::search;
+use crate::power_cuts::workload::Ills;
 
 /// What the bugs look like from outside.
 const BUGS: [(Bug, &[&str]); 4] = [
