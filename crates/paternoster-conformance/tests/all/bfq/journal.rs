@@ -5,23 +5,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::vec::Vec;
 
+use paternoster::Nanos;
+use paternoster::conformance::bfq::{self, Decision, Listener, Reading, Said, Turns};
 use paternoster_trace::ftrace::QueueName;
 
 use super::account::Cause;
 use super::history::{Ended, History};
 use super::words::Word;
-use crate::elevators::bfq::entity::{Entity, Standing, is_after};
-use crate::elevators::bfq::recall::{Decision, Reading, Said};
-use crate::elevators::bfq::schedule::Schedule;
-use crate::time::Nanos;
 
 /// How near to a whole millisecond the length of a turn is not known: the log's clock and the
 /// kernel's differ by that much over a turn.
 const EDGE: Nanos = Nanos::from_micros(20);
 
-std::thread_local! {
+thread_local! {
     static JOURNAL: RefCell<Option<Journal>> = const { RefCell::new(None) };
 }
 
@@ -34,7 +31,7 @@ pub(super) struct Journal {
     pub(super) forced: Option<Cause>,
     /// Our queues as the log calls them.
     names: BTreeMap<u32, QueueName>,
-    /// Who calls: a queue that is made in the call is his.
+    /// The process that calls: a queue that is made in the call is its own.
     caller: u32,
     history: History,
     /// The turn that ended last.
@@ -103,84 +100,26 @@ impl Journal {
         charge
     }
 
-    fn recall_turn(&mut self, schedule: &mut Schedule, root: u32) {
-        let Some(ours) = next_queue(schedule, root) else { return };
+    fn recall_turn(&mut self, turns: &mut Turns<'_>) {
+        let Some(ours) = turns.next_queue() else { return };
         self.words.push(Word::turn(self.name(ours)));
         let Some(theirs) = self.history.begun().and_then(|turn| turn.queue) else { return };
         if self.name(ours) == theirs {
             return;
         }
         let called = self.names.iter().filter(|(_, name)| **name == theirs);
-        let forced = called.map(|(queue, _)| *queue).any(|queue| force_turn(schedule, queue));
+        let forced = called.map(|(queue, _)| *queue).any(|queue| turns.give_to(queue));
         self.forced = Some(if forced { Cause::Turn } else { Cause::Unexplained });
     }
 }
 
-/// Whose turn would be next.
-fn next_queue(schedule: &Schedule, root: u32) -> Option<u32> {
-    let mut entity = schedule.groups[root as usize].next?;
-    while let Some(group) = schedule.group_of_entity(entity) {
-        entity = schedule.groups[group as usize].next?;
-    }
-    Some(entity)
-}
-
-/// Makes the next turn that of `queue`. Whether it could be: it and its groups have work, and their
-/// starts have come unless they are alone.
-fn force_turn(schedule: &mut Schedule, queue: u32) -> bool {
-    let mut at = Some(queue);
-    while let Some(entity) = at {
-        let Entity { standing, start, group, .. } = schedule.entities[entity as usize];
-        let alone = schedule.groups[group as usize].active == 1;
-        let too_early = !alone && is_after(start, schedule.vtime_of(entity));
-        if standing != Standing::Active || too_early {
-            return false;
-        }
-        at = schedule.parent_of(entity);
-    }
-    at = Some(queue);
-    while let Some(entity) = at {
-        let group = schedule.entities[entity as usize].group;
-        schedule.groups[group as usize].next = Some(entity);
-        at = schedule.groups[group as usize].entity;
-    }
-    true
-}
-
-fn with_journal<T>(without: T, f: impl FnOnce(&mut Journal) -> T) -> T {
-    JOURNAL.with_borrow_mut(|journal| match journal {
-        Some(journal) => f(journal),
-        None => without,
-    })
-}
-
-/// Writes down what our BFQ says while a log is replayed.
-pub(in crate::elevators::bfq) fn say(queue: Option<u32>, said: Said) {
-    with_journal((), |journal| journal.write(queue, said));
-}
-
-/// The same, for what takes a while to find out.
-pub(in crate::elevators::bfq) fn say_of(what: impl FnOnce() -> (Option<u32>, Said)) {
-    with_journal((), |journal| {
-        let (queue, said) = what();
-        journal.write(queue, said);
-    });
-}
-
-/// The clock as Linux read it at this point.
-pub(in crate::elevators::bfq) fn clock(reading: Reading, now: Nanos) -> Nanos {
-    with_journal(now, |journal| journal.clock(reading, now))
-}
-
-/// The recorded choice.
-pub(in crate::elevators::bfq) fn recall(decision: Decision, ours: u64) -> u64 {
-    with_journal(ours, |journal| journal.recall(decision, ours))
-}
-
-/// The turn that begins is that of the recorded queue.
-pub(in crate::elevators::bfq) fn recall_turn(schedule: &mut Schedule, root: u32) {
-    with_journal((), |journal| journal.recall_turn(schedule, root));
-}
+/// What our BFQ says goes into the journal of its thread.
+static LISTENER: Listener = Listener {
+    say: |queue, said| with(|journal| journal.write(queue, said)),
+    clock: |reading, now| with(|journal| journal.clock(reading, now)),
+    recall: |decision, ours| with(|journal| journal.recall(decision, ours)),
+    turn: |turns| with(|journal| journal.recall_turn(turns)),
+};
 
 /// Calls `f` with the journal of this thread.
 pub(super) fn with<T>(f: impl FnOnce(&mut Journal) -> T) -> T {
@@ -190,9 +129,11 @@ pub(super) fn with<T>(f: impl FnOnce(&mut Journal) -> T) -> T {
 /// From now on what is said on this thread is written down.
 pub(super) fn install() {
     JOURNAL.with_borrow_mut(|journal| *journal = Some(Journal::default()));
+    bfq::install(Some(&LISTENER));
 }
 
 /// Ends that.
 pub(super) fn remove() {
+    bfq::install(None);
     JOURNAL.with_borrow_mut(|journal| *journal = None);
 }

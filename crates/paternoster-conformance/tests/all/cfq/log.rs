@@ -15,10 +15,6 @@
 //!
 //! Source: the README beside the logs, section 1; the logs.
 
-use std::format;
-use std::string::{String, ToString};
-use std::vec::Vec;
-
 use super::message::Message;
 
 /// A queue by the name that the log gives it. The type is no part of the name: it changes.
@@ -171,6 +167,7 @@ fn name(text: &str) -> Option<Name> {
     let pid = number(text.strip_suffix(['S', 'A'])?)?;
     Some(Name { pid, sync })
 }
+
 /// The class of a line, for counting: an action with its letters, or a message without its numbers.
 pub(super) fn class_of(line: &Line) -> String {
     match &line.what {
@@ -185,7 +182,7 @@ pub(super) fn class_of(line: &Line) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elevators::cfq::recorded::message::Rule;
+    use crate::cfq::message::Rule;
 
     fn message_of(text: &str) -> Message {
         match Line::parse(text).unwrap().what {

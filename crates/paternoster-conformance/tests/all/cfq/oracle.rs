@@ -14,16 +14,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::format;
-use std::string::String;
-use std::vec::Vec;
+
+use paternoster::conformance::cfq::{self, Choice};
 
 use super::calls::Said;
-use super::choice::Choice;
 use super::log::Name;
 use super::message::Message;
 use super::tally::Tally;
-use crate::elevators::cfq::recall::Decision;
 
 /// How far clock readings of one call may lie apart, in nanoseconds: calls of the recorded kernel
 /// take up to 150 us, since it runs under emulation and writes what it does.
@@ -58,14 +55,8 @@ const VALUES: [&str; 10] = [
     "workload: time",
 ];
 
-std::thread_local! {
+thread_local! {
     static ORACLE: RefCell<Option<Oracle>> = const { RefCell::new(None) };
-}
-
-/// Our choice, or the recorded one while a log is replayed.
-pub(in crate::elevators::cfq) fn recall<C: Choice>(decision: Decision, ours: C) -> C {
-    let recorded = |oracle: &mut Oracle| oracle.decide(decision, ours.number());
-    ORACLE.with_borrow_mut(|oracle| oracle.as_mut().map(recorded)).map_or(ours, C::chosen)
 }
 
 /// Calls `f` with the oracle of this thread.
@@ -77,10 +68,12 @@ pub(super) fn with<T>(f: impl FnOnce(&mut Oracle) -> T) -> T {
 pub(super) fn install(log: &str, goes_on_from_before: bool) {
     let oracle = Oracle { log: log.into(), goes_on_from_before, ..Oracle::default() };
     ORACLE.with_borrow_mut(|place| *place = Some(oracle));
+    cfq::install(Some(|decision, ours| with(|oracle| oracle.decide(decision, ours))));
 }
 
 /// Ends that; what was found.
 pub(super) fn remove() -> Tally {
+    cfq::install(None);
     ORACLE.with_borrow_mut(Option::take).map_or_else(Tally::default, |oracle| oracle.tally)
 }
 

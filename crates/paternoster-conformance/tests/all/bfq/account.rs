@@ -2,9 +2,6 @@
 //! The account of a log: what was compared, what differed, and why.
 
 use std::collections::BTreeMap;
-use std::format;
-use std::string::String;
-use std::vec::Vec;
 
 use super::words::{Kind, Word};
 
@@ -162,7 +159,7 @@ fn align<'a>(recorded: &'a [Word], ours: &'a [Word]) -> Vec<Pair<'a>> {
     }
     // best[i][j]: of what stands from i and j on.
     let (rows, columns) = (recorded.len(), ours.len());
-    let mut best = std::vec![std::vec![0; columns + 1]; rows + 1];
+    let mut best = vec![vec![0; columns + 1]; rows + 1];
     for i in (0..rows).rev() {
         for j in (0..columns).rev() {
             let alike = likeness(&recorded[i], &ours[j]);

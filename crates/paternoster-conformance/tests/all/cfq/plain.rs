@@ -7,25 +7,18 @@
 //!
 //! Source: spec `cfq-flush-block.md` 12.1, 12.2 (legacy noop and deadline).
 
-use std::boxed::Box;
 use std::collections::BTreeMap;
-use std::format;
-use std::vec::Vec;
+
+use paternoster::conformance::Probe;
+use paternoster::{Bio, ClientId, Elevator, Nanos, Op, RequestId};
 
 use super::log::{Action, Extent, Kind, Line, What};
 use super::tally::Tally;
-use crate::client::ClientId;
-use crate::device::DeviceFacts;
-use crate::elevator::{Elevator, Pick, Position};
-use crate::request::{Bio, Op, Request, RequestId};
-use crate::scene::{Limits, Scene};
-use crate::time::Nanos;
 
 /// An elevator with the world that a log shows it.
 pub(super) struct Plain<'a> {
     log: &'a str,
-    scene: Scene,
-    elevator: Box<dyn Elevator>,
+    probe: Probe<dyn Elevator>,
     /// Made and not inserted yet.
     plugged: Vec<(Kind, Extent)>,
     /// Inserted and not issued yet.
@@ -39,17 +32,15 @@ impl<'a> Plain<'a> {
     /// Replays the lines of a log.
     pub(super) fn run(
         log: &'a str,
-        mut elevator: Box<dyn Elevator>,
+        mut probe: Probe<dyn Elevator>,
         lines: impl Iterator<Item = Line>,
     ) -> Tally {
-        let mut scene = Scene::new(DeviceFacts::default(), Limits::default(), false);
-        elevator.attach(&mut scene);
+        probe.attach();
         let (plugged, refused) = (Vec::new(), Vec::new());
         let (waiting, tally) = (BTreeMap::new(), Tally::default());
-        let mut plain = Plain { log, scene, elevator, plugged, waiting, refused, tally };
+        let mut plain = Plain { log, probe, plugged, waiting, refused, tally };
         for line in lines {
-            let now = plain.scene.exact.max(Nanos::from_micros(line.at));
-            (plain.scene.exact, plain.scene.now) = (now, now);
+            plain.probe.set_time(Nanos::from_micros(line.at));
             if let What::Block { action, kind, at } = line.what
                 && !matches!(kind, Kind::Flush | Kind::Passthrough)
             {
@@ -80,12 +71,9 @@ impl<'a> Plain<'a> {
         self.plugged.remove(place);
         let op = if kind == Kind::Read { Op::Read } else { Op::Write };
         let bio = Bio::new(ClientId::NOBODY, op, at.sector, at.sectors);
-        let mut made = Request::default();
-        made.fill(&bio, crate::client::Priority::default(), self.scene.now);
-        let key = self.scene.requests.0.insert(made).expect("room for requests");
-        let id = RequestId(key.index());
+        let id = self.probe.bind(&bio);
         self.waiting.insert(id, (kind, at));
-        self.elevator.insert(&mut self.scene, id, Position::Sorted);
+        self.probe.insert(id);
     }
 
     fn issue(&mut self, kind: Kind, at: Extent) {
@@ -94,13 +82,11 @@ impl<'a> Plain<'a> {
             return;
         }
         let candidates = self.waiting.len();
-        let picked = match self.elevator.pick(&mut self.scene) {
-            Pick::Dispatch(request, _) => Some(request),
-            _ => None,
-        };
+        let picked = self.probe.pick();
         let ours = picked.and_then(|request| self.waiting.remove(&request));
         if let Some(request) = picked {
-            self.scene.requests.0.free(request.index());
+            // When it ends is no concern of theirs.
+            self.probe.complete(request);
         }
         if ours == Some((kind, at)) {
             if candidates > 1 {

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is chosen, as a number that messages can be compared with: a yes or no, a span of time, a
+//! What is chosen, as a number that recordings can be compared with: a yes or no, a span of time, a
 //! queue, a request, one of several kinds; or nothing.
+//!
+//! ```text
+//! bool              0, 1
+//! Nanos             nanoseconds
+//! RequestId         its slot
+//! Kind              0 async, 1 not idled for, 2 idled for
+//! Preemption        its place among CFQ's rules
+//! Option            no number at all, for nothing
+//! ```
+//!
+//! Source: ours.
 
-use super::message::Rule;
-use crate::elevators::cfq::service::Kind;
+use crate::elevators::cfq::service::{KINDS, Kind};
 use crate::event::Preemption;
 use crate::request::RequestId;
 use crate::time::Nanos;
 
 /// What a decision may choose.
-pub(in crate::elevators::cfq) trait Choice: Copy {
+pub trait Choice: Copy {
+    /// As a number.
     fn number(self) -> Option<i64>;
+
+    /// The choice of this number.
     fn chosen(number: Option<i64>) -> Self;
 }
 
-const KINDS: [Kind; 3] = [Kind::Async, Kind::NoIdle, Kind::Sync];
 const PREEMPTIONS: [Preemption; 8] = [
     Preemption::OverIdleClass,
     Preemption::SyncOverAsync,
@@ -25,19 +37,6 @@ const PREEMPTIONS: [Preemption; 8] = [
     Preemption::NotIdledFor,
     Preemption::Close,
 ];
-
-/// Our name of a recorded rule.
-pub(super) const fn preemption(rule: Rule) -> Preemption {
-    match rule {
-        Rule::ActiveIdleClass => Preemption::OverIdleClass,
-        Rule::SyncOverAsync => Preemption::SyncOverAsync,
-        Rule::Realtime => Preemption::Realtime,
-        Rule::SliceUsed => Preemption::SliceUsed,
-        Rule::NoidleTreeEmpty => Preemption::NextInTurn,
-        Rule::NotShouldIdle => Preemption::NotIdledFor,
-        Rule::Close => Preemption::Close,
-    }
-}
 
 /// The place of `wanted` among all there are.
 fn place<T: PartialEq>(all: &[T], wanted: &T) -> Option<i64> {

@@ -12,18 +12,12 @@
 //! A decision that is told only if it is a yes counts only if either of us says yes: that nobody's
 //! slice was found used up at each of 100 000 requests would make a fine percentage of nothing.
 
-use std::format;
+use paternoster::conformance::cfq::{Choice, Decision, tree};
+use paternoster::{Class, Nanos, Preemption, RequestId};
 
-use super::choice::{Choice, preemption};
 use super::log::Name;
-use super::message::{Exit, Message};
+use super::message::{Exit, Message, Rule};
 use super::oracle::{BEFORE, CHOSEN, CLOCK, DRIFT, EDGE, Oracle, PAUSE, PAUSED, UNEXPLAINED};
-use crate::client::Class;
-use crate::elevators::cfq::recall::Decision;
-use crate::elevators::cfq::service::{IDLE_TREE, Kind, tree_of};
-use crate::event::Preemption;
-use crate::request::RequestId;
-use crate::time::Nanos;
 
 /// No time is compared.
 const NO_EDGE: i64 = i64::MAX;
@@ -34,12 +28,25 @@ const fn edge(apart: i64, close: i64) -> &'static str {
 }
 
 /// Our tree of a recorded class (0 best effort, 1 real time, 2 idle) and kind (in our order).
-fn tree_told(class: u32, kind: u32) -> usize {
-    let kind = Kind::chosen(Some(kind.into()));
-    match class {
-        0 => tree_of(Class::BestEffort, kind),
-        1 => tree_of(Class::Realtime, kind),
-        _ => IDLE_TREE,
+fn tree_told(class: u32, kind: u32) -> Option<usize> {
+    let class = match class {
+        0 => Class::BestEffort,
+        1 => Class::Realtime,
+        _ => Class::Idle,
+    };
+    tree(class, kind)
+}
+
+/// Our name of a recorded rule.
+const fn preemption(rule: Rule) -> Preemption {
+    match rule {
+        Rule::ActiveIdleClass => Preemption::OverIdleClass,
+        Rule::SyncOverAsync => Preemption::SyncOverAsync,
+        Rule::Realtime => Preemption::Realtime,
+        Rule::SliceUsed => Preemption::SliceUsed,
+        Rule::NoidleTreeEmpty => Preemption::NextInTurn,
+        Rule::NotShouldIdle => Preemption::NotIdledFor,
+        Rule::Close => Preemption::Close,
     }
 }
 
@@ -159,7 +166,7 @@ impl Oracle {
         });
         let relative = ours.zip(now.number()).map(|(ours, now)| ours - now);
         let same = theirs.is_some_and(|(key, their_relative, their_tree)| {
-            tree == their_tree && (ours == Some(key) || relative == Some(their_relative))
+            Some(tree) == their_tree && (ours == Some(key) || relative == Some(their_relative))
         });
         let text = format!("{name:?} {tree}: ours {ours:?} ({relative:?}), recorded {theirs:?}");
         self.compare("key", same, UNEXPLAINED, &text);
@@ -224,7 +231,7 @@ impl Oracle {
             Message::Served { vdisktime, .. } => vdisktime.number(),
             _ => None,
         });
-        let from_before = core::mem::take(&mut self.goes_on_from_before);
+        let from_before = std::mem::take(&mut self.goes_on_from_before);
         let cause = if from_before { BEFORE } else { UNEXPLAINED };
         let text = format!("ours {ours:?}, recorded {theirs:?}");
         self.compare("expiry: virtual time", ours == theirs, cause, &text);
@@ -289,7 +296,7 @@ impl Oracle {
     }
 
     fn exit_differs(&mut self, cause: &'static str, text: &str) {
-        if !core::mem::replace(&mut self.exit_differed, true) {
+        if !std::mem::replace(&mut self.exit_differed, true) {
             self.differ("selection: keep, wait, leave", cause, text);
         }
     }

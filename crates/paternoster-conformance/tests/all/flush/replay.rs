@@ -14,7 +14,7 @@
 //! in the device instead, and each later line would tell of it.
 //!
 //! Who ends with which flush follows from [`What::GoesOn`]: the processes wait for each of their
-//! bios, so that whoever submits has got the one before.
+//! bios, so that one that submits has got the one before.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ use paternoster::{
     RequestQueue, Tag, Waiting, elevators,
 };
 
-use crate::account::Account;
-use crate::driver::{Driver, What};
-use crate::log::{Log, Shape};
+use super::account::Account;
+use super::driver::{Driver, What};
+use super::log::{Log, Shape};
 
 /// A disk on AHCI with a volatile cache, without FUA: 32 commands and the one that the SCSI layer
 /// looks at; a flush stands alone; 512 KiB at most, as legacy queues have it (BLK-2).
@@ -47,7 +47,7 @@ const LINUX: [(&str, &str); 8] = [
 ];
 
 /// A queue in the place of the kernel's.
-pub(crate) struct Replay {
+pub(super) struct Replay {
     queue: RequestQueue,
     now: Nanos,
     line: u64,
@@ -60,13 +60,13 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// Replays a log with the attributes that its name tells.
-    pub(crate) fn run(log: &Log) -> Account {
+    pub(super) fn run(log: &Log) -> Account {
         let hold = if log.is_held() { "unqueueable" } else { "off" };
         Replay::run_with(log, &[("flush_hold", hold)])
     }
 
     /// Replays a log with these attributes of flushes, which else are Linux' with the hold.
-    pub(crate) fn run_with(log: &Log, attributes: &[(&str, &str)]) -> Account {
+    pub(super) fn run_with(log: &Log, attributes: &[(&str, &str)]) -> Account {
         let driver = Driver::read(&log.lines);
         let mut replay = Replay::new(log.scheduler());
         for (name, value) in attributes {

@@ -30,9 +30,6 @@
 //! than it can take).
 
 use std::collections::BTreeMap;
-use std::format;
-use std::string::String;
-use std::vec::Vec;
 
 use super::log::{Action, Extent, Kind, Line, Name, What};
 use super::message::{Exit, Message};

@@ -13,8 +13,6 @@
 //! .339041  set_in_service_queue, cur-budget = 512
 //! ```
 
-use std::vec::Vec;
-
 use paternoster_trace::ftrace::{BfqMessage, Call, QueueName, What};
 
 /// The turns of one call, the next one last.

@@ -12,9 +12,14 @@
 //! and twice if it joined a request.
 
 use std::collections::BTreeMap;
-use std::format;
-use std::vec::Vec;
 
+use paternoster::conformance::{Probe, World};
+use paternoster::elevator::{Admission, Side};
+use paternoster::elevators::Bfq;
+use paternoster::{
+    Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Hz, Nanos, Ncq, Op,
+    RequestId,
+};
 use paternoster_trace::ftrace::{BfqMessage, Call, CallKind, Merge, QueueName, What};
 
 use super::account::{Account, Cause, Pair};
@@ -22,14 +27,11 @@ use super::history::History;
 use super::journal;
 use super::setup::Setup;
 use super::words::Word;
-use crate::client::{Client, ClientId, Group, GroupId};
-use crate::device::DeviceFacts;
-use crate::elevator::{Admission, Elevator, Pick, Position, Side};
-use crate::elevators::bfq::Bfq;
-use crate::request::{Bio, Flags, Op, Request, RequestId};
-use crate::scene::{Limits, Ncq, Scene};
-use crate::time::{Hz, Nanos};
 
+/// Requests that may be allocated.
+const NR_REQUESTS: u32 = 256;
+/// Ticks per second.
+const HZ: Hz = Hz::new(250).expect("it divides a second");
 /// A call so near to a tick may have come before it or behind it.
 const EDGE: Nanos = Nanos::from_micros(20);
 
@@ -44,8 +46,7 @@ struct Known {
 
 /// A BFQ with the world that logs show it.
 pub(super) struct Replay {
-    scene: Scene,
-    bfq: Bfq,
+    bfq: Probe<Bfq>,
     setup: Setup,
     /// By process id.
     clients: BTreeMap<u32, ClientId>,
@@ -60,12 +61,9 @@ impl Replay {
     /// A BFQ that has seen nothing, on a device as `setup` says, from `start` on.
     pub(super) fn new(setup: Setup, start_ns: u64) -> Replay {
         let facts = DeviceFacts { rotational: setup.rotational, ..DeviceFacts::default() };
-        let mut scene = Scene::new(facts, Limits::default(), false);
-        (scene.ncq, scene.nr_requests) = (Ncq::Probe, 256);
-        scene.set_hz(Hz::new(250).expect("it divides a second"));
+        let world = World { facts, ncq: Ncq::Probe, nr_requests: NR_REQUESTS, hz: HZ };
         let mut replay = Replay {
-            scene,
-            bfq: Bfq::new(),
+            bfq: Probe::new(world, Box::new(Bfq::new())),
             setup,
             clients: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -74,21 +72,19 @@ impl Replay {
             account: Account::default(),
         };
         replay.set_time(start_ns);
-        replay.bfq.attach(&mut replay.scene);
+        replay.bfq.attach();
         replay
     }
 
     /// Replays the calls of a log; the account of it.
     pub(super) fn run(&mut self, setup: Setup, calls: &[Call]) -> Account {
         self.setup = setup;
-        let place = self.bfq.attributes().iter().position(|it| it.name == "low_latency");
-        let place = place.expect("an attribute");
-        self.bfq.set(&mut self.scene, place, setup.low_latency.into());
+        self.bfq.set("low_latency", setup.low_latency.into());
         self.account = Account::default();
         journal::install();
         calls.iter().for_each(|call| self.step(call));
         journal::remove();
-        core::mem::take(&mut self.account)
+        std::mem::take(&mut self.account)
     }
 
     fn origin_ns(&self) -> u64 {
@@ -96,8 +92,7 @@ impl Replay {
     }
 
     fn set_time(&mut self, at_ns: u64) {
-        self.scene.exact = self.scene.exact.max(Nanos(at_ns - self.origin_ns()));
-        self.scene.now = self.scene.hz().floor(self.scene.exact);
+        self.bfq.set_time(Nanos(at_ns - self.origin_ns()));
     }
 
     fn step(&mut self, call: &Call) {
@@ -125,11 +120,11 @@ impl Replay {
             recorded.push(Word::request(issued.sector, issued.sectors));
         }
         self.call(call, &at);
-        let (ours, forced) = journal::with(|it| (core::mem::take(&mut it.words), it.forced));
+        let (ours, forced) = journal::with(|it| (std::mem::take(&mut it.words), it.forced));
         let differing = self.account.compare(&at, &recorded, &ours);
         let cause = forced.or_else(|| self.cause(&differing));
         self.account.call(kind, &at, cause);
-        if let Err(fault) = self.bfq.audit(&self.scene) {
+        if let Err(fault) = self.bfq.audit() {
             panic!("{at}: {fault}");
         }
     }
@@ -139,8 +134,8 @@ impl Replay {
         if differing.is_empty() {
             return None;
         }
-        let tick = self.scene.hz().tick();
-        let over = self.scene.exact.0 % tick.0;
+        let tick = HZ.tick();
+        let over = self.bfq.exact_now().0 % tick.0;
         let near = over.min(tick.0 - over) <= EDGE.0;
         let by_tick = |pair: &Pair<'_>| match *pair {
             (Some(recorded), Some(ours)) => recorded.is_a_tick_from(ours),
@@ -152,21 +147,17 @@ impl Replay {
 
     /// Queues that are not shared are called by their process.
     fn learn_names(&mut self) {
-        let queues = &self.bfq.queues;
-        self.names.retain(|&queue, _| queues.is_live(queue) && queues.at(queue).refs > 0);
-        for (key, queue) in queues.iter() {
-            let owner = queue.owner.and_then(|owner| self.scene.clients.get(owner.0));
+        self.names.retain(|&queue, _| self.bfq.is_kept(queue));
+        for queue in self.bfq.queues() {
             if queue.is_shared {
-                self.names.insert(key.index(), QueueName::Shared { sync: true });
-            } else if let Some(owner) = owner {
-                let pid = owner.pid;
-                self.names.insert(key.index(), QueueName::Process { pid, sync: true });
+                self.names.insert(queue.number, QueueName::Shared { sync: true });
+            } else if let Some(pid) = queue.pid {
+                self.names.insert(queue.number, QueueName::Process { pid, sync: true });
             }
         }
     }
 
     fn call(&mut self, call: &Call, at: &str) {
-        let (bfq, scene) = (&mut self.bfq, &mut self.scene);
         match call.kind {
             CallKind::Bio { sector, sectors, merged } => {
                 self.bio(call.pid, sector, sectors, merged);
@@ -175,14 +166,10 @@ impl Replay {
             CallKind::Insert { sector, sectors, .. } => self.insert(call.pid, sector, sectors),
             CallKind::Dispatch { issued, .. } => self.dispatch(issued.is_none_or(|it| it.sure)),
             CallKind::Complete { sector, sectors, .. } => self.complete(at, sector, sectors),
-            CallKind::Timer => {
-                scene.cancel_timer();
-                bfq.timer(scene);
-            }
+            CallKind::Timer => self.bfq.ring(),
             CallKind::Exit { .. } => {
                 if let Some(client) = self.clients.remove(&call.pid) {
-                    bfq.client_detached(scene, client);
-                    scene.clients.free(client.index());
+                    self.bfq.client_leaves(client);
                 }
             }
             CallKind::Plug | CallKind::Issue { .. } | CallKind::Other => {}
@@ -195,11 +182,11 @@ impl Replay {
         if let Some(&client) = self.clients.get(&pid) {
             return client;
         }
-        let weight = self.setup.weights.iter().find(|(of, _)| *of == pid).map(|it| it.1);
-        let group = weight.map(|weight| self.group(weight));
-        let client = Client { group, pid, weight: 100, ..Client::default() };
-        let client = ClientId(self.scene.clients.insert(client).expect("room for clients"));
-        self.bfq.client_attached(&mut self.scene, client);
+        let mut spec = ClientSpec::new().pid(pid);
+        if let Some((_, weight)) = self.setup.weights.iter().find(|(of, _)| *of == pid) {
+            spec = spec.group(self.group(*weight));
+        }
+        let client = self.bfq.add_client(spec, self.bfq.exact_now());
         self.clients.insert(pid, client);
         client
     }
@@ -209,9 +196,7 @@ impl Replay {
         if let Some(&group) = self.groups.get(&weight) {
             return group;
         }
-        let group = Group { parent: Some(self.scene.root()), weight, members: 0 };
-        let group = GroupId(self.scene.groups.insert(group).expect("room for groups"));
-        self.bfq.group_changed(&mut self.scene, group);
+        let group = self.bfq.add_group(GroupSpec::new().weight(weight));
         self.groups.insert(weight, group);
         group
     }
@@ -220,9 +205,9 @@ impl Replay {
     fn bio(&mut self, pid: u32, sector: u64, sectors: u32, merged: Option<Merge>) {
         let client = self.client(pid);
         let bio = Bio::new(client, Op::Read, sector, sectors);
-        self.bfq.bio_comes(&mut self.scene, &bio);
+        self.bfq.bio_comes(&bio);
         let Some(merged) = merged else { return };
-        self.bfq.bio_comes(&mut self.scene, &bio);
+        self.bfq.bio_comes(&bio);
         let side = match merged {
             Merge::Back => Side::Back,
             Merge::Front => Side::Front,
@@ -235,42 +220,37 @@ impl Replay {
             touches && !known.in_flight
         };
         let known = self.requests.iter_mut().find(joins).expect("what the bio joined");
-        let request = &mut self.scene.requests[known.id];
-        (request.sectors, known.sectors) = (request.sectors + sectors, known.sectors + sectors);
+        known.sectors += sectors;
         if side == Side::Front {
-            (request.sector, known.sector) = (sector, sector);
+            known.sector = sector;
         }
         let id = known.id;
-        assert!(self.bfq.may_merge(&self.scene, id, &bio), "{bio:?} may not join {id:?}");
-        self.bfq.grown(&mut self.scene, id, side);
+        assert!(self.bfq.may_merge(id, &bio), "{bio:?} may not join {id:?}");
+        self.bfq.grow(id, sectors, side, true);
     }
 
     fn allocate(&mut self, pid: u32) {
         let client = self.client(pid);
-        let depth = match self.bfq.admit(&mut self.scene, client, Op::Read, Flags::NONE) {
+        let depth = match self.bfq.admit(client, Op::Read, Flags::NONE) {
             Admission::AtMost(depth) => depth,
-            _ => self.scene.nr_requests,
+            _ => NR_REQUESTS,
         };
-        let word = Word::depth(self.bfq.raised, depth);
+        let word = Word::depth(self.bfq.raised(), depth);
         journal::with(|journal| journal.words.push(word));
     }
 
     fn insert(&mut self, pid: u32, sector: u64, sectors: u32) {
         let client = self.client(pid);
         let bio = Bio::new(client, Op::Read, sector, sectors);
-        let mut made = Request::default();
-        made.fill(&bio, self.scene.clients.at(client.index()).priority, self.scene.now);
-        let key = self.scene.requests.0.insert(made).expect("room for requests");
-        let id = RequestId(key.index());
-        self.bfq.bind(&mut self.scene, id);
-        self.bfq.insert(&mut self.scene, id, Position::Sorted);
+        let id = self.bfq.bind(&bio);
+        self.bfq.insert(id);
         self.requests.push(Known { id, sector, sectors, in_flight: false });
     }
 
     /// If it is not known which request the kernel chose here, that is seen when it ends.
     fn dispatch(&mut self, sure: bool) {
         self.bfq.ask();
-        let Pick::Dispatch(picked, _) = self.bfq.pick(&mut self.scene) else { return };
+        let Some(picked) = self.bfq.pick() else { return };
         let known = self.requests.iter_mut().find(|known| known.id == picked);
         let known = known.expect("one that was inserted");
         known.in_flight = true;
@@ -287,9 +267,7 @@ impl Replay {
             panic!("{at}: {sector} + {sectors} ends, which we did not dispatch");
         };
         let id = self.requests.remove(place).id;
-        self.bfq.completed(&mut self.scene, id, Nanos::ZERO);
-        self.bfq.released(&mut self.scene, id);
-        self.scene.requests.0.free(id.index());
+        self.bfq.complete(id);
     }
 }
 

@@ -22,7 +22,7 @@
 //! ```
 //!
 //! The account is in `docs/schedulers/cfq-against-linux.md`, "Flushes"; run this with
-//! `--nocapture` to see it. Where the recordings are not there the tests say so and pass.
+//! `--nocapture` to see it.
 //!
 //! Source: the recordings' README, sections 1 and D; spec `cfq-flush-block.md` 11.6, 16.13.
 
@@ -31,9 +31,10 @@ mod driver;
 mod log;
 mod replay;
 
+use paternoster::Nanos;
+
 use account::Numbers;
 use log::Log;
-use paternoster::Nanos;
 use replay::Replay;
 
 /// A log; what left in it; how often the driver asked in vain beside a flush though others waited;
@@ -64,11 +65,9 @@ const ROWS: [Row; 7] = [
 #[test]
 fn commands_are_those_of_linux() {
     let logs = Log::all();
-    let expected = if logs.is_empty() { &[][..] } else { &ROWS[..] };
     let found: Vec<&str> = logs.iter().map(|log| &*log.name).collect();
-    let names: Vec<&str> = expected.iter().map(|row| row.0).collect();
-    assert_eq!(found, names);
-    for (log, &(name, numbers, held, own, late)) in logs.iter().zip(expected) {
+    assert_eq!(found, ROWS.map(|row| row.0));
+    for (log, (name, numbers, held, own, late)) in logs.iter().zip(ROWS) {
         let account = Replay::run(log);
         println!("{name:24} {:?}", account.ours.numbers());
         println!("{:24} asked in vain {held}, left out {own}, told late {late}", "");
@@ -93,7 +92,7 @@ fn nothing_leaves_beside_a_flush_that_holds() {
         held += account.held;
     }
     println!("{flushes} flushes, asked {held} times in vain");
-    assert!([(0, 0), (432, 542)].contains(&(flushes, held)), "{flushes} {held}");
+    assert_eq!((flushes, held), (432, 542));
 }
 
 /// Without it, do the same commands leave beside a flush, and do those that are refused stand
@@ -112,7 +111,7 @@ fn without_the_hold_the_same_leave_and_come_back() {
         refused += account.ours.refused.iter().filter(|shape| !shape.is_flush()).count();
     }
     // 83 + 321 + 94 + 4; 83 + 75 + 94 + 3.
-    assert!([(0, 0), (502, 255)].contains(&(beside, refused)), "{beside} {refused}");
+    assert_eq!((beside, refused), (502, 255));
 }
 
 /// Would another rule be noticed? Where the flush is put on the dispatch list matters only if

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded log: found, unpacked, read, and cut down to what a block layer is told and does.
+//! A recorded log: unpacked, read, and cut down to what a block layer is told and does.
 //!
 //! The recordings have the words of ftrace's tracer `blk` behind a head of their own, without a
 //! processor and a device; with ftrace's head put before them they are read like any other log:
@@ -18,28 +18,24 @@
 //! Source: the README beside the logs, section 1; spec `trace.md` 2.1.
 
 use std::fmt;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 
 use paternoster::{Nanos, Op};
+use paternoster_conformance::Folder;
 use paternoster_trace::ftrace::{Action, Entry, Event, Reader, What};
-
-const FOLDER: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/kernel-traces/cfq-decisions");
 
 /// A command or a bio, by what is told of it: no two of one kind are under way at one sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Shape {
-    pub(crate) op: Op,
-    pub(crate) sector: u64,
-    pub(crate) sectors: u32,
+pub(super) struct Shape {
+    pub(super) op: Op,
+    pub(super) sector: u64,
+    pub(super) sectors: u32,
 }
 
 impl Shape {
     /// The one flush command, or a bio that asks for one.
-    pub(crate) const FLUSH: Shape = Shape { op: Op::Flush, sector: 0, sectors: 0 };
+    pub(super) const FLUSH: Shape = Shape { op: Op::Flush, sector: 0, sectors: 0 };
 
-    pub(crate) fn is_flush(self) -> bool {
+    pub(super) fn is_flush(self) -> bool {
         self.op == Op::Flush
     }
 }
@@ -55,7 +51,7 @@ impl fmt::Display for Shape {
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(super) enum Step {
     /// A bio was submitted.
     Queue(Shape),
     /// A bio came to the elevator or to the flush sequencer; or a refused command came back.
@@ -74,31 +70,31 @@ pub(crate) enum Step {
 
 /// A line of those that matter here.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line {
+pub(super) struct Line {
     /// Its number in the log.
-    pub(crate) number: u64,
-    pub(crate) at: Nanos,
+    pub(super) number: u64,
+    pub(super) at: Nanos,
     /// Who ran: the submitter with `Queue` and `Insert`, anybody otherwise.
-    pub(crate) pid: u32,
-    pub(crate) step: Step,
+    pub(super) pid: u32,
+    pub(super) step: Step,
 }
 
 /// One recording.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(super) struct Log {
     /// Its file's, without `D2.log.` and the ending: `nohold.w4+2plainwr.noop`.
-    pub(crate) name: String,
-    pub(crate) lines: Vec<Line>,
+    pub(super) name: String,
+    pub(super) lines: Vec<Line>,
 }
 
 impl Log {
     /// Whether that kernel held the queue, as it was made to; the others had that taken out.
-    pub(crate) fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.name.starts_with("hold")
     }
 
     /// The name that its scheduler has here.
-    pub(crate) fn scheduler(&self) -> &'static str {
+    pub(super) fn scheduler(&self) -> &'static str {
         match self.name.rsplit('.').next() {
             Some("noop") => "noop",
             Some("deadline") => "deadline",
@@ -106,39 +102,26 @@ impl Log {
         }
     }
 
-    /// All of them, by name. None, and a word about it, where the recordings are not there.
-    pub(crate) fn all() -> Vec<Log> {
-        let mut paths: Vec<PathBuf> = Path::new(FOLDER)
-            .read_dir()
-            .map(|files| files.filter_map(Result::ok).map(|entry| entry.path()).collect())
-            .unwrap_or_default();
-        paths.sort();
-        let logs: Vec<Log> = paths.iter().filter_map(|path| Log::read(path)).collect();
-        if logs.is_empty() {
-            println!("skipped: no recordings of a real kernel's flushes in {FOLDER}");
-        }
-        logs
+    /// All of them, by name.
+    pub(super) fn all() -> Vec<Log> {
+        Folder::Cfq.names().iter().filter_map(|name| Log::read(name)).collect()
     }
 
     /// `None` for other recordings.
-    fn read(path: &Path) -> Option<Log> {
-        let name = path.file_name()?.to_str()?;
-        let name = name.strip_prefix("D2.log.")?.strip_suffix(".log.gz")?;
-        Some(Log { name: name.to_owned(), lines: lines(path) })
+    fn read(log: &str) -> Option<Log> {
+        let name = log.strip_prefix("D2.log.")?;
+        Some(Log { name: name.to_owned(), lines: lines(log) })
     }
 }
 
-fn lines(path: &Path) -> Vec<Line> {
-    let file = std::fs::File::open(path).expect("a log");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("a log's text");
-    let text: String = text.lines().map(with_head).collect();
+fn lines(log: &str) -> Vec<Line> {
+    let text: String = Folder::Cfq.log(log).lines().map(with_head).collect();
     let mut last = Nanos::ZERO;
     Reader::new(text.as_bytes())
         .filter_map(|entry| {
-            let entry = entry.unwrap_or_else(|wrong| panic!("{}: {wrong}", path.display()));
+            let entry = entry.unwrap_or_else(|wrong| panic!("{log}: {wrong}"));
             let line = Line::read(&entry)?;
-            assert!(line.at >= last, "{}: line {} goes back", path.display(), line.number);
+            assert!(line.at >= last, "{log}: line {} goes back", line.number);
             last = line.at;
             Some(line)
         })
@@ -155,7 +138,7 @@ fn with_head(line: &str) -> String {
 
 impl Line {
     /// Whether the processor's idle task wrote it, or an interrupt that met it.
-    pub(crate) const fn is_idle(&self) -> bool {
+    pub(super) const fn is_idle(&self) -> bool {
         self.pid == 0
     }
 

@@ -11,7 +11,13 @@
 //! of a millisecond older.
 
 use std::collections::BTreeMap;
-use std::format;
+
+use paternoster::conformance::{Probe, World};
+use paternoster::elevator::Side;
+use paternoster::elevators::Cfq;
+use paternoster::{
+    Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Nanos, Ncq, Op, RequestId,
+};
 
 use super::beside;
 use super::calls::{Call, Said, Step};
@@ -20,15 +26,6 @@ use super::message::Message;
 use super::oracle::{self, Before, CLOCK, WITHIN};
 use super::setup::Setup;
 use super::tally::Tally;
-use crate::client::{Client, ClientId, Group, GroupId};
-use crate::device::DeviceFacts;
-use crate::elevator::{Elevator, Pick, Position, Side};
-use crate::elevators::cfq::Cfq;
-use crate::elevators::cfq::slice::signed;
-use crate::pick::home::home;
-use crate::request::{Bio, Flags, Op, Request, RequestId};
-use crate::scene::{Limits, Ncq, Scene};
-use crate::time::Nanos;
 
 /// The scheduler was chosen about so long before a log's first line, as the limit on async requests
 /// tells that grows from then on.
@@ -36,8 +33,7 @@ const CHOSEN_BEFORE: Nanos = Nanos::from_millis(26);
 
 /// A CFQ with the world that a log shows it.
 pub(super) struct Replay {
-    scene: Scene,
-    cfq: Cfq,
+    cfq: Probe<Cfq>,
     setup: Setup,
     /// By process id.
     clients: BTreeMap<u32, ClientId>,
@@ -53,11 +49,9 @@ impl Replay {
     /// Replays the calls of a log.
     pub(super) fn run(log: &str, setup: Setup, steps: &[Step]) -> Tally {
         let facts = DeviceFacts { rotational: setup.rotational, ..DeviceFacts::default() };
-        let mut scene = Scene::new(facts, Limits::default(), false);
-        scene.ncq = Ncq::Probe;
+        let world = World { facts, ncq: Ncq::Probe, ..World::default() };
         let mut replay = Replay {
-            scene,
-            cfq: Cfq::linux_4_19(),
+            cfq: Probe::new(world, Box::new(Cfq::linux_4_19())),
             setup,
             clients: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -65,27 +59,24 @@ impl Replay {
             saved: BTreeMap::new(),
         };
         let first = Nanos::from_micros(steps.first().map_or(0, |step| step.at));
-        replay.set_time(first - CHOSEN_BEFORE);
-        replay.cfq.attach(&mut replay.scene);
-        replay.setup.apply(&mut replay.cfq, &replay.scene);
-        let root = replay.scene.root();
-        replay.cfq.group_changed(&mut replay.scene, root);
+        replay.cfq.set_time(first - CHOSEN_BEFORE);
+        replay.cfq.attach();
+        replay.setup.apply(&mut replay.cfq);
         oracle::install(log, replay.setup.goes_on());
         steps.iter().for_each(|step| replay.step(step));
         oracle::remove()
     }
 
     fn step(&mut self, step: &Step) {
-        let at = Nanos::from_micros(decided_at(step));
-        self.set_time(self.scene.exact.max(at));
+        self.cfq.set_time(Nanos::from_micros(decided_at(step)));
         let picked = match step.call {
             Call::Pick { request: Some(request) } => Some(self.requests[&request].0.index()),
             _ => None,
         };
         let workload_left = self.workload_left(step);
-        let before = Before { picked, busy: self.cfq.busy, workload_left };
+        let before = Before { picked, busy: self.cfq.busy(), workload_left };
         oracle::with(|oracle| oracle.begin(step.at, &step.said, before));
-        let (group, left) = (self.cfq.serving.group, self.serving_left());
+        let (group, left) = (self.cfq.serving(), self.cfq.workload_left());
         self.call(step);
         let expired = |said: &Said| matches!(said.message, Message::Expired { .. });
         if let (Some(group), true) = (group, step.said.iter().any(expired)) {
@@ -95,51 +86,38 @@ impl Replay {
         oracle::with(|oracle| oracle.end(&call));
     }
 
-    fn set_time(&mut self, now: Nanos) {
-        (self.scene.exact, self.scene.now) = (now, now);
-    }
-
     /// What is left of the workload that the group to be served would go on with.
     fn workload_left(&self, step: &Step) -> i64 {
         let activated = |said: &&Said| matches!(said.message, Message::SetActive { .. });
         let name = step.said.iter().find(activated).and_then(|said| said.queue);
         let queue = name.and_then(|name| oracle::with(|oracle| oracle.queue(name, None)));
-        let group = queue.map(|queue| self.cfq.queues.at(queue).group);
-        let ends_now = self.cfq.active.is_some() && self.cfq.serving.group == group;
+        let group = queue.map(|queue| self.cfq.queue(queue).group);
+        let ends_now = self.cfq.active().is_some() && self.cfq.serving() == group;
         let saved = group.filter(|_| !ends_now).and_then(|group| self.saved.get(&group));
-        saved.copied().unwrap_or_else(|| self.serving_left())
-    }
-
-    fn serving_left(&self) -> i64 {
-        signed(self.cfq.serving.expires.unwrap_or(Nanos::ZERO)) - signed(self.scene.now)
+        saved.copied().unwrap_or_else(|| self.cfq.workload_left())
     }
 
     fn call(&mut self, step: &Step) {
-        let (cfq, scene) = (&mut self.cfq, &mut self.scene);
+        let cfq = &mut self.cfq;
         match step.call {
             Call::Bind { request, kind, at, since } => self.bind(step, request, kind, at, since),
             Call::Insert { request } => self.insert(step, request),
             Call::Merge { request, bio, front, waits } => self.merge(request, bio, front, waits),
             Call::Pick { request } => self.pick(step, request),
             Call::Start { request } => {
-                cfq.started(scene, self.requests[&request].0);
+                cfq.start(self.requests[&request].0);
                 beside::in_driver(step, cfq);
             }
-            Call::Requeue { request } => cfq.requeued(scene, self.requests[&request].0),
+            Call::Requeue { request } => cfq.requeue(self.requests[&request].0),
             Call::Complete { request } => {
                 let Some((id, _)) = self.requests.remove(&request) else { return };
-                cfq.completed(scene, id, Nanos::ZERO);
+                cfq.complete(id);
                 beside::depth(step, cfq);
-                cfq.released(scene, id);
-                scene.requests.0.free(id.index());
             }
-            Call::Timer => {
-                scene.cancel_timer();
-                cfq.timer(scene);
-            }
+            Call::Timer => cfq.ring(),
             Call::Leave => {
                 if let Some(client) = self.clients.remove(&step.pid) {
-                    cfq.client_detached(scene, client);
+                    cfq.client_leaves(client);
                 }
             }
         }
@@ -153,15 +131,11 @@ impl Replay {
             _ => (Op::Write, Flags::NONE),
         };
         let bio = Bio::new(client, op, at.sector, at.sectors).flags(flags);
-        let mut made = Request::default();
-        made.fill(&bio, self.setup.priority(step.pid), self.scene.now);
-        let key = self.scene.requests.0.insert(made).expect("room for requests");
-        let id = RequestId(key.index());
-        let slot = self.cfq.contexts[client.index() as usize].slots[usize::from(bio.is_sync())];
-        let before = slot.map(|queue| (queue, self.cfq.queues.at(queue).clone()));
-        self.cfq.bind(&mut self.scene, id);
-        let queue = home(&self.scene, id);
-        let renamed = beside::coming(step, &self.cfq, before.as_ref(), queue);
+        let slot = self.cfq.queue_of_client(client, bio.is_sync());
+        let before = slot.map(|queue| (queue, self.cfq.queue(queue)));
+        let id = self.cfq.bind(&bio);
+        let queue = self.cfq.queue_of(id);
+        let renamed = beside::coming(step, &self.cfq, before, queue);
         self.requests.insert(request, (id, renamed));
     }
 
@@ -170,17 +144,12 @@ impl Replay {
         if let Some(&client) = self.clients.get(&pid) {
             return client;
         }
-        let group = match self.setup.weight(pid) {
-            None => self.scene.root(),
-            Some(weight) => self.group(weight),
-        };
         let priority = self.setup.priority(pid);
-        let client = Client { group: Some(group), priority, pid, ..Client::default() };
-        let client = ClientId(self.scene.clients.insert(client).expect("room for clients"));
-        let now = self.scene.now;
-        self.set_time(Nanos::from_micros(since));
-        self.cfq.client_attached(&mut self.scene, client);
-        self.set_time(now);
+        let mut spec = ClientSpec::new().pid(pid).priority(priority.class, priority.level);
+        if let Some(weight) = self.setup.weight(pid) {
+            spec = spec.group(self.group(weight));
+        }
+        let client = self.cfq.add_client(spec, Nanos::from_micros(since));
         self.clients.insert(pid, client);
         client
     }
@@ -190,48 +159,34 @@ impl Replay {
         if let Some(&group) = self.groups.get(&weight) {
             return group;
         }
-        let group = Group { parent: Some(self.scene.root()), weight, members: 0 };
-        let group = GroupId(self.scene.groups.insert(group).expect("room for groups"));
-        self.cfq.group_changed(&mut self.scene, group);
+        let group = self.cfq.add_group(GroupSpec::new().weight(weight));
         self.groups.insert(weight, group);
         group
     }
 
     fn insert(&mut self, step: &Step, request: usize) {
         let (id, renamed) = self.requests[&request];
-        let queue = home(&self.scene, id);
+        let queue = self.cfq.queue_of(id);
         beside::queue_of_request(step, &self.cfq, queue, renamed);
-        self.cfq.insert(&mut self.scene, id, Position::Sorted);
-        beside::learned(step, self.cfq.queues.at(queue));
-        let client = self.scene.requests[id].client();
-        beside::thought(step, &mut self.cfq.contexts[client.index() as usize].think_time);
+        self.cfq.insert(id);
+        beside::learned(step, self.cfq.queue(queue));
+        beside::thought(step, &mut self.cfq, id);
     }
 
     fn merge(&mut self, request: usize, bio: Extent, front: bool, waits: bool) {
-        let id = self.requests[&request].0;
-        let grown = &mut self.scene.requests[id];
-        grown.sectors += bio.sectors;
-        if front {
-            grown.sector = bio.sector;
-        }
-        if waits {
-            let side = if front { Side::Front } else { Side::Back };
-            self.cfq.grown(&mut self.scene, id, side);
-        }
+        let side = if front { Side::Front } else { Side::Back };
+        self.cfq.grow(self.requests[&request].0, bio.sectors, side, waits);
     }
 
     fn pick(&mut self, step: &Step, recorded: Option<usize>) {
         beside::merge(step, &self.cfq);
-        let candidates = self.cfq.waiting;
+        let candidates = self.cfq.waiting();
         let theirs = recorded.map(|request| self.requests[&request].0);
-        let ours = match self.cfq.pick(&mut self.scene) {
-            Pick::Dispatch(request, _) => Some(request),
-            _ => None,
-        };
+        let ours = self.cfq.pick();
         let (went_on, differed) = oracle::with(|it| (it.workload_went_on, it.differed));
-        if went_on && self.cfq.serving.expires.is_none() {
+        if went_on {
             // It was not over yet there: by how little is not told.
-            self.cfq.serving.expires = Some(self.scene.now + Nanos(CLOCK.unsigned_abs()));
+            self.cfq.prolong_workload(Nanos(CLOCK.unsigned_abs()));
         }
         if candidates > 1 || ours != theirs {
             let class = if theirs.is_some() { "dispatch" } else { "no dispatch" };

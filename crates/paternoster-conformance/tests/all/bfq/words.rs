@@ -8,12 +8,8 @@
 //! What Linux tells of references, addresses and allocations is left out: it decides nothing. What
 //! it does not tell in words, which request goes, is made a word here.
 
-use std::format;
-use std::string::{String, ToString};
-
+use paternoster::conformance::bfq::Said;
 use paternoster_trace::ftrace::{BfqMessage, Partner, QueueName};
-
-use crate::elevators::bfq::recall::Said;
 
 /// Numbers of a word at most.
 const MOST: usize = 5;

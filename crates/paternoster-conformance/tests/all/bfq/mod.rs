@@ -3,7 +3,8 @@
 //!
 //! Linux 6.18 ran on modelled devices with its scheduler telling each decision. Here the same
 //! requests come to our `bfq` at the same times, are asked for and end as they did; what ours says
-//! is compared with what Linux said, word by word and number by number (see `recall.rs`).
+//! is compared with what Linux said, word by word and number by number (see `recall.rs` of the
+//! library's bfq).
 //!
 //! ```text
 //! setup.rs     what the logs do not tell: the device, weights, ticks; which log follows which
@@ -21,18 +22,12 @@
 
 mod account;
 mod history;
-pub(super) mod journal;
+mod journal;
 mod replay;
 mod setup;
 mod words;
 
-use std::format;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
-use std::println;
-use std::vec::Vec;
-
+use paternoster_conformance::Folder;
 use paternoster_trace::ftrace::{Call, Calls, Reader};
 
 use account::{Account, Cause};
@@ -40,15 +35,11 @@ use replay::Replay;
 use setup::SERIES;
 use words::Kind;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/kernel-traces");
-
-/// The calls of a log, if it is there.
-fn calls(log: &str) -> Option<Vec<Call>> {
-    let places = [format!("bfq-decisions/{log}.log.gz"), format!("{log}.txt.gz")];
-    let file = places.iter().find_map(|place| File::open(Path::new(FOLDER).join(place)).ok())?;
-    let text = BufReader::new(flate2::read::GzDecoder::new(file));
-    let calls = Calls::new(Reader::new(text));
-    Some(calls.map(|call| call.unwrap_or_else(|wrong| panic!("{log}: {wrong}"))).collect())
+/// The calls of a log.
+fn calls(log: &str) -> Vec<Call> {
+    let text = Folder::Bfq.log(log);
+    let calls = Calls::new(Reader::new(text.as_bytes()));
+    calls.map(|call| call.unwrap_or_else(|wrong| panic!("{log}: {wrong}"))).collect()
 }
 
 /// Of each log: requests that went, turns that ended, and how many calls may differ because of a
@@ -92,10 +83,7 @@ fn decisions_are_those_of_linux() {
     for series in SERIES {
         let mut replay: Option<Replay> = None;
         for setup in series {
-            let Some(calls) = calls(setup.log) else {
-                println!("skipped: no recordings of a real BFQ in {FOLDER}");
-                return;
-            };
+            let calls = calls(setup.log);
             let start = calls.first().map_or(0, |call| call.at_ns);
             let replay = replay.get_or_insert_with(|| Replay::new(*setup, start));
             let account = replay.run(*setup, &calls);

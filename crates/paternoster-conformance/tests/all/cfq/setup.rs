@@ -6,13 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::client::{Class, Priority};
-use crate::device::DeviceFacts;
-use crate::elevator::Elevator;
-use crate::elevators::cfq::Cfq;
-use crate::observe::queue_depth::{Probing, QueueDepth};
-use crate::scene::{Limits, Scene};
-use crate::time::Nanos;
+use paternoster::conformance::Probe;
+use paternoster::elevators::Cfq;
+use paternoster::{Class, Elevator, Priority};
 
 /// What a log does not tell of itself.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +17,7 @@ pub(super) struct Setup {
     slice_idle_ms: u64,
     group_idle_ms: u64,
     low_latency: bool,
-    quantum: u32,
+    quantum: u64,
     /// What the run before it had left, where there was one: the most requests that the device
     /// took, and the average of busy queues.
     settled: Option<(u32, u32)>,
@@ -94,19 +90,13 @@ impl Setup {
         self.weights.get(&pid).copied()
     }
 
-    pub(super) fn apply(&self, cfq: &mut Cfq, scene: &Scene) {
-        let tunables = &mut cfq.tunables;
-        tunables.slice_idle = Nanos::from_millis(self.slice_idle_ms);
-        tunables.group_idle = Nanos::from_millis(self.group_idle_ms);
-        tunables.low_latency = self.low_latency;
-        tunables.quantum = self.quantum;
+    pub(super) fn apply(&self, probe: &mut Probe<Cfq>) {
+        probe.set("slice_idle", self.slice_idle_ms);
+        probe.set("group_idle", self.group_idle_ms);
+        probe.set("low_latency", self.low_latency.into());
+        probe.set("quantum", self.quantum);
         if let Some((depth, average)) = self.settled {
-            // The 51st completion under load decides.
-            cfq.depth = QueueDepth::default();
-            for _ in 0..51 {
-                cfq.depth.sample(&Probing::CFQ, depth, true);
-            }
-            cfq.groups[scene.root().index() as usize].averages[0] = average;
+            probe.settle(depth, average);
         }
     }
 }
@@ -123,17 +113,12 @@ fn weight(log: &str, name: &str) -> Option<u32> {
 }
 
 /// The attributes of the recordings under deadline, by their names.
-pub(super) fn set_deadline(log: &str, elevator: &mut dyn Elevator) {
-    let mut scene = Scene::new(DeviceFacts::default(), Limits::default(), false);
-    let mut set = |name: &str, value: u64| {
-        let place = elevator.attributes().iter().position(|attribute| attribute.name == name);
-        elevator.set(&mut scene, place.expect("an attribute"), value);
-    };
+pub(super) fn set_deadline(log: &str, probe: &mut Probe<dyn Elevator>) {
     if log.contains("fb1-ws1") {
-        set("fifo_batch", 1);
-        set("writes_starved", 1);
+        probe.set("fifo_batch", 1);
+        probe.set("writes_starved", 1);
     }
     if log.contains("re100") {
-        set("read_expire", 100);
+        probe.set("read_expire", 100);
     }
 }

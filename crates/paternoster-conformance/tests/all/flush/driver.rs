@@ -31,11 +31,11 @@
 
 use paternoster::{Nanos, Op};
 
-use crate::log::{Line, Shape, Step};
+use super::log::{Line, Shape, Step};
 
 /// What happens to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(super) enum What {
     /// A process goes on: all that it submitted before has ended.
     GoesOn { pid: u32 },
     /// A bio comes to the queue.
@@ -56,20 +56,20 @@ pub(crate) enum What {
 
 /// Something that happened, where the log tells it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) line: u64,
-    pub(crate) at: Nanos,
-    pub(crate) what: What,
+pub(super) struct Moment {
+    pub(super) line: u64,
+    pub(super) at: Nanos,
+    pub(super) what: What,
 }
 
 /// What is known of the driver, line by line.
 #[derive(Default)]
-pub(crate) struct Driver {
-    pub(crate) moments: Vec<Moment>,
+pub(super) struct Driver {
+    pub(super) moments: Vec<Moment>,
     /// Refusals that only commands of the driver's own were the reason of (rule 4).
-    pub(crate) own: u32,
+    pub(super) own: u32,
     /// Refusals that are told behind an end that came between (rule 2).
-    pub(crate) late: u32,
+    pub(super) late: u32,
     /// The device has refused something and nothing has ended since.
     refused: bool,
     /// What was looked at meanwhile.
@@ -84,7 +84,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Reads a log.
-    pub(crate) fn read(lines: &[Line]) -> Driver {
+    pub(super) fn read(lines: &[Line]) -> Driver {
         let mut driver = Driver::default();
         for line in lines {
             driver.line(line);

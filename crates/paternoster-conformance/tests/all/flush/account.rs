@@ -4,24 +4,24 @@
 
 use paternoster::Nanos;
 
-use crate::log::Shape;
+use super::log::Shape;
 
 /// What one of the two did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Side {
+pub(super) struct Side {
     /// Commands in the order in which they left, with those that came back and left again.
-    pub(crate) left: Vec<Shape>,
+    pub(super) left: Vec<Shape>,
     /// Other commands that left while a flush was in the device, or on its way there.
-    pub(crate) beside: Vec<Shape>,
+    pub(super) beside: Vec<Shape>,
     /// What came back, in order.
-    pub(crate) refused: Vec<Shape>,
+    pub(super) refused: Vec<Shape>,
     /// How often something else left before what had come back last.
-    pub(crate) overtaken: u32,
+    pub(super) overtaken: u32,
     /// How many bios ended with each flush.
-    pub(crate) waiters: Vec<u32>,
+    pub(super) waiters: Vec<u32>,
     /// The longest flush, from its last leaving to its end, beside which something else went to
     /// the device and stayed there.
-    pub(crate) longest_beside: Nanos,
+    pub(super) longest_beside: Nanos,
     /// When the flush last left.
     since: Nanos,
     /// How many others are in the device that left beside it.
@@ -33,7 +33,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn leaves(&mut self, shape: Shape, now: Nanos) {
+    pub(super) fn leaves(&mut self, shape: Shape, now: Nanos) {
         self.left.push(shape);
         self.overtaken += u32::from(self.back.take().is_some_and(|back| back != shape));
         if shape.is_flush() {
@@ -45,7 +45,7 @@ impl Side {
         }
     }
 
-    pub(crate) fn comes_back(&mut self, shape: Shape) {
+    pub(super) fn comes_back(&mut self, shape: Shape) {
         self.refused.push(shape);
         self.back = Some(shape);
         if self.flushing && !shape.is_flush() {
@@ -54,7 +54,7 @@ impl Side {
         }
     }
 
-    pub(crate) fn ends(&mut self, shape: Shape, now: Nanos) {
+    pub(super) fn ends(&mut self, shape: Shape, now: Nanos) {
         if shape.is_flush() {
             self.flushing = false;
             if std::mem::take(&mut self.staying) > 0 {
@@ -65,17 +65,17 @@ impl Side {
     }
 
     /// A bio ended that waited for the last flush.
-    pub(crate) fn waited(&mut self) {
+    pub(super) fn waited(&mut self) {
         *self.waiters.last_mut().expect("a flush has ended") += 1;
     }
 
     /// From when a flush first left until its end.
-    pub(crate) const fn is_flushing(&self) -> bool {
+    pub(super) const fn is_flushing(&self) -> bool {
         self.flushing
     }
 
     /// In figures.
-    pub(crate) fn numbers(&self) -> Numbers {
+    pub(super) fn numbers(&self) -> Numbers {
         let flush_refused = self.refused.iter().filter(|shape| shape.is_flush()).count();
         Numbers {
             left: self.left.len(),
@@ -90,33 +90,33 @@ impl Side {
 
 /// A [`Side`] in figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Numbers {
+pub(super) struct Numbers {
     /// Commands that left, each time.
-    pub(crate) left: usize,
+    pub(super) left: usize,
     /// Flushes that ended.
-    pub(crate) flushes: usize,
+    pub(super) flushes: usize,
     /// Bios that ended with them.
-    pub(crate) waiters: usize,
+    pub(super) waiters: usize,
     /// How often a flush came back.
-    pub(crate) flush_refused: usize,
+    pub(super) flush_refused: usize,
     /// How many others left beside a flush.
-    pub(crate) beside: usize,
+    pub(super) beside: usize,
     /// How many others came back.
-    pub(crate) refused: usize,
+    pub(super) refused: usize,
 }
 
 /// A log's account.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Account {
-    pub(crate) linux: Side,
-    pub(crate) ours: Side,
+pub(super) struct Account {
+    pub(super) linux: Side,
+    pub(super) ours: Side,
     /// How often the driver asked while a flush was there and others waited, and ours gave
     /// nothing for the flush's sake.
-    pub(crate) held: u32,
+    pub(super) held: u32,
     /// Refusals for commands of the driver's own, left out on both sides.
-    pub(crate) own: u32,
+    pub(super) own: u32,
     /// Refusals that the log tells late.
-    pub(crate) late: u32,
+    pub(super) late: u32,
     /// What differs, with the log's line.
-    pub(crate) differences: Vec<String>,
+    pub(super) differences: Vec<String>,
 }

@@ -2,9 +2,6 @@
 //! How often we decided as the kernel did, by class of decision, and why not.
 
 use std::collections::BTreeMap;
-use std::format;
-use std::string::String;
-use std::vec::Vec;
 
 /// Differences of one cause are shown so many times.
 const EXAMPLES: usize = 3;
@@ -51,6 +48,11 @@ impl Tally {
                 sum.1.truncate(EXAMPLES);
             }
         }
+    }
+
+    /// Decisions of all classes.
+    pub(super) fn decided(&self) -> u64 {
+        self.0.values().map(|count| count.decided).sum()
     }
 
     /// Hundredths of decisions of a class that are the same.
