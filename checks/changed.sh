@@ -47,7 +47,9 @@ step "format"
 cargo fmt --all --check
 
 step "lints and code, in one pass"
-cargo test "${packages[@]}" --features paternoster/planted-bugs --no-run
+cargo test "${packages[@]}" "${planted[@]}" --no-run
+
+export PATERNOSTER_SEQUENCES=5000 PATERNOSTER_POWER_CUTS=50000
 
 step "tests, audited in passing"
-run_tests changed cargo test "${packages[@]}" --features paternoster/planted-bugs
+run_tests changed cargo test "${packages[@]}" "${planted[@]}"

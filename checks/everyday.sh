@@ -12,7 +12,10 @@ step "downloads: crates"
 cargo fetch --locked
 
 step "lints and code, in one pass"
-cargo test --workspace --features paternoster/planted-bugs --no-run
+cargo test --workspace "${planted[@]}" --no-run
+
+# A part of what the judges look at in release.
+export PATERNOSTER_SEQUENCES=10000 PATERNOSTER_POWER_CUTS=150000
 
 step "tests, audited in passing"
-run_tests everyday cargo test --workspace --features paternoster/planted-bugs
+run_tests everyday cargo test --workspace "${planted[@]}"

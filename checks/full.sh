@@ -39,14 +39,15 @@ step "file systems and databases, release"
 run_tests heavy cargo test --release -p paternoster-cli --test heavy
 
 step "pictures as PNG and in a browser, columns as Parquet"
-run_tests pictures cargo test -p paternoster-trace --features png png:: browser::
+run_tests pictures cargo test -p paternoster-trace --features png --test pictures
 run_tests columns cargo test -p paternoster-cli --features parquet,png columns
 
-step "properties, longer"
-PATERNOSTER_SEQUENCES=200000 run_tests properties \
-  cargo test --release -p paternoster --features planted-bugs --test all properties::
-PATERNOSTER_POWER_CUTS=20000000 run_tests power-cuts \
-  cargo test --release -p paternoster-sim --features planted-bugs --test all power_cuts::
+step "properties and power cuts, longer"
+export PATERNOSTER_SEQUENCES=400000 PATERNOSTER_POWER_CUTS=20000000
+test_options=(properties:: power_)
+run_tests properties-longer cargo test --release -p paternoster -p paternoster-sim "${planted[@]}" --test all
+test_options=()
+unset PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS
 
 step "benches, quick"
 cargo bench -p paternoster --bench request -- --quick

@@ -3,11 +3,17 @@
 # program is used.
 unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS
 
-step "no allocation in the steady state, release"
-run_tests allocation cargo test --release -p paternoster -p paternoster-sim --test no_allocation
+step "release: build"
+release=(cargo test --release -p paternoster -p paternoster-sim -p paternoster-cli --test no_allocation --test judges)
+"${release[@]}" --no-run --quiet
 
-step "published experiments, guarantees, shares, same bytes as in debug; release"
-run_tests judges cargo test --release -p paternoster-cli --test judges
+step "no allocation in the steady state; published experiments, guarantees, shares, recorded results; same bytes as in debug"
+run_tests judges "${release[@]}"
+
+step "properties and power cuts, all of them"
+test_options=(properties:: power_)
+run_tests properties cargo test --release -p paternoster -p paternoster-sim "${planted[@]}" --test all
+test_options=()
 
 step "instructions per request"
 install valgrind=valgrind
@@ -19,10 +25,18 @@ else
 fi
 
 step "features, each left out"
-for features in "" serve lab; do
-  cargo clippy --quiet -p paternoster-cli --no-default-features --features "$features" --all-targets -- -D warnings
+for features in serve lab; do
+  cargo clippy --quiet -p paternoster-cli --no-default-features --features $features --bins -- -D warnings
 done
-cargo clippy --quiet --workspace --all-targets --features paternoster/planted-bugs -- -D warnings
+test_options=(features::)
+run_tests features cargo test -p paternoster-cli --no-default-features --bins
+test_options=()
+
+step "lints of what ./test does not build, and of the library without hooks"
+cargo clippy --quiet --workspace --all-targets "${planted[@]}" -- -D warnings
+# `--all-targets` leaves out the test programs that plain `cargo test` passes by.
+cargo clippy --quiet --workspace --test '*' "${planted[@]}" -- -D warnings
+cargo clippy --quiet -p paternoster --all-targets --features planted-bugs -- -D warnings
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

@@ -7,27 +7,33 @@ logs=${CARGO_TARGET_DIR:-target}/test-logs
 mkdir -p "$logs"
 rm -f "$logs"/*.log
 
+# Bugs for the tests of the tests to plant.
+planted=(--features paternoster/planted-bugs,paternoster-sim/planted-bugs)
+
 # --- Steps: a heading, and in the end what each has taken ------------------------------------------------
 
 steps=() step_name='' step_began=0 step_cpu=0
 
-# Hundredths of a second of CPU that the children of this shell have used so far.
-cpu_used() {
+# Sets `cpu` to the hundredths of a second of CPU that the children of this shell have used so far. (A command
+# substitution would be asked for its own children.)
+cpu=0
+read_cpu() {
   times >"$logs/times"
-  awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] } }
-    END { printf "%d", sum * 100 }' "$logs/times"
+  cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] } }
+    END { printf "%d", sum * 100 }' "$logs/times")
 }
 
 step_end() {
   [ -n "$step_name" ] || return 0
-  local wall=$((SECONDS - step_began)) cpu=$((($(cpu_used) - step_cpu) / 100))
-  steps+=("$(printf '%6d %6d  %s' "$wall" "$cpu" "$step_name")")
+  read_cpu
+  steps+=("$(printf '%6d %6d  %s' $((SECONDS - step_began)) $(((cpu - step_cpu) / 100)) "$step_name")")
   step_name=''
 }
 
 step() {
   step_end
-  step_name=$* step_began=$SECONDS step_cpu=$(cpu_used)
+  read_cpu
+  step_name=$* step_began=$SECONDS step_cpu=$cpu
   printf '\n== %s\n' "$*"
 }
 
@@ -111,7 +117,7 @@ summary() {
   fi
   printf '\n== seconds\n  wall    CPU  step\n'
   printf '%s\n' "${steps[@]}"
-  printf '%6d %6d  in all\n\n' "$SECONDS" $(($(cpu_used) / 100))
+  printf '%6d %6d  in all\n\n' "$SECONDS" $((cpu / 100))
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$status" = 0 ] || echo "FAILED; logs: $logs"
 }

@@ -21,7 +21,7 @@ fi
 left() { echo $((ends - SECONDS)); }
 
 step "build"
-cargo test --workspace --features paternoster/planted-bugs --no-run --quiet
+cargo test --workspace "${planted[@]}" --no-run --quiet
 
 fuzz=no
 if cargo +nightly --version >/dev/null 2>&1; then
@@ -45,7 +45,7 @@ while [ $over = no ] && [ "$(left)" -gt 0 ]; do
   export PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed
   PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 within_tests=yes
   if ! run_tests "soak-$seed" within env PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 \
-    cargo test --workspace --features paternoster/planted-bugs; then
+    cargo test --workspace "${planted[@]}"; then
     echo "failed with seed $seed; again: PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed ./test"
     exit 1
   fi

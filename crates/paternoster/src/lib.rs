@@ -46,7 +46,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
 mod allocate;
@@ -55,6 +55,9 @@ pub mod attribute;
 mod bio_slot;
 mod change;
 mod client;
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub mod conformance;
 mod control;
 mod debt;
 pub mod device;

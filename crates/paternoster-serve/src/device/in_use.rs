@@ -233,7 +233,7 @@ mod tests {
             let uses = device_in_use(number, "root", &Linux);
             assert!(uses.iter().any(|found| found == "root is mounted at /"), "{uses:?}");
         } else {
-            eprintln!("skipped: the root of this machine is on no block device");
+            eprintln!("skipped: this_machines_root: the root is on no block device");
         }
     }
 }

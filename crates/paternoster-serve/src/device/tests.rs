@@ -194,7 +194,7 @@ fn holes_give_space_back() {
         let Some(mut rig) = Rig::open(&[&file.0], engine, direct) else { continue };
         let how = format!("{} in {}", rig.backend.describe(), folder.display());
         if !rig.backend.file(0).discards {
-            eprintln!("skipped: no holes in {}", folder.display());
+            eprintln!("skipped: holes_give_space_back: no holes in {}", folder.display());
             continue;
         }
         let keep = Work::Zero { may_unmap: false, fua: true };
@@ -222,7 +222,9 @@ fn what_cannot_be_cleared_is_written() {
             vec![Box::new(Inline::new(opened(), 8)), Box::new(Threads::new(opened(), 8).unwrap())];
         match Uring::new(opened(), 8) {
             Ok(uring) => backends.push(Box::new(uring)),
-            Err((_, error)) => eprintln!("skipped: io_uring: {error}"),
+            Err((_, error)) => {
+                eprintln!("skipped: what_cannot_be_cleared_is_written: io_uring: {error}");
+            }
         }
         for backend in backends {
             let mut rig = Rig::new(backend);

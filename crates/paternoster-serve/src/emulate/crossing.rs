@@ -147,7 +147,9 @@ mod tests {
             thread::spawn(move || share_no_descriptors().map(|()| there())).join().unwrap();
         match theirs {
             Ok(theirs) => assert!(!theirs),
-            Err(error) => eprintln!("no descriptors of one's own: {error}: skipped"),
+            Err(error) => eprintln!(
+                "skipped: descriptors_are_not_shared: no descriptors of one's own: {error}"
+            ),
         }
         assert!(there());
     }

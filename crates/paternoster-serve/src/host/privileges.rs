@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn there_is_no_way_back() {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: not root");
+            eprintln!("skipped: there_is_no_way_back: it takes root");
             return;
         }
         let program = std::env::current_exe().unwrap();

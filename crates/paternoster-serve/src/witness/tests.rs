@@ -191,7 +191,7 @@ fn files_of_others_are_left_alone() {
 #[test]
 fn blkparse_and_btt_read_it() {
     if Program::new("blkparse").arg("-V").output().is_err() {
-        println!("skipped: no blkparse is installed");
+        eprintln!("skipped: blkparse_and_btt_read_it: blkparse is not installed");
         return;
     }
     let folder = Folder::new("tools");
@@ -224,5 +224,7 @@ fn blkparse_and_btt_read_it() {
             text.contains("Q2C               0.000200000   0.000200000   0.000200000"),
             "{text}"
         );
+    } else {
+        eprintln!("skipped: blkparse_and_btt_read_it: btt is not installed");
     }
 }

@@ -11,6 +11,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::skipped;
+
 /// A millisecond for every command, four at a time: 4,000 a second.
 pub(crate) const MODEL: &str = r#"
 name = "contended"
@@ -47,8 +49,7 @@ pub(crate) fn one_of_some(
     mut figures: impl FnMut() -> Vec<u64>,
 ) {
     if cfg!(debug_assertions) {
-        eprintln!("{what}: debug builds are slower than the device; see --release");
-        return;
+        return skipped(&format!("{what}: debug builds are slower than the device; use --release"));
     }
     let mut tries = Vec::new();
     for _ in 0..TRIES {

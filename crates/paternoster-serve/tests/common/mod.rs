@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tests of a whole server share: a server of their own, in this process, and a client that
 //! may say anything.
-#![allow(dead_code, reason = "not every test needs all of it")]
+#![allow(dead_code, reason = "not every program of tests needs all of it")]
 
 pub(crate) mod client;
 pub(crate) mod contended;
+pub(crate) mod disk;
+pub(crate) mod emulated;
 pub(crate) mod flood;
+pub(crate) mod secure;
 pub(crate) mod watch;
 
 use std::fs::File;
@@ -23,8 +26,14 @@ use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen;
 use paternoster_serve::server::{Options, Server, Wrap};
 
-#[allow(unused_imports, reason = "not every test speaks for itself")]
+#[allow(unused_imports, reason = "not every program of tests speaks for itself")]
 pub(crate) use client::Client;
+
+/// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
+pub(crate) fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped: {test}: {why}");
+}
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 

@@ -22,7 +22,8 @@ const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data
 
 fn sample(name: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("{SAMPLES}/{name}"));
-    text.inspect_err(|error| println!("skipped: sample {name}: {error}")).ok()
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    text.inspect_err(|error| eprintln!("skipped: {test}: no sample {name}: {error}")).ok()
 }
 
 /// The options in order of appearance: the global block, then one block for each job. Read from

@@ -12,7 +12,11 @@ mod paternoster;
 use alloc::boxed::Box;
 
 pub use bfq::Bfq;
+#[cfg(feature = "conformance")]
+pub(crate) use bfq::probe as bfq_probe;
 pub use cfq::Cfq;
+#[cfg(feature = "conformance")]
+pub(crate) use cfq::probe as cfq_probe;
 pub use deadline::Deadline;
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;

@@ -70,13 +70,13 @@ impl ThinkTime {
     }
 
     /// Mean and weight of samples, as a kernel shows them.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "conformance"))]
     pub(crate) const fn parts(&self) -> (u64, u64) {
         (if self.samples == 0 { 0 } else { self.quotient() }, self.samples)
     }
 
     /// Goes on from what a kernel shows.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "conformance"))]
     pub(crate) const fn set_parts(&mut self, mean: u64, samples: u64) {
         self.samples = samples;
         self.total = (mean * samples).saturating_sub(ONE / 2);

@@ -6,9 +6,6 @@
 //! until the test completes or refuses it. A second part is [`Scripted`], an elevator whose answers
 //! the test sets.
 
-// Each test file uses its own part of the rig.
-#![allow(dead_code)]
-
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -113,10 +110,6 @@ impl Rig {
 
     pub(crate) fn write(&mut self, client: ClientId, sector: u64, sectors: u32) -> Ticket {
         self.submit(Bio::new(client, Op::Write, sector, sectors).cookie(sector))
-    }
-
-    pub(crate) fn discard(&mut self, client: ClientId, sector: u64, sectors: u32) -> Ticket {
-        self.submit(Bio::new(client, Op::Discard, sector, sectors).cookie(sector))
     }
 
     pub(crate) fn plug(&mut self, client: ClientId) {

@@ -42,7 +42,7 @@ use paternoster::{
 };
 use proptest::prelude::*;
 
-use crate::slices::Slices;
+use super::slices::Slices;
 
 /// Sectors of the device: few, so that bios meet.
 const CAPACITY: u64 = 4096;

@@ -89,7 +89,8 @@ impl Rig {
         match open(&config(paths, engine.clone(), direct)) {
             Ok(opened) => Some(Rig::new(opened.backend)),
             Err(error) if engine == Engine::Uring => {
-                eprintln!("skipped: {error}");
+                let test = std::thread::current().name().unwrap_or("a test").to_owned();
+                eprintln!("skipped: {test}: {error}");
                 None
             }
             Err(error) => panic!("{error}"),

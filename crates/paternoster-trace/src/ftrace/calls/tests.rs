@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls cut from lines by hand; those of the recordings are in `tests/ftrace_calls.rs`.
+//! Calls cut from lines by hand; those of the recordings are in `tests/all/ftrace_calls.rs`.
 //!
 //! A line here is `who: what`; `who` is a task's pid on processor 0, `s` and a processor for a soft
 //! interrupt, `h` for a hard one. Times are the numbers of lines, in microseconds.

@@ -44,12 +44,16 @@ mod groups;
 mod idling;
 mod inject;
 mod pattern;
+#[cfg(feature = "conformance")]
+pub(crate) mod probe;
 mod queue;
 mod raise;
 mod rate;
+#[cfg_attr(
+    not(feature = "conformance"),
+    expect(unreachable_pub, reason = "public with the feature alone")
+)]
 mod recall;
-#[cfg(test)]
-mod recorded;
 mod runs;
 mod saved;
 mod schedule;

@@ -18,22 +18,24 @@
 //!                                                    └ ours; what comes back is the recorded one
 //! ```
 //!
-//! Outside of tests, and in tests that replay nothing, nobody listens, and a decision is its own
-//! answer.
+//! Without the feature `conformance`, and on a thread that has no hook, nobody listens, and a
+//! decision is its own answer.
 //!
 //! Source: the words of Linux 6.18, as `paternoster-trace` reads them (`ftrace::BfqMessage`).
 
 use crate::event::Expiry;
 use crate::time::Nanos;
 
-#[cfg(test)]
-pub(super) use super::recorded::journal::{clock, recall, recall_turn, say, say_of};
-#[cfg(not(test))]
+#[cfg(feature = "conformance")]
+pub(super) use super::probe::{clock, recall, recall_turn, say, say_of};
+#[cfg(not(feature = "conformance"))]
 pub(super) use silence::{clock, recall, recall_turn, say, say_of};
 
-/// What BFQ says. Amounts are in sectors, virtual times as entities have them.
+/// What BFQ says. Amounts are in sectors, virtual times as entities have them, queues by their
+/// numbers.
+#[cfg_attr(feature = "conformance", expect(missing_docs, reason = "said of all fields above"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub enum Said {
     /// A request has found its queue.
     Arrives { sync: bool },
     /// A queue has work from now on.
@@ -100,21 +102,24 @@ pub(super) enum Said {
 
 /// What is recalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
-    /// How many sectors a turn that lasted so long costs beside those that were served in it.
-    TimeCharge { lasted: Nanos },
+pub enum Decision {
+    /// How many sectors a turn costs beside those that were served in it.
+    TimeCharge {
+        /// How long it took.
+        lasted: Nanos,
+    },
 }
 
 /// A moment at which BFQ reads its clock in the middle of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
+pub enum Reading {
     /// A turn begins.
     Begin,
     /// A turn ends.
     End,
 }
 
-#[cfg(not(test))]
+#[cfg(not(feature = "conformance"))]
 mod silence {
     use super::{Decision, Nanos, Reading, Said};
     use crate::elevators::bfq::schedule::Schedule;

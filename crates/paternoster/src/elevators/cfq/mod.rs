@@ -35,10 +35,14 @@ mod explain;
 mod group;
 mod idling;
 mod preempt;
+#[cfg(feature = "conformance")]
+pub(crate) mod probe;
 mod queue;
+#[cfg_attr(
+    not(feature = "conformance"),
+    expect(unreachable_pub, reason = "public with the feature alone")
+)]
 mod recall;
-#[cfg(test)]
-mod recorded;
 mod select;
 mod service;
 mod slice;

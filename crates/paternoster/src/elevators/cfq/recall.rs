@@ -10,16 +10,20 @@
 //!                                             └ ours; what comes back is the recorded one
 //! ```
 //!
-//! Outside of tests, and in tests that replay nothing, a decision is its own answer.
+//! Without the feature `conformance`, and on a thread that has no hook, a decision is its own
+//! answer.
 //!
-//! Source: the tests in `recorded`, which know what each decision is called in the recordings.
+//! Source: the tests of `paternoster-conformance`, which know what each decision is called in the
+//! recordings.
 
 use crate::request::RequestId;
 use crate::time::Nanos;
 
-/// A point at which CFQ decides. Its fields are what the comparison needs to know.
+/// A point at which CFQ decides. Its fields are what the comparison needs to know: numbers of
+/// queues, times in nanoseconds, the place of a tree.
+#[cfg_attr(feature = "conformance", expect(missing_docs, reason = "said of all fields above"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub enum Decision {
     /// The key of a queue that takes its place in a tree.
     Key { queue: u32, now: Nanos, tree: usize },
     /// How many queues are busy on average.
@@ -84,12 +88,12 @@ pub(super) enum Decision {
     Preempts,
 }
 
+#[cfg(feature = "conformance")]
+pub(super) use super::probe::recall;
+
 /// Our choice.
-#[cfg(not(test))]
+#[cfg(not(feature = "conformance"))]
 #[inline(always)]
 pub(super) const fn recall<C: Copy>(_: Decision, ours: C) -> C {
     ours
 }
-
-#[cfg(test)]
-pub(super) use super::recorded::oracle::recall;

@@ -3,7 +3,7 @@
 //!
 //! The engine is asked directly in `engine`; here, for all else, a [`Bench`] is a BFQ in a scene of
 //! its own, which binds, inserts, picks and ends requests as a queue would, and audits after each
-//! step. What a caller of the queue can see is in `tests/bfq_rules/`.
+//! step. What a caller of the queue can see is in `tests/all/bfq_rules/`.
 //!
 //! Unless a test says otherwise nobody is raised (`low_latency=0`), queues that are created
 //! together stay apart (`stable_merging=0`), and time is exact. Readers are far from each other.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of CFQ that only show inside: keys, averages, slices, workloads, references.
 //!
-//! What a caller of the queue can see is in `tests/cfq_rules/`. Here the elevator is asked
+//! What a caller of the queue can see is in `tests/all/cfq_rules/`. Here the elevator is asked
 //! directly, in a scene of its own: a [`Bench`] binds, inserts, picks and ends requests as a queue
 //! would, and audits after each step.
 

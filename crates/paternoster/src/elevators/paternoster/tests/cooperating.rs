@@ -56,7 +56,7 @@ fn two_readers_of_one_stream() {
 /// Have they, beside a plain stream, one seat between them, and the disk what two plain streams
 /// have? And does each of them have what one client has, a third, where bfq's shared queue has a
 /// half? A plain stream of 128 thinks for 20 us of each 604, 212 000 sectors a second, less a 17th
-/// for changes. (Four of them on a model of a disk: `paternoster-sim/tests/cooperators.rs`.)
+/// for changes. (Four of them on a model of a disk: `paternoster-sim/tests/all/cooperators.rs`.)
 #[test]
 fn company_has_a_seat_and_its_members_have_accounts() {
     let mut world = World::new(1, DISK);

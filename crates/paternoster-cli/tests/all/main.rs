@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All tests of the program as a person meets it, in one program of tests: each links everything
+//! there is, and one is linked sooner than thirty. Every test here does its work in debug, too, and
+//! does not hang on how fast the machine is.
+//!
+//! A new file of tests goes in here, with a line below. In `judges` are verdicts that take release,
+//! in `heavy` file systems and databases, in `real_time` what a slow or busy machine decides.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod timeline;
+
+mod buffered;
+mod builtin;
+mod ctl;
+mod decisions;
+mod emulate;
+mod fio_examples_run;
+mod guarantees;
+mod journal;
+mod language;
+mod own_device;
+mod players;
+mod plots;
+mod program;
+mod real_device;
+mod replay;
+mod replay_again;
+mod reproduce;
+mod runs;
+mod serve_arguments;
+mod startup;
+mod syncs;
+mod sysbench;
+mod tidy;
+mod traces;
+mod versus_kernel;

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster serve` as an administrator meets it: what it would serve, what it refuses, and what
+//! it leaves behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::common::skipped;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A folder of one test, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("paternoster-serve-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("a folder");
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("text").to_owned()
+    }
+
+    /// A disk of 1 MiB.
+    fn disk(&self, name: &str) -> String {
+        let file = fs::File::create(self.path(name)).expect("a file");
+        file.set_len(1 << 20).expect("its size");
+        self.text(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn serve(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.arg("serve").args(arguments).current_dir(ROOT).stdin(Stdio::null());
+    command.env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = serve(arguments).output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// What `--check` says, blanks squeezed.
+fn checked(arguments: &[&str]) -> String {
+    let (status, told, complaints) = output(&[arguments, &["--check"]].concat());
+    assert_eq!(status, Some(0), "{complaints}");
+    let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n";
+    told.lines().map(squeezed).collect()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let (status, told, complaints) = output(&[arguments, &["--check"]].concat());
+    assert_eq!((status, told.as_str()), (Some(2), ""), "{complaints}");
+    complaints
+}
+
+/// Does `--check` tell sockets, exports, devices, tenants and rules of the example?
+#[test]
+fn the_example_is_told() {
+    let told = checked(&["docs/serve/example.toml"]);
+    for line in [
+        "unix:/run/paternoster/nbd.sock 0660 off",
+        "tcp:127.0.0.1:10809 - off",
+        "vm3 nbd+unix:///vm3?socket=/run/paternoster/nbd.sock disk /srv/images/shared.img \
+         (not there)",
+        "disk bfq slice_idle=0 32 auto auto 64MiB 50ms",
+        "archive mq-deadline auto threads auto 64MiB -",
+        "customers (group) 500 - 50% -",
+        "silver customers 100 best-effort 4 - 200MB/s",
+        "backup 100 background 4 5% -",
+        "export=vm1 gold",
+        "address=127.0.0.0/8 local-$export weight 100",
+    ] {
+        assert!(told.contains(&format!("{line}\n")), "{line}\n{told}");
+    }
+}
+
+/// Do flags mean what the file would say?
+#[test]
+fn the_simple_case_is_told() {
+    let scratch = Scratch::new();
+    let (one, two) = (scratch.disk("one.img"), scratch.disk("two.img"));
+    let told = checked(&[
+        &one,
+        &two,
+        "--name=first",
+        "--listen=tcp:[::1]:10809",
+        "--scheduler=deadline:fifo_batch=1",
+        "--depth=8",
+        "--engine=threads",
+        "--direct=no",
+        "--memory=2MiB",
+        "--readonly",
+        "--tenant=db=300",
+        "--rule=uid=1000 tenant=db",
+    ]);
+    for line in [
+        format!("first nbd://[::1]:10809/first disk {one} 1MiB from 0B read-only"),
+        format!("two.img nbd://[::1]:10809/two.img disk {two} 1MiB from 0B read-only"),
+        "disk deadline fifo_batch=1 8 threads no 2MiB -".to_owned(),
+        "db 300 best-effort 4 - -".to_owned(),
+        "uid=1000 db".to_owned(),
+    ] {
+        assert!(told.contains(&format!("{line}\n")), "{line}\n{told}");
+    }
+}
+
+/// Is what is wrong refused with what would be right, in file and flags alike?
+#[test]
+fn refusals() {
+    let scratch = Scratch::new();
+    let file = scratch.text("serve.toml");
+    fs::write(&file, "[server]\nlisten = \"unix:/s\"\n[volume.a]\npaht = \"/f\"\n").unwrap();
+    let message = refused(&[&file]);
+    let expected = format!("paternoster: {file}:3: `volume.a.path` is missing: ");
+    assert!(message.starts_with(&expected), "{message}");
+    assert!(refused(&[&file, "--depth=1"]).contains("--depth belongs into"));
+    assert!(refused(&[&file, "disk.img"]).contains("stands alone"));
+    assert!(refused(&["/nowhere/serve.toml"]).contains("it cannot be read: No such file"));
+    for (arguments, expected) in [
+        (&["a.img", "--listen=tcp:0.0.0.0:1"][..], "everybody who reaches it could read and write"),
+        (&["a.img", "--listen=tcp:host:1"], "--listen cannot be `tcp:host:1`: address and port"),
+        (&["a.img", "--scheduler=bqf"], "there is no scheduler `bqf`"),
+        (&["a.img", "--scheduler=bfq:x=1"], "bfq has no such attribute"),
+        (&["a.img", "--depth=0"], "`device.disk.depth` cannot be `0`: 1 to 4096"),
+        (&["a.img", "--engine=fast"], "--engine cannot be `fast`: one of auto, io_uring,"),
+        (&["a.img", "--direct=maybe"], "--direct cannot be `maybe`: one of auto, yes, no"),
+        (&["a.img", "--memory=1"], "`device.disk.memory` cannot be `1B`: 1MiB to 1TiB"),
+        (&["a.img", "--metrics=10.0.0.1:1"], "metrics are told on loopback only"),
+        (&["a.img", "--metrics=x"], "--metrics cannot be `x`: address and port"),
+        (&["a.img", "--tenant=db"], "--tenant cannot be `db`: a name and a weight"),
+        (&["a.img", "--tenant=db=0"], "`tenant.db.weight` cannot be `0`: 1 to 10000"),
+        (&["a.img", "--rule=uid=1000"], "--rule cannot be `uid=1000`: it has no `tenant=NAME`"),
+        (&["x/a.img", "y/a.img"], "two exports would be named `a.img`; --name gives others"),
+        (&["a.img", "--name=x", "--name=y"], "2 times --name for 1 paths"),
+        (&["a.img", "a.img", "--name=b"], "volumes overlap in it"),
+        (&["a.img", "--tls-cert=c.pem"], "--tls-key"),
+        (&["/"], "no file has such a name; see --name"),
+        (&[], "required"),
+    ] {
+        let message = refused(arguments);
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+/// Do files need no socket, and is told where they are, whose weights count and who may use them?
+#[test]
+fn files_are_told() {
+    let scratch = Scratch::new();
+    let (disk, folder) = (scratch.disk("disk.img"), scratch.text("files"));
+    fs::create_dir(&folder).unwrap();
+    let fuse = format!("--fuse={folder}");
+    let told = checked(&[&disk, &fuse]);
+    for line in [
+        "files in cgroups realtime users others processes".to_owned(),
+        format!("{folder} - 0 may not 1024"),
+        format!("disk.img {folder}/disk.img disk {disk} 1MiB from 0B"),
+    ] {
+        assert!(told.contains(&format!("{line}\n")), "{line}\n{told}");
+    }
+    assert!(!told.contains("nbd"), "no socket was asked for\n{told}");
+    let cgroups = format!("--cgroups={}", scratch.0.display());
+    let told = checked(&[&disk, &fuse, &cgroups, "--allow-other", "--socket=/s"]);
+    let line = format!("{folder} {} 0 may 1024\n", scratch.0.display());
+    assert!(told.contains(&line), "{line}\n{told}");
+    let line = format!("disk.img nbd+unix:///disk.img?socket=/s disk {disk} 1MiB from 0B\n");
+    assert!(told.contains(&line), "{line}\n{told}");
+}
+
+/// Is a folder that is not there complained about, by the file's name if it stands in one?
+#[test]
+fn missing_folders() {
+    let scratch = Scratch::new();
+    let (disk, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let missing = "there is no such folder; make it first: `mkdir -p /nowhere/x`";
+    let text = format!("[server]\nfuse.mount = '/nowhere/x'\n[volume.a]\npath = '{disk}'\n");
+    fs::write(&file, text).unwrap();
+    let message = refused(&[&file]);
+    let expected =
+        format!("paternoster: {file}: `server.fuse.mount` cannot be `/nowhere/x`: {missing}");
+    assert!(message.starts_with(&expected), "{message}");
+    assert!(refused(&[&disk, "--fuse=/nowhere/x"]).contains(missing));
+    // Not only --check looks.
+    let (status, _, message) = output(&[&disk, "--fuse=/nowhere/x"]);
+    assert_eq!(status, Some(2));
+    assert!(message.contains(missing), "{message}");
+    assert!(refused(&[&disk, "--cgroups=/sys/fs/cgroup"]).contains("--fuse"));
+    assert!(refused(&[&disk, "--allow-other"]).contains("--fuse"));
+    assert!(refused(&[&file, "--fuse=/x"]).contains("--fuse belongs into"));
+    let inside = format!("--fuse={}", scratch.0.display());
+    assert!(refused(&[&disk, &inside]).contains("the volume `disk.img` would be in it"));
+}
+
+/// Has a command the URI of a private socket, is its end ours, and is nothing left behind?
+#[test]
+fn a_command_is_served() {
+    let scratch = Scratch::new();
+    let disk = scratch.disk("disk.img");
+    let script = "test -S \"$unixsocket\" && stat -c %a \"$unixsocket\" && echo \"$uri\" && exit 7";
+    let mut command = serve(&[&disk, "--engine=threads", "--run", script]);
+    let output = command.env("TMPDIR", scratch.path("")).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+    let (mode, uri) = told.split_once('\n').unwrap();
+    assert_eq!(mode, "600");
+    let prefix = format!("nbd+unix:///disk.img?socket={}/paternoster-", scratch.0.display());
+    assert!(uri.starts_with(&prefix) && uri.trim_end().ends_with("/nbd.sock"), "{uri}");
+    let left: Vec<_> = fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// Is the number in the pidfile ours while we serve, and the file gone afterwards?
+#[test]
+fn the_pidfile_comes_and_goes() {
+    let scratch = Scratch::new();
+    let (disk, pidfile) = (scratch.disk("disk.img"), scratch.text("pid"));
+    let script = format!("test $(cat {pidfile}) = $PPID");
+    let (status, _, told) =
+        output(&[&disk, "--engine=threads", "--pidfile", &pidfile, "--run", &script]);
+    assert_eq!(status, Some(0), "{told}");
+    assert!(!Path::new(&pidfile).exists());
+}
+
+/// Does a signal end a server in good order, with its socket?
+#[test]
+fn a_signal_ends_it() {
+    let scratch = Scratch::new();
+    let (disk, socket) = (scratch.disk("disk.img"), scratch.text("s"));
+    let mut command = serve(&[&disk, "--engine=threads", "--socket", &socket]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let uri = format!("paternoster: disk.img at nbd+unix:///disk.img?socket={socket} (");
+    assert!(line.starts_with(&uri), "{line}");
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    // A second server does not take the place of a living one.
+    let (status, _, message) = output(&[&disk, "--engine=threads", "--socket", &socket]);
+    assert_eq!(status, Some(1));
+    assert!(message.contains("another server is listening there"), "{message}");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!Path::new(&socket).exists());
+}
+
+/// Does a second signal end it at once, when its command does not heed the first?
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let scratch = Scratch::new();
+    let disk = scratch.disk("disk.img");
+    // It waits for a line that never comes, and ends when we are gone.
+    let script = "trap '' TERM; echo ready; read line";
+    let mut command = serve(&[&disk, "--engine=threads", "--run", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).env("TMPDIR", scratch.path(""));
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let _open = child.stdin.take();
+    let pid = child.id().to_string();
+    // Two of one kind could become one on their way.
+    for signal in ["-TERM", "-INT"] {
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+    // As a shell tells of SIGINT: 128 + 2.
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1, "only the disk is left");
+}
+
+/// Is a server of root's somebody else once it serves, with a socket of theirs? (As root only.)
+#[test]
+fn it_becomes_somebody_else() {
+    let scratch = Scratch::new();
+    let disk = scratch.disk("disk.img");
+    let own = Command::new("id").arg("-u").output().unwrap().stdout;
+    if own != b"0\n" {
+        return skipped("it takes root");
+    }
+    let script = "id -u; stat -c '%u %a' \"$unixsocket\"";
+    let (status, told, complaints) =
+        output(&[&disk, "--engine=threads", "--user", "54321", "--run", script]);
+    assert_eq!((status, told.as_str()), (Some(0), "54321\n54321 600\n"), "{complaints}");
+    let (status, _, message) = output(&[&disk, "--user", "no-such-user", "--run", "true"]);
+    assert_eq!(status, Some(2));
+    assert!(message.contains("user no-such-user: there is no such user"), "{message}");
+}
+
+/// Is a socket that was open before the program used as it is?
+#[test]
+fn inherited_sockets_are_used() {
+    let scratch = Scratch::new();
+    let disk = scratch.disk("disk.img");
+    let listener = UnixListener::bind(scratch.path("s")).unwrap();
+    // A shell puts it where a service manager would; `exec` keeps the process number.
+    let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\" 3<&0 </dev/null";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_paternoster"), "serve", &disk]);
+    command.args(["--engine=threads", "--run", "echo $uri${LISTEN_FDS}"]);
+    command.stdin(Stdio::from(OwnedFd::from(listener)));
+    let output = command.output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let uri = format!("nbd+unix:///disk.img?socket={}\n", scratch.text("s"));
+    assert_eq!(told, uri, "{}", String::from_utf8_lossy(&output.stderr));
+    let missing = self::output(&[&disk, "--engine=threads", "--listen=inherited:3", "--run=true"]);
+    assert_eq!(missing.0, Some(1));
+    assert!(missing.2.contains("inherited:3: 0 sockets were inherited"), "{}", missing.2);
+}
+
+/// Is what is mounted here served to nobody for writing, unless one insists? Nothing is served.
+#[test]
+fn a_mounted_device_is_not_served() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let sources = mounts.lines().filter_map(|line| line.split_once(" - ")?.1.split(' ').nth(1));
+    let is_device = |source: &&str| {
+        let metadata = fs::metadata(source);
+        metadata.is_ok_and(|it| it.file_type().is_block_device() && it.rdev() != 0)
+    };
+    let Some(device) = sources.filter(|source| source.starts_with('/')).find(is_device) else {
+        return skipped("no block device of this machine is mounted where we see it");
+    };
+    let (status, _, message) = output(&[device, "--check"]);
+    assert_eq!(status, Some(2));
+    assert!(message.contains("is mounted at") && message.contains("--force"), "{message}");
+    for allowed in [&[device, "--check", "--readonly"], &[device, "--check", "--force"]] {
+        assert_eq!(output(allowed).0, Some(0));
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verdicts of `paternoster reproduce`: is what was published what comes out? What the command
+//! prints besides is in `tests/all/reproduce.rs`.
+
+use serde_json::Value;
+
+use crate::common::reproduce::document;
+use crate::common::too_slow;
+
+/// Which judged figures of an experiment are outside? The exit status says whether any is.
+fn outside(name: &str) -> Vec<String> {
+    let (experiment, status) = document(name);
+    let figures = experiment["figures"].as_array().expect("figures");
+    let outside = |figure: &&Value| figure["verdict"].as_str().unwrap().starts_with("outside");
+    let text = |figure: &Value| figure["figure"].as_str().expect("a name").to_owned();
+    let all: Vec<String> = figures.iter().filter(outside).map(text).collect();
+    let ok = all.is_empty();
+    assert_eq!((&experiment["ok"], status), (&Value::Bool(ok), Some(i32::from(!ok))), "{name}");
+    all
+}
+
+/// Are all judged figures of an experiment as published?
+fn holds(name: &str) {
+    let outside = outside(name);
+    assert!(outside.is_empty(), "{name}: {outside:?}");
+}
+
+/// Do the experiments on the array hold, but for what is known to fall short? Sixteen readers under
+/// cfq are 18.5 % low where 15 are allowed: with slices of 19 ms the model's prefetch begins anew
+/// too often. When that is mended, this test says so. And paternoster has at least 97 % of noop on
+/// the array whatever the number of readers, and on one disk 95 % of the best that idles.
+///
+/// Half a minute in release and minutes in debug: there it only says that it did nothing. `./test`
+/// runs it with `--release` too.
+#[test]
+fn arrays_hold_but_for_sixteen_readers() {
+    if too_slow() {
+        return;
+    }
+    assert_eq!(outside("array-readers"), ["cfq, 16 readers"]);
+    for name in ["array-tiotest", "array-dd", "array-disktest", "array-btt"] {
+        holds(name);
+    }
+}
+
+/// Do the experiments of seed 002 hold: 110 MB/s without a scheduler, 25 under bfq, at least 100
+/// with injection by coefficient, and not more than without a scheduler? Seconds in release.
+#[test]
+fn injection_holds() {
+    if too_slow() {
+        return;
+    }
+    holds("ssd-injection");
+    holds("ssd-injection-mixed");
+}
+
+/// Do the two repairs of seed 004 do what they are for: a queue is found by its next request, and a
+/// split raises nobody where nobody is to be raised?
+#[test]
+fn repairs_of_merging_hold() {
+    holds("position-tree");
+    holds("early-merge-low-latency");
+}
+
+/// Are queues put by position less often with the merge window than without?
+#[test]
+fn merge_cost_holds() {
+    if too_slow() {
+        return;
+    }
+    holds("merge-cost");
+}
+
+/// Does a program that starts beside readers and writers come to share a queue with them without
+/// the merge window, in at least 5 of 100 starts, one of which takes at least a tenth longer than
+/// the median, while with the window the longest takes at most a twentieth longer? Of those with
+/// the window none should be merged, but two are, in their first 100 ms: known to fall short. And
+/// does the table of starts under all schedulers hold? Only paternoster on NVMe is judged: at most
+/// 1.25 times as long as alone, while the others keep 90 %.
+#[test]
+fn starts_hold_but_for_merges_at_the_beginning() {
+    if too_slow() {
+        return;
+    }
+    assert_eq!(outside("merge-window"), ["with: starts of 100 merged"]);
+    holds("startup");
+}
+
+/// Does seed 003 hold: the tail loses at least 10 % somewhere, the hold nothing anywhere, and what
+/// is done when nothing is said is the best of all settings on average? And does a reader beside
+/// flushes keep its half, the writer its own, in every second?
+#[test]
+fn flushes_hold() {
+    if too_slow() {
+        return;
+    }
+    for name in ["flush-hold", "flush-options", "flush-owner"] {
+        holds(name);
+    }
+}
+
+/// Has one that is owed half of a device half of it under paternoster, whatever the sessions beside
+/// it?
+#[test]
+fn the_victim_has_its_half() {
+    if too_slow() {
+        return;
+    }
+    holds("victim");
+}
+
+/// Is every figure of seed 000 within 4 % of the unpatched and 8 % of the patched table? And is
+/// paternoster's division of the same pairs even?
+#[test]
+fn flash_fairness_holds() {
+    holds("flash-fairness");
+}
+
+/// Is the listing of seed 001 the same, line by line?
+#[test]
+fn array_sysfs_holds() {
+    holds("array-sysfs");
+}

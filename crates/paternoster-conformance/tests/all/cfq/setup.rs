@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the device and the scheduler of each log were set.
+//!
+//! Source: the names of the logs, `results.json` beside them (classes, levels), the README there
+//! (devices, weights).
+
+use std::collections::BTreeMap;
+
+use paternoster::conformance::Probe;
+use paternoster::elevators::Cfq;
+use paternoster::{Class, Elevator, Priority};
+
+/// What a log does not tell of itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Setup {
+    pub(super) rotational: bool,
+    slice_idle_ms: u64,
+    group_idle_ms: u64,
+    low_latency: bool,
+    quantum: u64,
+    /// What the run before it had left, where there was one: the most requests that the device
+    /// took, and the average of busy queues.
+    settled: Option<(u32, u32)>,
+    priorities: BTreeMap<u32, Priority>,
+    weights: BTreeMap<u32, u32>,
+}
+
+impl Setup {
+    pub(super) fn of(log: &str, results: &serde_json::Value) -> Setup {
+        let has = |part: &str| log.contains(part);
+        let flash = ["A.log", "E.log.nonrot", "D.log.w4.cfq.rot0", "D2.log"];
+        let rotational = !flash.iter().any(|part| has(part)) || has("rot1");
+        let no_idle = has("si0") || (!rotational && (has("D.log") || has("D2.log")));
+        let settled = match log {
+            _ if has("cfq-si8-hwtag0") => Some((2, 8)),
+            "E.log.nonrot.si8.hwtag1" => Some((33, 6)),
+            "E.log.nonrot.si8.gi0.hwtag1" => Some((33, 3)),
+            _ => None,
+        };
+        let mut setup = Setup {
+            rotational,
+            slice_idle_ms: if no_idle { 0 } else { 8 },
+            group_idle_ms: if has("gi0") { 0 } else { 8 },
+            low_latency: !has("ll0"),
+            quantum: if has("quantum2") { 2 } else { 8 },
+            settled,
+            ..Setup::default()
+        };
+        setup.read_results(log, results);
+        if has("idleclass") {
+            // Not among the results; the log tells the class (`cl=2`) of its only reader.
+            setup.priorities.insert(142, Priority { class: Class::Idle, level: 7 });
+        }
+        setup
+    }
+
+    fn read_results(&mut self, log: &str, results: &serde_json::Value) {
+        let run = log;
+        for row in results["results"].as_array().into_iter().flatten() {
+            if row["run"] != run || row["traced"] != true {
+                continue;
+            }
+            let number = |field: &str| row[field].as_i64().unwrap_or(0);
+            let Ok(pid) = u32::try_from(number("pid")) else { continue };
+            let class = match number("cls") {
+                1 => Class::Realtime,
+                3 => Class::Idle,
+                _ => Class::BestEffort,
+            };
+            let level = u8::try_from(number("prio")).unwrap_or(4);
+            self.priorities.insert(pid, Priority { class, level });
+            let name = row["n"].as_str().unwrap_or_default();
+            if let Some(weight) = weight(log, name) {
+                self.weights.insert(pid, weight);
+            }
+        }
+    }
+
+    /// Whether the log goes on where another run ended.
+    pub(super) const fn goes_on(&self) -> bool {
+        self.settled.is_some()
+    }
+
+    pub(super) fn priority(&self, pid: u32) -> Priority {
+        self.priorities.get(&pid).copied().unwrap_or_default()
+    }
+
+    /// The weight of its process's group, if it is in one.
+    pub(super) fn weight(&self, pid: u32) -> Option<u32> {
+        self.weights.get(&pid).copied()
+    }
+
+    pub(super) fn apply(&self, probe: &mut Probe<Cfq>) {
+        probe.set("slice_idle", self.slice_idle_ms);
+        probe.set("group_idle", self.group_idle_ms);
+        probe.set("low_latency", self.low_latency.into());
+        probe.set("quantum", self.quantum);
+        if let Some((depth, average)) = self.settled {
+            probe.settle(depth, average);
+        }
+    }
+}
+
+/// Processes of the runs with groups are named after them.
+fn weight(log: &str, name: &str) -> Option<u32> {
+    match name {
+        "w1000" => Some(1000),
+        "w500" => Some(500),
+        _ if log.starts_with("G.") && name.starts_with('a') => Some(1000),
+        _ if log.starts_with("G.") && name.starts_with('b') => Some(500),
+        _ => None,
+    }
+}
+
+/// The attributes of the recordings under deadline, by their names.
+pub(super) fn set_deadline(log: &str, probe: &mut Probe<dyn Elevator>) {
+    if log.contains("fb1-ws1") {
+        probe.set("fifo_batch", 1);
+        probe.set("writes_starved", 1);
+    }
+    if log.contains("re100") {
+        probe.set("read_expire", 100);
+    }
+}

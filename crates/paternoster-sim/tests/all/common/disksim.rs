@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads what others measured on real disks: DiskSim's validation set.
+//!
+//! A disk there is three files and a trace:
+//!
+//! ```text
+//! NAME.model       zones (cylinders, sectors a track, skews), heads, rpm, head switch, settle
+//! NAME.seek        "distance, ms" lines: the measured seek curve
+//! NAME.diskspecs   what the controller takes, the cache's segments, the bus
+//! NAME.parv        the bus of the older disks
+//! NAME.trace       R|W Hit|Miss lba sectors response_us gap_us
+//! ```
+//!
+//! They are `name = value` lists; the names that are used here are looked up, the rest is left. No
+//! general reader of DiskSim's language, and nothing of its code.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use paternoster::Nanos;
+use paternoster_sim::hdd::DriveParameters;
+use paternoster_sim::hdd::drive::{Overheads, Watermarks};
+use paternoster_sim::hdd::geometry::{Geometry, Zone};
+use paternoster_sim::hdd::mechanism::Mechanism;
+use paternoster_sim::hdd::schedule::Order;
+use paternoster_sim::hdd::seek::{Curve, SeekTable};
+use paternoster_sim::hdd::segments::SegmentSizes;
+use paternoster_sim::hdd::write_cache::WriteRoom;
+use paternoster_sim::transfer::Transfer;
+
+/// Where the set lies; `None`, and a line that says so, if it is not here.
+pub(crate) fn folder() -> Option<PathBuf> {
+    let shared = "../../../shared/data/traces-public/disksim-valid";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(shared);
+    if !path.is_dir() {
+        super::skipped("the measurements of real disks are not here (traces-public/disksim-valid)");
+        return None;
+    }
+    Some(path)
+}
+
+/// A span of time in milliseconds.
+pub(crate) fn in_ms(time: Nanos) -> f64 {
+    std::time::Duration::from_nanos(time.0).as_secs_f64() * 1e3
+}
+
+/// One measured request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    pub(crate) write: bool,
+    pub(crate) sector: u64,
+    pub(crate) sectors: u32,
+    /// From its issue to its end.
+    pub(crate) response_us: f64,
+    /// From its end to the next one's issue.
+    pub(crate) gap_us: f64,
+}
+
+/// Reads a trace.
+pub(crate) fn trace(file: &Path) -> Vec<Measured> {
+    let text = fs::read_to_string(file).expect("the trace is there");
+    text.lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            Measured {
+                write: words[0] == "W",
+                sector: words[2].parse().expect("an address"),
+                sectors: words[3].parse().expect("a count"),
+                response_us: words[4].parse().expect("a time"),
+                gap_us: words[5].parse().expect("a time"),
+            }
+        })
+        .collect()
+}
+
+/// A text without its comments.
+fn read(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    let lines: Vec<&str> = text.lines().map(|line| line.split('#').next().unwrap_or("")).collect();
+    lines.join("\n")
+}
+
+/// The number behind `name =`, the first time it occurs.
+fn number(text: &str, name: &str) -> Option<f64> {
+    let mut from = text;
+    loop {
+        let at = from.find(name)?;
+        let rest = from[at + name.len()..].trim_start();
+        if let Some(value) = rest.strip_prefix('=') {
+            let value = value.trim_start();
+            let end = value.find([',', '\n', ']', ' ']).unwrap_or(value.len());
+            return value[..end].trim().parse().ok();
+        }
+        from = rest;
+    }
+}
+
+fn whole(text: &str, name: &str) -> u32 {
+    let value = number(text, name).unwrap_or_else(|| panic!("{name} is not there"));
+    format!("{value:.0}").parse().unwrap_or_else(|_| panic!("{name} is {value}"))
+}
+
+/// A time in milliseconds, exact to the nanosecond.
+pub(crate) fn ms(value: f64) -> Nanos {
+    Nanos(format!("{:.0}", value * 1e6).parse().expect("not negative"))
+}
+
+fn time(text: &str, name: &str) -> Nanos {
+    ms(number(text, name).unwrap_or_else(|| panic!("{name} is not there")))
+}
+
+/// The zones; where sectors are spare, every zone has its share of them.
+fn geometry(model: &str, revolution: Nanos) -> Geometry {
+    let heads = whole(model, "Number of data surfaces");
+    let blocks = u64::from(whole(model, "Block count"));
+    let mut zones = Vec::new();
+    for text in model.split("dm_layout_g1_zone {").skip(1) {
+        let track_sectors = whole(text, "Blocks per track");
+        let skew = |name| {
+            let sectors = number(text, name).expect("a skew");
+            ms(sectors * in_ms(revolution) / f64::from(track_sectors))
+        };
+        zones.push(Zone {
+            cylinders: whole(text, "Last cylinder number") - whole(text, "First cylinder number")
+                + 1,
+            track_sectors,
+            sectors: 0,
+            track_skew: skew("Skew for track switch"),
+            cylinder_skew: skew("Skew for cylinder switch"),
+        });
+    }
+    let size = |zone: &Zone| u64::from(zone.cylinders * heads * zone.track_sectors);
+    let all: u64 = zones.iter().map(size).sum();
+    let mut left = blocks;
+    let last = zones.len() - 1;
+    for (place, zone) in zones.iter_mut().enumerate() {
+        let share = size(zone) * blocks / all;
+        zone.sectors = if place == last { left } else { share };
+        left -= zone.sectors;
+    }
+    Geometry::new(heads, revolution, &zones)
+}
+
+/// The seek curve: measured, or three parts with ten measured ones before.
+fn curve(folder: &Path, model: &str) -> Curve {
+    if model.contains("= extracted") {
+        let name = model.split("Full seek curve = ").nth(1).expect("a file");
+        let text = read(&folder.join(name.split(',').next().expect("a name").trim()));
+        let points = text.lines().skip(1).filter_map(|line| {
+            let (distance, time) = line.split_once(',')?;
+            Some((distance.trim().parse().ok()?, ms(time.trim().parse().ok()?)))
+        });
+        return Curve::Points(points.collect());
+    }
+    let list = |name: &str| -> Vec<f64> {
+        let rest = model.split(name).nth(1).expect("a list");
+        let inside = rest.split(['[', ']']).nth(1).expect("brackets");
+        inside.split(',').filter_map(|value| value.trim().parse().ok()).collect()
+    };
+    let (first, law) = (list("First ten seek times"), list("HPL seek equation values"));
+    let cylinders = 4_000;
+    let of = |distance: u32| {
+        let d = f64::from(distance);
+        match first.get(distance as usize - 1) {
+            Some(&time) => time,
+            None if d < law[0] => law[1] + law[2] * d.sqrt(),
+            None => law[3] + law[4] * d,
+        }
+    };
+    Curve::Points((1..cylinders).map(|distance| (distance, ms(of(distance)))).collect())
+}
+
+/// What a trace shows and no parameter of DiskSim's says: added to what the controller takes.
+///
+/// Pairs are after a read and after a write, in ms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fit {
+    pub(crate) read_hit: [f64; 2],
+    pub(crate) read_miss: [f64; 2],
+    pub(crate) write: [f64; 2],
+    /// Instead of what is stated.
+    pub(crate) head_switch: Option<f64>,
+    /// Time of a sector, instead of what is stated.
+    pub(crate) link: Option<f64>,
+}
+
+/// A disk as DiskSim's files describe it.
+pub(crate) fn disk(
+    folder: &Path,
+    name: &str,
+    model_name: &str,
+    specs: &str,
+    fit: Fit,
+) -> DriveParameters {
+    let model = read(&folder.join(format!("{model_name}.model")));
+    let specs = read(&folder.join(format!("{specs}.diskspecs")));
+    let parv = read(&folder.join(format!("{name}.parv")));
+    let rpm = number(&model, "Rotation speed (in rpms)").expect("rpm");
+    let revolution = ms(60_000.0 / rpm);
+    let geometry = geometry(&model, revolution);
+    let seek = SeekTable::new(&curve(folder, &model), geometry.cylinders());
+    let write_back = number(&specs, "Fast write level") != Some(0.0);
+    // The younger disks have their link in the specs, the older a bus beside them.
+    let bus = parv.split("BUS1").nth(1).and_then(|bus| number(bus, "Read block transfer time"));
+    let link = number(&specs, "Bulk sector transfer time").into_iter().chain(bus);
+    let link = fit.link.unwrap_or(link.fold(0.0, f64::max));
+    let optional = |name| number(&specs, name).unwrap_or(0.0);
+    let completion = optional("Read completion overhead") + optional("Data preparation overhead");
+    let reselect = completion + optional("First reselect overhead");
+    let pair = |name: &str, always: f64, fit: [f64; 2]| {
+        [("read", fit[0]), ("write", fit[1])].map(|(after, fit)| {
+            let value = number(&specs, &format!("{name} over. after {after}")).expect(name);
+            ms((value + always + fit).max(0.0))
+        })
+    };
+    let mark = |name| {
+        format!("{:.0}", number(&specs, name).unwrap_or(0.0) * 1000.0).parse().expect("a share")
+    };
+    let segment = u64::from(whole(&specs, "Segment size (in blks)"));
+    DriveParameters {
+        mechanism: Mechanism {
+            seek,
+            head_switch: fit.head_switch.map_or_else(|| time(&model, "Head switch time"), ms),
+            write_settle: time(&model, "Add. write settling delay"),
+            zero_latency: number(&specs, "Immediate buffer read") == Some(1.0),
+            geometry,
+        },
+        depth: 1,
+        order: Order { window: 1, age_limit: u64::MAX },
+        segments: SegmentSizes {
+            count: whole(&specs, "Number of buffer segments"),
+            sectors: segment,
+            read_ahead: u64::from(whole(&specs, "Maximum read-ahead (blks)")).min(segment),
+            keep_before: number(&specs, "Read any free blocks") == Some(1.0),
+        },
+        room: WriteRoom {
+            sectors: if write_back { segment } else { 0 },
+            extents: 64,
+            chunk: segment,
+        },
+        drain_delay: Nanos::ZERO,
+        drain_window: 1,
+        flush_base: Nanos::ZERO,
+        flush_queueable: true,
+        overheads: Overheads {
+            read_hit: pair("Read hit", completion, fit.read_hit),
+            read_miss: pair("Read miss", reselect, fit.read_miss),
+            write_hit: pair("Write hit", 0.0, fit.write),
+            write_miss: pair("Write miss", 0.0, fit.write),
+        },
+        link: Transfer { nanos: ms(link).0, bytes: 512 },
+        watermarks: Watermarks {
+            read: mark("High (read) water mark"),
+            write: mark("Low (write) water mark"),
+        },
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests of this crate share: recordings, made-up traces and scenes, and a word about what
+//! is missing.
+
+pub(crate) mod golden;
+pub(crate) mod random;
+pub(crate) mod recordings;
+
+/// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
+pub(crate) fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped: {test}: {why}");
+}

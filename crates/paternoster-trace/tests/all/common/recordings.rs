@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recordings of a running bfq, where they are at hand.
+
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use super::skipped;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/kernel-traces");
+
+/// The text of a recording by its path in the folder; `None`, and a line that says so, without it.
+pub(crate) fn log(name: &str) -> Option<String> {
+    let path = Path::new(FOLDER).join(name);
+    let Ok(file) = std::fs::File::open(&path) else {
+        skipped(&format!("no recording {}", path.display()));
+        return None;
+    };
+    let mut text = String::new();
+    let mut unpacked = flate2::read::GzDecoder::new(BufReader::new(file));
+    unpacked.read_to_string(&mut text).expect("a log's text");
+    Some(text)
+}

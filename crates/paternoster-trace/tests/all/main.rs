@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All tests of traces and pictures from outside, in one program: each links everything there is,
+//! and one is linked sooner than a dozen.
+//!
+//! A new file of tests goes in here, with a line below.
+
+mod common;
+
+mod blkparse_golden;
+mod blkparse_real;
+mod btt_any_events;
+mod btt_golden;
+mod btt_latencies;
+mod btt_real;
+mod formats_any_bytes;
+mod formats_real;
+mod ftrace_any_text;
+mod ftrace_calls;
+mod ftrace_logs;
+mod ftrace_summary;
+mod naive;
+mod properties;
+mod text_any;
+mod text_readers;

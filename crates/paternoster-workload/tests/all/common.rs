@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests of this crate share: a word about what is missing.
+
+/// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
+pub(crate) fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped: {test}: {why}");
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Conformance: where the replays of a real kernel's recorded decisions take hold of an elevator.
+//!
+//! Compiled only with the feature `conformance`, which the crate `paternoster-conformance` turns on
+//! for its tests; never in a release. A replay makes the calls of an elevator itself, at the times
+//! of a recording, in a world that holds no more than the recording tells of:
+//!
+//! ```text
+//!             ┌──────────── Probe ────────────┐
+//! recording ──┼─▶ elevator ── decides ──▶ hook of this thread ──▶ ours compared,
+//!   calls     │    │    ▲                     │                   the recorded one goes on
+//!             │    ▼    └─ recorded choice ◀──┼──────────────────────────┘
+//!             │   scene                       │
+//!             └───────────────────────────────┘
+//! ```
+//!
+//! What all elevators have is here; what is known of one alone, and its hook, is in the `probe` of
+//! its folder.
+//!
+//! # Invariants
+//! I1  A decision is its own answer on a thread without a hook.
+//! I2  Time never steps back, but for the moment in which a client is attached that was known
+//!     before.
+//!
+//! Source: ours.
+
+use alloc::boxed::Box;
+
+use crate::client::{Client, ClientId, ClientSpec, Group, GroupId, GroupSpec};
+use crate::device::DeviceFacts;
+use crate::elevator::{Admission, Elevator, Fault, Pick, Position, Side};
+use crate::request::{Bio, Flags, Op, Request, RequestId};
+use crate::scene::{Limits, Ncq, Scene};
+use crate::time::{Hz, Nanos};
+
+/// BFQ's hook, and what is known of its queues.
+pub mod bfq {
+    pub use crate::elevators::bfq_probe::{
+        Decision, Listener, Reading, Said, SeenQueue, Turns, install,
+    };
+}
+
+/// CFQ's hook, and what is known of its queues.
+pub mod cfq {
+    pub use crate::elevators::cfq_probe::{Choice, Decision, Recall, SeenQueue, install, tree};
+}
+
+/// What an elevator is told of the world when it is chosen.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct World {
+    /// What the device says of itself.
+    pub facts: DeviceFacts,
+    /// Whether its word on queueing counts.
+    pub ncq: Ncq,
+    /// Requests that may be allocated.
+    pub nr_requests: u32,
+    /// Ticks per second.
+    pub hz: Hz,
+}
+
+/// An elevator, and the world as its recording tells of it. There is no queue around it: what a
+/// queue would do is done here, and nothing besides.
+#[derive(Debug)]
+pub struct Probe<E: Elevator + ?Sized> {
+    pub(crate) scene: Scene,
+    pub(crate) elevator: Box<E>,
+}
+
+impl<E: Elevator + ?Sized> Probe<E> {
+    /// An elevator that is not chosen yet, at time zero.
+    #[must_use]
+    pub fn new(world: World, elevator: Box<E>) -> Probe<E> {
+        let mut scene = Scene::new(world.facts, Limits::default(), false);
+        (scene.ncq, scene.nr_requests) = (world.ncq, world.nr_requests);
+        scene.set_hz(world.hz);
+        Probe { scene, elevator }
+    }
+
+    /// It is chosen, now.
+    pub fn attach(&mut self) {
+        self.elevator.attach(&mut self.scene);
+        let root = self.scene.root();
+        self.elevator.group_changed(&mut self.scene, root);
+    }
+
+    /// Sets an attribute by its name.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn set(&mut self, name: &str, value: u64) {
+        let place = self.elevator.attributes().iter().position(|it| it.name == name);
+        self.elevator.set(&mut self.scene, place.expect("an attribute"), value);
+    }
+
+    /// Time goes on to `at`, unless it is later already.
+    pub fn set_time(&mut self, at: Nanos) {
+        self.turn_clock(self.scene.exact.max(at));
+    }
+
+    fn turn_clock(&mut self, to: Nanos) {
+        self.scene.exact = to;
+        self.scene.now = self.scene.hz().floor(to);
+    }
+
+    /// The time in nanoseconds.
+    #[must_use]
+    pub const fn exact_now(&self) -> Nanos {
+        self.scene.exact_now()
+    }
+
+    /// Adds a client that the elevator knows since then.
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub fn add_client(&mut self, spec: ClientSpec, since: Nanos) -> ClientId {
+        let ClientSpec { group, priority, weight, pid } = spec;
+        let group = Some(group.unwrap_or(self.scene.root()));
+        let client = Client { group, priority, weight, pid, ..Client::default() };
+        let client = ClientId(self.scene.clients.insert(client).expect("room for clients"));
+        let now = self.scene.exact;
+        self.turn_clock(since);
+        self.elevator.client_attached(&mut self.scene, client);
+        self.turn_clock(now);
+        client
+    }
+
+    /// A client goes; its slot is free when its last request has ended.
+    pub fn client_leaves(&mut self, client: ClientId) {
+        self.elevator.client_detached(&mut self.scene, client);
+        self.scene.clients.at_mut(client.index()).leaving = true;
+        self.free_if_gone(client);
+    }
+
+    fn free_if_gone(&mut self, client: ClientId) {
+        if self.scene.clients.get(client.0).is_some_and(Client::is_gone) {
+            self.scene.clients.free(client.index());
+        }
+    }
+
+    /// Adds a group.
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub fn add_group(&mut self, spec: GroupSpec) -> GroupId {
+        let parent = Some(spec.parent.unwrap_or(self.scene.root()));
+        let group = Group { parent, weight: spec.weight, members: 0 };
+        let group = GroupId(self.scene.groups.insert(group).expect("room for groups"));
+        self.elevator.group_changed(&mut self.scene, group);
+        group
+    }
+
+    /// How many requests a client may have.
+    pub fn admit(&mut self, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.elevator.admit(&mut self.scene, client, op, flags)
+    }
+
+    /// A bio comes to the queue.
+    pub fn bio_comes(&mut self, bio: &Bio) {
+        self.elevator.bio_comes(&mut self.scene, bio);
+    }
+
+    /// Whether a bio may join a request.
+    #[must_use]
+    pub fn may_merge(&self, request: RequestId, bio: &Bio) -> bool {
+        self.elevator.may_merge(&self.scene, request, bio)
+    }
+
+    /// Makes a request for a bio, at its client's priority; it does not wait yet.
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub fn bind(&mut self, bio: &Bio) -> RequestId {
+        let client = self.scene.clients.get_mut(bio.client.0);
+        let priority = client.map_or_else(Default::default, |client| {
+            client.requests += 1;
+            client.priority
+        });
+        let mut made = Request::default();
+        made.fill(bio, priority, self.scene.now);
+        let key = self.scene.requests.0.insert(made).expect("room for requests");
+        let request = RequestId(key.index());
+        self.elevator.bind(&mut self.scene, request);
+        request
+    }
+
+    /// A request begins to wait.
+    pub fn insert(&mut self, request: RequestId) {
+        self.elevator.insert(&mut self.scene, request, Position::Sorted);
+    }
+
+    /// A request has grown by so many sectors. The elevator hears of it if the request waits.
+    pub fn grow(&mut self, request: RequestId, sectors: u32, side: Side, waits: bool) {
+        let grown = &mut self.scene.requests[request];
+        grown.sectors += sectors;
+        if side == Side::Front {
+            grown.sector -= u64::from(sectors);
+        }
+        if waits {
+            self.elevator.grown(&mut self.scene, request, side);
+        }
+    }
+
+    /// The elevator is asked for a request.
+    pub fn pick(&mut self) -> Option<RequestId> {
+        match self.elevator.pick(&mut self.scene) {
+            Pick::Dispatch(request, _) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// A request goes to the device.
+    pub fn start(&mut self, request: RequestId) {
+        self.elevator.started(&mut self.scene, request);
+    }
+
+    /// The device has refused a request.
+    pub fn requeue(&mut self, request: RequestId) {
+        self.elevator.requeued(&mut self.scene, request);
+    }
+
+    /// A request has ended, and is no more.
+    pub fn complete(&mut self, request: RequestId) {
+        self.elevator.completed(&mut self.scene, request, Nanos::ZERO);
+        self.elevator.released(&mut self.scene, request);
+        let client = self.scene.requests[request].client();
+        self.scene.requests.0.free(request.index());
+        if let Some(owner) = self.scene.clients.get_mut(client.0) {
+            owner.requests -= 1;
+            self.free_if_gone(client);
+        }
+    }
+
+    /// The timer rings.
+    pub fn ring(&mut self) {
+        self.scene.cancel_timer();
+        self.elevator.timer(&mut self.scene);
+    }
+
+    /// Checks the elevator's invariants.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn audit(&self) -> Result<(), Fault> {
+        self.elevator.audit(&self.scene)
+    }
+}

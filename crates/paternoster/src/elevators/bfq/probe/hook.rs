@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The hook in what BFQ says and decides.
+//!
+//! One word of the thread says whether anybody listens, so that other tests of the same build
+//! hardly pay for it.
+//!
+//! Source: ours.
+
+use core::cell::Cell;
+
+use super::Turns;
+use crate::elevators::bfq::recall::{Decision, Reading, Said};
+use crate::elevators::bfq::schedule::Schedule;
+use crate::time::Nanos;
+
+/// Who listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Listener {
+    /// Something is said, of a queue or of the device.
+    pub say: fn(Option<u32>, Said),
+    /// The clock is read: what it shows.
+    pub clock: fn(Reading, Nanos) -> Nanos,
+    /// Our choice; the answer is carried out.
+    pub recall: fn(Decision, u64) -> u64,
+    /// A turn is about to begin.
+    pub turn: fn(&mut Turns<'_>),
+}
+
+std::thread_local! {
+    static HOOK: Cell<Option<&'static Listener>> = const { Cell::new(None) };
+}
+
+/// From now on this one listens to what is decided on this thread, or nobody.
+pub fn install(listener: Option<&'static Listener>) {
+    HOOK.set(listener);
+}
+
+/// Says it, of a queue or of the device.
+#[inline]
+pub(in crate::elevators::bfq) fn say(queue: Option<u32>, said: Said) {
+    if let Some(listener) = HOOK.get() {
+        (listener.say)(queue, said);
+    }
+}
+
+/// The same, for what takes a while to find out.
+#[inline]
+pub(in crate::elevators::bfq) fn say_of(what: impl FnOnce() -> (Option<u32>, Said)) {
+    if let Some(listener) = HOOK.get() {
+        let (queue, said) = what();
+        (listener.say)(queue, said);
+    }
+}
+
+/// Our choice, or the recorded one.
+#[inline]
+pub(in crate::elevators::bfq) fn recall(decision: Decision, ours: u64) -> u64 {
+    HOOK.get().map_or(ours, |listener| (listener.recall)(decision, ours))
+}
+
+/// A queue is about to be served: the one whose turn it is, or the recorded one.
+#[inline]
+pub(in crate::elevators::bfq) fn recall_turn(schedule: &mut Schedule, root: u32) {
+    if let Some(listener) = HOOK.get() {
+        (listener.turn)(&mut Turns::new(schedule, root));
+    }
+}
+
+/// The time: `now`, or what the clock showed at this point in the recording.
+#[inline]
+pub(in crate::elevators::bfq) fn clock(reading: Reading, now: Nanos) -> Nanos {
+    HOOK.get().map_or(now, |listener| (listener.clock)(reading, now))
+}

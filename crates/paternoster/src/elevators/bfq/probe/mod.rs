@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a replay of recorded decisions sees of BFQ: its queues and those who are raised.
+//!
+//! Source: ours; see `conformance.rs`.
+
+mod hook;
+mod turns;
+
+pub use super::recall::{Decision, Reading, Said};
+pub use hook::{Listener, install};
+pub(super) use hook::{clock, recall, recall_turn, say, say_of};
+pub use turns::Turns;
+
+use super::Bfq;
+use crate::client::Client;
+use crate::conformance::Probe;
+
+/// A queue as it is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeenQueue {
+    /// Its number.
+    pub number: u32,
+    /// Whether processes share it.
+    pub is_shared: bool,
+    /// The id of the one process that it belongs to, while that is there.
+    pub pid: Option<u32>,
+}
+
+impl Probe<Bfq> {
+    /// Something has happened for which the block layer asks for a request.
+    pub const fn ask(&mut self) {
+        self.elevator.ask();
+    }
+
+    /// Busy queues that are raised.
+    #[must_use]
+    pub const fn raised(&self) -> u32 {
+        self.elevator.raised
+    }
+
+    /// Whether there is a queue of this number, and anybody refers to it still.
+    #[must_use]
+    pub fn is_kept(&self, queue: u32) -> bool {
+        let queues = &self.elevator.queues;
+        queues.is_live(queue) && queues.at(queue).refs > 0
+    }
+
+    /// All queues, in the order of their numbers.
+    pub fn queues(&self) -> impl Iterator<Item = SeenQueue> {
+        self.elevator.queues.iter().map(|(key, queue)| {
+            let owner = queue.owner.and_then(|owner| self.scene.clients.get(owner.0));
+            let (number, is_shared) = (key.index(), queue.is_shared);
+            SeenQueue { number, is_shared, pid: owner.map(Client::pid) }
+        })
+    }
+}

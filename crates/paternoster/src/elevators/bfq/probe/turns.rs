@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whose turn is next, seen from outside; and how it becomes that of another.
+//!
+//! A recorded choice may be any queue that might have been served: that has work, as its groups
+//! have, and whose start has come on each level. Which of them has the least finish is what the
+//! comparison is about, and not asked here.
+//!
+//! Source: ours; spec `bfq.md` BFQ-10.
+
+use crate::elevators::bfq::entity::{Entity, Standing, is_after};
+use crate::elevators::bfq::schedule::Schedule;
+
+/// The schedule, between two turns.
+#[derive(Debug)]
+pub struct Turns<'a> {
+    schedule: &'a mut Schedule,
+    root: u32,
+}
+
+impl<'a> Turns<'a> {
+    pub(super) const fn new(schedule: &'a mut Schedule, root: u32) -> Turns<'a> {
+        Turns { schedule, root }
+    }
+
+    /// The number of the queue whose turn would be next.
+    #[must_use]
+    pub fn next_queue(&self) -> Option<u32> {
+        let mut entity = self.schedule.groups[self.root as usize].next?;
+        while let Some(group) = self.schedule.group_of_entity(entity) {
+            entity = self.schedule.groups[group as usize].next?;
+        }
+        Some(entity)
+    }
+
+    /// Makes the next turn that of `queue`. Whether it could be: it and its groups have work, and
+    /// their starts have come unless they are alone.
+    pub fn give_to(&mut self, queue: u32) -> bool {
+        let schedule = &mut *self.schedule;
+        let mut at = Some(queue);
+        while let Some(entity) = at {
+            let Entity { standing, start, group, .. } = schedule.entities[entity as usize];
+            let alone = schedule.groups[group as usize].active == 1;
+            let too_early = !alone && is_after(start, schedule.vtime_of(entity));
+            if standing != Standing::Active || too_early {
+                return false;
+            }
+            at = schedule.parent_of(entity);
+        }
+        at = Some(queue);
+        while let Some(entity) = at {
+            let group = schedule.entities[entity as usize].group;
+            schedule.groups[group as usize].next = Some(entity);
+            at = schedule.groups[group as usize].entity;
+        }
+        true
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The hook in CFQ's decisions.
+//!
+//! Where CFQ decides, the hook of its thread is told what, and our choice as a number
+//! (`choice.rs`); the number that it answers goes on. One word of the thread says whether there is
+//! a hook, so that other tests of the same build hardly pay for it (1 %).
+//!
+//! Source: ours.
+
+use core::cell::Cell;
+
+use super::Choice;
+use crate::elevators::cfq::recall::Decision;
+
+/// What is decided and our choice; the answer is carried out.
+pub type Recall = fn(Decision, Option<i64>) -> Option<i64>;
+
+std::thread_local! {
+    static HOOK: Cell<Option<Recall>> = const { Cell::new(None) };
+}
+
+/// From now on this thread has this hook, or none.
+pub fn install(hook: Option<Recall>) {
+    HOOK.set(hook);
+}
+
+/// Our choice, or what the hook of this thread makes of it.
+#[inline]
+pub(in crate::elevators::cfq) fn recall<C: Choice>(decision: Decision, ours: C) -> C {
+    match HOOK.get() {
+        None => ours,
+        Some(hook) => C::chosen(hook(decision, ours.number())),
+    }
+}

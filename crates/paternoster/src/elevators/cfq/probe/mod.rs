@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a replay of recorded decisions sees of CFQ: its queues, and what it knows of the device and
+//! of processes.
+//!
+//! Nothing of it is changed from outside but what a recording knows better: what stood from a run
+//! before it, the think time that the kernel read from its clock, that a workload is not over yet.
+//!
+//! Source: ours; see `conformance.rs`.
+
+mod choice;
+mod hook;
+
+pub use super::recall::Decision;
+pub use choice::Choice;
+pub(super) use hook::recall;
+pub use hook::{Recall, install};
+
+use super::Cfq;
+use super::service::{KINDS, tree_of};
+use super::slice::signed;
+use crate::client::{Class, ClientId};
+use crate::conformance::Probe;
+use crate::observe::queue_depth::{Probing, QueueDepth};
+use crate::pick::home::home;
+use crate::request::RequestId;
+use crate::time::Nanos;
+
+/// A queue as it is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeenQueue {
+    /// Its group's number.
+    pub group: u32,
+    /// Processes that come to it.
+    pub processes: u32,
+    /// Requests that belong to it, until they have ended.
+    pub allocated: u32,
+    /// Those of them that wait.
+    pub waiting: u32,
+    /// A mark for each of the last 32 that was far from the one before it.
+    pub seeks: u32,
+    /// Whether processes share it.
+    pub is_shared: bool,
+    /// The queue that its processes move to.
+    pub merge_into: Option<u32>,
+}
+
+/// The number of the service tree of a class and a kind: 0 async, 1 not idled for, 2 idled for.
+/// `None` for other kinds.
+#[must_use]
+pub fn tree(class: Class, kind: u32) -> Option<usize> {
+    let kind = KINDS.iter().find(|one| **one as u32 == kind);
+    kind.map(|kind| tree_of(class, *kind))
+}
+
+impl Probe<Cfq> {
+    /// Begins where another run ended: the most requests that the device took at a time, and how
+    /// many queues of the root were busy on average.
+    pub fn settle(&mut self, depth: u32, average: u32) {
+        self.elevator.depth = QueueDepth::default();
+        // The one behind the last sample decides.
+        for _ in 0..=Probing::CFQ.samples {
+            self.elevator.depth.sample(&Probing::CFQ, depth, true);
+        }
+        self.elevator.groups[self.scene.root().index() as usize].averages[0] = average;
+    }
+
+    /// Busy queues.
+    #[must_use]
+    pub const fn busy(&self) -> u32 {
+        self.elevator.busy
+    }
+
+    /// Requests that wait.
+    #[must_use]
+    pub const fn waiting(&self) -> u32 {
+        self.elevator.waiting
+    }
+
+    /// Requests that the device has.
+    #[must_use]
+    pub const fn in_driver(&self) -> u32 {
+        self.elevator.in_driver
+    }
+
+    /// Whether the device is taken to queue commands, if that is known; and the most requests that
+    /// it has had at a time.
+    #[must_use]
+    pub const fn depth(&self) -> (Option<bool>, u32) {
+        (self.elevator.depth.queues(), self.elevator.depth.most())
+    }
+
+    /// The queue whose slice it is.
+    #[must_use]
+    pub const fn active(&self) -> Option<u32> {
+        self.elevator.active
+    }
+
+    /// The group that is served.
+    #[must_use]
+    pub const fn serving(&self) -> Option<u32> {
+        self.elevator.serving.group
+    }
+
+    /// What is left of its workload, in nanoseconds: nothing, or less, if that is over.
+    #[must_use]
+    pub fn workload_left(&self) -> i64 {
+        let expires = self.elevator.serving.expires.unwrap_or(Nanos::ZERO);
+        signed(expires) - signed(self.scene.now)
+    }
+
+    /// The workload goes on for a while, if it is over.
+    pub fn prolong_workload(&mut self, by: Nanos) {
+        self.elevator.serving.expires.get_or_insert(self.scene.now + by);
+    }
+
+    /// Whether there is a queue of this number.
+    #[must_use]
+    pub fn is_live(&self, queue: u32) -> bool {
+        self.elevator.queues.is_live(queue)
+    }
+
+    /// A queue, which is live.
+    #[must_use]
+    pub fn queue(&self, queue: u32) -> SeenQueue {
+        let queue = self.elevator.queues.at(queue);
+        SeenQueue {
+            group: queue.group,
+            processes: queue.processes(),
+            allocated: queue.allocated,
+            waiting: queue.lane.len(),
+            seeks: queue.seek.marks(),
+            is_shared: queue.is_shared,
+            merge_into: queue.merge_into,
+        }
+    }
+
+    /// The number of the queue that a request belongs to.
+    #[must_use]
+    pub fn queue_of(&self, request: RequestId) -> u32 {
+        home(&self.scene, request)
+    }
+
+    /// The number of the queue that a client's requests have come to so far.
+    #[must_use]
+    pub fn queue_of_client(&self, client: ClientId, sync: bool) -> Option<u32> {
+        self.elevator.contexts[client.index() as usize].slots[usize::from(sync)]
+    }
+
+    /// The think time of the client whose request that is: its mean in nanoseconds, and the weight
+    /// of its samples.
+    #[must_use]
+    pub fn think_time(&self, request: RequestId) -> (u64, u64) {
+        let client = self.scene.requests[request].client();
+        self.elevator.contexts[client.index() as usize].think_time.parts()
+    }
+
+    /// The same, from now on.
+    pub fn set_think_time(&mut self, request: RequestId, mean: u64, samples: u64) {
+        let client = self.scene.requests[request].client();
+        self.elevator.contexts[client.index() as usize].think_time.set_parts(mean, samples);
+    }
+}
