@@ -3,6 +3,8 @@
 # target for a while, until the time is over. The next round's seed is kept, so that the next soak goes on where
 # this one ended; `--seed N` begins at N. What fails prints its seed and how to do it again.
 
+. checks/lints.sh
+
 fuzz_seconds=30
 usage() {
   echo "./test --soak: $1; usage: ./test --soak DURATION [--seed N], e.g. ./test --soak 90s, 30m, 8h" >&2
@@ -35,15 +37,13 @@ targets=$(sed -n 's/^path = "fuzz_targets\/\(.*\)\.rs"/\1/p' fuzz/Cargo.toml)
 within() {
   local status=0
   timeout "$(left)" "$@" || status=$?
-  [ $status = 124 ] && over=yes && return 0
-  return $status
+  [ $status = 124 ] || return $status
 }
 
-over=no
-while [ $over = no ] && [ "$(left)" -gt 0 ]; do
+echo "$seed" >"$kept"
+while [ "$(left)" -gt 0 ]; do
   step "seed $seed: generators"
   export PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed
-  PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 within_tests=yes
   if ! run_tests "soak-$seed" within env PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 \
     cargo test --workspace "${planted[@]}"; then
     echo "failed with seed $seed; again: PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed ./test"
@@ -61,6 +61,8 @@ while [ $over = no ] && [ "$(left)" -gt 0 ]; do
       }
     done
   fi
+  # A round that the time has cut short is begun anew by the next soak.
+  [ "$(left)" -gt 0 ] || break
   seed=$((seed + 1))
   echo "$seed" >"$kept"
 done
