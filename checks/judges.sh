@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # `./test --judges`: what a release is judged by and no clock has a say in. In the release profile, as the
 # program is used.
-unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS
+# What `./test` has set, if it ran in this shell: `--full`.
+unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS
 
 step "release: build"
 release=(cargo test --release -p paternoster -p paternoster-sim -p paternoster-cli --test no_allocation --test judges)
@@ -15,7 +16,6 @@ test_options=(properties:: power_)
 run_tests properties cargo test --release -p paternoster -p paternoster-sim "${planted[@]}" --test all
 test_options=()
 
-step "instructions per request"
 install valgrind=valgrind
 step "instructions per request"
 if command -v valgrind >/dev/null 2>&1; then

@@ -3,9 +3,9 @@
 //! devices as files.
 //!
 //! They have a program of their own, because other tests start processes. A process that has just
-//! been forked has all files open that ours has, and closes them when its program begins. To a
-//! mount that is a flush that nobody asked for, a guest that nobody sent, and somebody who is still
-//! there at the end. Who starts a process here waits until nobody has files open
+//! been forked has all files open that ours has, and closes them when its program begins. A mount
+//! then sees a flush that no test asked for, a guest that no test made, and a file that is still
+//! open at the end. A test that starts a process waits until no other test has files open
 //! ([`with_processes`]).
 
 #[path = "../common/mod.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose turn is next, seen from outside; and how it becomes that of another.
+//! Which queue has the next turn, seen from outside; and how another gets it.
 //!
 //! A recorded choice may be any queue that might have been served: that has work, as its groups
 //! have, and whose start has come on each level. Which of them has the least finish is what the
@@ -22,7 +22,7 @@ impl<'a> Turns<'a> {
         Turns { schedule, root }
     }
 
-    /// The number of the queue whose turn would be next.
+    /// The number of the queue that would have the next turn.
     #[must_use]
     pub fn next_queue(&self) -> Option<u32> {
         let mut entity = self.schedule.groups[self.root as usize].next?;
