@@ -26,7 +26,7 @@ fn run(jobs: &JobFile, device: &Description, scheduler: &str) {
     let settings = Settings { submit_cost: device.submit_cost, ..Settings::default() };
     let mut simulated = Simulated::new(device.model());
     let elevator = elevators::by_name(scheduler).expect("a scheduler of ours");
-    let done = paternoster_workload::run::<_, _, RunError>(
+    let done = paternoster_workload::run::<_, RunError>(
         &jobs.jobs,
         &settings,
         &mut simulated,
@@ -35,7 +35,7 @@ fn run(jobs: &JobFile, device: &Description, scheduler: &str) {
         |_| Ok(()),
         &mut NoWatcher,
     );
-    let (result, _) = done.expect("the run ends");
+    let (result, ..) = done.expect("the run ends");
     assert_eq!(result.device.ios[0], REQUESTS);
 }
 

@@ -6,7 +6,7 @@
 
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
-use paternoster::{Nanos, NoObserver, Observer, RequestQueue};
+use paternoster::{Nanos, NoObserver, Observer};
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::disktest::{Disktest, Heartbeats};
 use paternoster_workload::builtin::iostest::{Iostest, Row, Workload};
@@ -15,11 +15,10 @@ use paternoster_workload::builtin::tiotest::{PhaseResult, RawDevice, Tiotest};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::layout;
-use paternoster_workload::meter::Meter;
 use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
-use crate::evidence::{Evidence, Which, Witness};
+use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
@@ -251,8 +250,8 @@ pub(crate) fn disktest(options: &DisktestOptions) -> Result<(), Failure> {
     };
     each(&options.setting, "disktest", |runner| {
         let beats = Heartbeats::new(disktest.heartbeat, disktest.time);
-        let (_, queue) = runner.run(&disktest.jobs(), "", beats)?;
-        Ok(disktest.lines(&queue.observer().1.0))
+        let (_, beats) = runner.run(&disktest.jobs(), "", beats)?;
+        Ok(disktest.lines(&beats))
     })
 }
 
@@ -360,28 +359,25 @@ struct Runner<'a> {
     evidence: &'a mut Evidence,
 }
 
-/// A run's queue, with what the workload and the pictures observe it by.
-type Observed<O> = RequestQueue<(Meter, (O, Witness))>;
-
 impl Runner<'_> {
     /// One run; `which` tells it from other runs on the same device under the same scheduler.
-    fn run<O: Observer>(
+    fn run<O: Observer + 'static>(
         &mut self,
         jobs: &[Job],
         which: &str,
         observer: O,
-    ) -> Result<(RunResult, Observed<O>), Failure> {
+    ) -> Result<(RunResult, O), Failure> {
         let Settings { placement, seed, .. } = self.setting.on(self.device);
         layout::plan(jobs, self.device.facts.capacity * 512, placement, seed)
             .map_err(|problem| Failure::Request(problem.message))?;
         let Runner { setting, device, scheduler, .. } = *self;
         let which = Which { setting, device, scheduler, more: which };
         let observer = (observer, self.evidence.witness(which, clients(jobs))?);
-        let mut done =
+        let (result, (observer, witness), _) =
             self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
-        self.evidence.keep(which, &mut done.1.observer_mut().1.1)?;
-        match done.0.processes.iter().find(|process| process.error != 0) {
-            None => Ok(done),
+        self.evidence.keep(which, witness)?;
+        match result.processes.iter().find(|process| process.error != 0) {
+            None => Ok((result, observer)),
             Some(process) => {
                 let name = &jobs[process.job].name;
                 Err(Failure::Job(format!("{name} failed with errno {}", process.error)))

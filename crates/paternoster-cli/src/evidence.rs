@@ -133,11 +133,10 @@ impl Evidence {
     }
 
     /// Takes what the witness of a run has.
-    pub(crate) fn keep(&mut self, which: Which<'_>, witness: &mut Witness) -> Result<(), Failure> {
-        let recorder = std::mem::take(&mut witness.recorder);
-        let clients = std::mem::take(&mut witness.clients);
+    pub(crate) fn keep(&mut self, which: Which<'_>, witness: Witness) -> Result<(), Failure> {
+        let Witness { recorder, clients, tracer } = witness;
         self.plots.add(Run { label: which.label(), clients, recorder });
-        witness.tracer.take().map_or(Ok(()), |tracer| tracer.into_sink().finish())
+        tracer.map_or(Ok(()), |tracer| tracer.into_sink().finish())
     }
 
     /// Draws and writes every picture; `subject` says what ran.

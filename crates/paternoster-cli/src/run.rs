@@ -221,15 +221,14 @@ impl Plan<'_> {
         let witness = evidence.witness(which, clients(jobs))?;
         let (result, hash) = if self.options.event_hash {
             let observer = (EventHash::default(), witness);
-            let (result, mut queue) =
+            let (result, (hash, witness), _) =
                 self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            let (hash, witness) = &mut queue.observer_mut().1;
             evidence.keep(which, witness)?;
             (result, Some(hash.digest()))
         } else {
-            let (result, mut queue) =
+            let (result, witness, _) =
                 self.setting.run(jobs, device, scheduler, witness, &mut status)?;
-            evidence.keep(which, &mut queue.observer_mut().1)?;
+            evidence.keep(which, witness)?;
             (result, None)
         };
         Ok(Outcome::new(&subject, &result, hash))

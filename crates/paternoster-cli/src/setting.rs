@@ -9,9 +9,9 @@ use std::path::Path;
 use clap::Args;
 use paternoster::{Device, Nanos, Observer, RequestQueue};
 use paternoster_sim::{Model, Rule, Simulated};
+use paternoster_workload::Queue;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::value::Reader;
-use paternoster_workload::meter::Meter;
 use paternoster_workload::process::record::Output;
 use paternoster_workload::run::{Progress, RunResult, Settings, Watcher, limits};
 
@@ -197,14 +197,14 @@ impl Setting {
     }
 
     /// One run on a fresh device. `status` is told how things stand, if the jobs ask for it.
-    pub(crate) fn run<O: Observer>(
+    pub(crate) fn run<O: Observer + 'static>(
         &self,
         jobs: &[Job],
         device: &Target,
         scheduler: &SchedulerChoice,
         observer: O,
         status: &mut dyn FnMut(&RunResult),
-    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
+    ) -> Result<(RunResult, O, Queue), Failure> {
         let display = self.display(device, scheduler);
         let several = self.devices.len() * self.schedulers.len() > 1;
         let prefix = several.then(|| format!("{}.{}.", scheduler.text, device.name));
@@ -221,13 +221,13 @@ impl Setting {
     }
 
     /// The run itself, in the time of whatever device it is.
-    fn drive<D: Device, O: Observer>(
+    fn drive<O: Observer + 'static>(
         &self,
         (jobs, settings, scheduler): (&[Job], &Settings, &SchedulerChoice),
-        device: &mut D,
+        device: &mut dyn Device,
         observer: O,
         onlooker: &mut Onlooker<'_>,
-    ) -> Result<(RunResult, RequestQueue<(Meter, O)>), Failure> {
+    ) -> Result<(RunResult, O, Queue), Failure> {
         let prepare = |queue: &mut _| self.prepare(scheduler, queue);
         let elevator = scheduler.make();
         paternoster_workload::run(jobs, settings, device, elevator, observer, prepare, onlooker)

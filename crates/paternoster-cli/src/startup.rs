@@ -13,12 +13,12 @@ use std::cell::RefCell;
 
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser};
 use clap::{Args, ValueEnum};
-use paternoster::{Nanos, Observer, RequestQueue};
+use paternoster::{Nanos, Observer};
+use paternoster_workload::Queue;
 use paternoster_workload::builtin::startup::profile::{self, PROFILES};
 use paternoster_workload::builtin::startup::{Start, StartWatch, Startup, Summary};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::layout;
-use paternoster_workload::meter::Meter;
 use paternoster_workload::run::Settings;
 use serde_json::{Value, json};
 
@@ -114,21 +114,18 @@ pub(crate) struct Pair {
     pub(crate) alone: Start,
 }
 
-/// A start's queue, with what observes it.
-pub(crate) type Observed<O> = RequestQueue<(Meter, (StartWatch, O))>;
-
 /// Starts a program `repeat` times under one scheduler on one device, with seeds from that of the
-/// setting on. `observe` makes an observer for each start beside the others, and `keep` gets the
-/// queue back with it.
+/// setting on. `observe` makes an observer for each start beside the others, and `keep` gets it
+/// back with the queue.
 ///
 /// # Errors
 /// The files do not fit on the device, or a process fails.
-pub(crate) fn starts<O: Observer>(
+pub(crate) fn starts<O: Observer + 'static>(
     (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
     startup: &Startup,
     repeat: u32,
     mut observe: impl FnMut(u64, &[Job]) -> Result<O, Failure>,
-    mut keep: impl FnMut(u64, &mut Observed<O>) -> Result<(), Failure>,
+    mut keep: impl FnMut(u64, O, &Queue) -> Result<(), Failure>,
 ) -> Result<Vec<Pair>, Failure> {
     let first = setting.on(device).seed;
     let mut pairs = Vec::new();
@@ -136,9 +133,9 @@ pub(crate) fn starts<O: Observer>(
         let setting = setting.with_seed(seed);
         let on = (&setting, device, scheduler);
         let scene = startup.beside_others(&device.facts, seed);
-        let (beside, mut queue) = one(on, startup, &scene, observe(seed, &scene.0)?)?;
-        keep(seed, &mut queue)?;
-        let (alone, _) =
+        let (beside, observer, queue) = one(on, startup, &scene, observe(seed, &scene.0)?)?;
+        keep(seed, observer, &queue)?;
+        let (alone, ..) =
             one(on, startup, &startup.alone(&device.facts, seed), paternoster::NoObserver)?;
         pairs.push(Pair { seed, beside, alone });
     }
@@ -146,23 +143,23 @@ pub(crate) fn starts<O: Observer>(
 }
 
 /// One run.
-fn one<O: Observer>(
+fn one<O: Observer + 'static>(
     (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
     startup: &Startup,
     (jobs, watch): &(Vec<Job>, StartWatch),
     observer: O,
-) -> Result<(Start, Observed<O>), Failure> {
+) -> Result<(Start, O, Queue), Failure> {
     let Settings { placement, seed, .. } = setting.on(device);
     layout::plan(jobs, device.facts.capacity * 512, placement, seed)
         .map_err(|problem| Failure::Request(problem.message))?;
     let observer = (watch.clone(), observer);
-    let (result, queue) = setting.run(jobs, device, scheduler, observer, &mut |_| {})?;
+    let (result, (watch, observer), queue) =
+        setting.run(jobs, device, scheduler, observer, &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
         return Err(Failure::Job(format!("{name} failed with errno {}", failed.error)));
     }
-    let start = startup.outcome(&result, &queue.observer().1.0);
-    Ok((start, queue))
+    Ok((startup.outcome(&result, &watch), observer, queue))
 }
 
 /// What one scheduler made of it on one device.
@@ -200,9 +197,9 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
                     let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
                     evidence.borrow().witness(which, clients(jobs))
                 },
-                |seed, queue| {
+                |seed, witness, _| {
                     let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
-                    evidence.borrow_mut().keep(which, &mut queue.observer_mut().1.1)
+                    evidence.borrow_mut().keep(which, witness)
                 },
             )?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);

@@ -13,6 +13,7 @@
 //! * [`page_cache`]: memory in front of the queue: read-ahead, dirty pages, the flusher.
 //! * [`meter`], [`statistics`]: what is counted, from the event stream and by the processes
 //!   themselves.
+//! * [`observed`]: the one type of queue that runs and replays have.
 //! * [`replay`]: a recorded trace under other schedulers, on other devices.
 //! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports
 //!   take.
@@ -24,6 +25,7 @@ pub mod direction;
 pub mod fio;
 pub mod layout;
 pub mod meter;
+pub mod observed;
 pub mod outcome;
 pub mod page_cache;
 pub mod process;
@@ -34,4 +36,5 @@ pub mod shares;
 pub mod statistics;
 
 pub use direction::Direction;
+pub use observed::Queue;
 pub use run::{NoWatcher, Progress, RunError, RunResult, Settings, Watcher, run};

@@ -158,8 +158,8 @@ impl Plan<'_> {
             &mut |progress| display.update(progress),
         );
         display.clear();
-        let (replayed, mut queue) = done?;
-        evidence.keep(which, &mut queue.observer_mut().1)?;
+        let (replayed, witness, _) = done?;
+        evidence.keep(which, witness)?;
         Ok(ToldRun {
             label: which.label(),
             device: device.name.clone(),

@@ -30,9 +30,8 @@
 //! `hw_tag`, `bandwidth`. And what it did in the run: `merges` of queues, `partings`, `injections`
 //! of requests, `flushes`, `flush ms` (mean device time), `refused flushes` and `refused` others.
 
-use paternoster::{Nanos, NoObserver, Observer, RequestQueue, Values};
+use paternoster::{Nanos, NoObserver, Values};
 use paternoster_sim::Description;
-use paternoster_workload::Direction;
 use paternoster_workload::builtin::dd::Dd;
 use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::sysbench::{Sysbench, Totals};
@@ -42,6 +41,7 @@ use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::run::RunResult;
 use paternoster_workload::shares::shares;
 use paternoster_workload::statistics::JobStatistics;
+use paternoster_workload::{Direction, Queue};
 
 use super::blocktrace::BlockTrace;
 use super::counts::Counts;
@@ -85,19 +85,20 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
     let jobs = jobs(&run.workload)?;
     let trace = BlockTrace::new(run.btt, &scheduler.name);
     let observer = ((Counts::default(), maxmin::tally(&jobs)), trace);
-    let (result, mut queue) = setting.run(&jobs, &device, &scheduler, observer, &mut |_| {})?;
+    let (result, observer, queue) =
+        setting.run(&jobs, &device, &scheduler, observer, &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
         return Err(Failure::Job(format!("job {name} failed with errno {}", failed.error)));
     }
     let mut measured = attributes(&queue);
-    let ((counts, tally), trace) = &mut queue.observer_mut().1;
+    let ((counts, mut tally), mut trace) = observer;
     trace.tell(&mut measured)?;
-    told(counts, &mut measured);
+    told(&counts, &mut measured);
     match &run.workload {
         Workload::Fio(_) => {
-            fio(&jobs, &result, counts, &mut measured);
-            maxmin::tell(&jobs, &result, tally, &mut measured);
+            fio(&jobs, &result, &counts, &mut measured);
+            maxmin::tell(&jobs, &result, &mut tally, &mut measured);
         }
         Workload::Tiotest(tiotest) => self::tiotest(tiotest, &result, &mut measured),
         Workload::Disktest(_) => disktest(&result, &mut measured),
@@ -159,7 +160,7 @@ fn lines(text: &str) -> Measured {
 }
 
 /// What the scheduler tells of itself.
-fn attributes<O: Observer>(queue: &RequestQueue<O>) -> Measured {
+fn attributes(queue: &Queue) -> Measured {
     let mut measured = Measured::default();
     queue.for_each_attribute(|path, attribute, value| {
         if attribute.values == Values::ReadOnly && path.starts_with("iosched/") {
@@ -307,7 +308,7 @@ fn startup(
         startup,
         repeat,
         |_, _| Ok(NoObserver),
-        |_, queue| {
+        |_, _, queue| {
             measured = attributes(queue);
             Ok(())
         },

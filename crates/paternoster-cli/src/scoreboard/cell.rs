@@ -190,12 +190,12 @@ pub(super) fn run(
 ) -> Result<Vec<Process>, Failure> {
     let clients: usize = jobs.iter().map(|job| job.numjobs as usize).sum();
     let tally = Tally::new(times.settle, times.settle + times.measure, clients);
-    let (result, mut queue) = setting.run(jobs, device, scheduler, tally, &mut |_| {})?;
+    let (result, mut tally, _) = setting.run(jobs, device, scheduler, tally, &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
         return Err(Failure::Job(format!("job {name} failed with errno {}", failed.error)));
     }
-    let clients = queue.observer_mut().1.close();
+    let clients = tally.close();
     Ok(processes(jobs, &result, clients, times))
 }
 

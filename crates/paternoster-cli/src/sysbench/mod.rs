@@ -13,11 +13,10 @@
 mod options;
 mod tell;
 
-use paternoster::{Observer, RequestQueue};
+use paternoster::Observer;
 use paternoster_workload::builtin::sysbench::{Sysbench, Totals};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::layout;
-use paternoster_workload::meter::Meter;
 use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
@@ -72,8 +71,8 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
             let setting = &setting;
             let which = Which { setting, device, scheduler, more: "" };
             let witness = evidence.witness(which, clients(&sysbench.jobs()))?;
-            let (totals, _, mut queue) = one(on, &sysbench, witness, &mut status)?;
-            evidence.keep(which, &mut queue.observer_mut().1)?;
+            let (totals, _, witness) = one(on, &sysbench, witness, &mut status)?;
+            evidence.keep(which, witness)?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);
             all.push(Done { sysbench: &sysbench, device, scheduler, lines, totals });
         }
@@ -82,20 +81,17 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
     evidence.write(&setting.subject(&format!("sysbench {}", sysbench.mode.name())))
 }
 
-/// A run's queue, with what observes it.
-pub(crate) type Observed<O> = RequestQueue<(Meter, O)>;
-
 /// One run on a fresh device under one scheduler. `status` is told the totals so far in every
 /// report interval.
 ///
 /// # Errors
 /// The files do not fit on the device, or a thread fails.
-pub(crate) fn one<O: Observer>(
+pub(crate) fn one<O: Observer + 'static>(
     (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
     sysbench: &Sysbench,
     observer: O,
     status: &mut dyn FnMut(Totals),
-) -> Result<(Totals, RunResult, Observed<O>), Failure> {
+) -> Result<(Totals, RunResult, O), Failure> {
     let jobs: Vec<Job> = sysbench.jobs();
     let Settings { placement, seed, .. } = setting.on(device);
     layout::plan(&jobs, device.facts.capacity * 512, placement, seed).map_err(|_| {
@@ -106,9 +102,9 @@ pub(crate) fn one<O: Observer>(
         ))
     })?;
     let mut tell = |result: &RunResult| status(Totals::of(result));
-    let (result, queue) = setting.run(&jobs, device, scheduler, observer, &mut tell)?;
+    let (result, observer, _) = setting.run(&jobs, device, scheduler, observer, &mut tell)?;
     match result.processes.iter().find(|process| process.error != 0) {
-        None => Ok((Totals::of(&result), result, queue)),
+        None => Ok((Totals::of(&result), result, observer)),
         Some(failed) => {
             let (thread, errno) = (failed.clone, failed.error);
             Err(Failure::Job(format!("sysbench: thread {thread} failed with errno {errno}")))

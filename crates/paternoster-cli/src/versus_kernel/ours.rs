@@ -12,11 +12,11 @@
 //! read from it: of 250 Hz 31 ticks, 124 ms; of 100 Hz 12, 120 ms; of 300 Hz 37, 123 ms; of 1000 Hz
 //! 125.
 
-use paternoster::{Nanos, NoObserver, RequestQueue};
+use paternoster::{Nanos, NoObserver};
 use paternoster_sim::{Description, Simulated};
+use paternoster_workload::Queue;
 use paternoster_workload::direction::Direction;
 use paternoster_workload::fio::job::Job;
-use paternoster_workload::meter::Meter;
 use paternoster_workload::run::{NoWatcher, RunResult, Settings};
 
 use super::fio::Got;
@@ -60,10 +60,9 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>,
     let mapped = map(&choice, &description, same)?;
     let model = Behind::new(description.model(), same.costs, (tags, peeks), seed);
     let settings = Settings { submit_cost: same.costs.submit.max(Nanos(1)), ..Settings::default() };
-    let prepare =
-        |queue: &mut RequestQueue<(Meter, NoObserver)>| choice.prepare(queue, &mapped.set);
+    let prepare = |queue: &mut Queue| choice.prepare(queue, &mapped.set);
     let mut device = Simulated::new(model);
-    let (result, _) = paternoster_workload::run(
+    let (result, ..) = paternoster_workload::run(
         jobs,
         &settings,
         &mut device,

@@ -11,6 +11,7 @@
 
 use paternoster::{Action, Event, Flags, Nanos, Note, Observer, Op, RequestQueue, elevators};
 use paternoster_sim::{Description, Simulated, catalog};
+use paternoster_workload::Queue;
 use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::replay::{
     Arrival, Backlog, Fit, Manner, Mapping, Matcher, Recording, Replay, ReplayStuck, Replayed,
@@ -58,7 +59,7 @@ fn record(device: &Description, scheduler: &str, text: &str) -> Recording {
     let parsed = parse(&[source], &[], &[], &|_| None, &|_, name| Err(name.to_owned()));
     let jobs = parsed.unwrap_or_else(|problems| panic!("{problems:?}")).jobs;
     let settings = Settings { submit_cost: device.submit_cost, ..Settings::default() };
-    let (_, mut queue) = paternoster_workload::run(
+    let (_, tracer, _) = paternoster_workload::run(
         &jobs,
         &settings,
         &mut Simulated::new(device.model()),
@@ -71,7 +72,7 @@ fn record(device: &Description, scheduler: &str, text: &str) -> Recording {
         &mut NoWatcher,
     )
     .unwrap_or_else(|error| panic!("{error}\n{text}"));
-    std::mem::take(&mut queue.observer_mut().1.0).finish()
+    tracer.0.finish()
 }
 
 fn play(recording: &Recording, device: &Description, scheduler: &str, manner: Manner) -> Replayed {
@@ -91,18 +92,18 @@ fn play_with(
     let elevator = elevators::by_name(scheduler).expect("a scheduler");
     let what = Replay { recording, schedule, mapping };
     let device = &mut Simulated::new(device.model());
-    let prepare = |queue: &mut RequestQueue<_>| {
+    let prepare = |queue: &mut Queue| {
         every_flush(queue);
         for (name, value) in set {
             queue.set_attribute(Nanos::ZERO, name, value).expect("an attribute");
         }
         Ok::<(), ReplayStuck>(())
     };
-    let (replayed, mut queue) =
+    let (replayed, tracer, queue) =
         replay(what, device, elevator, Tracer::default(), prepare, &mut |_| {})
             .unwrap_or_else(|error| panic!("{error}"));
     queue.audit().unwrap_or_else(|fault| panic!("{fault:?}"));
-    (replayed, std::mem::take(&mut queue.observer_mut().1.0).finish())
+    (replayed, tracer.0.finish())
 }
 
 /// When the last I/O ended.

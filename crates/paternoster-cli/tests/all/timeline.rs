@@ -144,7 +144,7 @@ fn events(
     names.insert(names.len(), "flusher".to_owned());
     names.insert(names.len(), "journal".to_owned());
     let settings = Settings { host, submit_cost: device.submit_cost, ..Settings::default() };
-    let (result, queue) = paternoster_workload::run(
+    let (result, events, _) = paternoster_workload::run(
         &jobs,
         &settings,
         &mut Simulated::new(device.faulty_model(faults, 0)),
@@ -155,8 +155,7 @@ fn events(
     )
     .unwrap_or_else(|error| panic!("{error}"));
     let who = |event: &Event| names[&(event.client.index() as usize)].clone();
-    let events = queue.observer().1.0.iter();
-    let lines = events.map(|event| Line { event: *event, who: who(event) }).collect();
+    let lines = events.0.iter().map(|event| Line { event: *event, who: who(event) }).collect();
     (lines, result)
 }
 

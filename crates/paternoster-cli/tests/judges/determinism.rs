@@ -88,7 +88,7 @@ fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
     let device = &devices[usize::try_from(seed / schedulers % count).unwrap()];
     let settings = Settings { seed, submit_cost: device.submit_cost, ..Settings::default() };
     let mut simulated = Simulated::new(device.model());
-    let (result, queue) = paternoster_workload::run::<_, _, RunError>(
+    let (result, hash, _) = paternoster_workload::run::<_, RunError>(
         &jobs.jobs,
         &settings,
         &mut simulated,
@@ -100,7 +100,7 @@ fn digest(jobs: &JobFile, devices: &[Description], seed: u64) -> u64 {
     .unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
     let requests: u64 = result.device.ios.iter().sum();
     assert!((1000..=REQUESTS_MAX).contains(&requests), "SEED={seed}: {requests} requests");
-    let hash = queue.observer().1.digest();
+    let hash = hash.digest();
     let subject =
         Subject { jobs, device: &device.name, scheduler: entry.name, settings: &settings };
     let outcome = Outcome::new(&subject, &result, Some(hash));

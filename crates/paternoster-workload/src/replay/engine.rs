@@ -34,6 +34,7 @@ use super::recording::Recording;
 use super::schedule::Schedule;
 use super::seat::{EINVAL, Entering, Parts, Seat, Taken};
 use crate::meter::{DeviceMeter, Meter};
+use crate::observed::{AnyObserver, Queue};
 use crate::run::Progress;
 
 /// Steps of the loop between two calls for progress.
@@ -99,29 +100,31 @@ pub fn limits(recording: &Recording, depth: u32) -> Limits {
 ///
 /// # Errors
 /// [`ReplayStuck`], and those of `prepare`.
-pub fn replay<D: Device, O: Observer, E: From<ReplayStuck>>(
+pub fn replay<O: Observer + 'static, E: From<ReplayStuck>>(
     what: Replay<'_>,
-    device: &mut D,
+    device: &mut dyn Device,
     elevator: Box<dyn Elevator>,
     observer: O,
-    prepare: impl FnOnce(&mut RequestQueue<(Meter, O)>) -> Result<(), E>,
+    prepare: impl FnOnce(&mut Queue) -> Result<(), E>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Replayed, RequestQueue<(Meter, O)>), E> {
+) -> Result<(Replayed, O, Queue), E> {
     let facts = device.facts();
     let limits = limits(what.recording, facts.depth);
-    let observers = (Meter::new(limits.clients), observer);
+    let observers = (Meter::new(limits.clients), AnyObserver::new(observer));
     let mut queue = RequestQueue::new(facts, limits, elevator, observers);
     prepare(&mut queue)?;
     let mut engine = Engine::new(what, queue, device.now());
     engine.go(device, progress)?;
     let now = device.now();
-    Ok(engine.result(now))
+    let (replayed, mut queue) = engine.result(now);
+    let observer = queue.observer_mut().1.take().expect("I1: it is what was given");
+    Ok((replayed, observer, queue))
 }
 
 #[derive(Debug)]
-struct Engine<'a, O: Observer> {
+struct Engine<'a> {
     what: Replay<'a>,
-    queue: RequestQueue<(Meter, O)>,
+    queue: Queue,
     seats: Vec<Seat>,
     parts: Parts,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
@@ -136,8 +139,8 @@ struct Engine<'a, O: Observer> {
     sleeps: u64,
 }
 
-impl<'a, O: Observer> Engine<'a, O> {
-    fn new(what: Replay<'a>, mut queue: RequestQueue<(Meter, O)>, began: Nanos) -> Self {
+impl<'a> Engine<'a> {
+    fn new(what: Replay<'a>, mut queue: Queue, began: Nanos) -> Self {
         let processes = what.recording.processes();
         let seats: Vec<Seat> = processes
             .iter()
@@ -165,9 +168,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    fn go<D: Device>(
+    fn go(
         &mut self,
-        device: &mut D,
+        device: &mut dyn Device,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ReplayStuck> {
         let mut steps = 0u64;
@@ -219,7 +222,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     /// Everything that the queue wants done now; then until when it waits, and why.
-    fn serve<D: Device>(&mut self, now: Nanos, device: &mut D) -> (Option<Nanos>, Waiting) {
+    fn serve(&mut self, now: Nanos, device: &mut dyn Device) -> (Option<Nanos>, Waiting) {
         loop {
             match self.queue.next(now) {
                 Said::Issue(command) => {
@@ -305,7 +308,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
     }
 
-    fn result(self, now: Nanos) -> (Replayed, RequestQueue<(Meter, O)>) {
+    fn result(self, now: Nanos) -> (Replayed, Queue) {
         let Engine { mut came, mut ended, began, queue, seats, failed, sleeps, .. } = self;
         for time in came.iter_mut().chain(&mut ended) {
             *time = *time - began;

@@ -11,13 +11,13 @@
 
 use std::cmp::Reverse;
 
-use paternoster::{Nanos, Observer};
+use paternoster::Nanos;
 
 use super::{Run, SectionResult};
 use crate::fio::ending::ExitWhat;
 use crate::process::Phase;
 
-impl<O: Observer> Run<O> {
+impl Run {
     /// A process has ended: its figures, and what follows from it.
     pub(super) fn end_process(&mut self, now: Nanos, number: u32) {
         let seat = &mut self.seats[number as usize];

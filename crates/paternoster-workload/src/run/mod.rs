@@ -32,13 +32,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use paternoster::{Device, Elevator, Nanos, Observer, Output as Said, RequestQueue, Waiting};
+use paternoster::{Device, Elevator, Nanos, Observer, Output as Said, Waiting};
 
 use crate::fio::ending::Ending;
 use crate::fio::job::{Job, reporting_groups};
 use crate::fio::jobfile::Problem;
 use crate::layout::Placement;
-use crate::meter::{DeviceMeter, Meter};
+use crate::meter::DeviceMeter;
+use crate::observed::{AnyObserver, Queue};
 use crate::page_cache::{self, HostSettings};
 use crate::process::record::Output;
 use crate::process::{Phase, Process, Shared};
@@ -205,25 +206,28 @@ pub struct NoWatcher;
 impl Watcher for NoWatcher {}
 
 /// Runs the jobs on `device` under `elevator`. `prepare` sets the queue's attributes before
-/// anything is submitted; `observer` sees every event and is returned.
+/// anything is submitted; `observer` sees every event and is returned, with the queue as the last
+/// request left it.
 ///
 /// # Errors
 /// [`RunError`] when a job does not fit the device, or the run cannot go on.
-pub fn run<D: Device, O: Observer, E: From<RunError>>(
+pub fn run<O: Observer + 'static, E: From<RunError>>(
     jobs: &[Job],
     settings: &Settings,
-    device: &mut D,
+    device: &mut dyn Device,
     elevator: Box<dyn Elevator>,
     observer: O,
-    prepare: impl FnOnce(&mut RequestQueue<(Meter, O)>) -> Result<(), E>,
-    watcher: &mut impl Watcher,
-) -> Result<(RunResult, RequestQueue<(Meter, O)>), E> {
+    prepare: impl FnOnce(&mut Queue) -> Result<(), E>,
+    watcher: &mut dyn Watcher,
+) -> Result<(RunResult, O, Queue), E> {
     let place = (device.facts(), device.now());
+    let observer = AnyObserver::new(observer);
     let mut run = Run::new(jobs, settings, place, elevator, observer, watcher)?;
     prepare(&mut run.queue)?;
     run.go(device, watcher)?;
     let result = run.result(device.now());
-    Ok((result, run.queue))
+    let observer = run.queue.observer_mut().1.take().expect("I1: it is what was given");
+    Ok((result, observer, run.queue))
 }
 
 /// One process and what the loop keeps about it.
@@ -244,8 +248,8 @@ struct Seat {
 }
 
 #[derive(Debug)]
-struct Run<O: Observer> {
-    queue: RequestQueue<(Meter, O)>,
+struct Run {
+    queue: Queue,
     shared: Shared,
     seats: Vec<Seat>,
     /// By job: how its end ends others, its reporting group, how many of its clones have not
@@ -268,15 +272,15 @@ struct Run<O: Observer> {
     requests: u64,
 }
 
-impl<O: Observer> Run<O> {
+impl Run {
     fn with(
         jobs: &[Job],
         began: Nanos,
         settings: &Settings,
-        queue: RequestQueue<(Meter, O)>,
+        queue: Queue,
         shared: Shared,
         seats: Vec<Seat>,
-    ) -> Run<O> {
+    ) -> Run {
         let left_of = |place: usize| seats.iter().filter(|seat| seat.job == place).count();
         Run {
             ends: jobs.iter().map(|job| job.ending.clone()).collect(),
@@ -300,11 +304,7 @@ impl<O: Observer> Run<O> {
         }
     }
 
-    fn go<D: Device>(
-        &mut self,
-        device: &mut D,
-        watcher: &mut impl Watcher,
-    ) -> Result<(), RunError> {
+    fn go(&mut self, device: &mut dyn Device, watcher: &mut dyn Watcher) -> Result<(), RunError> {
         self.begin_section(device.now());
         let mut steps = 0u64;
         loop {
@@ -346,7 +346,7 @@ impl<O: Observer> Run<O> {
     }
 
     /// Tells the watcher how things stand, if it is time.
-    fn tell_status(&mut self, now: Nanos, watcher: &mut impl Watcher) {
+    fn tell_status(&mut self, now: Nanos, watcher: &mut dyn Watcher) {
         while now >= self.status_at {
             watcher.status(&self.result(self.status_at));
             self.status_at += self.status_every.unwrap_or(Nanos::MAX);
@@ -369,7 +369,7 @@ impl<O: Observer> Run<O> {
     }
 
     /// Everything that the queue wants done now; then until when it waits, and why.
-    fn serve<D: Device>(&mut self, now: Nanos, device: &mut D) -> (Option<Nanos>, Waiting) {
+    fn serve(&mut self, now: Nanos, device: &mut dyn Device) -> (Option<Nanos>, Waiting) {
         loop {
             match self.queue.next(now) {
                 Said::Issue(command) => {

@@ -24,6 +24,7 @@ use crate::fio::relay::{Relays, Runner};
 use crate::fio::unwired;
 use crate::layout::{self, Region};
 use crate::meter::Meter;
+use crate::observed::AnyObserver;
 use crate::page_cache::{HostSettings, PageCache, journal};
 use crate::process::record::Record;
 use crate::process::{
@@ -39,16 +40,16 @@ struct Seats<'a> {
     seats: Vec<Seat>,
 }
 
-impl<O: Observer> Run<O> {
+impl Run {
     /// Everything that a run needs; nothing has happened yet.
-    pub(super) fn new<W: Watcher>(
+    pub(super) fn new(
         jobs: &[Job],
         settings: &Settings,
         (facts, now): (DeviceFacts, Nanos),
         elevator: Box<dyn Elevator>,
-        observer: O,
-        watcher: &mut W,
-    ) -> Result<Run<O>, RunError> {
+        observer: AnyObserver,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Run, RunError> {
         if let Some(problem) = unwired::problems(jobs).into_iter().next() {
             return Err(RunError::Job(problem));
         }
@@ -117,7 +118,7 @@ impl Seats<'_> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "what a clone is, piece by piece")]
-    fn add<W: Watcher>(
+    fn add(
         &mut self,
         place: usize,
         clone: u32,
@@ -125,7 +126,7 @@ impl Seats<'_> {
         identity: Identity,
         region: &Region,
         (together, runner): (Together, Option<Runner>),
-        watcher: &mut W,
+        watcher: &mut dyn Watcher,
     ) -> Result<(), RunError> {
         let job = &self.jobs[place];
         // fio counts its threads from 1 over all jobs.
@@ -183,12 +184,12 @@ fn names(job: &Job, clone: u32) -> Vec<String> {
 
 /// Opens the files that a clone writes about itself. Of several clones each records its I/O in a
 /// file of its own, the first one under the name that was given.
-fn record<W: Watcher>(
+fn record(
     job: &Job,
     clone: u32,
     thread: u32,
     files: &[String],
-    watcher: &mut W,
+    watcher: &mut dyn Watcher,
 ) -> Result<Record, RunError> {
     let wrong = |name: &str| {
         let name = name.to_owned();

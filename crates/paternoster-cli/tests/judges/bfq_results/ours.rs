@@ -14,10 +14,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use paternoster::{Action, Event, Expiry, Nanos, Note, Observer, RequestQueue, elevators};
+use paternoster::{Action, Event, Expiry, Nanos, Note, Observer, elevators};
 use paternoster_sim::{Description, Simulated};
+use paternoster_workload::Queue;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
-use paternoster_workload::meter::Meter;
 use paternoster_workload::run::{NoWatcher, RunError, Settings};
 
 use super::figures::Figures;
@@ -131,7 +131,7 @@ pub(crate) fn figures(
     let figures = Rc::new(RefCell::new(Figures::default()));
     let counter =
         Counter { from: nanos(from), to: nanos(to), began: None, figures: Rc::clone(&figures) };
-    let prepare = |queue: &mut RequestQueue<(Meter, Counter)>| {
+    let prepare = |queue: &mut Queue| {
         let fixed = [("ncq", "probe"), ("hz", "250"), ("nr_requests", "256")];
         for (name, value) in fixed.iter().chain(attributes) {
             queue.set_attribute(Nanos::ZERO, name, value).expect("an attribute");

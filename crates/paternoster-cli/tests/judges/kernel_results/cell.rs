@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use paternoster::{Nanos, NoObserver, RequestQueue, elevators};
+use paternoster::{Nanos, NoObserver, elevators};
 use paternoster_sim::Simulated;
+use paternoster_workload::Queue;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
-use paternoster_workload::meter::Meter;
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::report;
 use paternoster_workload::run::{NoWatcher, RunError, Settings};
@@ -69,7 +69,7 @@ impl Cell {
         let elevator = words.next().and_then(elevators::by_name).expect("a scheduler");
         let attributes: Vec<(&str, &str)> =
             words.filter_map(|word| word.split_once('=')).chain([("ncq", "probe")]).collect();
-        let prepare = |queue: &mut RequestQueue<(Meter, NoObserver)>| {
+        let prepare = |queue: &mut Queue| {
             for (name, value) in &attributes {
                 queue.set_attribute(Nanos::ZERO, name, value).expect("an attribute");
             }
@@ -89,7 +89,7 @@ impl Cell {
             prepare,
             watcher,
         );
-        let (result, _) = done.unwrap_or_else(|error| panic!("{}: {error}", self.run));
+        let (result, ..) = done.unwrap_or_else(|error| panic!("{}: {error}", self.run));
         let (device, scheduler) = ("recorded", self.scheduler);
         let subject = Subject { jobs: &jobs, device, scheduler, settings: &settings };
         rates(&report::json(&Outcome::new(&subject, &result, None).report))
