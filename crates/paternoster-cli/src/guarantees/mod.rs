@@ -208,23 +208,3 @@ fn document(rows: &[Row]) -> serde_json::Value {
         "schedulers": found.collect::<Vec<_>>(),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Does the table say that noop keeps no shares and bfq does, and JSON the same?
-    #[test]
-    fn who_weighs_keeps_shares() {
-        let schedulers = ["noop", "bfq"].map(str::to_owned);
-        let Ok(rows) = find_out(&schedulers, true) else { panic!("the runs fail") };
-        let groups = ALL.iter().position(|promise| promise.word == "groups").unwrap();
-        let kept: Vec<bool> =
-            rows.iter().map(|row| is_kept(&ALL[groups], row.found[groups])).collect();
-        assert_eq!(kept, [false, true], "{:?} {:?}", rows[0].found, rows[1].found);
-        let document = document(&rows);
-        assert_eq!(document["schedulers"][1]["promises"]["groups"]["kept"], true);
-        assert!(text(&rows).lines().nth(1).unwrap().trim_start().starts_with("noop"));
-        assert!(rows.iter().all(|row| row.found.iter().all(Option::is_some)));
-    }
-}

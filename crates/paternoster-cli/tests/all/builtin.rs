@@ -23,49 +23,6 @@ fn figure(text: &str, name: &str, unit: &str) -> f64 {
     before.split_whitespace().last().and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// Seed 001's tiotest under noop, `-t 8 -f 2000 -r 4000 -b 4096`: reads 267.008 MB/s at 0.115 ms a
-/// call, random reads 7.478 MB/s at 4.088 ms, writes 362.410 MB/s. Within 15 %; the burst of random
-/// writes (156 MB/s) took its CPU, which is not modelled, so only its row is looked for.
-#[test]
-fn tiotest_as_in_seed_001() {
-    let text = succeeds(&[
-        "tiotest",
-        "-t",
-        "8",
-        "-f",
-        "2000",
-        "-r",
-        "4000",
-        "-b",
-        "4096",
-        "-F",
-        "-q",
-        "--device",
-        "array-eva",
-        "--scheduler",
-        "noop",
-    ]);
-    let rates = [
-        ("| Write       16000 MBs", 362.410),
-        ("| Read        16000 MBs", 267.008),
-        ("| Random Read   125 MBs", 7.478),
-    ];
-    for (name, published) in rates {
-        let rate = figure(&text, name, " MB/s");
-        assert!((rate / published - 1.0).abs() < 0.15, "{name}: {rate}, published {published}");
-    }
-    assert!(text.contains("| Random Write  125 MBs |"), "{text}");
-    let mean = |name: &str| {
-        let line = text.lines().filter(|line| line.starts_with(name)).nth(1).expect(name);
-        let column = line.split('|').nth(2).and_then(|column| column.split_whitespace().next());
-        column.and_then(|word| word.parse::<f64>().ok()).expect("a number")
-    };
-    for (name, published) in [("| Read ", 0.115), ("| Random Read", 4.088)] {
-        let mean = mean(name);
-        assert!((mean / published - 1.0).abs() < 0.15, "{name}: {mean}, published {published}");
-    }
-}
-
 /// Has the table tiotest's own form, line by line? (Numbers are replaced by 9.)
 #[test]
 fn tiotest_prints_its_own_table() {
@@ -220,17 +177,8 @@ fn tiobench_makes_four_tables() {
 fn disktest_counts_to_the_end() {
     let total = |heartbeat: &str| {
         let text = succeeds(&[
-            "disktest",
-            "-B",
-            "4k",
-            "-h",
-            heartbeat,
-            "-T",
-            "3",
-            "/dev/sdf",
-            "-q",
-            "--device",
-            "ssd-px256m5s",
+            "disktest", "-B", "4k", "-h", heartbeat, "-T", "3", "/dev/sdf", "-q", "--device",
+            "hdd-7200",
         ]);
         let total = text.lines().last().expect("a total").to_owned();
         figure(&total, "STAT", "/s.")

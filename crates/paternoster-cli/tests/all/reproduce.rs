@@ -42,7 +42,7 @@ fn json_has_its_shape() {
     ] {
         assert!(keys.contains(&key), "{key} is missing of {keys:?}");
     }
-    let twice = [(); 2].map(|()| reproduce(&["array-disktest", "-q"]).stdout);
+    let twice = [(); 2].map(|()| reproduce(&["merge-cost", "-q"]).stdout);
     assert_eq!(text(&twice[0]), text(&twice[1]));
 }
 

@@ -5,6 +5,7 @@
 //! of a work in progress is left, unsafe code gives its reason, files keep to one concept's
 //! length, every module is part of a crate, and what documents point at is there.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -150,6 +151,15 @@ fn files_are_one_concept_long() {
 #[test]
 fn no_dead_files() {
     let sources = files(&["rs"]);
+    // What `mod NAME;` and `path = "NAME.rs"` name, and in which file.
+    let mut names: BTreeMap<&str, BTreeSet<&Path>> = BTreeMap::new();
+    for (path, text) in &sources {
+        let modules = text.split("mod ").skip(1).filter_map(|rest| rest.split_once(';'));
+        let paths = text.split(".rs\"]").filter_map(|before| before.rsplit(['/', '"']).next());
+        for name in modules.map(|(name, _)| name).chain(paths) {
+            names.entry(name).or_default().insert(path);
+        }
+    }
     let found = complaints(&sources, |path, _| {
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
         let folder = path.parent().unwrap();
@@ -157,9 +167,8 @@ fn no_dead_files() {
             || ["tests", "benches", "examples", "fuzz_targets"]
                 .iter()
                 .any(|name| folder.ends_with(name));
-        let named = [format!("mod {stem};"), format!("{stem}.rs\"]")];
-        let names_it = |text: &String| named.iter().any(|name| text.contains(name));
-        if is_root || sources.iter().any(|(other, text)| other != path && names_it(text)) {
+        let named_by = names.get(stem.as_str());
+        if is_root || named_by.is_some_and(|files| files.iter().any(|other| *other != path)) {
             vec![]
         } else {
             vec![(1, "no file names this module".to_owned())]

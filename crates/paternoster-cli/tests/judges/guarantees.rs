@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
+
 use crate::common::too_slow;
 
 fn guarantees(arguments: &[&str]) -> Output {
@@ -32,4 +34,38 @@ fn the_documentation_shows_real_output() {
     };
     assert!(rows(&printed).len() > 20);
     assert_eq!(rows(&page), rows(&printed), "paternoster guarantees --output-format=markdown");
+}
+
+/// Does the table say that noop keeps no shares of groups and bfq does, JSON the same, and has each
+/// promise an answer?
+#[test]
+fn a_scheduler_with_weights_keeps_shares() {
+    if too_slow() {
+        return;
+    }
+    let asked = ["--scheduler", "noop", "--scheduler", "bfq", "-q"];
+    let printed = |form| {
+        let output = guarantees(&[&asked[..], &["--output-format", form]].concat());
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let document: Value = serde_json::from_str(&printed("json")).expect("JSON");
+    let kept: Vec<&Value> = document["schedulers"]
+        .as_array()
+        .expect("schedulers")
+        .iter()
+        .map(|row| {
+            let promises = row["promises"].as_object().expect("promises");
+            assert!(promises.values().all(|promise| promise["found"].is_number()), "{row}");
+            &promises["groups"]["kept"]
+        })
+        .collect();
+    assert_eq!(kept, [&Value::Bool(false), &Value::Bool(true)], "{document}");
+    let table = printed("table");
+    let words = |line: usize| table.lines().nth(line).expect("a line").split_whitespace();
+    let groups = words(0).position(|word| word == "groups").expect("a column");
+    // "no 1.02" is two words: behind the scheduler's name the answer stands at the odd places.
+    let answers = [1, 2].map(|line| words(line).nth(2 * groups - 1).expect("an answer"));
+    assert_eq!(answers, ["no", "yes"], "{table}");
+    assert_eq!([1, 2].map(|line| words(line).next()), [Some("noop"), Some("bfq")], "{table}");
 }

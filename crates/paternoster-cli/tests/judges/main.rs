@@ -20,3 +20,4 @@ mod determinism;
 mod guarantees;
 mod kernel_results;
 mod reproduce;
+mod worked_example;

@@ -165,10 +165,10 @@ fn sequential_rates() {
             &format!("{disk}, outer MB/s"),
             outer,
             5.0,
-            bench.sequential_mb(Op::Read, 0, 256, 2000),
+            bench.sequential_mb(Op::Read, 0, 256, 500),
         );
-        let end = bench.device.facts().capacity - 256 * 2000;
-        let ours = bench.sequential_mb(Op::Read, end, 256, 2000);
+        let end = bench.device.facts().capacity - 256 * 500;
+        let ours = bench.sequential_mb(Op::Read, end, 256, 500);
         hold(&format!("{disk}, inner MB/s"), inner, 5.0, ours);
         // The cache takes its size at once, which counts less the more is written.
         let ours = Bench::new(disk).sequential_mb(Op::Write, 0, 1024, 6000);
@@ -180,7 +180,7 @@ fn sequential_rates() {
 /// second (the controller's time was fitted to it); here without a host's time between them.
 #[test]
 fn small_sequential_reads() {
-    let mb = Bench::new("hdd-7200").sequential_mb(Op::Read, 0, 8, 20_000);
+    let mb = Bench::new("hdd-7200").sequential_mb(Op::Read, 0, 8, 5000);
     hold("hdd-7200, sequential 4 KiB reads", 41_708.0, 10.0, mb * 1e6 / 4096.0);
 }
 

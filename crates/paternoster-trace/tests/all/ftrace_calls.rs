@@ -11,13 +11,14 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use paternoster_trace::ftrace::{
     BfqMessage, Call, CallKind, Calls, Context, Issued, Merge, QueueName, Reader, Record, Service,
     What,
 };
 
-use crate::common::recordings;
+use crate::common::{recordings, skipped};
 
 /// A log and what it has of requests, of dispatch calls, of those that chose nothing, of exits.
 type Counted = (&'static str, usize, usize, usize, usize);
@@ -32,13 +33,21 @@ const LOGS: [Counted; 7] = [
     ("ssd_5groups_rand_ll0", 5256, 8543, 3287, 5),
 ];
 
-fn logs() -> impl Iterator<Item = (Counted, Vec<Call>, usize)> {
-    LOGS.into_iter().filter_map(|counted| {
-        let text = recordings::log(&format!("bfq-decisions/{}.log.gz", counted.0))?;
-        let calls = Calls::new(Reader::new(text.as_bytes()));
-        let calls = calls.collect::<Result<_, _>>().expect("a log without errors");
-        Some((counted, calls, text.lines().count()))
-    })
+/// The logs, their calls and how many lines they have, read once for all tests.
+fn logs() -> impl Iterator<Item = (Counted, &'static [Call], usize)> {
+    static CALLS: LazyLock<Vec<(Counted, Vec<Call>, usize)>> = LazyLock::new(|| {
+        let read = LOGS.into_iter().filter_map(|counted| {
+            let text = recordings::log(&format!("bfq-decisions/{}.log.gz", counted.0))?;
+            let calls = Calls::new(Reader::new(text.as_bytes()));
+            let calls = calls.collect::<Result<_, _>>().expect("a log without errors");
+            Some((counted, calls, text.lines().count()))
+        });
+        read.collect()
+    });
+    if CALLS.is_empty() {
+        skipped("no recordings of bfq");
+    }
+    CALLS.iter().map(|(counted, calls, lines)| (*counted, calls.as_slice(), *lines))
 }
 
 fn count(calls: &[Call]) -> BTreeMap<&'static str, usize> {
@@ -65,7 +74,7 @@ fn calls_of_each_kind() {
             ("exit", exits),
         ]);
         wanted.extend((coop > 0).then_some(("timer", coop)));
-        assert_eq!(count(&calls), wanted, "{name}");
+        assert_eq!(count(calls), wanted, "{name}");
         let none = calls.iter().filter(|call| chose_nothing(call)).count();
         assert_eq!(none, empty, "{name}");
     }
@@ -82,7 +91,7 @@ fn no_line_is_lost() {
         assert!(calls.is_sorted_by(|a, b| a.line < b.line), "{name}");
         assert!(calls.is_sorted_by_key(|call| call.entered_ns), "{name}");
         let mut all: Vec<u64> = Vec::new();
-        for call in &calls {
+        for call in calls {
             assert!(call.records.is_sorted_by(|a, b| a.line < b.line), "{name}: {call:?}");
             assert!(call.at_ns <= call.entered_ns && call.at_ns == call.records[0].at_ns);
             all.extend(call.records.iter().map(|record| record.line));
@@ -103,7 +112,7 @@ fn calls_are_whole() {
     let mut changes = 0;
     for ((name, ..), calls, _) in logs() {
         let mut under_lock: Vec<(u64, u64, Speaker)> = Vec::new();
-        for call in &calls {
+        for call in calls {
             let words = call.records.iter().filter(|record| {
                 let free = |m: &BfqMessage| matches!(m, BfqMessage::LimitDepth { .. });
                 !matches!(record.what, What::Event(_)) && !says(record, free)
@@ -115,7 +124,7 @@ fn calls_are_whole() {
         let mut seen: Vec<u64> = under_lock.into_iter().map(|(_, call, _)| call).collect();
         seen.dedup();
         assert!(seen.is_sorted_by(|a, b| a < b), "{name}");
-        for call in &calls {
+        for call in calls {
             check(call);
         }
     }
@@ -172,7 +181,7 @@ fn every_issue_is_linked_with_its_choice() {
         let mut waiting: BTreeMap<(u64, u32), QueueName> = BTreeMap::new();
         let mut odd = Vec::new();
         let mut linked = 0;
-        for call in &calls {
+        for call in calls {
             match &call.kind {
                 CallKind::Insert { queue: Some(queue), sector, sectors, .. } => {
                     waiting.insert((*sector, *sectors), *queue);
@@ -214,7 +223,7 @@ fn overdue_requests_are_started_next() {
         let mut sectors: BTreeMap<u64, u64> = BTreeMap::new();
         let mut inserted: BTreeMap<u64, u64> = BTreeMap::new();
         let mut next: BTreeMap<QueueName, (u64, u64)> = BTreeMap::new();
-        for call in &calls {
+        for call in calls {
             if let CallKind::Insert { request: Some(request), sector, .. } = &call.kind {
                 sectors.insert(*request, *sector);
                 inserted.insert(*sector, call.line);

@@ -41,7 +41,7 @@ fn records(text: &str) -> Vec<Record> {
     Reader::new(text.as_bytes()).map(record).collect()
 }
 
-fn logs() -> impl Iterator<Item = (Counted, String)> {
+fn logs() -> impl Iterator<Item = (Counted, &'static str)> {
     LOGS.into_iter().filter_map(|counted| {
         let text = recordings::log(&format!("bfq-decisions/{}.log.gz", counted.0))?;
         Some((counted, text))
@@ -66,7 +66,7 @@ fn expiries(records: &[Record], wanted: ExpireReason) -> usize {
 #[test]
 fn every_line_is_understood() {
     for ((name, lines, actions, reasons), text) in logs() {
-        let records = records(&text);
+        let records = records(text);
         assert_eq!(records.len(), lines, "{name}");
         let counted = [Action::Queue, Action::Insert, Action::Issue, Action::Complete]
             .map(|action| events(&records, action));
@@ -101,7 +101,7 @@ fn written(what: &What) -> String {
 #[test]
 fn what_was_read_is_what_was_written() {
     for ((name, ..), text) in logs() {
-        for (line, record) in text.lines().zip(records(&text)) {
+        for (line, record) in text.lines().zip(records(text)) {
             let (head, tail) = line.split_once(":   7,0 ").expect("one device in these logs");
             let tail = tail.trim_start().trim_start_matches("1,0").trim_start();
             let written = written(&record.what);
@@ -125,7 +125,7 @@ fn what_was_read_is_what_was_written() {
 #[test]
 fn what_holds_in_all_logs() {
     for ((name, ..), text) in logs() {
-        let records = records(&text);
+        let records = records(text);
         assert!(records.is_sorted_by_key(|record| record.at_ns), "{name}");
         for record in &records {
             let ended = matches!(record.what, What::Event(e) if e.action == Action::Complete);
@@ -143,7 +143,7 @@ fn what_holds_in_all_logs() {
 #[test]
 fn a_log_with_comments() {
     let Some(text) = recordings::log("bfq_internal_log_8seq.txt.gz") else { return };
-    let records = records(&text);
+    let records = records(text);
     assert_eq!(records.len(), 3998);
     let counted = [Action::Queue, Action::Insert, Action::Issue, Action::Complete]
         .map(|action| events(&records, action));

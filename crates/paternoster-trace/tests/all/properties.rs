@@ -152,7 +152,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 12, failure_persistence: None, ..ProptestConfig::default()
+        cases: 5, failure_persistence: None, ..ProptestConfig::default()
     })]
 
     /// Are there as many accesses as issues, for each client and direction, within the bound and
