@@ -177,8 +177,8 @@ fn tiobench_makes_four_tables() {
 fn disktest_counts_to_the_end() {
     let total = |heartbeat: &str| {
         let text = succeeds(&[
-            "disktest", "-B", "4k", "-h", heartbeat, "-T", "3", "/dev/sdf", "-q", "--device",
-            "hdd-7200",
+            "disktest", "-B", "4k", "-h", heartbeat, "-T", "3", "-p", "r", "/dev/sdf", "-q",
+            "--device", "hdd-7200",
         ]);
         let total = text.lines().last().expect("a total").to_owned();
         figure(&total, "STAT", "/s.")

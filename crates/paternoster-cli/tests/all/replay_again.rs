@@ -157,7 +157,7 @@ const DEVICES: [&str; 5] = ["lab-disk", "hdd-7200", "ssd-870evo", "flash-card-20
 const SCHEDULERS: [&str; 6] = ["noop", "deadline", "mq-deadline", "kyber", "cfq", "bfq"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// I2 of the inference, and the open loop: does everything come and end when it was recorded,
     /// on the same device under the same scheduler, in both manners?

@@ -420,9 +420,9 @@ fn a_record_begins_with_its_queue() {
 }
 
 /// Makes `count` calls that are answered differently each time.
-fn many_calls(ledger: &mut Ledger<NoObserver>, count: u64) {
+fn many_calls(ledger: &mut Ledger<NoObserver>, count: u64, apart: Nanos) {
     for at in 0..count {
-        ledger.next(Nanos(at * 1000));
+        ledger.next(Nanos(at * apart.0));
     }
 }
 
@@ -433,7 +433,7 @@ fn a_full_record_is_cut() {
     let elevator = elevators::by_name("noop").unwrap();
     let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver);
     ledger.record_at_most(Box::new(sink.clone()), 10_000).unwrap();
-    many_calls(&mut ledger, 100_000);
+    many_calls(&mut ledger, 100_000, Nanos(1000));
     let state = ledger.finish_record().unwrap().unwrap();
     assert_eq!(state.cut, Some(Cut::Full));
     // A call is at least 4 bytes: code, a step of 1000 ns in two, reason.
@@ -465,8 +465,8 @@ fn a_slow_disk_cuts_the_record() {
     let elevator = elevators::by_name("noop").unwrap();
     let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver);
     ledger.record(Box::new(Stuck(stuck, sink.clone()))).unwrap();
-    // More than 4 MiB at 4 bytes.
-    many_calls(&mut ledger, 1_200_000);
+    // More than 4 MiB at 8 bytes: steps of 2^40 ns take six.
+    many_calls(&mut ledger, 600_000, Nanos(1 << 40));
     assert_eq!(ledger.recorded().unwrap().cut, Some(Cut::Slow));
     drop(let_go);
     let state = ledger.finish_record().unwrap().unwrap();
@@ -489,7 +489,7 @@ fn a_failing_disk_is_told_of() {
     let elevator = elevators::by_name("noop").unwrap();
     let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver);
     ledger.record(Box::new(Failing)).unwrap();
-    many_calls(&mut ledger, 100);
+    many_calls(&mut ledger, 100, Nanos(1000));
     assert_eq!(ledger.finish_record().unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
 

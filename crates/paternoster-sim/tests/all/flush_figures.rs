@@ -153,9 +153,9 @@ fn reads(rig: &mut Rig, time: Nanos, beside_flushes: bool) -> (u32, u64) {
     (done, flushed.0 * 100 / time.0)
 }
 
-/// Does a flush slow a reader down by 80 % while it runs (1.8, KC3000; fitted)? In a quarter
-/// of a second at depth 1, beside one who writes 4 KiB and flushes, again and again, so that a flush is under way
-/// 96 % of the time.
+/// Does a flush slow a reader down by 80 % while it runs (1.8, KC3000; fitted)? In a quarter of a
+/// second at depth 1, beside a client that writes 4 KiB and flushes, again and again, so that a
+/// flush is under way 96 % of the time.
 #[test]
 fn a_flush_slows_reads_down() {
     let time = Nanos::from_millis(250);

@@ -339,7 +339,7 @@ fn cases() -> impl Strategy<Value = Case> {
 fn flush_15_the_hold_costs_nothing() {
     let mut runner = TestRunner::deterministic();
     let (mut all_with, mut all_without) = (Tally::default(), Tally::default());
-    for _ in 0..48 {
+    for _ in 0..24 {
         let case = cases().new_tree(&mut runner).expect("nothing is filtered out").current();
         let (count, fsync, times, think, elevator) = case;
         let [data, dirty, clean] = times.map(Nanos::from_micros);
