@@ -3,7 +3,7 @@
 //!
 //! With structured replies each part of a read goes out as it ends, with its offset; the last one
 //! says so. Without, data go out in order behind one header; an error behind it can only be told
-//! by hanging up.
+//! by hanging up. The outbox sees to it that nothing else comes between.
 //!
 //! Invariants: I1 every errand is answered once, or its guest has gone; I2 an errand is answered
 //! after all its parts have ended.
@@ -11,7 +11,8 @@
 use super::Desk;
 use super::arena::Block;
 use super::errand::{Errand, Part};
-use super::guest::{Blocked, Intake, SAID, Segment};
+use super::guest::{Blocked, Intake, SAID};
+use super::outbox::{Data, OutOfPlace};
 use super::tenants::BUCKETS;
 use crate::control::snapshot::Figures;
 use crate::device::Work;
@@ -97,6 +98,9 @@ impl Desk {
         if now.wire.is_some() && !errand.silent {
             self.answer_end(&errand);
         }
+        if errand.request.kind == Kind::Read {
+            self.read_has_ended(guest);
+        }
         self.freed += 1;
         self.leave_when_idle(guest);
     }
@@ -124,25 +128,49 @@ impl Desk {
     /// Data of a part that has ended.
     fn answer_data(&mut self, part: &Part, block: Block) {
         let errand = self.errands.at_mut(part.errand);
-        let guest = self.guests.at_mut(errand.guest);
-        let cookie = errand.request.cookie;
+        let index = errand.guest;
+        let guest = self.guests.at_mut(index);
+        let (cookie, whole) = (errand.request.cookie, u64::from(errand.request.length));
+        let data = Data { block, first: part.skew(), length: part.length as usize };
+        errand.answered += 1;
+        self.unsent += part.length / 4096;
         self.head.clear();
-        if guest.negotiated.structured {
-            let all = errand.cut == u64::from(errand.request.length);
-            let is_last = all && errand.left == 0 && errand.error == 0;
+        let placed = if guest.negotiated.structured {
+            let is_last = errand.cut == whole && errand.left == 0 && errand.error == 0;
             errand.silent = is_last;
             reply::data(&mut self.head, cookie, part.offset, part.length, is_last);
-        } else if errand.answered == 0 {
+            guest.out.whole(&self.head, Some(data));
+            Ok(())
+        } else if errand.answered != 1 {
+            guest.out.go_on(data)
+        } else {
             reply::simple(&mut self.head, cookie, 0);
+            if u64::from(part.length) == whole {
+                guest.out.whole(&self.head, Some(data));
+                Ok(())
+            } else {
+                guest.out.begin(&self.head, data, whole, guest.reads == 1)
+            }
+        };
+        if let Err(OutOfPlace(block)) = placed {
+            debug_assert!(false, "a read has its turn before it begins, and its parts one by one");
+            // It is answered in part and has failed: its connection will be closed.
+            errand.error = libc::EIO;
+            return self.give_back(index, block);
         }
-        errand.answered += 1;
-        if !self.head.is_empty() {
-            guest.say(&self.head);
+        self.make_sending(index);
+    }
+
+    /// A read has ended: one whose first data wait for that goes on.
+    fn read_has_ended(&mut self, index: u32) {
+        let guest = self.guests.at_mut(index);
+        guest.reads -= 1;
+        if guest.reads == 1 && guest.wire.is_some() && guest.out.open() {
+            if guest.blocked == Blocked::Own {
+                self.unblock(index);
+            }
+            self.make_sending(index);
         }
-        guest.out.push_back(Segment::Data(block, part.skew(), part.length as usize));
-        self.unsent += part.length / 4096;
-        let guest = errand.guest;
-        self.make_sending(guest);
     }
 
     /// The end of an errand.
@@ -164,7 +192,7 @@ impl Desk {
             return self.close(guest, "a read failed behind its first data");
         }
         if !self.head.is_empty() {
-            guest.say(&self.head);
+            guest.out.whole(&self.head, None);
         }
         self.make_sending(errand.guest);
     }
@@ -178,7 +206,7 @@ impl Desk {
         } else {
             reply::simple(&mut self.head, request.cookie, errno);
         }
-        guest.say(&self.head);
+        guest.out.whole(&self.head, None);
         guest.figures.errors += 1;
         let tenant = guest.tenant;
         self.tenants.at_mut(tenant).figures.errors += 1;
@@ -205,7 +233,7 @@ impl Desk {
         let runs = runs.finish();
         reply::block_status(&mut self.head, request.cookie, ALLOCATION_ID, &runs, true);
         let guest = self.guests.at_mut(index);
-        guest.say(&self.head);
+        guest.out.whole(&self.head, None);
         self.make_sending(index);
     }
 
@@ -241,7 +269,7 @@ impl Desk {
             if !guest.writable || guest.wire.is_none() {
                 continue;
             }
-            let before = guest.out.len();
+            let before = guest.out.to_send();
             match guest.send(&mut self.arena, now) {
                 Ok(true) => {}
                 Ok(false) => self.await_room(index),
@@ -254,13 +282,13 @@ impl Desk {
                 }
             }
             let guest = self.guests.at(index);
-            let gone = before - guest.out.len();
+            let gone = before - guest.out.to_send();
             self.freed += gone;
             if gone != 0 && guest.blocked == Blocked::Share {
                 self.unblock(index);
             }
             let guest = self.guests.at(index);
-            if guest.blocked == Blocked::Unsent && guest.said < SAID / 2 {
+            if guest.blocked == Blocked::Unsent && guest.out.said() < SAID / 2 {
                 self.unblock(index);
             }
             self.leave_when_idle(index);

@@ -51,9 +51,13 @@ impl Desk {
                 }
                 return true;
             }
-            // Without structured replies data go out in order: one part at a time.
+            // Without structured replies data go out in order: one part at a time, and none behind
+            // the first before that may go out.
             let guest = self.guests.at(now.guest);
-            if now.request.kind == Kind::Read && !guest.negotiated.structured && now.left != 0 {
+            if now.request.kind == Kind::Read
+                && !guest.negotiated.structured
+                && (now.left != 0 || guest.out.is_holding())
+            {
                 self.guests.at_mut(self.errands.at(errand).guest).blocked = Blocked::Own;
                 return false;
             }

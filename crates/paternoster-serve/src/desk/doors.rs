@@ -13,6 +13,7 @@ use paternoster::{ClientSpec, Priority};
 
 use super::errand::Step;
 use super::guest::{Blocked, Guest, Intake, Pace};
+use super::outbox::Outbox;
 use super::processes::Process;
 use super::tenants::{BUCKETS, ROOT};
 use super::{Desk, Newcomer, guest_events, watch};
@@ -91,11 +92,10 @@ impl Desk {
             refusal: None,
             sends_much: false,
             errands: 0,
+            reads: 0,
             memory: 0,
             refused: std::collections::VecDeque::new(),
-            out: std::collections::VecDeque::new(),
-            sent: 0,
-            said: 0,
+            out: Outbox::default(),
             takes: Pace::default(),
             brings: Pace::default(),
             hunger: 0,
@@ -114,7 +114,7 @@ impl Desk {
             return None;
         }
         if !output.is_empty() {
-            guest.say(&output);
+            guest.out.whole(&output, None);
         }
         // A wire under TLS may have something to send that was said in the lobby.
         self.make_sending(index);

@@ -2,7 +2,7 @@
 //! Guests: the connections of a desk, after they chose their volume.
 //!
 //! ```text
-//! wire ──▶ intake (header, payload, cutting) ──▶ errands ──▶ … ──▶ out ──▶ wire
+//! wire ──▶ intake (header, payload, cutting) ──▶ errands ──▶ … ──▶ outbox ──▶ wire
 //! ```
 //!
 //! A guest whose intake is blocked is not read from: what it sends stays in its socket, and the
@@ -13,11 +13,12 @@
 //! more than [`SAID`] bytes of answers, and one for each errand, wait to be sent.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 
 use paternoster::{ClientId, Nanos};
 
-use super::arena::{Arena, Block};
+use super::arena::Arena;
+use super::outbox::Outbox;
 use super::processes::Process;
 use crate::control::snapshot::Figures;
 use crate::nbd::Negotiated;
@@ -28,10 +29,6 @@ use crate::wire::Wire;
 pub(super) const ERRANDS: u32 = 512;
 /// Bytes of answers, but for data, that wait to be sent before nothing more is asked for.
 pub(super) const SAID: usize = 64 << 10;
-/// Slices of one write to a socket.
-const SLICES: usize = 128;
-/// Bytes of a header that is kept in place.
-const HEAD: usize = 40;
 
 /// Where the reading of a guest's requests stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,17 +123,6 @@ pub(super) enum Blocked {
     Unsent,
 }
 
-/// Something to send.
-#[derive(Debug)]
-pub(super) enum Segment {
-    /// A header.
-    Head([u8; HEAD], u8),
-    /// A longer text.
-    Text(Vec<u8>),
-    /// Data: the block, and the first byte and the number of bytes of it that are meant.
-    Data(Block, usize, usize),
-}
-
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Guest {
@@ -174,18 +160,16 @@ pub(super) struct Guest {
     pub refusal: Option<(Request, Refusal)>,
     /// Requests with large payloads come: read headers alone, payloads straight to their place.
     pub sends_much: bool,
-    /// Errands.
+    /// Errands, and those of them that are reads.
     pub errands: u32,
+    /// See there.
+    pub reads: u32,
     /// Bytes of memory.
     pub memory: u64,
     /// Parts that the queue refused.
     pub refused: VecDeque<u32>,
     /// What is to be sent.
-    pub out: VecDeque<Segment>,
-    /// How much of the first of these was sent.
-    pub sent: usize,
-    /// Bytes of memory of what is to be sent, but for data.
-    pub said: usize,
+    pub out: Outbox,
     /// How it takes its answers, and brings its payload.
     pub takes: Pace,
     /// See there.
@@ -204,19 +188,6 @@ impl Guest {
         self.errands == 0 && self.out.is_empty() && (!self.takes.is_owing() || self.wire.is_none())
     }
 
-    /// Adds a header or text to what is sent.
-    pub(super) fn say(&mut self, text: &[u8]) {
-        self.said += text.len() + size_of::<Segment>();
-        if text.len() <= HEAD {
-            let mut head = [0; HEAD];
-            head[..text.len()].copy_from_slice(text);
-            #[allow(clippy::cast_possible_truncation, reason = "at most HEAD")]
-            self.out.push_back(Segment::Head(head, text.len() as u8));
-        } else {
-            self.out.push_back(Segment::Text(text.to_vec()));
-        }
-    }
-
     /// Sends what can be sent, until the socket says that it is full: only then will it say when it
     /// is not. Gives blocks back. Whether all has gone.
     ///
@@ -224,32 +195,9 @@ impl Guest {
     /// `WouldBlock`; others are the end of the wire.
     pub(super) fn send(&mut self, arena: &mut Arena, now: Nanos) -> io::Result<bool> {
         let Some(wire) = &mut self.wire else { return Ok(true) };
-        while !self.out.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let (mut count, mut skip) = (0, self.sent);
-            for segment in self.out.iter().take(SLICES) {
-                let bytes = bytes_of(segment, arena);
-                slices[count] = IoSlice::new(&bytes[skip..]);
-                (count, skip) = (count + 1, 0);
-            }
-            let taken = wire.write(&slices[..count])?;
+        while self.out.to_send() != 0 {
+            let taken = self.out.send(wire, arena, &mut self.memory)?;
             self.takes.moved(now, taken);
-            self.sent += taken;
-            while let Some(first) = self.out.front() {
-                let length = bytes_of(first, arena).len();
-                if self.sent < length {
-                    break;
-                }
-                self.sent -= length;
-                match self.out.pop_front() {
-                    Some(Segment::Data(block, ..)) => {
-                        self.memory -= Arena::size(&block) as u64;
-                        arena.give_back(block);
-                    }
-                    Some(_) => self.said -= length + size_of::<Segment>(),
-                    None => {}
-                }
-            }
         }
         let all = wire.flush()?;
         if all {
@@ -263,22 +211,8 @@ impl Guest {
         self.wire = None;
         self.intake = Intake::Over;
         self.rest = Vec::new();
-        (self.said, self.sent) = (0, 0);
         self.takes.paid();
         self.brings.paid();
-        for segment in std::mem::take(&mut self.out) {
-            if let Segment::Data(block, ..) = segment {
-                self.memory -= Arena::size(&block) as u64;
-                arena.give_back(block);
-            }
-        }
-    }
-}
-
-fn bytes_of<'a>(segment: &'a Segment, arena: &'a Arena) -> &'a [u8] {
-    match segment {
-        Segment::Head(bytes, length) => &bytes[..usize::from(*length)],
-        Segment::Text(text) => text,
-        Segment::Data(block, first, length) => &arena.bytes(block)[*first..first + length],
+        self.out.clear(arena, &mut self.memory);
     }
 }

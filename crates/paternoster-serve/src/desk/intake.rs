@@ -231,7 +231,7 @@ impl Desk {
     fn admit(&mut self, index: u32, request: &Request) -> bool {
         let now = self.now;
         let guest = self.guests.at_mut(index);
-        if guest.said >= SAID {
+        if guest.out.said() >= SAID {
             self.block(index, Blocked::Unsent);
             return false;
         }
@@ -306,7 +306,9 @@ impl Desk {
         // There is room: it was looked for before.
         let Ok(key) = self.errands.insert(made) else { return };
         let errand = key;
-        self.guests.at_mut(index).errands += 1;
+        let guest = self.guests.at_mut(index);
+        guest.errands += 1;
+        guest.reads += u32::from(request.kind == Kind::Read);
         self.drained[self.guests.at(index).place as usize].under_way += 1;
         self.guests.at_mut(index).intake = match request.kind {
             Kind::Write => Intake::Payload { errand, part: None },

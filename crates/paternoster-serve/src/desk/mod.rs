@@ -15,7 +15,8 @@
 //! data, slabs for guests, errands and parts. When something runs out, guests are not read from.
 //!
 //! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests,
-//!   and their pieces. `pump`: the queue and the device. `answer`: what clients are told.
+//!   and their pieces. `pump`: the queue and the device. `answer`, `outbox`: what clients are told,
+//!   and in which order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `bound`: whose share, and how much of it.
 //! * `processes`: guests that come by calls. `orders`, `tell`: what a running desk can be asked.
 //!
@@ -37,6 +38,7 @@ pub mod inbox;
 mod intake;
 mod open;
 mod orders;
+mod outbox;
 mod processes;
 mod pump;
 mod tell;

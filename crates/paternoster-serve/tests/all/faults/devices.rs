@@ -2,17 +2,17 @@
 //! Devices that fail, refuse, are late, return short, or are full.
 
 use std::fs::OpenOptions;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 
 use paternoster::Nanos;
 use paternoster_serve::config::Engine;
 use paternoster_serve::device::Backend;
-use paternoster_serve::device::faulty::{Effect, Often, Which};
+use paternoster_serve::device::faulty::{Effect, Fault, Faulty, Often, Which};
 
-use crate::common::client::{READ, WRITE, ZEROES};
+use crate::common::client::{FLUSH, READ, WRITE, ZEROES};
 use crate::common::disk::{SIZE, connect, setting, works};
 use crate::common::watch::{snapshot, until, until_quiet};
-use crate::common::{Client, Folder, config, device, end, start, start_behind, with_fault};
+use crate::common::{Client, Folder, config, device, end, start, start_behind, uneven, with_fault};
 
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
@@ -76,6 +76,55 @@ fn a_long_read_fails_in_the_middle() {
     drop((simple, structured));
     until_quiet(&server, 0);
     end(&server);
+}
+
+/// Are a write that ends, a flush, and another read answered behind a long read of which half is
+/// sent, and not within it? Without structured replies a client takes all that follows its header
+/// for its data.
+#[test]
+fn nothing_is_told_within_a_long_read() {
+    /// A read's first part comes at once, its second after the ends of all else.
+    fn second_half_is_late(inner: Box<dyn Backend>) -> Box<dyn Backend> {
+        let fault = |which, often, time| {
+            let effect = Effect::Late(Nanos::from_millis(time));
+            Fault { which, often: Often::Every(often), effect }
+        };
+        let faults = [fault(Which::Writes, 1, 20), fault(Which::Reads, 2, 100)];
+        Box::new(Faulty::new(inner, &faults, 1))
+    }
+    for scheduler in ["noop", "bfq"] {
+        let (folder, mut config) = setting("within");
+        config.devices[0].scheduler = scheduler.into();
+        let data = uneven(SIZE);
+        std::fs::write(folder.path("disk"), &data).unwrap();
+        let server = start_behind(config, second_half_is_late);
+        let mut client = Client::negotiate(&folder.path("nbd.sock"), "disk", false).unwrap();
+        // Parts have at most 1 MiB: this read has two.
+        let write = client.send(WRITE, FUA, SIZE - 4096, 4096, &[1; 4096]).unwrap();
+        let read = client.send(READ, 0, 0, 2 << 20, &[]).unwrap();
+        let flush = client.send(FLUSH, 0, 0, 0, &[]).unwrap();
+        let small = client.send(READ, 0, 512, 512, &[]).unwrap();
+        let mut told = Vec::new();
+        for _ in 0..4 {
+            let reply = client.told().unwrap();
+            assert_eq!(reply.errno, 0, "{reply:?}");
+            told.push(reply.cookie);
+            let (at, length) = match reply.cookie {
+                cookie if cookie == read => (0, 2 << 20),
+                cookie if cookie == small => (512, 512),
+                _ => continue,
+            };
+            let mut came = vec![0; length];
+            client.stream.read_exact(&mut came).unwrap();
+            let wrong = came.iter().zip(&data[at..]).position(|(came, there)| came != there);
+            assert_eq!(wrong, None, "under {scheduler}: the first byte that is not the volume's");
+        }
+        told.sort_unstable();
+        assert_eq!(told, [write, read, flush, small]);
+        drop(client);
+        until_quiet(&server, 0);
+        end(&server);
+    }
 }
 
 /// Is a full device told as ENOSPC to writes and zeroing of any shape, while reads go on?
