@@ -171,9 +171,12 @@ impl Running {
             .collect();
         let mut result = Ok(());
         for (asking, handle) in asking.into_iter().zip(handles) {
-            if !matches!(asking.join(), Ok(Ok(_))) {
-                result = Err(format!("device {} did not end as it should", handle.device));
-            }
+            let why = match asking.join() {
+                Ok(Ok(_)) => continue,
+                Ok(Err(why)) => why,
+                Err(_) => "who asked it to end had a panic".to_owned(),
+            };
+            result = Err(format!("device {} did not end as it should: {why}", handle.device));
         }
         for desk in self.desks {
             desk.join().map_err(|_| "a device's thread ended with a panic")?;

@@ -36,7 +36,7 @@ use crate::allocate::{Allocator, POOL_BIOS};
 use crate::answer::{Output, Stale, SubmitError, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
 use crate::debt::Door;
-use crate::device::{Command, DeviceFacts, Outcome, ServiceClock, Tag};
+use crate::device::{Command, DeviceFacts, Outcome, ServiceClock, Status, Tag};
 use crate::elevator::{Elevator, Pick, Place, Position, Rules};
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::Sequencer;
@@ -498,7 +498,7 @@ impl<O: Observer> RequestQueue<O> {
         let (sequenced, let_in) = (request.steps.is_sequenced(), request.let_in);
         let client = request.client();
         if self.scene.facts.write_cache {
-            self.note_written(id);
+            self.note_written(id, outcome.status == Status::Ok);
             if self.owners_pay() {
                 self.pass_device_time(client, served, let_in);
             }

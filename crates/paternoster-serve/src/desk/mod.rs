@@ -167,6 +167,7 @@ pub struct Desk {
     stopping: bool,
     stop_by: Option<Nanos>,
     stop_asked: Vec<Asked>,
+    told_of_loss: bool,
 
     /// Kept to be used again.
     buffer: Box<[u8]>,
@@ -381,8 +382,16 @@ impl Desk {
         if let Err(error) = self.ledger.finish_record() {
             crate::log::tell(format_args!("paternoster: device {}: decisions: {error}", self.name));
         }
+        let lost = self.backend.lost().map(std::io::Error::from_raw_os_error);
         for asked in std::mem::take(&mut self.stop_asked) {
-            let _gone = asked.answer.send(Ok(serde_json::json!({ "ok": true })));
+            let _gone = asked.answer.send(match &lost {
+                None => Ok(serde_json::json!({ "ok": true })),
+                // The next server does not know of it: whoever stops this one must.
+                Some(error) => Err(format!(
+                    "a flush failed: {error}; data that were acknowledged may be lost: compare \
+                     the volumes with what their clients know"
+                )),
+            });
         }
     }
 

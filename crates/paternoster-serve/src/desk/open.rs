@@ -189,6 +189,7 @@ impl Desk {
             stopping: false,
             stop_by: None,
             stop_asked: Vec::new(),
+            told_of_loss: false,
             buffer: vec![0; intake::BUFFER].into_boxed_slice(),
             pieces: Vec::with_capacity(usize::from(facts.max_segments)),
             finished: Vec::with_capacity(facts.depth as usize),

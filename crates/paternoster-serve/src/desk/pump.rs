@@ -62,12 +62,27 @@ impl Desk {
         for Finished { slot, error } in finished.drain(..) {
             let Some(tag) = self.tags[slot as usize].take() else { continue };
             self.in_device -= 1;
+            if error != 0 {
+                self.tell_of_loss();
+            }
             let outcome = if error == 0 { Outcome::OK } else { Outcome::failed(error) };
             // The tag was issued and has not been completed.
             let _known = self.ledger.complete(self.now, tag, outcome);
         }
         self.finished = finished;
         any
+    }
+
+    /// Says once that the device has lost data, if it has.
+    fn tell_of_loss(&mut self) {
+        let Some(errno) = self.backend.lost().filter(|_| !self.told_of_loss) else { return };
+        self.told_of_loss = true;
+        let error = std::io::Error::from_raw_os_error(errno);
+        crate::log::tell(format_args!(
+            "paternoster: device {}: a flush failed: {error}; data that were acknowledged may be \
+             lost, and every flush is told so until the server is started anew",
+            self.name
+        ));
     }
 
     /// Gives a command to the backend.

@@ -226,6 +226,10 @@ impl Backend for Faulty {
         unsafe { self.inner.register(arena) };
     }
 
+    fn lost(&self) -> Option<i32> {
+        self.inner.lost()
+    }
+
     fn extents(
         &mut self,
         file: u16,

@@ -45,6 +45,8 @@ const FAR: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct File {
     fd: OwnedFd,
+    /// Another description of it, which nothing but flushes syncs; see `durability`.
+    for_flushes: Option<OwnedFd>,
     facts: FileFacts,
     /// Bytes at the end that are no whole block.
     pub(super) left_out: u64,
@@ -107,7 +109,18 @@ impl File {
             rotational: !in_memory && queue_attribute(number, "rotational") > 0,
         };
         let (durability, refusals) = (Durability::default(), Refusals::default());
-        Ok(File { fd, facts, left_out, block_device, in_memory, direct, durability, refusals })
+        let for_flushes = if readonly { None } else { open_again(fd.as_fd()) };
+        Ok(File {
+            fd,
+            for_flushes,
+            facts,
+            left_out,
+            block_device,
+            in_memory,
+            direct,
+            durability,
+            refusals,
+        })
     }
 
     /// What it can do.
@@ -121,6 +134,16 @@ impl File {
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// What a flush syncs.
+    pub(super) fn for_flushes(&self) -> BorrowedFd<'_> {
+        self.for_flushes.as_ref().unwrap_or(&self.fd).as_fd()
+    }
+
+    /// A durable write of it has failed.
+    pub(super) fn doubt(&self, errno: i32) {
+        self.durability.doubt(errno, self.for_flushes.is_some());
     }
 
     /// Whether a range lies within it.
@@ -166,6 +189,11 @@ impl File {
     }
 }
 
+/// The errno of a sync that failed, of the first file that has lost data.
+pub(super) fn lost(files: &[File]) -> Option<i32> {
+    files.iter().find_map(|file| file.durability.is_not_lost().err())
+}
+
 /// What all files of a backend have in common, in words.
 pub(super) fn how(files: &[File]) -> &'static str {
     match files.iter().filter(|file| file.direct).count() {
@@ -174,6 +202,12 @@ pub(super) fn how(files: &[File]) -> &'static str {
         count if count == files.len() => "O_DIRECT",
         _ => "O_DIRECT where it can be",
     }
+}
+
+/// The same file once more; `None` where the system does not let it be opened by its descriptor.
+fn open_again(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    open_path(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 fn only_files(path: &Path, metadata: &fs::Metadata) -> Result<(), OpenError> {

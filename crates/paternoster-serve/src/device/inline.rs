@@ -64,6 +64,10 @@ impl Backend for Inline {
         (!self.finished.is_empty()).then_some(Nanos::ZERO)
     }
 
+    fn lost(&self) -> Option<i32> {
+        files::lost(&self.files)
+    }
+
     fn extents(
         &mut self,
         file: u16,

@@ -177,6 +177,12 @@ pub trait Backend: Send {
         None
     }
 
+    /// The errno of a flush that has failed for good: data that were acknowledged may be lost, and
+    /// no flush ends well any more.
+    fn lost(&self) -> Option<i32> {
+        None
+    }
+
     /// The memory from which all pieces come, to be registered once where that is of use.
     ///
     /// # Safety

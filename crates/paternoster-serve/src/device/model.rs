@@ -22,7 +22,7 @@ use std::os::fd::BorrowedFd;
 use paternoster::{ClientId, Command, DeviceFacts, Flags, Nanos, Op, Status, Tag};
 use paternoster_sim::{Description, Model as _, catalog};
 
-use super::files::File;
+use super::files::{self, File};
 use super::open::OpenError;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
 
@@ -197,6 +197,10 @@ impl Backend for Modelled {
 
     fn deadline(&self) -> Option<Nanos> {
         if self.ended.is_empty() { self.model.next_event() } else { Some(Nanos::ZERO) }
+    }
+
+    fn lost(&self) -> Option<i32> {
+        files::lost(&self.files)
     }
 
     fn extents(

@@ -4,6 +4,8 @@
 //! Calls that do less than they were asked are continued. One that does nothing has met the end of
 //! a file that was shorter than it said: EIO, and never half of the data.
 
+use std::os::fd::BorrowedFd;
+
 use super::clearing::{Clearing, Next};
 use super::files::File;
 use super::pieces::{self, Vectors};
@@ -47,18 +49,21 @@ unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
         }
         Work::Write { fua } => {
             let from = Source::Pieces { pieces, to_file: true };
+            let failures = file.durability.failures();
             // SAFETY: the caller's promise for the pieces.
             let done = unsafe { transfer(file, from, offset, length, fua) };
-            if !fua || done.is_err() {
-                file.durability.note_write();
+            if fua {
+                return durable(file, failures, done);
             }
+            file.durability.note_write();
             done
         }
         Work::Discard => clear(file, Clearing::discard(), offset, length),
         Work::Zero { may_unmap, fua } => {
             let clearing = Clearing::zero(may_unmap, file.block_device);
-            clear(file, clearing, offset, length)?;
-            if fua { sync_what_is_owed(file) } else { Ok(()) }
+            let failures = file.durability.failures();
+            let done = clear(file, clearing, offset, length);
+            if fua { durable(file, failures, done.and_then(|()| sync(file.as_fd()))) } else { done }
         }
         Work::Prefetch => {
             prefetch(file, offset, length);
@@ -71,18 +76,27 @@ unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
 /// Syncs a file if it owes anything.
 fn sync_what_is_owed(file: &File) -> Result<(), i32> {
     let Some(covers) = file.durability.owed()? else { return Ok(()) };
-    sync(file).inspect(|()| file.durability.covered(covers))
+    sync(file.for_flushes()).inspect_err(|&errno| file.durability.failed(errno))?;
+    file.durability.covered(covers)
 }
 
-fn sync(file: &File) -> Result<(), i32> {
+/// What becomes of a durable write that has ended; `failures` were there when it began.
+fn durable(file: &File, failures: u32, done: Result<(), i32>) -> Result<(), i32> {
+    match done {
+        Ok(()) => file.durability.is_durable(failures),
+        Err(errno) => {
+            file.doubt(errno);
+            Err(errno)
+        }
+    }
+}
+
+fn sync(file: BorrowedFd<'_>) -> Result<(), i32> {
     loop {
-        match fdatasync(file.as_fd()) {
+        match fdatasync(file) {
             Ok(()) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => {
-                file.durability.failed(errno.raw_os_error());
-                return Err(errno.raw_os_error());
-            }
+            Err(errno) => return Err(errno.raw_os_error()),
         }
     }
 }
@@ -134,7 +148,7 @@ unsafe fn transfer(
             Err(errno) => return Err(errno),
         }
     }
-    if sync_after { sync(file) } else { Ok(()) }
+    if sync_after { sync(file.as_fd()) } else { Ok(()) }
 }
 
 /// One piece in one call; how much it has moved. What is wrong the next call finds too.

@@ -162,6 +162,10 @@ impl Backend for Threads {
         Some(self.shared.event.as_fd())
     }
 
+    fn lost(&self) -> Option<i32> {
+        files::lost(&self.shared.files)
+    }
+
     fn extents(
         &mut self,
         file: u16,

@@ -2,7 +2,8 @@
 //! Clean: whether a flush would find anything to do.
 //!
 //! A write that has ended without forced unit access may lie in the volatile cache until a flush
-//! that *started* later has ended. Nothing is known of a write that failed, so it counts too; nor
+//! that *started* later has ended. Nothing is known of a write that failed, with forced unit access
+//! or without, so it counts too; nor
 //! of what was written before the queue was made, so the cache starts as dirty.
 //!
 //! ```text
@@ -45,9 +46,9 @@ impl Default for Cleanness {
 }
 
 impl Cleanness {
-    pub(super) fn write_ended(&mut self, request: &Request) {
+    pub(super) fn write_ended(&mut self, request: &Request, good: bool) {
         let leaves_dirt = matches!(request.op, Op::Write | Op::Discard);
-        if leaves_dirt && !request.flags.contains(Flags::FUA) {
+        if leaves_dirt && !(good && request.flags.contains(Flags::FUA)) {
             self.written = true;
         }
     }

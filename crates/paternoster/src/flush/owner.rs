@@ -122,9 +122,9 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A command other than a flush has ended: what it wrote may be in the cache.
     #[inline(never)]
-    pub(crate) fn note_written(&mut self, id: RequestId) {
+    pub(crate) fn note_written(&mut self, id: RequestId, good: bool) {
         let request = &self.scene.requests[id];
-        self.flush.clean.write_ended(request);
+        self.flush.clean.write_ended(request, good);
         let cached = request.op == Op::Write && !request.flags.contains(Flags::FUA);
         if !cached || !self.owners_pay() {
             return;

@@ -28,7 +28,7 @@
 mod step;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
 
 use io_uring::{Builder, IoUring, Probe, opcode, squeue, types};
@@ -61,7 +61,8 @@ pub(super) struct Uring {
     /// Since when the kernel takes no entries.
     refused_at: Option<Nanos>,
     enabled: bool,
-    /// By file: its place among the registered ones, or its descriptor if they could not be.
+    /// By file: its place among the registered ones, or its descriptor if they could not be; then
+    /// the same of what flushes sync.
     targets: Vec<types::Fd>,
     files_registered: bool,
     /// Registered memory: where it is, and its length.
@@ -132,7 +133,8 @@ impl Uring {
             Ok(made) => made,
             Err(error) => return Err((files, error)),
         };
-        let raw: Vec<RawFd> = files.iter().map(File::as_raw).collect();
+        let for_flushes = files.iter().map(|file| file.for_flushes().as_raw_fd());
+        let raw: Vec<RawFd> = files.iter().map(File::as_raw).chain(for_flushes).collect();
         let files_registered = ring.submitter().register_files(&raw).is_ok();
         let places = (0..).take(raw.len());
         let targets = if files_registered { places.collect() } else { raw };
@@ -187,7 +189,7 @@ impl Uring {
     }
 
     fn end(&mut self, number: u32, error: i32) {
-        self.slots[number as usize].end(&self.files, error);
+        let error = self.slots[number as usize].end(&self.files, error);
         self.ended.push(Finished { slot: number, error });
     }
 
@@ -248,7 +250,10 @@ impl Backend for Uring {
         };
         match checked {
             Ok(()) => self.step(job.slot),
-            Err(errno) => self.end(job.slot, errno),
+            Err(errno) => {
+                self.slots[job.slot as usize].refuse();
+                self.ended.push(Finished { slot: job.slot, error: errno });
+            }
         }
         if !self.ended.is_empty() {
             self.event.set();
@@ -296,6 +301,10 @@ impl Backend for Uring {
         if unsafe { self.ring.submitter().register_buffers(&buffers) }.is_ok() {
             self.arena = Some((base.addr(), length));
         }
+    }
+
+    fn lost(&self) -> Option<i32> {
+        files::lost(&self.files)
     }
 
     fn extents(

@@ -50,6 +50,8 @@ pub(super) struct Slot {
     dsync: bool,
     /// It is durable only after a sync.
     sync_after: bool,
+    /// Durable writes of the file that had failed when it began.
+    failures: u32,
     tries: u8,
 }
 
@@ -66,6 +68,7 @@ impl Slot {
             vectors: Box::new(Vectors::new()),
             dsync: false,
             sync_after: false,
+            failures: 0,
             tries: 0,
         }
     }
@@ -76,7 +79,9 @@ impl Slot {
 
     /// Takes a job, whether it can be done or not.
     pub(super) fn begin(&mut self, job: &Job<'_>, files: &[File]) {
-        let block_device = files.get(usize::from(job.file)).is_some_and(|file| file.block_device);
+        let file = files.get(usize::from(job.file));
+        let block_device = file.is_some_and(|file| file.block_device);
+        self.failures = file.map_or(0, |file| file.durability.failures());
         self.stage = match job.work {
             Work::Read | Work::Write { .. } => Stage::Transfer,
             Work::Discard => Stage::Clear(Clearing::discard()),
@@ -95,21 +100,32 @@ impl Slot {
         }
     }
 
-    /// The job has ended.
-    pub(super) fn end(&mut self, files: &[File], error: i32) {
-        let wrote = match self.work {
-            Work::Write { .. } => !self.dsync || error != 0,
-            Work::Discard | Work::Zero { .. } => true,
-            Work::Read | Work::Prefetch | Work::Flush => false,
-        };
-        if let (true, Some(file)) = (wrote, files.get(usize::from(self.file))) {
-            file.durability.note_write();
-        }
+    /// The job has ended before anything of it was done.
+    pub(super) const fn refuse(&mut self) {
         self.stage = Stage::Free;
     }
 
+    /// The job has ended; its errno.
+    pub(super) fn end(&mut self, files: &[File], error: i32) -> i32 {
+        self.stage = Stage::Free;
+        let Some(file) = files.get(usize::from(self.file)) else { return error };
+        let durable = match self.work {
+            Work::Read | Work::Prefetch | Work::Flush => return error,
+            Work::Write { fua } | Work::Zero { fua, .. } => fua,
+            Work::Discard => false,
+        };
+        if durable && error != 0 {
+            file.doubt(error);
+        } else if durable {
+            return file.durability.is_durable(self.failures).err().unwrap_or(0);
+        } else {
+            file.durability.note_write();
+        }
+        error
+    }
+
     /// The entry of the next step; `None` when the job is done. `targets` has what the kernel
-    /// knows each file by.
+    /// knows each file by, and then, in the same order, what flushes sync of it.
     ///
     /// # Errors
     /// The errno that ends the job.
@@ -146,7 +162,8 @@ impl Slot {
             Stage::Flush { file, covers } => {
                 let Some((next, owed)) = first_that_owes(files, *file)? else { return Ok(None) };
                 (*file, *covers) = (next, owed);
-                sync(*targets.get(usize::from(next)).ok_or(libc::EBADF)?)
+                // Behind the files are those that flushes sync.
+                sync(*targets.get(files.len() + usize::from(next)).ok_or(libc::EBADF)?)
             }
             Stage::Advise if files.get(usize::from(self.file)).is_none_or(|file| file.direct) => {
                 return Ok(None);
@@ -213,17 +230,14 @@ impl Slot {
             Stage::Transfer => Err(errno),
             Stage::Clear(clearing) => clearing.ended(&file.refusals, errno).map(|()| false),
             Stage::Sync if errno == 0 => Ok(true),
-            Stage::Sync => {
-                file.durability.failed(errno);
-                Err(errno)
-            }
+            Stage::Sync => Err(errno),
             Stage::Flush { file, covers } => {
                 let Some(file) = files.get(usize::from(*file)) else { return Err(libc::EBADF) };
                 if errno != 0 {
                     file.durability.failed(errno);
                     return Err(errno);
                 }
-                file.durability.covered(*covers);
+                file.durability.covered(*covers)?;
                 // The same file may owe again by now, but not to this flush.
                 if let Stage::Flush { file, .. } = &mut self.stage {
                     *file = file.saturating_add(1);

@@ -214,6 +214,21 @@ fn a_fua_write_leaves_it_clean() {
     }
 }
 
+/// Is nothing known of a cache behind a FUA write that failed? It may lie there; and what failed may
+/// have been somebody else's.
+#[test]
+fn a_failed_fua_write_leaves_it_dirty() {
+    for elevator in BOTH_LAYERS {
+        let (mut rig, client) = flushed(elevator, DeviceFacts { fua: true, ..cached() });
+        rig.ordered(client, 8, Flags::FUA);
+        assert_eq!(rig.pulled_words(), "W8!", "{elevator}");
+        let write = rig.inside.pop_front().expect("W8");
+        rig.queue.complete(rig.now, write.tag, Outcome::failed(5)).expect("it is in the device");
+        rig.flush(client, 2);
+        assert_eq!(rig.served_words(), "F", "{elevator}");
+    }
+}
+
 /// Is a cache dirty, for all that is known, when the device is said to have had none for a while?
 #[test]
 fn a_cache_that_was_denied_is_dirty() {
