@@ -2,7 +2,7 @@
 //! Server: desks, lobby, control and metrics, put together and taken apart.
 //!
 //! ```text
-//! start    devices, memory, certificates, control socket       as whoever started it
+//! start    claims, devices, memory, certificates, control      as whoever started it
 //!          then it becomes whom the configuration names
 //!          threads: one a device, the lobby, control, metrics
 //! stop     files go, lobby closes, desks let guests finish, devices are flushed
@@ -10,7 +10,6 @@
 //!
 //! Invariant: a server that was asked to stop has written and flushed what it acknowledged.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +23,7 @@ use crate::control::server::ControlServer;
 use crate::desk::inbox::{Slot, inbox};
 use crate::desk::{Desk, DeskHandle, Opened};
 use crate::device::Backend;
+use crate::device::claim::Claims;
 use crate::fuse;
 use crate::fuse::front::File;
 use crate::fuse::mounted::Mounted;
@@ -42,6 +42,8 @@ pub struct Options {
     pub verbose: bool,
     /// Each desk's decisions are recorded, in `PREFIX.DEVICE.decisions`.
     pub decisions: Option<std::path::PathBuf>,
+    /// What others have in use is served all the same.
+    pub force: bool,
     /// Put in front of each device's backend: faults, for tests.
     pub wrap: Option<Wrap>,
 }
@@ -66,6 +68,8 @@ struct Running {
     control: Option<ControlServer>,
     http: Option<HttpServer>,
     folder: Option<Mounted>,
+    /// Given back when nothing writes any more.
+    _claims: Claims,
 }
 
 impl Server {
@@ -83,7 +87,9 @@ impl Server {
             }
             None => None,
         };
-        let (mut catalog, mut desks, mut notes) = (Catalog::default(), Vec::new(), Vec::new());
+        let mut claims = Claims::take(&config.devices, options.force).map_err(told)?;
+        let (mut catalog, mut desks) = (Catalog::default(), Vec::new());
+        let mut notes = std::mem::take(&mut claims.notes);
         let mut files = Vec::new();
         for device in &config.devices {
             let mut opened = Desk::open(&config, device, &options)?;
@@ -92,6 +98,7 @@ impl Server {
             notes.append(&mut opened.notes);
             desks.push(opened);
         }
+        claims.confirm().map_err(told)?;
         let handles: Vec<DeskHandle> = desks.iter().map(|desk| desk.handle.clone()).collect();
         let (stop_asked, stop) = channel();
         let control = start_control(&config, &handles, &stop_asked)?;
@@ -111,7 +118,7 @@ impl Server {
             .collect::<Result<_, _>>()?;
         let lobby = thread("lobby".to_owned(), move || lobby.run())?;
         let metrics = http.as_ref().map(HttpServer::local_addr);
-        let running = Running { stop, door, lobby, desks, control, http, folder };
+        let running = Running { stop, door, lobby, desks, control, http, folder, _claims: claims };
         let running = Mutex::new(Some(running));
         Ok(Server { handles, notes, metrics, stop_asked, running })
     }
@@ -231,6 +238,6 @@ fn thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
-fn told(error: io::Error) -> String {
+fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

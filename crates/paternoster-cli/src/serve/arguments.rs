@@ -130,7 +130,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, short)]
     pub(super) verbose: bool,
 
-    /// Serve for writing what is mounted, has partitions in use, or is swapped to
+    /// Serve what others use: what is mounted, swapped to, has partitions, is open in another
+    /// program or server, or is there twice
     #[arg(long)]
     pub(super) force: bool,
 

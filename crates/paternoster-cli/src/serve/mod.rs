@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paternoster_serve::config::{Address, Config, Listen, TlsMode};
+use paternoster_serve::device::claim;
 use paternoster_serve::device::in_use::in_use;
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen::{self, Place};
@@ -41,6 +42,8 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     refuse_missing_folders(options, &config)?;
     if !options.force {
         refuse_what_is_in_use(&config)?;
+        // Asked before any socket is there; what came meanwhile the start itself refuses.
+        claim::ask(&config.devices).map_err(|error| Failure::Request(error.to_string()))?;
     }
     if options.check {
         return crate::print(&tell::check(&config));
@@ -59,6 +62,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let started = Options {
         verbose: config.server.verbose,
         decisions: options.decisions.clone(),
+        force: options.force,
         ..Options::default()
     };
     let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;

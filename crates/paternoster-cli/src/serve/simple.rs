@@ -115,14 +115,7 @@ fn volumes(options: &ServeOptions) -> Result<Vec<Volume>, Failure> {
             let message = format!("two exports would be named `{name}`; --name gives others");
             return Err(Failure::Request(message));
         }
-        volumes.push(Volume {
-            name,
-            path: path.clone(),
-            start: 0,
-            length: None,
-            readonly: options.readonly,
-            description: String::new(),
-        });
+        volumes.push(Volume { readonly: options.readonly, ..Volume::new(name, path) });
     }
     Ok(volumes)
 }

@@ -98,7 +98,13 @@ fn exports(config: &Config) -> Option<String> {
             device.name.clone(),
             volume.path.display().to_string(),
             range(volume),
-            if volume.readonly { "read-only" } else { "" }.to_owned(),
+            match (volume.readonly, volume.share) {
+                (true, true) => "read-only, shared",
+                (true, false) => "read-only",
+                (false, true) => "shared",
+                (false, false) => "",
+            }
+            .to_owned(),
         ]
     };
     let volumes = config

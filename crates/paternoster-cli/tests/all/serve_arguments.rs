@@ -258,8 +258,9 @@ fn a_signal_ends_it() {
     assert!(line.starts_with(&uri), "{line}");
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
     // A second server does not take the place of a living one.
-    let (status, _, message) = output(&[&disk, "--engine=threads", "--socket", &socket]);
-    assert_eq!(status, Some(1));
+    let other = scratch.disk("other.img");
+    let (status, _, message) = output(&[&other, "--engine=threads", "--socket", &socket]);
+    assert_eq!(status, Some(1), "{message}");
     assert!(message.contains("another server is listening there"), "{message}");
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -348,4 +349,55 @@ fn a_mounted_device_is_not_served() {
     for allowed in [&[device, "--check", "--readonly"], &[device, "--check", "--force"]] {
         assert_eq!(output(allowed).0, Some(0));
     }
+}
+
+/// Is an image under two names refused by `--check` and by the start, with status 2, and served
+/// when forced or shared?
+#[test]
+fn an_image_has_one_owner() {
+    let scratch = Scratch::new();
+    let (disk, other) = (scratch.disk("disk.img"), scratch.text("other.img"));
+    std::os::unix::fs::symlink(&disk, &other).unwrap();
+    let message = refused(&[&disk, &other]);
+    assert!(message.contains("`disk.img`") && message.contains("same file"), "{message}");
+    let (status, _, message) = output(&[&disk, &other, "--run", "true"]);
+    assert_eq!(status, Some(2), "{message}");
+    let (status, _, told) = output(&[&disk, &other, "--force", "--run", "true"]);
+    assert_eq!(status, Some(0), "{told}");
+    assert!(told.contains("--force serves both"), "{told}");
+    let file = scratch.text("serve.toml");
+    let volume = |name, path| format!("[volume.{name}]\npath = '{path}'\nshare = true\n");
+    let text =
+        ["[server]\nlisten = 'unix:/s'\n".to_owned(), volume("a", &disk), volume("b", &other)];
+    fs::write(&file, text.concat()).unwrap();
+    assert!(checked(&[&file]).contains("disk.img 1MiB from 0B shared"), "it is told");
+}
+
+/// Is what a running server has refused to a second one and to jobs that write, with status 2 and
+/// the process that has it, and not to jobs that read?
+#[test]
+fn what_a_server_has_is_its_own() {
+    let scratch = Scratch::new();
+    let disk = scratch.disk("disk.img");
+    let program = env!("CARGO_BIN_EXE_paternoster");
+    for (command, status, expected) in [
+        (format!("{program} serve {disk} --check"), 2, "has it open to write"),
+        (format!("{program} serve {disk} --run true"), 2, "has it open to write"),
+        (format!("{program} serve {disk} --force --run true"), 0, "--force uses it"),
+        (job(&scratch, program, &disk, "write", ""), 2, "these jobs would write over it"),
+        (job(&scratch, program, &disk, "write", "--force"), 0, ""),
+        (job(&scratch, program, &disk, "read", ""), 0, ""),
+    ] {
+        let (found, _, told) = output(&[&disk, "--run", &command]);
+        assert_eq!(found, Some(status), "{command}\n{told}");
+        assert!(told.contains(expected), "{command}\n{told}");
+        assert!(status == 0 || told.contains("paternoster (process "), "{told}");
+    }
+}
+
+/// The command that does one small job for real.
+fn job(scratch: &Scratch, program: &str, disk: &str, rw: &str, force: &str) -> String {
+    let file = scratch.text(&format!("{rw}.fio"));
+    fs::write(&file, format!("[j]\nrw={rw}\ndirect=1\nsize=64k\n")).unwrap();
+    format!("{program} run {file} --device {disk} {force}")
 }

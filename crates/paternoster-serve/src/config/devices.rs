@@ -110,6 +110,7 @@ fn volume(
         start: section.value("start", bytes)?.unwrap_or(0),
         length: section.value("length", bytes)?,
         readonly: section.switch("readonly")?.unwrap_or(false),
+        share: section.switch("share")?.unwrap_or(false),
         description: section.text("description")?.unwrap_or_default(),
     };
     section.finish()?;

@@ -238,8 +238,25 @@ pub struct Volume {
     pub length: Option<u64>,
     /// Nothing may be written.
     pub readonly: bool,
+    /// Others who share it, too, may write to the same bytes.
+    pub share: bool,
     /// For people.
     pub description: String,
+}
+
+impl Volume {
+    /// All of a file or block device, for one owner.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Volume {
+        Volume {
+            name: name.into(),
+            path: path.into(),
+            start: 0,
+            length: None,
+            readonly: false,
+            share: false,
+            description: String::new(),
+        }
+    }
 }
 
 /// Tenants that share one weight.

@@ -2,16 +2,18 @@
 //! Overlap: volumes that lie upon each other in one file.
 //!
 //! Two clients who believe that a disk is theirs alone destroy each other's data, whichever device
-//! (queue) they come through. Only readers may share bytes. Paths are compared as they are written;
-//! two names of one file are found when the files are opened.
+//! (queue) they come through. Only readers may share bytes, and volumes that say so (`share =
+//! true`). Paths are compared as they are written; two names of one file, and what lies upon each
+//! other otherwise, are found before anything is opened (`device/claim.rs`).
 //!
 //! ```text
 //! file  0 ─────────────── a ───────┐
 //!               b ─┤ writes ├─            refused: a ends behind b's start
 //! ```
 //!
-//! Volumes are looked at in the order of their starts. One that may write must begin behind
-//! everything that began before it, one that only reads behind everything that may write.
+//! Volumes are looked at in the order of their starts, each beside the one that reaches furthest of
+//! those before it that it must not meet: what writes and is not shared meets nobody, what reads
+//! meets readers, what is shared meets the shared.
 
 use super::settle::Complaint;
 use super::{Device, Volume};
@@ -24,17 +26,19 @@ fn end(volume: &Volume) -> u64 {
 pub(super) fn volumes(devices: &[Device]) -> Result<(), Complaint> {
     let mut all: Vec<&Volume> = devices.iter().flat_map(|device| &device.volumes).collect();
     all.sort_by(|one, other| one.path.cmp(&other.path).then(one.start.cmp(&other.start)));
-    let (mut reaches, mut writer_reaches): (Option<&Volume>, Option<&Volume>) = (None, None);
+    // By (only reads, is shared): which of these kinds reaches furthest.
+    let mut reaches: [Option<&Volume>; 4] = [None; 4];
+    let kind = |volume: &Volume| usize::from(volume.readonly) + 2 * usize::from(volume.share);
     for volume in all {
-        let before = if volume.readonly { writer_reaches } else { reaches };
-        match before.filter(|before| before.path == volume.path && end(before) > volume.start) {
-            Some(before) => return Err(complaint(before, volume)),
-            None => {
-                reaches = further(reaches, volume);
-                writer_reaches =
-                    if volume.readonly { writer_reaches } else { further(writer_reaches, volume) };
-            }
+        let apart = |before: &&Volume| {
+            (before.readonly && volume.readonly) || (before.share && volume.share)
+        };
+        let meets = |before: &&Volume| before.path == volume.path && end(before) > volume.start;
+        let before = reaches.iter().copied().flatten();
+        if let Some(before) = before.filter(|before| !apart(before)).find(meets) {
+            return Err(complaint(before, volume));
         }
+        reaches[kind(volume)] = further(reaches[kind(volume)], volume);
     }
     Ok(())
 }
@@ -51,8 +55,8 @@ fn complaint(before: &Volume, volume: &Volume) -> Complaint {
         format!("`{}` has bytes {} to {end}", volume.name, volume.start)
     };
     let why = format!(
-        "volumes overlap in it: {}, {}; give them `start` and `length` apart, or make both \
-         `readonly = true`",
+        "volumes overlap in it: {}, {}; give them `start` and `length` apart, make both \
+         `readonly = true`, or both `share = true` if their clients know of each other",
         shown(before),
         shown(volume)
     );
@@ -64,8 +68,7 @@ mod tests {
     use super::*;
 
     fn volume(name: &str, path: &str, start: u64, length: Option<u64>, readonly: bool) -> Volume {
-        let (name, path) = (name.to_owned(), path.into());
-        Volume { name, path, start, length, readonly, description: String::new() }
+        Volume { start, length, readonly, ..Volume::new(name, path) }
     }
 
     fn verdict(volumes: &[Volume]) -> Result<(), String> {
@@ -93,6 +96,21 @@ mod tests {
         assert_eq!(verdict(&[b, c.clone(), volume("d", "/f", 0, Some(1024), true)]), Ok(()));
         assert!(verdict(&[c.clone(), volume("e", "/f", 0, None, false)]).is_err());
         assert_eq!(verdict(&[c, volume("g", "/g", 0, None, false)]), Ok(()));
+    }
+
+    /// May two who both say so write to the same bytes, and nobody else to theirs?
+    #[test]
+    fn who_shares_with_whom() {
+        let shared =
+            |name, readonly| Volume { share: true, ..volume(name, "/f", 0, None, readonly) };
+        let (a, b, reads) = (shared("a", false), shared("b", false), shared("c", true));
+        assert_eq!(verdict(&[a.clone(), b, reads.clone()]), Ok(()));
+        let own = volume("own", "/f", 512, Some(512), false);
+        assert!(verdict(&[a.clone(), own.clone()]).is_err());
+        assert!(verdict(&[own.clone(), reads.clone()]).is_err());
+        let reader = Volume { readonly: true, ..own };
+        assert_eq!(verdict(&[reads, reader.clone()]), Ok(()));
+        assert!(verdict(&[reader, a]).is_err(), "the reader does not expect a writer");
     }
 
     /// Is a long volume remembered behind a short one?

@@ -121,14 +121,7 @@ mod tests {
     };
 
     fn volume(name: &str, path: &str, start: u64, length: Option<u64>) -> config::Volume {
-        config::Volume {
-            name: name.into(),
-            path: path.into(),
-            start,
-            length,
-            readonly: false,
-            description: String::new(),
-        }
+        config::Volume { start, length, ..config::Volume::new(name, path) }
     }
 
     /// Do ranges of one file lie as they lie there, and another file behind a gap? 1 MiB is 2048

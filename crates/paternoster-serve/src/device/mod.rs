@@ -19,15 +19,19 @@
 //!     ├──▶ threads  plain threads                 clearing    how a range becomes zeroes
 //!     └──▶ model    a model tells the time        durability  what is owed to a flush
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
+//! claim: an image has one owner (identity: what a path is; lock: who else has it)
 //! ```
 
+pub mod claim;
 mod clearing;
 mod durability;
 mod event;
 pub mod faulty;
 mod files;
+mod identity;
 pub mod in_use;
 mod inline;
+mod lock;
 pub mod memory;
 mod model;
 pub mod open;

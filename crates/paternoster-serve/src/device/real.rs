@@ -65,14 +65,7 @@ impl RealDevice {
         seed: u64,
     ) -> Result<(RealDevice, Option<String>), OpenError> {
         let name = path.display().to_string();
-        let volume = config::Volume {
-            name: name.clone(),
-            path: path.to_owned(),
-            start: 0,
-            length: None,
-            readonly,
-            description: String::new(),
-        };
+        let volume = config::Volume { readonly, ..config::Volume::new(&name, path) };
         let device = config::Device {
             name,
             scheduler: String::new(),

@@ -14,4 +14,5 @@ mod conformance;
 mod data;
 mod faults;
 mod orders;
+mod owners;
 mod recorded;

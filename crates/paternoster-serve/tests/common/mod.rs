@@ -105,14 +105,7 @@ pub(crate) fn device(scheduler: &str, files: &[(&str, &Path)]) -> Device {
 
 /// A volume of a whole file.
 pub(crate) fn volume(name: &str, path: &Path) -> Volume {
-    Volume {
-        name: name.into(),
-        path: path.to_owned(),
-        start: 0,
-        length: None,
-        readonly: false,
-        description: String::new(),
-    }
+    Volume::new(name, path)
 }
 
 /// A tenant of this weight.

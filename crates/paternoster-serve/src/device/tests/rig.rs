@@ -45,14 +45,7 @@ pub(super) fn folders() -> Vec<PathBuf> {
 }
 
 pub(super) fn config(paths: &[&Path], engine: Engine, direct: Direct) -> Device {
-    let volumes = paths.iter().map(|path| Volume {
-        name: "v".to_owned(),
-        path: path.to_path_buf(),
-        start: 0,
-        length: None,
-        readonly: false,
-        description: String::new(),
-    });
+    let volumes = paths.iter().map(|path| Volume::new("v", *path));
     Device {
         name: "d".to_owned(),
         scheduler: "noop".to_owned(),

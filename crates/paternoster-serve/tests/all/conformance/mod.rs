@@ -22,4 +22,4 @@ mod fio;
 mod qemu;
 mod shell;
 mod tls;
-mod tools;
+pub(crate) mod tools;

@@ -141,7 +141,8 @@ fn garbage_in_the_handshake() {
 fn errors_are_as_the_protocol_says() {
     let (folder, mut config) = setting("errors");
     let mut readonly = volume("readonly", &folder.path("disk"));
-    readonly.readonly = true;
+    (readonly.readonly, readonly.share) = (true, true);
+    config.devices[0].volumes[0].share = true;
     config.devices[0].volumes.push(readonly);
     let server = start(config);
     let socket = folder.path("nbd.sock");

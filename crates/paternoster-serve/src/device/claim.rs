@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Claim: an image has one owner, among the volumes of a server and among the programs of a
+//! machine.
+//!
+//! ```text
+//! volumes ──identity──▶ things, ranges ──▶ two volumes on the same bytes?      refused
+//!                           │
+//!                           └──lock──▶ somebody else on the same thing?        refused
+//!                                      held until the claims are dropped
+//! ```
+//!
+//! Each thing is locked once, however many volumes are on it: as the one who writes if any of them
+//! does, and shared only if all of them are. What a loop device shows whole is locked with it. Of
+//! the disk of a partition, and of the file of a loop with an offset, one only asks: other parts of
+//! them are others' business.
+//!
+//! Invariants: I1 nothing is opened to be written before it is claimed; I2 what was opened is what
+//! was claimed (`confirm`); I3 who only asks leaves nothing behind.
+//!
+//! `share = true` of a volume lets others who share it, too, write beside it. `force` refuses
+//! nothing: it takes what locks there are, and tells what it would have refused.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open as open_path};
+use rustix::io::Errno;
+
+use super::identity::{Cover, Places, Span, Thing, thing};
+use super::lock::{self, Refusal, Use};
+use crate::config::{Device, Volume};
+
+/// Something is not for whoever asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// Two volumes are on the same bytes.
+    #[error(
+        "volumes `{first}` ({}) and `{second}` ({}) are on the same {what}: give them `start` and \
+         `length` apart, make both `readonly = true`, or both `share = true` if their clients know \
+         of each other", first_path.display(), second_path.display()
+    )]
+    Overlap {
+        /// The name of the one.
+        first: String,
+        /// Where it is.
+        first_path: PathBuf,
+        /// The name of the other.
+        second: String,
+        /// Where that is.
+        second_path: PathBuf,
+        /// What they have in common.
+        what: String,
+    },
+    /// Another program has it.
+    #[error(
+        "{} is in use: {what}; end that first, serve it beside that with `share = true` in its \
+         volume (if that shares it, too), or with --force", path.display()
+    )]
+    Taken {
+        /// Which file or device.
+        path: PathBuf,
+        /// By whom, and how.
+        what: String,
+    },
+    /// A name means something else than it did a moment ago.
+    #[error("{}: it was replaced while it was being opened", path.display())]
+    Replaced {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// Everything that is claimed, until it is dropped.
+#[derive(Debug, Default)]
+pub struct Claims {
+    volumes: Vec<(PathBuf, Thing)>,
+    /// What has the locks: they go with it.
+    held: Vec<Held>,
+    /// What an administrator should know.
+    pub notes: Vec<String>,
+}
+
+/// An open file with locks, given back when it goes.
+#[derive(Debug)]
+struct Held(OwnedFd);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        lock::give_back(self.0.as_fd());
+    }
+}
+
+/// A volume and all that it lies on.
+struct Owned<'a> {
+    volume: &'a Volume,
+    spans: Vec<Span>,
+}
+
+impl Claims {
+    /// Claims what these devices' volumes are on. What is not there is left to who opens it.
+    ///
+    /// # Errors
+    /// [`ClaimError`]: which two volumes are on the same bytes, or who has it already.
+    pub fn take(devices: &[Device], force: bool) -> Result<Claims, ClaimError> {
+        let (places, mut claims) = (Places::default(), Claims::default());
+        let all = owned(devices, &places);
+        claims.objection(apart(&all), force)?;
+        claims.volumes =
+            all.iter().map(|one| (one.volume.path.clone(), one.spans[0].thing)).collect();
+        for (span, wanted) in things(&all) {
+            match claims.lock(&span, wanted, force, &places) {
+                Ok(held) => claims.held.extend(held),
+                Err(refused) => claims.objection(Err(refused), force)?,
+            }
+        }
+        for (span, wanted) in parts(&all) {
+            claims.objection(ask_one(&span, wanted), force)?;
+        }
+        Ok(claims)
+    }
+
+    /// Whether every name still means what was claimed.
+    ///
+    /// # Errors
+    /// [`ClaimError::Replaced`].
+    pub fn confirm(&self) -> Result<(), ClaimError> {
+        let same = |path: &Path| fs::metadata(path).ok().and_then(|found| thing(&found));
+        let replaced = self.volumes.iter().find(|(path, thing)| same(path) != Some(*thing));
+        replaced.map_or(Ok(()), |(path, _)| Err(ClaimError::Replaced { path: path.clone() }))
+    }
+
+    /// With force an objection is but a note.
+    fn objection(&mut self, said: Result<(), ClaimError>, force: bool) -> Result<(), ClaimError> {
+        match said {
+            Err(ClaimError::Taken { path, what }) if force => {
+                self.notes.push(format!("{} is in use: {what}; --force uses it", path.display()));
+                Ok(())
+            }
+            Err(overlap @ ClaimError::Overlap { .. }) if force => {
+                self.notes.push(format!("{overlap} (--force serves both)"));
+                Ok(())
+            }
+            said => said,
+        }
+    }
+
+    /// Takes the locks of one thing; what keeps them.
+    fn lock(
+        &mut self,
+        span: &Span,
+        wanted: Use,
+        force: bool,
+        places: &Places,
+    ) -> Result<Vec<Held>, ClaimError> {
+        let alone = wanted.writes && !wanted.shared && !force;
+        let Some(fd) = open(span, alone)? else { return Ok(Vec::new()) };
+        let taken = self.told(span, lock::take(fd.as_fd(), wanted));
+        let mut held = vec![Held(fd)];
+        self.objection(taken, force)?;
+        if let (Thing::Block(_), true) = (span.thing, wanted.writes) {
+            // udev's convention is of whole disks.
+            let above = places.spans(span.thing, &span.path, 0, u64::MAX);
+            let is_disk = |span: &&Span| match span.thing {
+                Thing::Block(number) => span.cover != Cover::Somewhere && places.is_disk(number),
+                Thing::File(..) => false,
+            };
+            if let Some(disk) = above.iter().find(is_disk)
+                && let Some(fd) = open(disk, false)?
+            {
+                let taken = self.told(disk, lock::take_disk(fd.as_fd()));
+                held.push(Held(fd));
+                self.objection(taken, force)?;
+            }
+        }
+        Ok(held)
+    }
+
+    /// What cannot be locked is used all the same, and told.
+    fn told(&mut self, span: &Span, taken: Result<(), Refusal>) -> Result<(), ClaimError> {
+        match taken {
+            Ok(()) => Ok(()),
+            Err(Refusal::Taken(what)) => Err(ClaimError::Taken { path: span.path.clone(), what }),
+            Err(Refusal::Unable(error)) => {
+                let path = span.path.display();
+                self.notes.push(format!(
+                    "{path}: it cannot be locked here ({error}): nobody notices other programs \
+                     that write to it"
+                ));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Asks what [`Claims::take`] would say, and takes nothing.
+///
+/// # Errors
+/// As there.
+pub fn ask(devices: &[Device]) -> Result<(), ClaimError> {
+    let places = Places::default();
+    let all = owned(devices, &places);
+    apart(&all)?;
+    let mut asked = things(&all).into_iter().chain(parts(&all));
+    asked.try_for_each(|(span, wanted)| ask_one(&span, wanted))
+}
+
+fn ask_one(span: &Span, wanted: Use) -> Result<(), ClaimError> {
+    let Some(fd) = open(span, false)? else { return Ok(()) };
+    match lock::ask(fd.as_fd(), wanted) {
+        Err(Refusal::Taken(what)) => Err(ClaimError::Taken { path: span.path.clone(), what }),
+        Ok(()) | Err(Refusal::Unable(_)) => Ok(()),
+    }
+}
+
+fn owned<'a>(devices: &'a [Device], places: &Places) -> Vec<Owned<'a>> {
+    let volumes = devices.iter().flat_map(|device| &device.volumes);
+    let owned = volumes.filter_map(|volume| {
+        let thing = thing(&fs::metadata(&volume.path).ok()?)?;
+        let end = volume.length.map_or(u64::MAX, |length| volume.start.saturating_add(length));
+        let spans = places.spans(thing, &volume.path, volume.start, end);
+        Some(Owned { volume, spans })
+    });
+    owned.collect()
+}
+
+/// Whether no two volumes are on the same bytes, but for readers and those who say so.
+fn apart(all: &[Owned<'_>]) -> Result<(), ClaimError> {
+    for (place, second) in all.iter().enumerate() {
+        for first in &all[..place] {
+            let (one, other) = (first.volume, second.volume);
+            if (one.readonly && other.readonly) || (one.share && other.share) {
+                continue;
+            }
+            let met = first.spans.iter().find(|one| second.spans.iter().any(|it| one.meets(it)));
+            let Some(met) = met else { continue };
+            let what = match met.thing {
+                Thing::File(..) => format!("file ({})", met.path.display()),
+                Thing::Block(_) => format!("device ({})", met.path.display()),
+            };
+            return Err(ClaimError::Overlap {
+                first: one.name.clone(),
+                first_path: one.path.clone(),
+                second: other.name.clone(),
+                second_path: other.path.clone(),
+                what,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What is locked, each once, and how all of its volumes together use it.
+fn things(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
+    let mut things: Vec<(Span, Use)> = Vec::new();
+    for one in all {
+        let volume = one.volume;
+        for span in one.spans.iter().filter(|span| span.cover == Cover::Whole) {
+            let wanted = Use { writes: !volume.readonly, shared: volume.share };
+            match things.iter_mut().find(|(known, _)| known.thing == span.thing) {
+                Some((_, known)) => {
+                    known.writes |= wanted.writes;
+                    known.shared &= wanted.shared;
+                }
+                None => things.push((span.clone(), wanted)),
+            }
+        }
+    }
+    things
+}
+
+/// What is not all theirs: it is asked whether somebody else has it whole. Not what is locked:
+/// these locks would be found.
+fn parts(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
+    let is_whole = |thing: Thing| {
+        let mut spans = all.iter().flat_map(|one| &one.spans);
+        spans.any(|span| span.cover == Cover::Whole && span.thing == thing)
+    };
+    let mut parts = Vec::new();
+    for one in all {
+        let wanted = Use { writes: !one.volume.readonly, shared: one.volume.share };
+        let of_it = one.spans.iter().filter(|span| span.cover == Cover::Part);
+        parts.extend(of_it.filter(|span| !is_whole(span.thing)).map(|it| (it.clone(), wanted)));
+    }
+    parts
+}
+
+/// Opens a thing to lock it: `None` where that is not allowed or it has gone, which who opens it to
+/// use it tells better.
+fn open(span: &Span, alone: bool) -> Result<Option<OwnedFd>, ClaimError> {
+    let path = &span.path;
+    let block = matches!(span.thing, Thing::Block(_));
+    // What has become a pipe in the meantime is not waited for.
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if block && alone {
+        flags |= OFlags::EXCL;
+    }
+    let fd = match open_path(path, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::BUSY) => {
+            let what = "the kernel has it mounted, or another program has it for itself (O_EXCL)";
+            return Err(ClaimError::Taken { path: path.clone(), what: what.to_owned() });
+        }
+        Err(_) => return Ok(None),
+    };
+    match fs::File::from(fd) {
+        file if file.metadata().is_ok_and(|found| thing(&found) == Some(span.thing)) => {
+            Ok(Some(OwnedFd::from(file)))
+        }
+        _ => Err(ClaimError::Replaced { path: path.clone() }),
+    }
+}

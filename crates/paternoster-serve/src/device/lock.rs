@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lock: who else may use an image, asked of every program that uses qemu's convention.
+//!
+//! The kernel's locks on open files (`F_OFD_SETLK`) are on single bytes, whatever lies there; each
+//! byte means a right. All of them are read locks, so that many may hold the same one; one *asks*
+//! whether a write lock would get through.
+//!
+//! ```text
+//! byte   100    101    103            200    201    203
+//!        reads  writes resizes        minds  minds  minds, if others do that
+//!
+//!        takes its own bytes, then asks: does anybody mind what I do? do what I mind?
+//! ```
+//!
+//! Invariant: of two that cannot live together at least one sees the other, because each takes
+//! first and asks afterwards. Both may see each other, and both give up.
+//!
+//! | | does | minds that others |
+//! |---|---|---|
+//! | a writer | reads, writes | write, resize |
+//! | a reader | reads | write, resize |
+//! | either of them, shared | the same | resize |
+//!
+//! Block devices have two more: the kernel's own (`O_EXCL`: mounts, swap, mkfs, and a second server
+//! under whatever name), and udev's convention: who changes what a whole disk holds has `flock` on
+//! it, exclusively. We have it shared, so that such a program waits and udev itself does not.
+//!
+//! Source: qemu's documentation of image locking; its bytes as `/proc/locks` of qemu-io and
+//! qemu-nbd 7.2 shows them (`tests/all/owners.rs` asks them again); systemd.io, "Locking Block
+//! Device Access".
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// Where the bytes for what one does begin.
+const DOES: i64 = 100;
+/// Where those begin for what one minds.
+const MINDS: i64 = 200;
+/// Rights, as places behind these two.
+const READ: i64 = 0;
+const WRITE: i64 = 1;
+const RESIZE: i64 = 3;
+
+/// How an image is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Use {
+    /// It is written to.
+    pub writes: bool,
+    /// Others may write to it, too.
+    pub shared: bool,
+}
+
+/// Why it was not locked.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Somebody else has it: what is in the way, in words.
+    Taken(String),
+    /// Nothing can be locked here.
+    Unable(io::Error),
+}
+
+impl Use {
+    fn does(self) -> &'static [i64] {
+        if self.writes { &[READ, WRITE] } else { &[READ] }
+    }
+
+    fn minds(self) -> &'static [i64] {
+        if self.shared { &[RESIZE] } else { &[WRITE, RESIZE] }
+    }
+}
+
+/// Takes the locks of this use and asks whether others stand against it; what they say is told, and
+/// the locks stay.
+pub(super) fn take(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
+    let does = wanted.does().iter().map(|right| DOES + right);
+    let minds = wanted.minds().iter().map(|right| MINDS + right);
+    for byte in does.chain(minds) {
+        match call(fd, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {
+            Ok(_) => {}
+            // Whoever has a write lock there does not follow the convention, and wants to be alone.
+            Err(Errno::AGAIN | Errno::ACCESS) => {
+                return Err(Refusal::Taken(holder(fd, "an exclusive lock")));
+            }
+            Err(errno) => return Err(Refusal::Unable(errno.into())),
+        }
+    }
+    ask(fd, wanted)
+}
+
+/// Gives back what was taken by this descriptor, also where a child that has not yet become another
+/// program has it, too.
+pub(super) fn give_back(fd: BorrowedFd<'_>) {
+    // All bytes, as 0 means to the end of what there can be. What fails goes with the descriptor.
+    let _gone = range(fd, libc::F_OFD_SETLK, libc::F_UNLCK, 0, 0);
+    let _gone = flock(fd, FlockOperation::Unlock);
+}
+
+/// Asks whether others stand against this use.
+pub(super) fn ask(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
+    let taken = |byte| {
+        let found = call(fd, libc::F_OFD_GETLK, libc::F_WRLCK, byte);
+        found.map(|found| found != libc::F_UNLCK).map_err(|errno| Refusal::Unable(errno.into()))
+    };
+    for right in wanted.minds() {
+        if taken(DOES + right)? {
+            let what = if *right == WRITE { "it open to write" } else { "the right to resize it" };
+            return Err(Refusal::Taken(holder(fd, what)));
+        }
+    }
+    for right in wanted.does() {
+        if taken(MINDS + right)? {
+            let what = if *right == WRITE { "it for itself to write" } else { "it for itself" };
+            return Err(Refusal::Taken(holder(fd, what)));
+        }
+    }
+    Ok(())
+}
+
+/// One call on one byte; the kind of lock that was found there.
+fn call(fd: BorrowedFd<'_>, command: i32, kind: i32, byte: i64) -> Result<i32, Errno> {
+    range(fd, command, kind, byte, 1)
+}
+
+fn range(
+    fd: BorrowedFd<'_>,
+    command: i32,
+    kind: i32,
+    start: i64,
+    length: i64,
+) -> Result<i32, Errno> {
+    // SAFETY: a flock is plain numbers; all zeroes is one. (Its process must be 0 here.)
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();
+    lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
+    (lock.l_start, lock.l_len) = (start, length);
+    // SAFETY: the descriptor is open as long as it is borrowed, and the lock outlives the call.
+    let done = unsafe { libc::fcntl(fd.as_raw_fd(), command, &raw mut lock) };
+    if done == 0 {
+        return Ok(lock.l_type.into());
+    }
+    let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Err(Errno::from_raw_os_error(errno))
+}
+
+/// Whether this process alone changes what the whole disk holds, as udev's convention has it.
+pub(super) fn take_disk(fd: BorrowedFd<'_>) -> Result<(), Refusal> {
+    match flock(fd, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => {
+            let what = "flock on it: it changes what is on the disk";
+            Err(Refusal::Taken(holder(fd, what)))
+        }
+        Err(errno) => Err(Refusal::Unable(errno.into())),
+    }
+}
+
+/// `qemu-nbd (process 4711) has WHAT`, or who else, as far as /proc tells.
+fn holder(fd: BorrowedFd<'_>, what: &str) -> String {
+    let who = find_holder(fd).unwrap_or_else(|| "another program".to_owned());
+    format!("{who} has {what}")
+}
+
+/// Who has a lock on this file. Locks of open files have no process in /proc/locks, but each of
+/// them stands at the descriptor it was taken by.
+fn find_holder(fd: BorrowedFd<'_>) -> Option<String> {
+    let metadata = fs::File::from(fd.as_fd().try_clone_to_owned().ok()?).metadata().ok()?;
+    let file = (metadata.dev(), metadata.ino());
+    let end = format!(":{}", metadata.ino());
+    let own = std::process::id().to_string();
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut processes = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    processes.find_map(|process| {
+        let is_other = process.bytes().all(|byte| byte.is_ascii_digit()) && process != own;
+        let infos = is_other.then(|| fs::read_dir(format!("/proc/{process}/fdinfo")).ok())??;
+        let mut names = infos.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let has_it = names.any(|name| {
+            let info = fs::read_to_string(format!("/proc/{process}/fdinfo/{name}"));
+            let locked = info.unwrap_or_default().lines().any(|line| {
+                line.starts_with("lock:")
+                    && line.split_whitespace().any(|word| word.ends_with(&end))
+            });
+            let same = || fs::metadata(format!("/proc/{process}/fd/{name}")).ok();
+            locked && same().is_some_and(|found| (found.dev(), found.ino()) == file)
+        });
+        let name = || fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        has_it.then(|| format!("{} (process {process})", harmless(name().trim())))
+    })
+}
+
+/// A process gives itself its name.
+fn harmless(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    struct Temporary(PathBuf);
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _gone = fs::remove_file(&self.0);
+        }
+    }
+
+    const ALL: [Use; 4] = [
+        Use { writes: false, shared: false },
+        Use { writes: true, shared: false },
+        Use { writes: false, shared: true },
+        Use { writes: true, shared: true },
+    ];
+
+    /// Which two live together? Two that write only if both share; one that writes beside one that
+    /// reads only if the reader shares (a writer minds no reader); readers always. Whoever comes
+    /// first, and for who only asks, too; and nothing is left where one has gone.
+    #[test]
+    fn a_table_of_two() {
+        let name = format!("paternoster-lock-{}", std::process::id());
+        let path = Temporary(std::env::temp_dir().join(name));
+        fs::write(&path.0, "").unwrap();
+        let open = || fs::File::open(&path.0).unwrap();
+        for first in ALL {
+            for second in ALL {
+                let minds = |one: Use, other: Use| !one.shared && other.writes;
+                let together = !minds(first, second) && !minds(second, first);
+                let (one, other) = (open(), open());
+                assert!(take(one.as_fd(), first).is_ok(), "{first:?}: nobody is there");
+                assert_eq!(ask(other.as_fd(), second).is_ok(), together, "{first:?} {second:?}");
+                assert_eq!(take(other.as_fd(), second).is_ok(), together, "{first:?} {second:?}");
+                drop((one, other));
+                assert!(ask(open().as_fd(), ALL[1]).is_ok(), "both have gone");
+            }
+        }
+    }
+
+    /// Is a plain write lock on all of the file (of a program that knows nothing of bytes) noticed?
+    #[test]
+    fn a_strange_lock() {
+        let name = format!("paternoster-lock-strange-{}", std::process::id());
+        let path = Temporary(std::env::temp_dir().join(name));
+        fs::write(&path.0, "").unwrap();
+        let strange = fs::File::options().write(true).open(&path.0).unwrap();
+        for byte in DOES..DOES + 4 {
+            call(strange.as_fd(), libc::F_OFD_SETLK, libc::F_WRLCK, byte).unwrap();
+        }
+        for wanted in ALL {
+            let own = fs::File::open(&path.0).unwrap();
+            assert!(matches!(take(own.as_fd(), wanted), Err(Refusal::Taken(_))), "{wanted:?}");
+        }
+    }
+}
