@@ -10,7 +10,7 @@
 //! ```
 //!
 //! As in sysfs a number outside its range is brought into it, and text that is no number is
-//! refused.
+//! refused. A caller whose users should rather hear of that asks first ([`Attribute::check`]).
 //!
 //! Source: spec `cfq-flush-block.md` 1.2 (CFQ-1), 12.2, 13.
 
@@ -141,6 +141,23 @@ impl Attribute {
                 Ok(place as u64)
             }
         }
+    }
+
+    /// Whether this attribute takes `text` as it is, without bringing it into its range.
+    ///
+    /// # Errors
+    /// As [`Attribute::parse`]; also for a number outside the range.
+    pub fn check(&self, text: &str) -> Result<(), AttributeError> {
+        let value = self.parse(text)?;
+        let same = match self.values {
+            Values::Number { .. } => text.trim().parse() == Ok(value),
+            Values::Choice(_) | Values::ReadOnly => true,
+        };
+        if same {
+            return Ok(());
+        }
+        let text = String::from(text.trim());
+        Err(AttributeError::Value { name: self.name, text, values: self.values })
     }
 
     /// Writes `value` as sysfs shows it: a number, or its word.

@@ -207,6 +207,18 @@ impl<O: Observer> RequestQueue<O> {
         result
     }
 
+    /// Whether an attribute takes this text as it is: [`RequestQueue::set_attribute`] would bring a
+    /// number outside its range into it. What the queue's capacities do not allow is not asked.
+    ///
+    /// # Errors
+    /// [`AttributeError`] names the attribute, the text and what would be right.
+    pub fn check_attribute(&self, name: &str, text: &str) -> Result<(), AttributeError> {
+        match self.find_attribute(name)? {
+            Found::Queue(place) => QUEUE_ATTRIBUTES[place].check(text),
+            Found::Elevator(place) => self.elevator.attributes()[place].check(text),
+        }
+    }
+
     /// Writes an attribute's value as sysfs shows it.
     ///
     /// # Errors

@@ -14,10 +14,12 @@ mod tree;
 pub(crate) mod units;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use paternoster_serve::config::quantity;
 use paternoster_serve::control::DEFAULT_SOCKET;
-use paternoster_serve::control::client::{Client, ClientError};
+use paternoster_serve::control::client::{Client, ClientError, PATIENCE, PATIENCE_TO_DRAIN};
 use serde_json::{Value, json};
 
 use crate::{Failure, print};
@@ -37,7 +39,8 @@ const VARIABLE: &str = "PATERNOSTER_CONTROL";
   paternoster ctl status --json | jq '.devices[].busy_ns'
   paternoster ctl raw '{\"do\":\"help\"}'
 
-Exit status: 0 done, 1 the server is not there or said no, 2 the request was wrong.")]
+Exit status: 0 done, 1 the server is not there, does not answer in time or said no, 2 the request \
+was wrong.")]
 pub(crate) struct CtlOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
@@ -45,6 +48,10 @@ pub(crate) struct CtlOptions {
     /// Only this device
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) device: Option<String>,
+
+    /// How long an answer may take [default: 20s; drain, stop: 75s]
+    #[arg(long, value_name = "TIME", global = true)]
+    pub(crate) timeout: Option<String>,
 
     /// Print the server's answers as they are, one a line
     #[arg(long, global = true)]
@@ -148,11 +155,12 @@ pub(crate) enum TraceOrder {
     Stop,
 }
 
-/// Connects to the server that the options or the environment name.
-pub(crate) fn connect(options: &ServerOptions) -> Result<Client, Failure> {
+/// Connects to the server that the options or the environment name; how long it may take to answer.
+pub(crate) fn connect(options: &ServerOptions, limit: Duration) -> Result<Client, Failure> {
     let variable = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let path = options.socket.clone().or(variable);
-    Client::connect(path.as_deref().unwrap_or(Path::new(DEFAULT_SOCKET))).map_err(failure)
+    let path = path.as_deref().unwrap_or(Path::new(DEFAULT_SOCKET));
+    Client::connect_within(path, limit).map_err(failure)
 }
 
 /// What the server would not do, or that there is none.
@@ -160,9 +168,23 @@ pub(crate) fn failure(error: ClientError) -> Failure {
     Failure::Job(error.to_string())
 }
 
+/// How long an answer may take.
+fn limit(options: &CtlOptions) -> Result<Duration, Failure> {
+    let waits = matches!(options.order, CtlOrder::Drain { .. } | CtlOrder::Stop);
+    let Some(text) = &options.timeout else {
+        return Ok(if waits { PATIENCE_TO_DRAIN } else { PATIENCE });
+    };
+    let refused = |why: &str| Failure::Request(format!("--timeout cannot be `{text}`: {why}"));
+    let time = quantity::time(text).map_err(|why| refused(&why))?;
+    if !(1_000_000..=3_600_000_000_000).contains(&time.0) {
+        return Err(refused("1ms to 1h"));
+    }
+    Ok(Duration::from_nanos(time.0))
+}
+
 pub(crate) fn ctl(options: &CtlOptions) -> Result<(), Failure> {
     let requests = requests(options)?;
-    let mut client = connect(&options.server)?;
+    let mut client = connect(&options.server, limit(options)?)?;
     for request in requests {
         let answer = client.ask_text(&request).map_err(failure)?;
         if options.json || matches!(options.order, CtlOrder::Raw { .. }) {

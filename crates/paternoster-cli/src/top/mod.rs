@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use paternoster::Nanos;
-use paternoster_serve::control::client::Client;
+use paternoster_serve::control::client::{Client, PATIENCE};
 use paternoster_serve::control::snapshot::Snapshot;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ pub(crate) fn top(options: &TopOptions) -> Result<(), Failure> {
         return Err(Failure::Request("--interval must be from 1ms to 4m".to_owned()));
     }
     let interval = Duration::from_nanos(interval.0);
-    let mut client = connect(&options.server)?;
+    let mut client = connect(&options.server, PATIENCE)?;
     let view = View { connections: options.connections, ..View::default() };
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if options.once || options.plain || !terminal {

@@ -126,6 +126,24 @@ fn fails(socket: &str, arguments: &[&str], status: i32) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
+/// Does a server that accepts and never answers end `ctl` and `top` in time, with a message and
+/// status 1?
+#[test]
+fn a_server_that_hangs() {
+    let folder = std::env::temp_dir().join(format!("paternoster-hangs-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let socket = folder.join("s");
+    let _listens = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let socket = socket.to_str().expect("text");
+    for order in [&["list"][..], &["stop"], &["drain", "v"]] {
+        let said = fails(socket, &[&["ctl", "--timeout", "100ms"], order].concat(), 1);
+        assert!(said.contains("no answer within 100ms: the server hangs"), "{said}");
+    }
+    let said = fails(socket, &["ctl", "--timeout", "0s", "list"], 2);
+    assert!(said.contains("--timeout cannot be `0s`: 1ms to 1h"), "{said}");
+    std::fs::remove_dir_all(&folder).expect("gone");
+}
+
 /// Does a list show what there is?
 #[test]
 fn a_list() {

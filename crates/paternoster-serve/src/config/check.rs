@@ -195,7 +195,8 @@ fn scheduler(device: &Device) -> Result<(), Complaint> {
     };
     let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), elevator);
     for (key, text) in &device.attributes {
-        let why = match queue.set_attribute(Nanos::ZERO, key, text) {
+        let taken = queue.check_attribute(key, text);
+        let why = match taken.and_then(|()| queue.set_attribute(Nanos::ZERO, key, text)) {
             Ok(()) | Err(AttributeError::Capacity { .. }) => continue,
             Err(AttributeError::Unknown { .. }) => {
                 let mut known = Vec::new();

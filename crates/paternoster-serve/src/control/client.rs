@@ -9,22 +9,30 @@
 //! # Ok::<(), paternoster_serve::control::client::ClientError>(())
 //! ```
 //!
+//! A question with its answer has a time limit as a whole, connecting included: a server that
+//! hangs, or that sends a byte now and then, does not hang who asks.
+//!
 //! A server of another protocol at the path is noticed by its first byte: answers begin with a
 //! brace, an NBD server's greeting does not.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use serde_json::Value;
 
 use super::request::LINE_LIMIT;
 
 /// Bytes of an answer at most: a snapshot of four thousand connections has about four million.
 const ANSWER_LIMIT: u64 = 64 << 20;
-/// A drain may take as long as the server lets it; between two bytes, this is the longest.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long an answer may take, unless told otherwise: a device has ten seconds for its own.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The same for an order that waits for others' requests to end; the server gives up after a
+/// minute.
+pub const PATIENCE_TO_DRAIN: Duration = Duration::from_secs(75);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +70,14 @@ pub enum ClientError {
     /// The server said no.
     #[error("{0}")]
     Refused(String),
+    /// It is there, and does not answer.
+    #[error("{}: no answer within {limit:?}: the server hangs, or is too busy", path.display())]
+    NoAnswer {
+        /// Where.
+        path: PathBuf,
+        /// How long was waited.
+        limit: Duration,
+    },
     /// Anything else that the system says.
     #[error("{}: {error}", path.display())]
     System {
@@ -77,18 +93,29 @@ pub enum ClientError {
 pub struct Client {
     stream: UnixStream,
     path: PathBuf,
+    limit: Duration,
     /// Read and not asked for.
     bytes: Vec<u8>,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects; an answer may take [`PATIENCE`].
     ///
     /// # Errors
-    /// Nothing is there, nobody listens, it is not allowed.
+    /// As [`Client::connect_within`].
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        Client::connect_within(path, PATIENCE)
+    }
+
+    /// Connects; that, and each answer, may take so long.
+    ///
+    /// # Errors
+    /// Nothing is there, nobody listens, it is not allowed, or it lets nobody in.
+    pub fn connect_within(path: &Path, limit: Duration) -> Result<Client, ClientError> {
         let path = path.to_owned();
-        let stream = match UnixStream::connect(&path) {
+        // No time at all would mean to wait for ever.
+        let limit = limit.max(Duration::from_millis(1));
+        let stream = match connect(&path, limit) {
             Ok(stream) => stream,
             Err(error) => {
                 return Err(match error.kind() {
@@ -100,14 +127,14 @@ impl Client {
                     ErrorKind::ConnectionRefused => {
                         ClientError::NotControl { path, what: "it is no socket".to_owned() }
                     }
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                        ClientError::NoAnswer { path, limit }
+                    }
                     _ => ClientError::System { path, error },
                 });
             }
         };
-        let patient = stream.set_read_timeout(Some(PATIENCE));
-        let patient = patient.and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-        patient.map_err(|error| ClientError::System { path: path.clone(), error })?;
-        Ok(Client { stream, path, bytes: Vec::new() })
+        Ok(Client { stream, path, limit, bytes: Vec::new() })
     }
 
     /// Asks, and waits for the answer.
@@ -129,9 +156,12 @@ impl Client {
         // One line is one request, however it was typed.
         let mut line = line.replace(['\n', '\r'], " ");
         line.push('\n');
-        let sent = self.stream.write_all(line.as_bytes());
+        let until = Instant::now() + self.limit;
+        // What does not fit is a piece less to wait for: the limit ends it all the same.
+        let sent = self.stream.set_write_timeout(Some(self.limit));
+        let sent = sent.and_then(|()| self.stream.write_all(line.as_bytes()));
         // Who was refused at the door could send nothing, and has an answer all the same.
-        let answer = self.line().map_err(|error| match (error, sent) {
+        let answer = self.line(until).map_err(|error| match (error, sent) {
             (ClientError::System { .. }, Err(error)) => self.system(error),
             (error, _) => error,
         })?;
@@ -144,7 +174,7 @@ impl Client {
         }
     }
 
-    fn line(&mut self) -> Result<Vec<u8>, ClientError> {
+    fn line(&mut self, until: Instant) -> Result<Vec<u8>, ClientError> {
         let mut searched = 0;
         loop {
             if self.bytes.first().is_some_and(|byte| *byte != b'{') {
@@ -162,7 +192,12 @@ impl Client {
                 return Err(self.not_control("its answer has no end".to_owned()));
             }
             let mut piece = [0; 16 << 10];
-            match self.stream.read(&mut piece) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.no_answer());
+            }
+            let limited = self.stream.set_read_timeout(Some(left));
+            match limited.and_then(|()| self.stream.read(&mut piece)) {
                 Ok(0) => return Err(self.system(ErrorKind::UnexpectedEof.into())),
                 Ok(read) => self.bytes.extend_from_slice(&piece[..read]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -176,18 +211,29 @@ impl Client {
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
                 io::Error::new(error.kind(), "the server closed the connection")
             }
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                let seconds = PATIENCE.as_secs();
-                io::Error::new(error.kind(), format!("no answer within {seconds} seconds"))
-            }
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => return self.no_answer(),
             _ => error,
         };
         ClientError::System { path: self.path.clone(), error }
     }
 
+    fn no_answer(&self) -> ClientError {
+        ClientError::NoAnswer { path: self.path.clone(), limit: self.limit }
+    }
+
     fn not_control(&self, what: String) -> ClientError {
         ClientError::NotControl { path: self.path.clone(), what }
     }
+}
+
+/// Connects; where too many wait already, a unix socket waits as long as it would to send.
+fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let kind = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, kind, None)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+    net::connect(&socket, &address)?;
+    Ok(UnixStream::from(socket))
 }
 
 fn is_socket(path: &Path) -> bool {
@@ -226,6 +272,52 @@ mod tests {
         assert!(error.contains("not a control socket: it says \"NBDMAGICIHAVEOPT\""), "{error}");
         nbd.join().expect("it ends");
         said("nobody listens there: the server has ended");
+        std::fs::remove_dir_all(&folder).expect("gone");
+    }
+
+    /// Does who asks hear in words that there is no answer, from a server that says nothing, one
+    /// that says a byte now and then for ever, and one that lets nobody in? That each ends is the
+    /// test.
+    #[test]
+    fn no_answer_in_time() {
+        let folder =
+            std::env::temp_dir().join(format!("paternoster-silent-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("s");
+        let limit = Duration::from_millis(200);
+        for says in [&b""[..], &b"{"[..]] {
+            let _gone = std::fs::remove_file(&path);
+            let listener = UnixListener::bind(&path).expect("a socket");
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().expect("a client");
+                while stream.write_all(says).is_ok() {
+                    std::thread::sleep(Duration::from_millis(20));
+                    let mut byte = [0];
+                    stream.set_nonblocking(true).expect("a socket");
+                    if matches!(stream.read(&mut byte), Ok(0)) {
+                        break;
+                    }
+                }
+            });
+            let mut client = Client::connect_within(&path, limit).expect("a server");
+            let error = client.ask_text("{}").expect_err("no answer");
+            assert!(matches!(error, ClientError::NoAnswer { .. }), "{error}");
+            assert!(error.to_string().contains("no answer within 200ms"), "{error}");
+            drop(client);
+            server.join().expect("it ends");
+        }
+        let _gone = std::fs::remove_file(&path);
+        let full = crate::host::unix_socket::listen_at(&path, 0o600, 0, None).expect("a socket");
+        let mut inside = Vec::new();
+        let error = loop {
+            match Client::connect_within(&path, limit) {
+                Ok(client) => inside.push(client),
+                Err(error) => break error,
+            }
+            assert!(inside.len() < 1000, "it lets everybody in");
+        };
+        assert!(matches!(error, ClientError::NoAnswer { .. }), "{error}");
+        drop(full);
         std::fs::remove_dir_all(&folder).expect("gone");
     }
 }

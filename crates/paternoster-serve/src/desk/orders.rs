@@ -111,7 +111,10 @@ impl Desk {
                 // What is cut already must still fit.
                 return Err(format!("{name}: requests are under way; drain the volumes first"));
             }
-            self.ledger.set_attribute(self.now, name, value).map_err(|error| error.to_string())?;
+            // The queue would bring it into its range, and nobody would hear of it.
+            let checked = self.ledger.queue().check_attribute(name, value);
+            let set = checked.and_then(|()| self.ledger.set_attribute(self.now, name, value));
+            set.map_err(|error| error.to_string())?;
         }
         let mut shown = String::new();
         self.ledger.show_attribute(name, &mut shown).map_err(|error| error.to_string())?;

@@ -7,9 +7,10 @@
 //! close     what was written through it is made durable, if anything was
 //! ```
 //!
-//! The size of a file is its volume's and stays: it is truncated without effect, as a disk would
-//! be. Reads end at the end; writes beyond it find no room. Punched and zeroed ranges read as
-//! zeroes.
+//! The size of a file is its volume's and stays: another one is refused. Opening with O_TRUNC, as
+//! `cp` and `dd of=` do, changes nothing, as with a disk; the kernel says the same of it as of
+//! `truncate(path, 0)`, which therefore changes nothing either. Reads end at the end; writes beyond
+//! it find no room. Punched and zeroed ranges read as zeroes.
 //!
 //! Memory: the kernel keeps at most [`BACKGROUND`] asynchronous requests of [`LARGEST`] bytes with
 //! us (64 MiB), and one of each thread that waits for its own.
@@ -218,7 +219,8 @@ impl Filesystem for Front {
         }
     }
 
-    /// Opening with `O_TRUNC` sets the size: nothing changes, as with a disk.
+    /// Opening with `O_TRUNC` sets the size to 0, through no handle: nothing changes, as with a
+    /// disk. A program that sets another size would believe that it was done.
     fn setattr(
         &self,
         _: &Request,
@@ -230,7 +232,7 @@ impl Filesystem for Front {
         _: Option<TimeOrNow>,
         _: Option<TimeOrNow>,
         _: Option<SystemTime>,
-        _: Option<FileHandle>,
+        handle: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -241,8 +243,11 @@ impl Filesystem for Front {
         if mode.is_some() || uid.is_some() || gid.is_some() {
             return reply.error(Errno::EPERM);
         }
-        if size.is_some_and(|size| size > attributes.size) {
-            return reply.error(Errno::EFBIG);
+        let opens = size == Some(0) && handle.is_none();
+        match size {
+            Some(size) if size > attributes.size => return reply.error(Errno::EFBIG),
+            Some(size) if size < attributes.size && !opens => return reply.error(Errno::EPERM),
+            _ => {}
         }
         reply.attr(&LONG, &attributes);
     }

@@ -100,6 +100,12 @@ fn the_scheduler_is_changed_under_load() {
     assert_eq!(ask(&server, set).unwrap()["value"], "0");
     let wrong = Order::Attribute { name: "slice_idle".into(), value: Some("soon".into()) };
     assert!(ask(&server, wrong).unwrap_err().contains("soon"));
+    // What is out of range is refused with the range, and not brought into it in silence.
+    let far = u64::MAX.to_string();
+    let wrong = Order::Attribute { name: "slice_idle".into(), value: Some(far) };
+    assert!(ask(&server, wrong).unwrap_err().contains("a whole number from 0 to 10000"));
+    let get = Order::Attribute { name: "slice_idle".into(), value: None };
+    assert_eq!(ask(&server, get).unwrap()["value"], "0");
     assert!(ask(&server, Order::Scheduler { name: "elevator".into() }).is_err());
     assert_eq!(snapshot(&server).tenants[0].figures.reads, 1200);
     end(&server);

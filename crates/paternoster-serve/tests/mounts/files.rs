@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Volumes as files: what a process finds in the folder, and what becomes of what it writes.
 
+use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
@@ -73,6 +74,67 @@ fn what_is_there() {
     assert_eq!(disk.metadata().unwrap().len(), 3 * MIB + 512);
     end(&server);
     assert_eq!(std::fs::read_dir(mount).unwrap().count(), 0);
+}
+
+/// Is another size refused instead of told as done, while its own size is taken, and do `cp` and
+/// `dd of=`, which open with O_TRUNC, fill the file as they would a disk? (`dd seek=` without
+/// `conv=notrunc` wants to cut it there, and says that this cannot be.)
+#[test]
+fn another_size_is_refused() {
+    if !can() {
+        return;
+    }
+    let _turn = with_processes();
+    let folder = Folder::in_memory("files-truncate");
+    let (server, disk) = shown(&folder, 3 * MIB, |_| {});
+    let file = both(&disk);
+    file.write_all_at(&[7; 4096], MIB).unwrap();
+    for (size, errno) in [
+        (0, Some(libc::EPERM)),
+        (5, Some(libc::EPERM)),
+        (3 * MIB - 1, Some(libc::EPERM)),
+        (3 * MIB, None),
+        (3 * MIB + 1, Some(libc::EFBIG)),
+    ] {
+        let told = file.set_len(size).err().and_then(|error| error.raw_os_error());
+        assert_eq!(told, errno, "{size}");
+    }
+    let path = CString::new(disk.to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with its NUL.
+    assert_eq!(unsafe { libc::truncate(path.as_ptr(), 4096) }, -1);
+    assert_eq!(disk.metadata().unwrap().len(), 3 * MIB);
+    let mut there = [0; 4096];
+    file.read_exact_at(&mut there, MIB).unwrap();
+    assert_eq!(there, [7; 4096], "nothing was cut off");
+    drop(file);
+
+    let data = uneven(MIB);
+    let source = folder.path("source");
+    std::fs::write(&source, &data).unwrap();
+    let (from, to) = (format!("if={}", source.display()), format!("of={}", disk.display()));
+    let dd_says = |options: &[&str]| {
+        let mut dd = std::process::Command::new("dd");
+        let output = dd.args([&from, &to, "bs=64k", "status=none"]).args(options).output();
+        String::from_utf8(output.expect("dd").stderr).expect("text")
+    };
+    let dd = |options: &[&str]| dd_says(options).is_empty();
+    let cp = std::process::Command::new("cp").arg(&source).arg(&disk).status().expect("cp");
+    assert!(cp.success());
+    let front = |at: u64| {
+        let mut back = vec![0; data.len()];
+        both(&disk).read_exact_at(&mut back, at).unwrap();
+        back
+    };
+    assert!(front(0) == data);
+    both(&disk).write_all_at(&[0; 4096], 0).unwrap();
+    assert!(dd(&[]));
+    assert!(front(0) == data);
+    assert!(dd(&["seek=16", "conv=notrunc"]));
+    assert!(front(MIB) == data);
+    let told = dd_says(&["seek=16"]);
+    assert!(told.contains("failed to truncate"), "it wants 1 MiB to be its size: {told}");
+    assert_eq!(disk.metadata().unwrap().len(), 3 * MIB);
+    end(&server);
 }
 
 /// Is what was written read again, at any offset and of any length, and at the end?

@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod attribute_law;
 mod bfq_late_raise;
 mod bfq_rules;
 mod blk_rules;

@@ -161,6 +161,14 @@ const fn number(name: &'static str, unit: &'static str, min: u64, help: &'static
     Attribute { name, unit, values: Values::Number { min, max }, help }
 }
 
+/// A time for which the device is held idle: nobody is served meanwhile, so that ten seconds are
+/// more than anybody can want.
+const fn idle(name: &'static str, help: &'static str) -> Attribute {
+    Attribute { name, unit: "ms", values: Values::Number { min: 0, max: IDLE_MAX_MS }, help }
+}
+
+const IDLE_MAX_MS: u64 = 10_000;
+
 const fn switch(name: &'static str, help: &'static str) -> Attribute {
     Attribute { name, unit: "", values: Values::Number { min: 0, max: 1 }, help }
 }
@@ -181,11 +189,11 @@ pub(super) static ATTRIBUTES: [Attribute; 24] = [
     number("fifo_expire_async", "ms", 1, "the same for an async request"),
     number("back_seek_max", "KiB", 0, "how far behind the head a request is still near"),
     number("back_seek_penalty", "", 1, "how many sectors ahead one sector back is worth"),
-    number("slice_idle", "ms", 0, "how long the device idles for the next request of a queue"),
+    idle("slice_idle", "how long the device idles for the next request of a queue"),
     Attribute {
         name: "slice_idle_us",
         unit: "us",
-        values: Values::Number { min: 0, max: 1_000_000_000 },
+        values: Values::Number { min: 0, max: IDLE_MAX_MS * 1000 },
         help: "the same in microseconds",
     },
     number("max_budget", "sectors", 0, "most service in one turn; 0 follows the device's rate"),

@@ -158,6 +158,14 @@ const fn number(name: &'static str, unit: &'static str, min: u64, help: &'static
     Attribute { name, unit, values: Values::Number { min, max }, help }
 }
 
+/// A time for which the device is held idle: nobody is served meanwhile, so that ten seconds are
+/// more than anybody can want.
+const fn idle(name: &'static str, help: &'static str) -> Attribute {
+    Attribute { name, unit: "ms", values: Values::Number { min: 0, max: IDLE_MAX_MS }, help }
+}
+
+const IDLE_MAX_MS: u64 = 10_000;
+
 const fn switch(name: &'static str, help: &'static str) -> Attribute {
     Attribute { name, unit: "", values: Values::Number { min: 0, max: 1 }, help }
 }
@@ -194,9 +202,9 @@ const SLICE_ASYNC_RQ: Attribute = number(
     "bounds the requests of an async slice: 2 * this * (8 - level)",
 );
 const SLICE_IDLE: Attribute =
-    number("slice_idle", "ms", 0, "how long the device idles for the next request of a queue");
+    idle("slice_idle", "how long the device idles for the next request of a queue");
 const GROUP_IDLE: Attribute =
-    number("group_idle", "ms", 0, "how long it idles for a group whose queues are not idled for");
+    idle("group_idle", "how long it idles for a group whose queues are not idled for");
 const LOW_LATENCY: Attribute =
     switch("low_latency", "1 if slices become shorter the more queues are busy");
 const ISOLATION: Attribute =
