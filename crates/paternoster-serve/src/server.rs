@@ -24,6 +24,7 @@ use crate::desk::inbox::{Slot, inbox};
 use crate::desk::{Desk, DeskHandle, Opened};
 use crate::device::Backend;
 use crate::device::claim::Claims;
+use crate::device::content;
 use crate::fuse;
 use crate::fuse::front::File;
 use crate::fuse::mounted::Mounted;
@@ -87,6 +88,7 @@ impl Server {
             }
             None => None,
         };
+        content::look(&config.devices).map_err(told)?;
         let mut claims = Claims::take(&config.devices, options.force).map_err(told)?;
         let (mut catalog, mut desks) = (Catalog::default(), Vec::new());
         let mut notes = std::mem::take(&mut claims.notes);

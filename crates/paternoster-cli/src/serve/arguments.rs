@@ -29,8 +29,8 @@ Examples:
   paternoster serve disk.img --tenant db=300 --rule 'uid=1000 tenant=db' --control /run/ctl.sock
   paternoster serve disk.img --listen 'tcp:*:10809' --tls-cert chain.pem --tls-key key.pem
 
-Exit status: 0 ended in good order, 1 it could not serve, 2 the request was wrong; with --run the \
-command's."
+Exit status: 0 ended in good order, 1 it could not serve, 2 the request was wrong, or (--check) a \
+disk, a folder or a certificate is missing; with --run the command's."
 )]
 pub(crate) struct ServeOptions {
     /// A configuration, or files and block devices
@@ -76,6 +76,10 @@ pub(crate) struct ServeOptions {
     /// Nothing may be written
     #[arg(long, short = 'r')]
     pub(super) readonly: bool,
+
+    /// They are raw disks, also what looks like an image of a format (qcow2, vmdk) or a text
+    #[arg(long)]
+    pub(super) raw: bool,
 
     /// The export's name instead of the file's; once for each path, in their order
     #[arg(long, value_name = "EXPORT")]
@@ -143,7 +147,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "COMMAND")]
     pub(super) run: Option<String>,
 
-    /// Say what would be served, and serve nothing
+    /// Say what would be served and what is missing for it, and serve nothing
     #[arg(long)]
     pub(super) check: bool,
 }
@@ -166,6 +170,7 @@ impl ServeOptions {
             ("--engine", self.engine.is_some()),
             ("--direct", self.direct.is_some()),
             ("--readonly", self.readonly),
+            ("--raw", self.raw),
             ("--name", !self.name.is_empty()),
             ("--memory", self.memory.is_some()),
             ("--tenant", !self.tenant.is_empty()),

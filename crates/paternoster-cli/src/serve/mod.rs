@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use paternoster_serve::config::{Address, Config, Listen, TlsMode};
 use paternoster_serve::device::claim;
+use paternoster_serve::device::content;
 use paternoster_serve::device::in_use::in_use;
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen::{self, Place};
@@ -45,8 +46,10 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         // Asked before any socket is there; what came meanwhile the start itself refuses.
         claim::ask(&config.devices).map_err(|error| Failure::Request(error.to_string()))?;
     }
+    content::look(&config.devices).map_err(|error| Failure::Request(error.to_string()))?;
     if options.check {
-        return crate::print(&tell::check(&config));
+        crate::print(&tell::check(&config))?;
+        return refuse_what_is_missing(&config);
     }
     let account = Account::of(&config.server).map_err(Failure::Request)?;
     if let (Some(account), Some(folder)) = (&account, &folder) {
@@ -92,6 +95,14 @@ fn refuse_missing_folders(options: &ServeOptions, config: &Config) -> Result<(),
         let file = options.configuration().map(|file| format!("{}: ", file.display()));
         Failure::Request(format!("{}{complaint}", file.unwrap_or_default()))
     })
+}
+
+/// What would keep the server from starting: disks and certificates, all that are not there.
+fn refuse_what_is_missing(config: &Config) -> Result<(), Failure> {
+    let missing = content::missing(&config.devices);
+    let mut missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    missing.extend(config.server.tls.as_ref().and_then(|tls| tls.look().err()));
+    if missing.is_empty() { Ok(()) } else { Err(Failure::Request(missing.join("\n"))) }
 }
 
 /// Nobody else may write to what clients write to: a file system would be lost.

@@ -115,7 +115,11 @@ fn volumes(options: &ServeOptions) -> Result<Vec<Volume>, Failure> {
             let message = format!("two exports would be named `{name}`; --name gives others");
             return Err(Failure::Request(message));
         }
-        volumes.push(Volume { readonly: options.readonly, ..Volume::new(name, path) });
+        volumes.push(Volume {
+            readonly: options.readonly,
+            raw: options.raw,
+            ..Volume::new(name, path)
+        });
     }
     Ok(volumes)
 }

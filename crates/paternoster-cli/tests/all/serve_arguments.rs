@@ -68,8 +68,12 @@ fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
 fn checked(arguments: &[&str]) -> String {
     let (status, told, complaints) = output(&[arguments, &["--check"]].concat());
     assert_eq!(status, Some(0), "{complaints}");
+    squeezed(&told)
+}
+
+fn squeezed(text: &str) -> String {
     let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n";
-    told.lines().map(squeezed).collect()
+    text.lines().map(squeezed).collect()
 }
 
 fn refused(arguments: &[&str]) -> String {
@@ -81,7 +85,11 @@ fn refused(arguments: &[&str]) -> String {
 /// Does `--check` tell sockets, exports, devices, tenants and rules of the example?
 #[test]
 fn the_example_is_told() {
-    let told = checked(&["docs/serve/example.toml"]);
+    // Its disks are not there, which is said, with the status of what is wrong.
+    let (status, told, complaints) = output(&["docs/serve/example.toml", "--check"]);
+    assert_eq!(status, Some(2), "{complaints}");
+    assert!(complaints.contains("/srv/images/shared.img: it is not there"), "{complaints}");
+    let told = squeezed(&told);
     for line in [
         "unix:/run/paternoster/nbd.sock 0660 off",
         "tcp:127.0.0.1:10809 - off",
@@ -400,4 +408,65 @@ fn job(scratch: &Scratch, program: &str, disk: &str, rw: &str, force: &str) -> S
     let file = scratch.text(&format!("{rw}.fio"));
     fs::write(&file, format!("[j]\nrw={rw}\ndirect=1\nsize=64k\n")).unwrap();
     format!("{program} run {file} --device {disk} {force}")
+}
+
+/// Is what is plainly no raw disk refused with status 2, by `--check` and the start, and served when
+/// it is said to be raw: a text, the configuration itself, an image of the format of qemu?
+#[test]
+fn only_raw_disks_are_served() {
+    let scratch = Scratch::new();
+    let text = scratch.text("notes.txt");
+    fs::write(&text, "one line, and\nanother one\n".repeat(100)).unwrap();
+    let image = scratch.disk("disk.qcow2");
+    let header = [&b"QFI\xfb\0\0\0\x03"[..], &[0; 504]].concat();
+    std::os::unix::fs::FileExt::write_all_at(
+        &fs::File::options().write(true).open(&image).unwrap(),
+        &header,
+        0,
+    )
+    .unwrap();
+    let file = scratch.text("serve.toml");
+    let config = format!("[server]\nlisten = 'unix:/s'\n[volume.a]\npath = '{file}'\n");
+    fs::write(&file, config.clone() + &"# of itself\n".repeat(100)).unwrap();
+    for (path, what) in [(&text, "a text"), (&image, "a qcow2 image"), (&file, "a text")] {
+        let message = refused(&[path]);
+        assert!(message.contains(&format!("this is {what} and no raw disk")), "{message}");
+        if path == &file {
+            continue;
+        }
+        let (status, _, message) = output(&[path, "--run", "true"]);
+        assert_eq!(status, Some(2), "{message}");
+        let (status, _, message) = output(&[path, "--raw", "--run", "true"]);
+        assert_eq!(status, Some(0), "{message}");
+    }
+    fs::write(&file, config.replace(&file, &text) + "raw = true\n").unwrap();
+    assert!(checked(&[&file]).contains("notes.txt"));
+    assert!(refused(&[&file, "--raw"]).contains("--raw belongs into"));
+}
+
+/// Does `--check` end with status 2 and name all that is missing: disks that are not there, are too
+/// small or a folder, certificates?
+#[test]
+fn a_check_finds_what_is_missing() {
+    let scratch = Scratch::new();
+    let (disk, gone, small) = (scratch.disk("disk"), scratch.text("gone"), scratch.text("small"));
+    fs::write(&small, [0; 511]).unwrap();
+    let folder = scratch.text("folder");
+    fs::create_dir(&folder).unwrap();
+    let certificate = format!("--tls-cert={gone}.pem");
+    let key = format!("--tls-key={gone}.key");
+    let (status, told, complaints) =
+        output(&[&disk, &gone, &small, &folder, &certificate, &key, "--check"]);
+    assert_eq!(status, Some(2), "{complaints}");
+    assert!(told.contains("(not there)"), "what would be served is told all the same: {told}");
+    for expected in [
+        format!("{gone}: it is not there"),
+        format!("{small}: it has 511 bytes, and the volume needs 512"),
+        format!("{folder}: it is no file and no block device"),
+        format!("{gone}.pem: no certificate in PEM"),
+    ] {
+        assert!(complaints.contains(&expected), "{expected}\n{complaints}");
+    }
+    let (status, ..) = output(&[&disk, "--check"]);
+    assert_eq!(status, Some(0));
 }

@@ -111,6 +111,7 @@ fn volume(
         length: section.value("length", bytes)?,
         readonly: section.switch("readonly")?.unwrap_or(false),
         share: section.switch("share")?.unwrap_or(false),
+        raw: section.switch("raw")?.unwrap_or(false),
         description: section.text("description")?.unwrap_or_default(),
     };
     section.finish()?;

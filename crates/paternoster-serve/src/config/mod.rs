@@ -152,6 +152,16 @@ pub struct Tls {
     pub client_authority: Option<PathBuf>,
 }
 
+impl Tls {
+    /// Whether certificates and key are there and belong together.
+    ///
+    /// # Errors
+    /// The file and what is wrong with it.
+    pub fn look(&self) -> Result<(), String> {
+        crate::wire::server_config(self).map(drop)
+    }
+}
+
 /// Volumes as files of a folder (FUSE), each process that uses them a client of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fuse {
@@ -240,6 +250,8 @@ pub struct Volume {
     pub readonly: bool,
     /// Others who share it, too, may write to the same bytes.
     pub share: bool,
+    /// It is a raw disk, whatever it looks like.
+    pub raw: bool,
     /// For people.
     pub description: String,
 }
@@ -254,6 +266,7 @@ impl Volume {
             length: None,
             readonly: false,
             share: false,
+            raw: false,
             description: String::new(),
         }
     }

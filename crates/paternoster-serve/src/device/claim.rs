@@ -75,7 +75,8 @@ pub enum ClaimError {
 /// Everything that is claimed, until it is dropped.
 #[derive(Debug, Default)]
 pub struct Claims {
-    volumes: Vec<(PathBuf, Thing)>,
+    /// What each volume's path meant.
+    volumes: Vec<(PathBuf, Option<Thing>)>,
     /// What has the locks: they go with it.
     held: Vec<Held>,
     /// What an administrator should know.
@@ -107,8 +108,11 @@ impl Claims {
         let (places, mut claims) = (Places::default(), Claims::default());
         let all = owned(devices, &places);
         claims.objection(apart(&all), force)?;
-        claims.volumes =
-            all.iter().map(|one| (one.volume.path.clone(), one.spans[0].thing)).collect();
+        claims.volumes = volumes_of(devices).map(|volume| (volume.path.clone(), None)).collect();
+        for one in &all {
+            let same = |(path, _): &&mut (PathBuf, _)| *path == one.volume.path;
+            claims.volumes.iter_mut().filter(same).for_each(|it| it.1 = Some(one.spans[0].thing));
+        }
         for (span, wanted) in things(&all) {
             match claims.lock(&span, wanted, force, &places) {
                 Ok(held) => claims.held.extend(held),
@@ -127,7 +131,9 @@ impl Claims {
     /// [`ClaimError::Replaced`].
     pub fn confirm(&self) -> Result<(), ClaimError> {
         let same = |path: &Path| fs::metadata(path).ok().and_then(|found| thing(&found));
-        let replaced = self.volumes.iter().find(|(path, thing)| same(path) != Some(*thing));
+        // Nothing there a moment ago, and now there is: nobody has claimed it.
+        let as_before = |path: &Path, it: Option<Thing>| it.is_some() && same(path) == it;
+        let replaced = self.volumes.iter().find(|(path, thing)| !as_before(path, *thing));
         replaced.map_or(Ok(()), |(path, _)| Err(ClaimError::Replaced { path: path.clone() }))
     }
 
@@ -214,9 +220,12 @@ fn ask_one(span: &Span, wanted: Use) -> Result<(), ClaimError> {
     }
 }
 
+fn volumes_of(devices: &[Device]) -> impl Iterator<Item = &Volume> {
+    devices.iter().flat_map(|device| &device.volumes)
+}
+
 fn owned<'a>(devices: &'a [Device], places: &Places) -> Vec<Owned<'a>> {
-    let volumes = devices.iter().flat_map(|device| &device.volumes);
-    let owned = volumes.filter_map(|volume| {
+    let owned = volumes_of(devices).filter_map(|volume| {
         let thing = thing(&fs::metadata(&volume.path).ok()?)?;
         let end = volume.length.map_or(u64::MAX, |length| volume.start.saturating_add(length));
         let spans = places.spans(thing, &volume.path, volume.start, end);

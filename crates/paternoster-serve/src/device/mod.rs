@@ -20,10 +20,12 @@
 //!     └──▶ model    a model tells the time        durability  what is owed to a flush
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
 //! claim: an image has one owner (identity: what a path is; lock: who else has it)
+//! content: what is plainly no raw disk
 //! ```
 
 pub mod claim;
 mod clearing;
+pub mod content;
 mod durability;
 mod event;
 pub mod faulty;

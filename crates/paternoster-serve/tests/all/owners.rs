@@ -334,6 +334,12 @@ fn a_name_that_is_given_away() {
     let served = devices(&[whole(&image, false, false)]);
     let claims = claim::Claims::take(&served, false).unwrap();
     claims.confirm().unwrap();
+    drop(claims);
+    std::fs::remove_file(&image).unwrap();
+    let claims = claim::Claims::take(&served, false).unwrap();
+    folder.file("image", SIZE);
+    assert!(claims.confirm().is_err(), "it was not there when it was claimed");
+    let claims = claim::Claims::take(&served, false).unwrap();
     std::fs::remove_file(&image).unwrap();
     folder.file("image", SIZE);
     let message = claims.confirm().unwrap_err().to_string();

@@ -84,7 +84,7 @@ fn defaults() {
     assert_eq!(device.volumes, [Volume::new("a", "/f")]);
     let volume = &device.volumes[0];
     assert_eq!((volume.start, volume.length), (0, None));
-    assert!(!volume.readonly && !volume.share);
+    assert!(!volume.readonly && !volume.share && !volume.raw);
 }
 
 /// Does every key come out where it belongs?
@@ -125,6 +125,7 @@ fn every_key() {
         length = "1KiB"
         readonly = true
         share = true
+        raw = true
         description = "spare"
         [group.inner]
         parent = "outer"
@@ -167,7 +168,7 @@ fn every_key() {
     assert_eq!(device.engine, Engine::Model("hdd-7200".to_owned()));
     assert_eq!(device.delay_bound, Some(Nanos::from_millis(50)));
     assert_eq!((device.volumes[0].start, device.volumes[0].length), (512, Some(1024)));
-    assert!(device.volumes[0].readonly && device.volumes[0].share);
+    assert!(device.volumes[0].readonly && device.volumes[0].share && device.volumes[0].raw);
     // Parents first, whatever the order of the file.
     assert_eq!(config.groups[0].name, "outer");
     assert_eq!(config.groups[0].caps, Caps { bytes: 100_000_000, requests: 500 });
@@ -247,9 +248,9 @@ fn every_key_is_documented() {
             count += 1;
         }
     }
-    // 13 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 7 of volumes, 5 of
+    // 13 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 8 of volumes, 5 of
     // groups, 8 of tenants, 7 of rules.
-    assert_eq!(count, 13 + 3 + 5 + 7 + 7 + 5 + 8 + 7);
+    assert_eq!(count, 13 + 3 + 5 + 7 + 8 + 5 + 8 + 7);
 }
 
 /// Is a file that cannot be read told by name?
