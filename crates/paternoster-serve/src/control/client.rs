@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A question with its answer has a time limit as a whole, connecting included: a server that
-//! hangs, or that sends a byte now and then, does not hang who asks.
+//! hangs, or that sends a byte now and then, does not hang its client.
 //!
 //! A server of another protocol at the path is noticed by its first byte: answers begin with a
 //! brace, an NBD server's greeting does not.
@@ -275,7 +275,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("gone");
     }
 
-    /// Does who asks hear in words that there is no answer, from a server that says nothing, one
+    /// Does a client hear in words that there is no answer, from a server that says nothing, one
     /// that says a byte now and then for ever, and one that lets nobody in? That each ends is the
     /// test.
     #[test]

@@ -5,7 +5,7 @@
 //! ```text
 //! volumes ──identity──▶ things, ranges ──▶ two volumes on the same bytes?      refused
 //!                           │
-//!                           └──lock──▶ somebody else on the same thing?        refused
+//!                           └──lock──▶ another program on the same thing?       refused
 //!                                      held until the claims are dropped
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! them are others' business.
 //!
 //! Invariants: I1 nothing is opened to be written before it is claimed; I2 what was opened is what
-//! was claimed (`confirm`); I3 who only asks leaves nothing behind.
+//! was claimed (`confirm`); I3 a question leaves nothing behind.
 //!
 //! `share = true` of a volume lets others who share it, too, write beside it. `force` refuses
 //! nothing: it takes what locks there are, and tells what it would have refused.
@@ -31,7 +31,7 @@ use super::identity::{Cover, Places, Span, Thing, thing};
 use super::lock::{self, Refusal, Use};
 use crate::config::{Device, Volume};
 
-/// Something is not for whoever asked.
+/// Something belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
@@ -279,7 +279,7 @@ fn things(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     things
 }
 
-/// What is not all theirs: it is asked whether somebody else has it whole. Not what is locked:
+/// What is not all theirs: it is asked whether another program has it whole. Not what is locked:
 /// these locks would be found.
 fn parts(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     let is_whole = |thing: Thing| {

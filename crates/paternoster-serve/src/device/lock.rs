@@ -22,8 +22,9 @@
 //! | either of them, shared | the same | resize |
 //!
 //! Block devices have two more: the kernel's own (`O_EXCL`: mounts, swap, mkfs, and a second server
-//! under whatever name), and udev's convention: who changes what a whole disk holds has `flock` on
-//! it, exclusively. We have it shared, so that such a program waits and udev itself does not.
+//! under whatever name), and udev's convention: a program that changes what a whole disk holds has
+//! `flock` on it, exclusively. We have it shared, so that such a program waits and udev itself does
+//! not.
 //!
 //! Source: qemu's documentation of image locking; its bytes as `/proc/locks` of qemu-io and
 //! qemu-nbd 7.2 shows them (`tests/all/owners.rs` asks them again); systemd.io, "Locking Block
@@ -58,7 +59,7 @@ pub(super) struct Use {
 /// Why it was not locked.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Somebody else has it: what is in the way, in words.
+    /// Another program has it: what is in the way, in words.
     Taken(String),
     /// Nothing can be locked here.
     Unable(io::Error),
@@ -82,7 +83,8 @@ pub(super) fn take(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
     for byte in does.chain(minds) {
         match call(fd, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {
             Ok(_) => {}
-            // Whoever has a write lock there does not follow the convention, and wants to be alone.
+            // A program with a write lock there does not follow the convention, and wants to be
+            // alone.
             Err(Errno::AGAIN | Errno::ACCESS) => {
                 return Err(Refusal::Taken(holder(fd, "an exclusive lock")));
             }
@@ -218,8 +220,8 @@ mod tests {
     ];
 
     /// Which two live together? Two that write only if both share; one that writes beside one that
-    /// reads only if the reader shares (a writer minds no reader); readers always. Whoever comes
-    /// first, and for who only asks, too; and nothing is left where one has gone.
+    /// reads only if the reader shares (a writer minds no reader); readers always. Whichever comes
+    /// first, and for one that only asks, too; and nothing is left where one has gone.
     #[test]
     fn a_table_of_two() {
         let name = format!("paternoster-lock-{}", std::process::id());

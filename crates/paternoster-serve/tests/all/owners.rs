@@ -306,8 +306,8 @@ fn a_loop_and_its_file() {
     assert!(try_start(&serving(&folder, &mixed), false).is_err(), "the file has both halves");
 }
 
-/// Is a disk that somebody changes (with flock, as udev's convention has it) refused, and kept from
-/// being changed while it is served?
+/// Is a disk that a program changes (with flock, as udev's convention has it) refused, and kept
+/// from being changed while it is served?
 #[test]
 fn a_disk_that_is_being_changed() {
     let folder = Folder::on_disk("flock-owner");

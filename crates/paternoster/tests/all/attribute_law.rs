@@ -152,8 +152,8 @@ fn no_number_stops_a_queue() {
     println!("longest: {} ms with {}", longest.0.0 / 1_000_000, longest.1);
 }
 
-/// Does who asks first hear of every number outside of the range, and of none inside, with the
-/// range; and does asking change nothing?
+/// Does a caller that asks first hear of every number outside of the range, and of none inside,
+/// with the range; and does asking change nothing?
 #[test]
 fn who_asks_first_hears_of_what_is_outside() {
     for entry in elevators::ALL {
