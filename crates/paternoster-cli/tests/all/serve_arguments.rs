@@ -410,8 +410,8 @@ fn job(scratch: &Scratch, program: &str, disk: &str, rw: &str, force: &str) -> S
     format!("{program} run {file} --device {disk} {force}")
 }
 
-/// Is what is plainly no raw disk refused with status 2, by `--check` and the start, and served when
-/// it is said to be raw: a text, the configuration itself, an image of the format of qemu?
+/// Is what is plainly no raw disk refused with status 2, by `--check` and the start, and served
+/// when it is said to be raw: a text, the configuration itself, an image of the format of qemu?
 #[test]
 fn only_raw_disks_are_served() {
     let scratch = Scratch::new();

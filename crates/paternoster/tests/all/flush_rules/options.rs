@@ -214,8 +214,8 @@ fn a_fua_write_leaves_it_clean() {
     }
 }
 
-/// Is nothing known of a cache behind a FUA write that failed? It may lie there; and what failed may
-/// have been somebody else's.
+/// Is nothing known of a cache behind a FUA write that failed? It may lie there; and what failed
+/// may have been another client's.
 #[test]
 fn a_failed_fua_write_leaves_it_dirty() {
     for elevator in BOTH_LAYERS {
