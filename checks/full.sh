@@ -25,16 +25,34 @@ install_fsx() {
     echo "fsx could not be installed; tests that need it are skipped, and counted as that"
 }
 
+# A kernel with its own NBD client, and a shell, unpacked where the guest's test looks for them; nothing of it is
+# installed here but QEMU and nbd-client.
+unpack_guest() {
+  local guest=${CARGO_TARGET_DIR:-target}/guest kernel package
+  compgen -G "$guest/boot/vmlinuz*" >/dev/null && return 0
+  can_install || return 0
+  step "downloads: a kernel and busybox for a guest (Debian, unpacked only)"
+  kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p' | head -n 1)
+  mkdir -p "$guest"
+  (
+    cd "$guest"
+    apt-get download -q "${kernel:-linux-image-cloud-amd64}" busybox-static
+    for package in *.deb; do dpkg -x "$package" . && rm "$package"; done
+  ) >"$logs/guest.log" 2>&1 || echo "no kernel could be had; the test that needs it is skipped, and counted as that"
+}
+
 install chromium=chromium nbdfuse=nbdfuse mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs sqlite3=sqlite3 git=git
+install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client
 install_postgresql
 install_fsx
+unpack_guest
 
 step "shares, processes and emulated devices in real time, release"
 test_options=(--test-threads=1)
 run_tests real-time cargo test --release -p paternoster-serve -p paternoster-cli --test real_time
 test_options=()
 
-step "file systems and databases, release"
+step "file systems, databases and a guest with the kernel's NBD client, release"
 run_tests heavy cargo test --release -p paternoster-cli --test heavy
 
 step "pictures as PNG and in a browser, columns as Parquet"

@@ -12,3 +12,4 @@
 mod common;
 
 mod file_systems;
+mod guest;
