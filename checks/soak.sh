@@ -43,10 +43,13 @@ within() {
 echo "$seed" >"$kept"
 while [ "$(left)" -gt 0 ]; do
   step "seed $seed: generators"
-  export PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed
+  # Each case of the streams' judge has the next seed: rounds must not share them.
+  export PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed PATERNOSTER_STREAM_SEED=${seed}000000
   if ! run_tests "soak-$seed" within env PATERNOSTER_SEQUENCES=100000 PATERNOSTER_POWER_CUTS=2000000 \
+    PATERNOSTER_STREAM_REQUESTS=100000 \
     cargo test --workspace "${planted[@]}"; then
-    echo "failed with seed $seed; again: PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed ./test"
+    echo "failed with seed $seed; again: PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed" \
+      "PATERNOSTER_STREAM_SEED=${seed}000000 ./test"
     exit 1
   fi
   if [ $fuzz = yes ] && [ "$(left)" -gt $((fuzz_seconds + 5)) ]; then

@@ -36,6 +36,8 @@ mod guest;
 mod handle;
 pub mod inbox;
 mod intake;
+#[cfg(test)]
+mod judge;
 mod open;
 mod orders;
 mod outbox;
@@ -84,11 +86,23 @@ const TICK: Nanos = Nanos::from_millis(250);
 
 /// Time since the desk began.
 #[derive(Debug, Clone, Copy)]
-struct Clock(Instant);
+enum Clock {
+    /// As it passes.
+    Since(Instant),
+    /// As a judge says.
+    #[cfg(test)]
+    Told(Nanos),
+}
 
 impl Clock {
     fn now(self) -> Nanos {
-        Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        match self {
+            Clock::Since(begin) => {
+                Nanos(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+            }
+            #[cfg(test)]
+            Clock::Told(now) => now,
+        }
     }
 }
 
@@ -196,24 +210,30 @@ impl Desk {
         let mut until = None;
         loop {
             self.sleep(until);
-            self.reap();
-            self.read_letters();
-            for _ in 0..self.ready.len() {
-                let Some(index) = self.ready.pop_front() else { break };
-                if self.guests.is_live(index) {
-                    self.guests.at_mut(index).is_ready = false;
-                    self.serve(index);
-                }
-            }
-            until = self.pump();
-            self.send_all();
-            self.see_off();
-            self.feed_the_hungry();
-            self.look_after();
+            until = self.turn();
             if self.stopping && self.is_done() {
                 return self.end();
             }
         }
+    }
+
+    /// Does what there is to do for everybody, once; when to be back at the latest.
+    fn turn(&mut self) -> Option<Nanos> {
+        self.reap();
+        self.read_letters();
+        for _ in 0..self.ready.len() {
+            let Some(index) = self.ready.pop_front() else { break };
+            if self.guests.is_live(index) {
+                self.guests.at_mut(index).is_ready = false;
+                self.serve(index);
+            }
+        }
+        let until = self.pump();
+        self.send_all();
+        self.see_off();
+        self.feed_the_hungry();
+        self.look_after();
+        until
     }
 
     /// Sleeps until something happens, at most until `until`, and notes what did.
@@ -225,6 +245,11 @@ impl Desk {
             self.look(if may_sleep { &timeout } else { &NO_TIME });
             self.inbox.wake();
         }
+        self.note_events();
+    }
+
+    /// Notes what the last look has found.
+    fn note_events(&mut self) {
         self.now = self.clock.now();
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {

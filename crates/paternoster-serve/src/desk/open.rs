@@ -106,13 +106,25 @@ impl Desk {
         device: &config::Device,
         options: &Options,
     ) -> Result<Opened, String> {
-        let told = |error: &dyn std::fmt::Display| format!("device {}: {error}", device.name);
-        let opened = device::open::open(device).map_err(|error| told(&error))?;
-        let mut notes: Vec<String> = opened.note.into_iter().collect();
-        let mut backend = match options.wrap {
+        let opened = device::open::open(device);
+        let opened = opened.map_err(|error| format!("device {}: {error}", device.name))?;
+        let notes = opened.note.into_iter().collect();
+        let backend = match options.wrap {
             Some(wrap) => wrap(opened.backend),
             None => opened.backend,
         };
+        Desk::before(backend, notes, config, device, options)
+    }
+
+    /// A desk in front of a backend that has the device's files.
+    pub(super) fn before(
+        mut backend: Box<dyn device::Backend>,
+        mut notes: Vec<String>,
+        config: &Config,
+        device: &config::Device,
+        options: &Options,
+    ) -> Result<Opened, String> {
+        let told = |error: &dyn std::fmt::Display| format!("device {}: {error}", device.name);
         let (places, capacity) = geometry::lay_out(&device.volumes, |file| backend.file(file))
             .map_err(|error| told(&error))?;
         let facts = facts(&*backend, &places, capacity);
@@ -159,7 +171,7 @@ impl Desk {
             connection_memory: share_of_one(config, device),
             stall_timeout: config.server.stall_timeout,
             drain_timeout: config.server.drain_timeout,
-            clock: Clock(Instant::now()),
+            clock: Clock::Since(Instant::now()),
             now: Nanos::ZERO,
             next_tick: Nanos::ZERO,
             poll,

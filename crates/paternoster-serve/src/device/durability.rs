@@ -15,7 +15,7 @@
 //! pages, so that the next sync finds nothing to do. Here the file stays *lost*, so that no client
 //! is told that its data are safe because another one has heard that they are not.
 //!
-//! A durable write that fails (FUA, or a sync behind zeroes) may have been told of somebody else's
+//! A durable write that fails (FUA, or a sync behind zeroes) may have been told of another client's
 //! lost pages: what the kernel knew it has told, and to the wrong one. The file is *in doubt* then:
 //!
 //! ```text

@@ -26,7 +26,7 @@
 pub mod claim;
 mod clearing;
 pub mod content;
-mod durability;
+pub(crate) mod durability;
 mod event;
 pub mod faulty;
 mod files;

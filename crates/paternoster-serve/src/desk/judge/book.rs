@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Book: which bytes are admissible, after what clients have sent and were told.
+//!
+//! ```text
+//! beats      1     2     3     4     5     6
+//! A          |--W1 (0)---|
+//! B                            |--W2-- …            not answered: W1 or W2
+//! C                                  |--R--|        may be told either, byte by byte
+//! ```
+//!
+//! A write is there from when it was sent. It is gone when another that was told as done began
+//! after it had ended. For a reader that other must have ended before the read began; for a cut it
+//! must be promised as well: by its own FUA, or a flush that was told as done and sent after its
+//! end. What failed, or was never answered, may be there or not; a trim may read as zeroes or not.
+
+use std::collections::BTreeMap;
+
+/// What a write leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Data,
+    Zeroes,
+    /// Zeroes, perhaps.
+    Hint,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    leaves: Leaves,
+    begin: u64,
+    end: Option<u64>,
+    good: bool,
+    promised: bool,
+}
+
+/// What was written where, and when.
+pub(super) struct Book {
+    writes: Vec<Write>,
+    /// By first byte: those that may be there, until the next one's first byte.
+    runs: BTreeMap<u64, Vec<u32>>,
+    size: u64,
+}
+
+/// The byte that write `id` leaves at `at`.
+pub(super) fn byte(id: u32, at: u64) -> u8 {
+    let mixed = (u64::from(id) << 32 | at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as u8
+}
+
+impl Book {
+    /// Zeroes, promised.
+    pub(super) fn new(size: u64) -> Book {
+        let first =
+            Write { leaves: Leaves::Zeroes, begin: 0, end: Some(0), good: true, promised: true };
+        Book { writes: vec![first], runs: BTreeMap::from([(0, vec![0])]), size }
+    }
+
+    fn split(&mut self, at: u64) {
+        if at < self.size && !self.runs.contains_key(&at) {
+            let (_, there) = self.runs.range(..at).next_back().expect("a run begins at 0");
+            let there = there.clone();
+            self.runs.insert(at, there);
+        }
+    }
+
+    /// Something is about to be written; its number.
+    pub(super) fn begin(&mut self, leaves: Leaves, at: u64, length: u64, beat: u64) -> u32 {
+        let id = u32::try_from(self.writes.len()).unwrap();
+        self.writes.push(Write { leaves, begin: beat, end: None, good: false, promised: false });
+        self.split(at);
+        self.split(at + length);
+        for (_, ids) in self.runs.range_mut(at..at + length) {
+            ids.push(id);
+        }
+        id
+    }
+
+    /// It was told as done, or as failed.
+    pub(super) fn end(&mut self, id: u32, beat: u64, good: bool, fua: bool) {
+        let write = &mut self.writes[id as usize];
+        write.end = Some(beat);
+        write.good = good;
+        write.promised = good && fua;
+    }
+
+    /// A flush that was sent at `begin` was told as done. `oldest`: when the oldest read was sent
+    /// that is not answered; what only it could see is kept.
+    pub(super) fn flushed(&mut self, begin: u64, oldest: u64) {
+        for write in &mut self.writes {
+            write.promised |= write.good && write.end.is_some_and(|end| end <= begin);
+        }
+        let writes = &self.writes;
+        for ids in self.runs.values_mut() {
+            let all = ids.clone();
+            ids.retain(|&id| !all.iter().any(|&by| is_over(writes, id, by, oldest, true)));
+        }
+    }
+
+    /// The first byte of `bytes`, from `at` on, that nothing could have left there, for a read that
+    /// was sent at `begin`; `None` for `begin`: for a cut.
+    pub(super) fn wrong(&self, at: u64, bytes: &[u8], begin: Option<u64>) -> Option<String> {
+        let (end, mut from) = (at + bytes.len() as u64, at);
+        while from < end {
+            let (_, ids) = self.runs.range(..=from).next_back().expect("a run begins at 0");
+            let next = self.runs.range(from + 1..).next().map_or(self.size, |(&next, _)| next);
+            let until = next.min(end);
+            let writes = &self.writes;
+            let (moment, promised) = (begin.unwrap_or(u64::MAX), begin.is_none());
+            let there: Vec<u32> = ids
+                .iter()
+                .copied()
+                .filter(|&id| !ids.iter().any(|&by| is_over(writes, id, by, moment, promised)))
+                .collect();
+            for place in from..until {
+                let found = bytes[usize::try_from(place - at).unwrap()];
+                if !there.iter().any(|&id| self.leaves(id, place) == found) {
+                    let there: Vec<_> =
+                        there.iter().map(|&id| (id, self.writes[id as usize])).collect();
+                    return Some(format!("byte {place} is {found:#04x}; there may be {there:?}"));
+                }
+            }
+            from = until;
+        }
+        None
+    }
+
+    fn leaves(&self, id: u32, at: u64) -> u8 {
+        match self.writes[id as usize].leaves {
+            Leaves::Data => byte(id, at),
+            Leaves::Zeroes | Leaves::Hint => 0,
+        }
+    }
+}
+
+/// Whether write `id` can be seen no more because of write `by`.
+fn is_over(writes: &[Write], id: u32, by: u32, moment: u64, promised: bool) -> bool {
+    let (other, one, by) = (id != by, &writes[id as usize], &writes[by as usize]);
+    other
+        && by.good
+        && by.leaves != Leaves::Hint
+        && (by.promised || !promised)
+        && one.end.is_some_and(|end| end <= by.begin)
+        && by.end.is_some_and(|end| end <= moment)
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Client: sends what its plan says and takes its own stream apart, byte by byte.
+//!
+//! Laws of the stream: S1 a reply is of a request that is outstanding, and the last of it; S2 a
+//! structured read has chunks alone, within its range, each byte once, all of them when it says
+//! done without an error; S3 what is wrong with a request is told with its errno, and nothing else;
+//! S4 an error is due: something failed in its range while it was under way, or before, if what
+//! failed is a promise; S5 the bytes are admissible (`book`); S6 the server hangs up only on a read
+//! without structured replies of which something failed.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use super::book::{Book, Leaves, byte};
+use super::medium::Failure;
+use super::plan::{Ask, ClientPlan, DF, FLUSH, FUA, LEAVE, READ, STATUS, TRIM, WRITE, ZEROES};
+
+const SIMPLE: u32 = 0x6744_6698;
+const CHUNK: u32 = 0x668e_33ef;
+
+/// A request that is not answered.
+#[derive(Debug)]
+struct Open {
+    ask: Ask,
+    begin: u64,
+    write: Option<u32>,
+    /// Ranges that chunks have brought, and the error that one has told.
+    got: BTreeMap<u64, u64>,
+    told: u32,
+    runs: u64,
+}
+
+/// A client.
+pub(super) struct Client {
+    stream: Option<UnixStream>,
+    plan: ClientPlan,
+    next: usize,
+    open: BTreeMap<u64, Open>,
+    out: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+}
+
+/// What the judge knows beside the stream.
+pub(super) struct World<'a> {
+    pub(super) book: &'a mut Book,
+    pub(super) log: &'a [Failure],
+    pub(super) beat: u64,
+    pub(super) oldest: u64,
+}
+
+impl Client {
+    pub(super) fn new(plan: ClientPlan, stream: UnixStream) -> Client {
+        stream.set_nonblocking(true).expect("a socket");
+        Client {
+            stream: Some(stream),
+            plan,
+            next: 0,
+            open: BTreeMap::new(),
+            out: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.stream.is_none() || (self.next == self.plan.asks.len() && self.open.is_empty())
+    }
+
+    /// When the oldest request was sent that is not answered.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.open.values().map(|open| open.begin).min()
+    }
+
+    pub(super) fn unanswered(&self) -> Vec<Ask> {
+        self.open.values().map(|open| open.ask).collect()
+    }
+
+    pub(super) fn hang_up(&mut self) {
+        self.stream = None;
+    }
+
+    /// Sends up to `most` bytes; how many went.
+    pub(super) fn send(&mut self, most: usize, book: &mut Book, beat: u64) -> usize {
+        while self.open.len() < self.plan.depth && self.out.len() - self.sent < most {
+            let Some(&ask) = self.plan.asks.get(self.next) else { break };
+            self.next += 1;
+            if ask.kind == LEAVE {
+                self.stream = None;
+                return 1;
+            }
+            self.begin(ask, book, beat);
+        }
+        let Some(stream) = &mut self.stream else { return 0 };
+        let end = (self.sent + most).min(self.out.len());
+        if self.sent == end {
+            return 0;
+        }
+        // Where the server has hung up, the reading side tells.
+        let sent = stream.write(&self.out[self.sent..end]).unwrap_or(0);
+        self.sent += sent;
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        sent
+    }
+
+    fn begin(&mut self, ask: Ask, book: &mut Book, beat: u64) {
+        let cookie = self.next as u64;
+        let leaves = match ask.kind {
+            WRITE => Some(Leaves::Data),
+            ZEROES => Some(Leaves::Zeroes),
+            TRIM => Some(Leaves::Hint),
+            _ => None,
+        };
+        let leaves = leaves.filter(|_| ask.due == 0);
+        let length = u64::from(ask.length);
+        let write = leaves.map(|leaves| book.begin(leaves, ask.at, length, beat));
+        self.out.extend(0x2560_9513u32.to_be_bytes());
+        self.out.extend(ask.flags.to_be_bytes());
+        self.out.extend(ask.kind.to_be_bytes());
+        self.out.extend(cookie.to_be_bytes());
+        self.out.extend(ask.at.to_be_bytes());
+        self.out.extend(ask.length.to_be_bytes());
+        if ask.kind == WRITE {
+            let id = write.unwrap_or(0);
+            self.out.extend((ask.at..ask.at + length).map(|at| byte(id, at)));
+        }
+        let open = Open { ask, begin: beat, write, got: BTreeMap::new(), told: 0, runs: 0 };
+        self.open.insert(cookie, open);
+    }
+
+    /// Takes up to `most` bytes and judges what is whole; how many came.
+    pub(super) fn take(&mut self, most: usize, world: &mut World<'_>) -> Result<usize, String> {
+        let Some(stream) = &mut self.stream else { return Ok(0) };
+        let before = self.input.len();
+        self.input.resize(before + most, 0);
+        let read = stream.read(&mut self.input[before..]);
+        self.input.truncate(before + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => return self.hung_up(world).map(|()| 1),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            Err(_) => return self.hung_up(world).map(|()| 1),
+        }
+        let input = std::mem::take(&mut self.input);
+        let mut from = 0;
+        while let Some(used) = self.reply(&input[from..], world)? {
+            from += used;
+        }
+        self.input = input[from..].to_vec();
+        Ok(input.len() - before)
+    }
+
+    /// S6.
+    fn hung_up(&mut self, world: &World<'_>) -> Result<(), String> {
+        self.stream = None;
+        let mut reads = self.open.values().filter(|open| open.ask.kind == READ);
+        if !self.plan.structured && reads.any(|open| is_due(open, world)) {
+            return Ok(());
+        }
+        Err(format!("S6: the server hung up; unanswered: {:?}", self.unanswered()))
+    }
+
+    /// One reply or chunk at the start of `input`, if it is whole: its bytes.
+    fn reply(&mut self, input: &[u8], world: &mut World<'_>) -> Result<Option<usize>, String> {
+        let Some(magic) = number(input, 0) else { return Ok(None) };
+        match magic {
+            SIMPLE => self.simple(input, world),
+            CHUNK if self.plan.structured => self.chunk(input, world),
+            _ => Err(format!("S1: {magic:#010x} where a reply should begin")),
+        }
+    }
+
+    fn outstanding(&mut self, cookie: u64) -> Result<&mut Open, String> {
+        self.open.get_mut(&cookie).ok_or_else(|| format!("S1: nothing is open as {cookie:#x}"))
+    }
+
+    fn simple(&mut self, input: &[u8], world: &mut World<'_>) -> Result<Option<usize>, String> {
+        let Some(head) = input.first_chunk::<16>() else { return Ok(None) };
+        let errno = number(head, 4).unwrap_or(0);
+        let cookie = u64::from_be_bytes(head[8..].try_into().unwrap());
+        let structured = self.plan.structured;
+        let open = self.outstanding(cookie)?;
+        if structured && (open.ask.kind == READ || !open.got.is_empty()) {
+            return Err(format!("S2: a simple reply to {:?}", open.ask));
+        }
+        let mut used = 16;
+        if open.ask.kind == READ && errno == 0 && open.ask.due == 0 {
+            used += open.ask.length as usize;
+            let Some(data) = input.get(16..used) else { return Ok(None) };
+            if let Some(wrong) = world.book.wrong(open.ask.at, data, Some(open.begin)) {
+                return Err(format!("S5: {:?}: {wrong}", open.ask));
+            }
+        }
+        open.told = errno;
+        self.close(cookie, world)?;
+        Ok(Some(used))
+    }
+
+    fn chunk(&mut self, input: &[u8], world: &mut World<'_>) -> Result<Option<usize>, String> {
+        let Some(head) = input.first_chunk::<20>() else { return Ok(None) };
+        let short = |at: usize| u16::from_be_bytes(head[at..at + 2].try_into().unwrap());
+        let (flags, kind) = (short(4), short(6));
+        let cookie = u64::from_be_bytes(head[8..16].try_into().unwrap());
+        let length = number(head, 16).unwrap_or(0) as usize;
+        let open = self.outstanding(cookie)?;
+        if length > open.ask.length as usize + (64 << 10) {
+            return Err(format!("S2: a chunk of {length} bytes for {:?}", open.ask));
+        }
+        let Some(payload) = input.get(20..20 + length) else { return Ok(None) };
+        match kind {
+            0 if length == 0 && flags & 1 != 0 => {}
+            1 if open.ask.kind == READ && length > 8 => data(open, payload, world)?,
+            5 if open.ask.kind == STATUS && length >= 12 && length % 8 == 4 => {
+                let runs = (4..length).step_by(8).map(|at| number(payload, at).unwrap_or(0));
+                open.runs = runs.map(u64::from).sum();
+            }
+            error if error >> 15 == 1 && length >= 6 => {
+                let errno = number(payload, 0).unwrap_or(0);
+                if errno == 0 {
+                    return Err("S2: an error of number 0".to_owned());
+                }
+                open.told = errno;
+            }
+            _ => return Err(format!("S2: a chunk of kind {kind}, {length} bytes: {:?}", open.ask)),
+        }
+        if flags & 1 != 0 {
+            self.close(cookie, world)?;
+        }
+        Ok(Some(20 + length))
+    }
+
+    /// The last of a reply has come.
+    fn close(&mut self, cookie: u64, world: &mut World<'_>) -> Result<(), String> {
+        let open = self.open.remove(&cookie).expect("it was open");
+        let Open { ask, begin, write, ref got, told, runs } = open;
+        if ask.due != 0 {
+            let right = told == ask.due;
+            return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));
+        }
+        // One that wants all in one chunk may want too much.
+        let too_long = ask.flags & DF != 0 && ask.kind == READ && told == 75;
+        if told != 0 && !too_long && !is_due(&open, world) {
+            return Err(format!("S4: {ask:?} is told {told}, but nothing failed"));
+        }
+        if let Some(write) = write {
+            world.book.end(write, world.beat, told == 0, ask.flags & FUA != 0);
+        }
+        if told != 0 {
+            return Ok(());
+        }
+        match ask.kind {
+            FLUSH => world.book.flushed(begin, world.oldest),
+            READ if self.plan.structured => {
+                let all: u64 = got.values().sum();
+                if all != u64::from(ask.length) {
+                    return Err(format!("S2: {all} bytes came for {ask:?}"));
+                }
+                if ask.flags & DF != 0 && got.len() != 1 {
+                    return Err(format!("S2: {} chunks for {ask:?}", got.len()));
+                }
+            }
+            STATUS if runs == 0 => return Err(format!("S2: nothing is told of {ask:?}")),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn data(open: &mut Open, payload: &[u8], world: &World<'_>) -> Result<(), String> {
+    let at = u64::from_be_bytes(payload[..8].try_into().unwrap());
+    let bytes = &payload[8..];
+    let (end, ask) = (at + bytes.len() as u64, open.ask);
+    let before = open.got.range(..end).next_back().map_or(0, |(&from, &length)| from + length);
+    if at < ask.at || end > ask.at + u64::from(ask.length) || before > at {
+        return Err(format!("S2: bytes {at} to {end} for {ask:?}"));
+    }
+    open.got.insert(at, bytes.len() as u64);
+    match world.book.wrong(at, bytes, Some(open.begin)) {
+        Some(wrong) => Err(format!("S5: {ask:?}: {wrong}")),
+        None => Ok(()),
+    }
+}
+
+/// S4.
+fn is_due(open: &Open, world: &World<'_>) -> bool {
+    let ask = open.ask;
+    let promises = ask.kind == FLUSH || ask.flags & FUA != 0;
+    // What stands around it in its blocks is read, too.
+    let (start, end) =
+        (ask.at / 4096 * 4096, (ask.at + u64::from(ask.length)).next_multiple_of(4096));
+    world.log.iter().any(|failure| {
+        let beside = failure.beat >= open.begin;
+        let touches = failure.start < end && start < failure.end;
+        (beside && touches) || (promises && failure.durable)
+    })
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at + 4)?;
+    Some(u32::from_be_bytes(four.try_into().ok()?))
+}
