@@ -2,7 +2,7 @@
 # `./test --judges`: what a release is judged by and no clock has a say in. In the release profile, as the
 # program is used.
 # What `./test` has set, if it ran in this shell: `--full`.
-unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS
+unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS PATERNOSTER_STREAM_REQUESTS
 
 step "release: build"
 release=(cargo test --release -p paternoster -p paternoster-sim -p paternoster-cli --test no_allocation --test judges)
@@ -14,6 +14,11 @@ run_tests judges "${release[@]}"
 step "properties and power cuts, all of them"
 test_options=(properties:: power_)
 run_tests properties cargo test --release -p paternoster -p paternoster-sim "${planted[@]}" --test all
+test_options=()
+
+step "the server's streams"
+test_options=(desk::judge::)
+PATERNOSTER_STREAM_REQUESTS=50000 run_tests streams cargo test --release -p paternoster-serve --lib
 test_options=()
 
 install valgrind=valgrind

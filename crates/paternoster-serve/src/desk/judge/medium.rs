@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! job ─▶ held ─▶ (any order, when chance says so) ─▶ cache ─▶ disk
-//!                                                      └ write-back fails: the block is clean and lost,
-//!                                                        each description is told once, by its next sync
+//!                                                      └ write-back fails: the block is clean
+//!                                                        and lost; each description is told
+//!                                                        once, by its next sync
 //! ```
 //!
 //! What is remembered of durability is production's own [`Durability`]. A cut leaves what is on the

@@ -7,13 +7,13 @@
 //!            └────────────▶ book: what bytes are admissible ◀───────┘  law D1
 //! ```
 //!
-//! One thread does everything: what each client sends and takes, how many bytes of it, a turn of the
-//! desk, the ends of jobs in any order, write-back, the clock. All of it follows from a seed. A case
-//! that fails is made smaller until nothing can be left out, and printed.
+//! One thread does everything: what each client sends and takes, how many bytes of it, a turn of
+//! the desk, the ends of jobs in any order, write-back, the clock. All of it follows from a seed. A
+//! case that fails is made smaller until nothing can be left out, and printed.
 //!
-//! Laws: S1 to S6 of the streams (`client`); D1 after a cut the disk has what was promised (`book`);
-//! L1 nothing stands still while something is owed; L2 when all have gone nothing is left: no memory,
-//! no part, no errand.
+//! Laws: S1 to S6 of the streams (`client`); D1 after a cut the disk has what was promised
+//! (`book`); L1 nothing stands still while something is owed; L2 when all have gone nothing is
+//! left: no memory, no part, no errand.
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
 //! which seed on. Not judged here: the lobby, TLS, calls of FUSE, files of a real kernel.
@@ -228,14 +228,7 @@ fn config(plan: &Plan) -> (Config, Device) {
         stall_timeout: Nanos::from_secs(1 << 20),
         ..Server::default()
     };
-    let volume = Volume {
-        name: "disk".to_owned(),
-        path: "disk".into(),
-        start: 0,
-        length: None,
-        readonly: false,
-        description: String::new(),
-    };
+    let volume = Volume::new("disk", "disk");
     let device = Device {
         name: "dev".to_owned(),
         scheduler: plan.scheduler.to_owned(),
