@@ -20,6 +20,7 @@ use core::fmt;
 use crate::debt::Debt;
 use crate::flush::Dirt;
 use crate::list::List;
+use crate::request::{Flags, Op};
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
 
@@ -277,8 +278,14 @@ pub struct Client {
     pub(crate) group: Option<GroupId>,
     pub(crate) weight: u32,
     pub(crate) pid: u32,
-    /// The elevator's limit on requests of the kind that it was last refused (`Admission::AtMost`).
-    pub(crate) limit: u32,
+    /// What it was last refused for.
+    pub(crate) refused_as: (Op, Flags),
+    /// Its place in the line of sleepers; whether its last wake was in vain.
+    pub(crate) turn: u64,
+    pub(crate) passed_over: bool,
+    /// It has been woken for a tag and not told yet; the tag is kept for it.
+    pub(crate) expected: bool,
+    pub(crate) kept: bool,
     pub(crate) plug: List,
     /// What it has in the device's volatile cache.
     pub(crate) dirt: Dirt,

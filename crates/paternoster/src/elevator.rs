@@ -59,7 +59,7 @@ pub enum Admission {
     Normal,
     /// Whatever the limits say (as long as there is memory): others wait for this client.
     Must,
-    /// Requests admitted with such a limit may hold at most so many (0 counts as 1).
+    /// One of the first so many requests there are, whoever has the others (0 counts as 1).
     AtMost(u32),
 }
 
@@ -125,25 +125,20 @@ pub trait Elevator: fmt::Debug + Send {
     fn attach(&mut self, scene: &mut Scene);
 
     /// May `client` have a request for this?
-    fn admit(
-        &mut self,
-        _scene: &mut Scene,
-        _client: ClientId,
-        _op: Op,
-        _flags: Flags,
-    ) -> Admission {
+    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.would_admit(scene, client, op, flags)
+    }
+
+    /// What would [`Elevator::admit`] say now, if nothing changed by that it is asked? Sleepers are
+    /// looked at with it when a request has become free, under mq rules.
+    fn would_admit(&self, _scene: &Scene, _client: ClientId, _op: Op, _flags: Flags) -> Admission {
         Admission::Normal
     }
 
     /// Is a request that has become free for those who slept before, under mq rules? Otherwise it
-    /// is whoever's who comes first, be it the one whose request has just ended.
+    /// may be one's that comes sooner, be it the one whose request has just ended; but nobody is
+    /// passed over so twice.
     fn admits_in_turn(&self) -> bool {
-        false
-    }
-
-    /// Would a client that was refused under a limit of its own be let in without one by now? It
-    /// sleeps until its limit is kept, unless this says so when a request has become free.
-    fn relents(&self, _scene: &Scene, _client: ClientId) -> bool {
         false
     }
 

@@ -15,6 +15,7 @@ use crate::bio_slot::BioRun;
 use crate::client::Sleep;
 use crate::elevator::Fault;
 use crate::event::Observer;
+use crate::positions::NOWHERE;
 use crate::queue::RequestQueue;
 use crate::request::{Op, Request, RequestId, Stage, Ticket};
 use crate::slab::NIL;
@@ -209,6 +210,29 @@ impl<O: Observer> RequestQueue<O> {
             if live != pool.allocated as usize {
                 return Err(format!("allocate I1: pool {number} has {live}, counts {pool:?}"));
             }
+        }
+        let positions = &self.allocator.positions;
+        let placed = self.scene.requests.0.iter().map(|(_, request)| request).filter(|request| {
+            usize::from(request.pool) < self.allocator.pools.len() && request.position != NOWHERE
+        });
+        let (mut taken, mut free) = (0, 0);
+        for request in placed {
+            (taken, free) = (taken + 1, free + u32::from(positions.is_free(request.position)));
+        }
+        if free != 0 || taken != positions.taken() {
+            let marked = positions.taken();
+            return Err(format!(
+                "allocate I1: {taken} requests have positions, {free} of them free; marked {marked}"
+            ));
+        }
+        let clients = || self.scene.clients.iter().map(|(_, client)| client);
+        let expected = clients().filter(|client| client.expected).count();
+        let kept = clients().filter(|client| client.kept).count();
+        let counted = self.allocator.expected();
+        if (expected, kept) != (counted.0 as usize, counted.1 as usize) {
+            return Err(format!(
+                "allocate I4: {expected} expected, {kept} kept; counted {counted:?}"
+            ));
         }
         let in_all: u32 = self.allocator.pools.iter().map(|pool| pool.allocated).sum();
         let asleep: u32 = self.allocator.sleepers.iter().take(2).map(|list| list.len()).sum();

@@ -74,6 +74,7 @@ pub mod pick;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;
 mod plug;
+mod positions;
 mod queue;
 mod ratio;
 mod request;

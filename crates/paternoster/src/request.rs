@@ -250,6 +250,8 @@ pub struct Request {
     /// Which elevator it was bound to.
     pub(crate) epoch: u32,
     pub(crate) tag: u32,
+    /// Its tag's number under mq rules (`positions.rs`).
+    pub(crate) position: u32,
     pub(crate) pool: u8,
     pub(crate) was_started: bool,
     /// It came from the door to the head of the elevator, which does not charge it.

@@ -223,7 +223,7 @@ impl Elevator for MqDeadline {
         self.turn = Turn::default();
     }
 
-    fn admit(&mut self, scene: &mut Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+    fn would_admit(&self, scene: &Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
         if op == Op::Read && is_sync(op, flags) {
             Admission::Normal
         } else {

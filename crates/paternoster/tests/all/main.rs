@@ -24,3 +24,4 @@ mod planted_bugs;
 mod properties;
 mod queue_contract;
 mod slices_fixture;
+mod tag_laws;

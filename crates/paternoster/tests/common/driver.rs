@@ -300,7 +300,7 @@ impl Elevator for Scripted {
 
     fn attach(&mut self, _: &mut Scene) {}
 
-    fn admit(&mut self, _: &mut Scene, _: ClientId, _: Op, _: Flags) -> Admission {
+    fn would_admit(&self, _: &Scene, _: ClientId, _: Op, _: Flags) -> Admission {
         let most = self.script.at_most.load(Ordering::Relaxed);
         if self.script.must.load(Ordering::Relaxed) {
             Admission::Must

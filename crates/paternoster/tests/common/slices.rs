@@ -504,6 +504,14 @@ impl Elevator for Slices {
         *self.at_mut(shared) = Queue { group: root, class: 1, ..Queue::default() };
     }
 
+    fn would_admit(&self, scene: &Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+        if is_sync(op, flags) {
+            Admission::Normal
+        } else {
+            Admission::AtMost(scene.nr_requests() / 2)
+        }
+    }
+
     fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
         self.see(scene);
         if !is_sync(op, flags) {

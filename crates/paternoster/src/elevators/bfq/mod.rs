@@ -251,7 +251,7 @@ impl Elevator for Bfq {
         self.weigh_group(scene, scene.root().index());
     }
 
-    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
+    fn would_admit(&self, scene: &Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
         self.admission(scene, client, op, flags)
     }
 

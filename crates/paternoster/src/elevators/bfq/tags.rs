@@ -85,7 +85,9 @@ impl Bfq {
                 continue;
             }
             limit = (limit * u64::from(own.weight) + sum / 2) / sum;
-            if self.allocated_to(entity) >= limit {
+            // Differs: a share that is rounded to nothing would keep out one that holds nothing (R3
+            // of `allocate.rs`), until the first position happens to be free.
+            if self.allocated_to(entity) >= limit.max(1) {
                 return true;
             }
         }

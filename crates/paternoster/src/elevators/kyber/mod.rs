@@ -117,7 +117,7 @@ impl Elevator for Kyber {
         self.throttle.reset();
     }
 
-    fn admit(&mut self, scene: &mut Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
+    fn would_admit(&self, scene: &Scene, _: ClientId, op: Op, flags: Flags) -> Admission {
         if is_sync(op, flags) {
             Admission::Normal
         } else {

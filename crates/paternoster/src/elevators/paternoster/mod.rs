@@ -456,7 +456,7 @@ impl Elevator for Paternoster {
 
     /// Nobody has more than his share of the requests there are, or one who comes later would wait
     /// for a request however much he weighs.
-    fn admit(&mut self, scene: &mut Scene, client: ClientId, _: Op, _: Flags) -> Admission {
+    fn would_admit(&self, scene: &Scene, client: ClientId, _: Op, _: Flags) -> Admission {
         let most = scene.nr_requests();
         if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most) {
             Admission::AtMost(1)
@@ -481,10 +481,6 @@ impl Elevator for Paternoster {
 
     fn admits_in_turn(&self) -> bool {
         true
-    }
-
-    fn relents(&self, scene: &Scene, client: ClientId) -> bool {
-        !self.accounts.has_its_share(client.index(), scene.nr_requests())
     }
 
     fn merges_front(&self) -> bool {
