@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Positions: which of the tags a request has, under mq rules.
 //!
-//! Tags are numbered, and an elevator's limit on some kinds of I/O (BFQ-35, BFQ-36, DL-9, KY-6) is a
-//! limit on the *number* of the tag: one that may have the first n waits until one of those is free,
-//! whoever holds the others, and no longer. In Linux what is in use lies all over the map, as chance
-//! has it. Here one that may have any tag takes the last that is free, and leaves the first ones to
-//! those that may have no others, so that a limit bites beside others only when tags run out:
+//! Tags are numbered, and an elevator's limit on some kinds of I/O (BFQ-35, BFQ-36, DL-9, KY-6) is
+//! a limit on the *number* of the tag: one that may have the first n waits until one of those is
+//! free, whoever holds the others, and no longer. In Linux what is in use lies all over the map, as
+//! chance has it. Here one that may have any tag takes the last that is free, and leaves the first
+//! ones to those that may have no others, so that a limit bites beside others only when tags run
+//! out:
 //!
 //! ```text
 //! 0 1 2 3 4 5 6 7      x: taken
@@ -13,7 +14,8 @@
 //! ```
 //!
 //! # Invariants
-//! I1  A position is free exactly if its bit is set; there are as many as requests can be allocated.
+//! I1  A position is free exactly if its bit is set; there are as many as requests can be
+//!     allocated.
 //!
 //! Source: the limits as `bfq.md` BFQ-35, P13 and `cfq-flush-block.md` BLK-8 have them; that they
 //! are of positions, from measurements of 6.18 (debugfs `min_shallow_depth`, tags free while tasks
