@@ -16,6 +16,11 @@ test_options=(properties:: power_)
 run_tests properties cargo test --release -p paternoster -p paternoster-sim "${planted[@]}" --test all
 test_options=()
 
+step "drawn loads: is a client starved?"
+test_options=(drawn_loads::)
+PATERNOSTER_LOADS=80 run_tests drawn-loads cargo test --release -p paternoster-workload --test all
+test_options=()
+
 step "the server's streams"
 test_options=(desk::judge::)
 PATERNOSTER_STREAM_REQUESTS=50000 run_tests streams cargo test --release -p paternoster-serve --lib

@@ -5,6 +5,7 @@
 //! A new file of tests goes in here, with a line below.
 
 mod common;
+mod drawn_loads;
 
 mod fio_examples;
 mod fio_files;
