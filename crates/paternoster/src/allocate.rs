@@ -160,9 +160,7 @@ impl<O: Observer> RequestQueue<O> {
             Rules::Mq => self.admit_by_tags(bio.client, admission, slots_left)?,
         };
         let Some((key, request)) = self.scene.requests.0.take() else { return Err(pool) };
-        if position != NOWHERE {
-            self.allocator.positions.take(position);
-        }
+        self.allocator.positions.take(position);
         request.position = position;
         let client = self.scene.clients.at_mut(bio.client.index());
         let priority = bio.priority.unwrap_or(client.priority);
@@ -276,19 +274,18 @@ impl<O: Observer> RequestQueue<O> {
     #[inline]
     fn before(&self, client: ClientId) -> u32 {
         let in_turn = self.elevator.admits_in_turn();
-        if self.allocator.kept == 0 && !in_turn {
-            return 0;
-        }
-        let client = self.scene.clients.at(client.index());
-        let woken = client.sleep.contains(&Sleep::Woken);
-        if woken && (in_turn || client.passed_over) {
-            0
-        } else if in_turn {
+        let waiting = if in_turn {
             let asleep = &self.allocator.sleepers[usize::from(POOL_SYNC)];
             asleep.len() + self.allocator.wakes.len()
         } else {
             self.allocator.kept
+        };
+        if waiting == 0 {
+            return 0;
         }
+        let client = self.scene.clients.at(client.index());
+        let is_its_turn = client.sleep.contains(&Sleep::Woken) && (in_turn || client.passed_over);
+        if is_its_turn { 0 } else { waiting }
     }
 
     /// A client that was woken for a tag has been told, or tries without, or does not try.
@@ -401,9 +398,7 @@ impl<O: Observer> RequestQueue<O> {
             return;
         };
         pool.allocated -= 1;
-        if position != NOWHERE {
-            self.allocator.positions.free(position);
-        }
+        self.allocator.positions.free(position);
         if self.policy.rules == Rules::Legacy && (pool.congested || pool.full) {
             pool.update_fullness(self.scene.nr_requests);
         }

@@ -24,7 +24,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Of a request that has none: under legacy rules.
+/// Of a request that has none: under legacy rules. It lies beyond every map, so that to take it or
+/// to give it back changes nothing, and costs no comparison of its own.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// Which positions are free.
@@ -61,16 +62,20 @@ impl Positions {
         Some(word * 64 + 63 - bits.leading_zeros())
     }
 
-    /// It is taken.
+    /// It is taken, unless it is [`NOWHERE`].
     #[inline]
     pub(crate) fn take(&mut self, position: u32) {
-        self.free[(position / 64) as usize] &= !(1 << (position % 64));
+        if let Some(word) = self.free.get_mut((position / 64) as usize) {
+            *word &= !(1 << (position % 64));
+        }
     }
 
-    /// It is free again.
+    /// It is free again, unless it is [`NOWHERE`].
     #[inline]
     pub(crate) fn free(&mut self, position: u32) {
-        self.free[(position / 64) as usize] |= 1 << (position % 64);
+        if let Some(word) = self.free.get_mut((position / 64) as usize) {
+            *word |= 1 << (position % 64);
+        }
     }
 
     /// Whether a position is free, for the audit.
@@ -101,6 +106,9 @@ mod tests {
         assert_eq!((positions.last(8), positions.last(6)), (Some(6), Some(4)));
         assert_eq!((positions.first(4), positions.first(1)), (Some(1), None));
         assert_eq!((positions.taken(), positions.is_free(1)), (5, true));
+        positions.take(NOWHERE);
+        positions.free(NOWHERE);
+        assert_eq!(positions.taken(), 5);
     }
 
     /// Are there as many as asked for, from either end, also across words of the map?
