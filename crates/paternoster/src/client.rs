@@ -280,6 +280,8 @@ pub struct Client {
     pub(crate) pid: u32,
     /// What it was last refused for.
     pub(crate) refused_as: (Op, Flags),
+    /// The elevator's limit on that then (`Admission::AtMost`).
+    pub(crate) refused_under: u32,
     /// Its place in the line of sleepers; whether its last wake was in vain.
     pub(crate) turn: u64,
     pub(crate) passed_over: bool,
