@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # Invariants
-//! I1  What [`AnyObserver::new`] was given, [`AnyObserver::take`] returns.
+//! I1  What a run was given to observe it, it returns.
 
 use std::any::Any;
 use std::fmt;
