@@ -35,7 +35,7 @@
 //!   since a limit is one of tag positions (`positions.rs`). One that could not holds up nobody,
 //!   and keeps its turn: sent to the end of the line, as a task is that Linux wakes in vain, it
 //!   could come to the front at the wrong tag each time, where nothing is left to chance. Twice
-//!   [`LOOK`] are asked at a time.
+//!   `LOOK` (`allocate/line.rs`) are asked at a time.
 //! * **R3** A client that holds nothing is never beyond its share (`bfq/tags.rs`,
 //!   `account/held.rs`).
 //! * **R4** A sleeper is passed over once at most: if its wake was in vain because another barged
@@ -58,6 +58,8 @@
 //! Source: spec `cfq-flush-block.md` 13.4; measurements of 6.18 (sleepers, failed wakes, barging).
 //! Not here: BLK-8's shared tag sets (several queues on one set of tags).
 
+mod line;
+
 use crate::answer::SubmitError;
 use crate::client::{ClientId, POOLS, Sleep};
 use crate::elevator::{Admission, Rules};
@@ -78,9 +80,6 @@ pub(crate) const POOL_BIOS: u8 = 2;
 /// The flush command is in no pool.
 pub(crate) const POOL_NONE: u8 = 3;
 
-/// So many sleepers are asked at the front of a line, and as many farther back, whether they could
-/// use a request that became free: Linux wakes one each of eight wait queues in turn.
-const LOOK: u32 = 4;
 /// A batcher may finish so many requests ...
 const BATCH_REQUESTS: u8 = 32;
 /// ... in this time (BLK-7).
@@ -305,14 +304,6 @@ impl<O: Observer> RequestQueue<O> {
         if is_its_turn { 0 } else { waiting }
     }
 
-    /// A client that was woken for a tag has been told, or tries without, or does not try.
-    fn expect_no_more(&mut self, index: u32) {
-        let client = self.scene.clients.at_mut(index);
-        self.allocator.expected -= u32::from(client.expected);
-        self.allocator.kept -= u32::from(client.kept);
-        (client.expected, client.kept) = (false, false);
-    }
-
     /// The client sleeps in `pool` until a wake; what it had plugged goes on first, for others
     /// may wait for that.
     #[cold]
@@ -374,28 +365,6 @@ impl<O: Observer> RequestQueue<O> {
         SubmitError::Busy
     }
 
-    /// A client returns to the place that it had among the sleepers: several that return at once
-    /// stay in their order, so that none of them is the last for ever.
-    fn back_into_line(&mut self, number: usize, index: u32) {
-        let turn = self.scene.clients.at(index).turn;
-        let (list, links) =
-            (&mut self.allocator.sleepers[number], &mut self.allocator.sleeper_links[number]);
-        let is_later = |other: u32| self.scene.clients.at(other).turn > turn;
-        match list.last() {
-            Some(last) if is_later(last) => {
-                let mut place = list.first();
-                while let Some(other) = place.filter(|&other| !is_later(other)) {
-                    place = links.next(other);
-                }
-                match place {
-                    Some(later) => list.insert_before(links, later, index),
-                    None => list.push_back(links, index),
-                }
-            }
-            _ => list.push_back(links, index),
-        }
-    }
-
     /// A request's life ends. It was bound to this elevator or an earlier one.
     pub(crate) fn free(&mut self, id: RequestId) {
         if self.scene.requests[id].epoch == self.epoch {
@@ -429,232 +398,6 @@ impl<O: Observer> RequestQueue<O> {
             // It had left; this request was made for a bio of its own that was withdrawn.
             self.remove_client(client);
         }
-    }
-
-    /// One request of `pool` became free: at most one sleeper is woken for it, and all whom nobody
-    /// else would wake.
-    #[inline(never)]
-    fn wake_for(&mut self, pool: u8) {
-        match self.policy.rules {
-            Rules::Legacy => {
-                if self.allocator.pools[usize::from(pool)].allocated < self.scene.nr_requests {
-                    self.wake_first(pool);
-                }
-            }
-            Rules::Mq => self.wake_where_there_is_room(None),
-        }
-        self.wake_if_nobody_will();
-    }
-
-    /// Wakes those for whom there is room: under legacy rules the first sleeper of each pool that
-    /// has some, other than `except`; under mq rules whom the free tags are for.
-    fn wake_where_there_is_room(&mut self, except: Option<u8>) {
-        if self.allocator.nobody_sleeps() {
-            return;
-        }
-        let nominal = self.scene.nr_requests;
-        match self.policy.rules {
-            Rules::Legacy => {
-                for pool in [POOL_SYNC, POOL_ASYNC] {
-                    let room = self.has_slots()
-                        && self.allocator.pools[usize::from(pool)].allocated < nominal;
-                    if Some(pool) != except && room {
-                        self.wake_first(pool);
-                    }
-                }
-            }
-            Rules::Mq => self.wake_in_turn(0),
-        }
-        if Some(POOL_BIOS) != except && !self.bios.is_full() {
-            self.wake_first(POOL_BIOS);
-        }
-    }
-
-    /// Wakes for each free tag, those apart that others have been woken for, the first in line that
-    /// could use one now (R1, R2); of those only whose turn is behind `after`.
-    fn wake_in_turn(&mut self, after: u64) {
-        while self.free_tags() > self.allocator.expected {
-            let [one, other] = [POOL_SYNC, POOL_ASYNC].map(|pool| self.first_able(pool, after));
-            let Some((_, pool, index)) = [one, other].into_iter().flatten().min() else { return };
-            self.wake(pool, index);
-        }
-    }
-
-    /// The first sleeper of a pool that could use one of the free tags, and its turn. Asked are the
-    /// first in line, and then some farther back, each time others.
-    fn first_able(&mut self, pool: u8, after: u64) -> Option<(u64, u8, u32)> {
-        let number = usize::from(pool);
-        let first = self.allocator.sleepers[number].first();
-        let (found, next) = self.ask(pool, first, after);
-        if found.is_some() || next.is_none() {
-            return found;
-        }
-        let links = &self.allocator.sleeper_links[number];
-        let cursor = self.allocator.cursors[number].filter(|&index| links.contains(index));
-        let (found, next) = self.ask(pool, cursor.or(next), after);
-        self.allocator.cursors[number] = next;
-        found
-    }
-
-    /// Asks so many sleepers of a pool, from one on; the first that could use a free tag, or the
-    /// next one to be asked.
-    fn ask(
-        &self,
-        pool: u8,
-        mut place: Option<u32>,
-        after: u64,
-    ) -> (Option<(u64, u8, u32)>, Option<u32>) {
-        for _ in 0..LOOK {
-            let Some(index) = place else { break };
-            let turn = self.scene.clients.at(index).turn;
-            if turn > after && self.could_use_a_tag(index) {
-                return (Some((turn, pool, index)), place);
-            }
-            place = self.allocator.sleeper_links[usize::from(pool)].next(index);
-        }
-        (None, place)
-    }
-
-    /// Whether one of the free positions is for a sleeper (R1).
-    fn could_use_a_tag(&self, index: u32) -> bool {
-        let sleeper = self.scene.clients.at(index);
-        let ((op, flags), under) = (sleeper.refused_as, sleeper.refused_under);
-        let client = ClientId(self.scene.clients.key_at(index));
-        let most = self.scene.nr_requests;
-        let limit = match self.elevator.would_admit(&self.scene, client, op, flags) {
-            Admission::AtMost(limit) if under == 1 => limit.clamp(1, most),
-            Admission::AtMost(_) => under.min(most),
-            Admission::Normal | Admission::Must => most,
-        };
-        self.allocator.positions.first(limit).is_some()
-    }
-
-    /// If a pool's sleepers have nobody whose end would wake them, they are woken now (I3).
-    pub(crate) fn wake_if_nobody_will(&mut self) {
-        let [first, second] = self.allocator.pools;
-        if first.allocated + second.allocated == 0 {
-            self.wake_all();
-            return;
-        }
-        if self.policy.rules == Rules::Legacy && self.has_slots() {
-            for pool in [POOL_ASYNC, POOL_SYNC] {
-                while self.allocator.pools[usize::from(pool)].allocated == 0
-                    && self.wake_first(pool)
-                {}
-            }
-        }
-    }
-
-    /// Everybody who sleeps is woken: limits or rules have changed.
-    pub(crate) fn wake_all(&mut self) {
-        while self.policy.rules == Rules::Mq {
-            let first = [POOL_SYNC, POOL_ASYNC].map(|pool| {
-                let index = self.allocator.sleepers[usize::from(pool)].first()?;
-                Some((self.scene.clients.at(index).turn, pool, index))
-            });
-            let Some((_, pool, index)) = first.into_iter().flatten().min() else { break };
-            self.wake(pool, index);
-        }
-        for pool in [POOL_SYNC, POOL_ASYNC] {
-            while self.wake_first(pool) {}
-        }
-        while !self.bios.is_full() && self.wake_first(POOL_BIOS) {}
-    }
-
-    fn wake_first(&mut self, pool: u8) -> bool {
-        let number = usize::from(pool);
-        let Some(index) = self.allocator.sleepers[number].first() else { return false };
-        self.wake(pool, index);
-        true
-    }
-
-    /// A sleeper of `pool` is woken.
-    fn wake(&mut self, pool: u8, index: u32) {
-        let number = usize::from(pool);
-        let links = &mut self.allocator.sleeper_links[number];
-        self.allocator.sleepers[number].remove(links, index);
-        #[cfg(feature = "planted-bugs")]
-        if self.planted.loses_wake() {
-            self.scene.clients.at_mut(index).sleep[number] = Sleep::Awake;
-            return;
-        }
-        let now = self.scene.exact;
-        let client = self.scene.clients.at_mut(index);
-        client.sleep[number] = Sleep::Woken;
-        client.batch_left = BATCH_REQUESTS;
-        client.batch_since = now;
-        if self.policy.rules == Rules::Mq && pool != POOL_BIOS && !client.expected {
-            (client.expected, client.kept) = (true, client.passed_over);
-            self.allocator.expected += 1;
-            self.allocator.kept += u32::from(client.kept);
-        }
-        if !self.allocator.wake_links.contains(index) {
-            self.allocator.wakes.push_back(&mut self.allocator.wake_links, index);
-        }
-    }
-
-    /// The next client to be told.
-    pub(crate) fn next_wake(&mut self) -> Option<ClientId> {
-        let index = self.allocator.wakes.pop_front(&mut self.allocator.wake_links)?;
-        self.expect_no_more(index);
-        Some(ClientId(self.scene.clients.key_at(index)))
-    }
-
-    /// `client` does not use what it was woken for: somebody else may.
-    pub(crate) fn pass_on_wakes(&mut self, client: ClientId) {
-        self.expect_no_more(client.index());
-        for pool in [POOL_ASYNC, POOL_SYNC, POOL_BIOS] {
-            let sleep = &mut self.scene.clients.at_mut(client.index()).sleep[usize::from(pool)];
-            if *sleep == Sleep::Woken {
-                *sleep = Sleep::Awake;
-                self.wake_where_there_is_room(None);
-            }
-        }
-    }
-
-    /// A client that leaves is no sleeper any more.
-    pub(crate) fn stop_sleeping(&mut self, client: ClientId) {
-        let index = client.index();
-        self.expect_no_more(index);
-        for number in 0..POOLS {
-            let state = &mut self.scene.clients.at_mut(index).sleep[number];
-            if *state == Sleep::Asleep {
-                *state = Sleep::Awake;
-                let links = &mut self.allocator.sleeper_links[number];
-                self.allocator.sleepers[number].remove(links, index);
-            }
-        }
-        if self.allocator.wake_links.contains(index) {
-            self.allocator.wakes.remove(&mut self.allocator.wake_links, index);
-        }
-        self.pass_on_wakes(client);
-    }
-
-    /// A bio has been handed back to its client.
-    pub(crate) fn forget_bio_of(&mut self, id: ClientId) {
-        let client = self.scene.clients.at_mut(id.index());
-        client.bios -= 1;
-        let gone = client.is_gone();
-        if !self.allocator.sleepers[usize::from(POOL_BIOS)].is_empty() {
-            self.wake_first(POOL_BIOS);
-            // Nobody holds a bio any more whose end would wake the others (I3).
-            while self.bios.is_empty() && self.wake_first(POOL_BIOS) {}
-        }
-        if gone {
-            self.remove_client(id);
-        }
-    }
-
-    /// Whether a pool is congested, sync or async: a submitter that may wait should (BLK-7).
-    #[must_use]
-    pub fn is_congested(&self, sync: bool) -> bool {
-        self.policy.rules == Rules::Legacy && self.allocator.pools[usize::from(sync)].congested
-    }
-
-    /// Requests allocated, async (or held to a limit) and sync (or others).
-    #[must_use]
-    pub const fn allocated(&self) -> (u32, u32) {
-        (self.allocator.pools[0].allocated, self.allocator.pools[1].allocated)
     }
 
     /// What `nr_requests` is under these rules when nobody has set it, and the most it can be.
