@@ -349,7 +349,7 @@ impl<O: Observer> RequestQueue<O> {
         self.flush_plug(bio.client);
         self.unplug_device(Action::Unplug);
         if unused {
-            // What it was woken for may serve somebody else, who waits for something else; under mq
+            // What it was woken for may serve another, which waits for something else; under mq
             // rules one behind it in line, so that two cannot wake each other for ever.
             match self.policy.rules {
                 Rules::Legacy => self.wake_where_there_is_room(Some(pool)),

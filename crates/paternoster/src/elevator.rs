@@ -59,7 +59,7 @@ pub enum Admission {
     Normal,
     /// Whatever the limits say (as long as there is memory): others wait for this client.
     Must,
-    /// One of the first so many requests there are, whoever has the others (0 counts as 1).
+    /// One of the first so many requests there are, whatever has the others (0 counts as 1).
     AtMost(u32),
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Tags are numbered, and an elevator's limit on some kinds of I/O (BFQ-35, BFQ-36, DL-9, KY-6) is
 //! a limit on the *number* of the tag: one that may have the first n waits until one of those is
-//! free, whoever holds the others, and no longer. In Linux what is in use lies all over the map, as
+//! free, whatever holds others, and no longer. In Linux what is in use lies all over the map, as
 //! chance has it. Here one that may have any tag takes the last that is free, and leaves the first
 //! ones to those that may have no others, so that a limit bites beside others only when tags run
 //! out:

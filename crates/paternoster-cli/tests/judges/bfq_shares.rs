@@ -95,8 +95,9 @@ fn crowd(victim: u32, aggressors: u32, (block, runtime): (&str, &str)) -> String
 /// 50.0, 20.0, 5.9 % for the first three.) One with a single read at a time is only printed.
 ///
 /// Known to fall short: 16 on the disk leave it 46 %. That is what bfq's turns give when no client
-/// waits for a request at all (`tag_shares=0`: 46.0); it was 49.2 for as long as sleepers of a
-/// group that had its share of requests were not woken.
+/// waits for a request at all (`tag_shares=0`: 46.0, before the mend of tags as after it). With
+/// limits it was 49.2 before; that this came from sleepers that were not woken is inferred, not
+/// traced.
 #[test]
 fn bfq_scenario_13_a_crowd_has_one_share() {
     if too_slow() {

@@ -91,7 +91,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// Wakes for each free tag, those apart that others have been woken for, the first in line that
-    /// could use one now (R1, R2); of those only whose turn is behind `after`.
+    /// could use one now (R1, R2), of those behind `after` in line.
     pub(super) fn wake_in_turn(&mut self, after: u64) {
         while self.free_tags() > self.allocator.expected {
             let [one, other] = [POOL_SYNC, POOL_ASYNC].map(|pool| self.first_able(pool, after));
@@ -220,7 +220,7 @@ impl<O: Observer> RequestQueue<O> {
         Some(ClientId(self.scene.clients.key_at(index)))
     }
 
-    /// `client` does not use what it was woken for: somebody else may.
+    /// `client` does not use what it was woken for: another may.
     pub(crate) fn pass_on_wakes(&mut self, client: ClientId) {
         self.expect_no_more(client.index());
         for pool in [POOL_ASYNC, POOL_SYNC, POOL_BIOS] {
