@@ -26,7 +26,7 @@ use paternoster_serve::control::snapshot::{ConnectionLine, Snapshot};
 use paternoster_serve::fuse::callers::TTL;
 use paternoster_serve::server::Server;
 
-use crate::common::contended::{BFQ, COUNT, MODEL, PATIENCE, SETTLE, one_of_some};
+use crate::common::contended::{BFQ, COUNT, MODEL, PATIENCE, SETTLE, median_is};
 use crate::common::{Folder, config, device, end, skipped, start};
 
 /// Bytes of the volume.
@@ -207,7 +207,7 @@ fn levels_of_ionice() {
     if !can(&["ionice"]) {
         return;
     }
-    one_of_some("ionice -n 2, -n 6", &[740..=759, 241..=260], || {
+    median_is("ionice -n 2, -n 6", &[740..=759, 241..=260], || {
         let bench = Bench::contended(|_| {});
         let floods = bench.floods(&[ionice(2, 2), ionice(2, 6)]);
         let shares = bench.shares(&floods, TWO);
@@ -226,7 +226,7 @@ fn realtime_is_for_those_who_may() {
         return;
     }
     let bounds = [0..=50, 950..=1000, 323..=345, 655..=677];
-    one_of_some("ionice -c 1: allowed, not allowed", &bounds, || {
+    median_is("ionice -c 1: allowed, not allowed", &bounds, || {
         let shares = |realtime: &[u32]| {
             let bench = Bench::contended(|fuse| fuse.realtime = realtime.to_vec());
             let floods = bench.floods(&[ionice(2, 4), ionice(1, 4)]);
@@ -339,7 +339,7 @@ fn weights_of_cgroups() {
     let (eighth, three) = (119..=131, 356..=394);
     let bounds =
         [eighth.clone(), three.clone(), 475..=525, three.clone(), eighth.clone(), 475..=525];
-    one_of_some("cgroups 100:300 in one, beside another", &bounds, || {
+    median_is("cgroups 100:300 in one, beside another", &bounds, || {
         weigh(&first, 100);
         weigh(&second, 300);
         weigh(&third, 100);
@@ -372,7 +372,7 @@ fn weights_of_old_cgroups() {
     };
     fs::write(one.0.join(file), "100").unwrap();
     fs::write(other.0.join(file), "300").unwrap();
-    one_of_some(&format!("{file} 100:300"), &[241..=260, 740..=759], || {
+    median_is(&format!("{file} 100:300"), &[241..=260, 740..=759], || {
         let bench = Bench::contended(|fuse| fuse.cgroups = Some(root.clone()));
         let floods = bench.floods(&[one.words(), other.words()]);
         let shares = bench.shares(&floods, TWO);

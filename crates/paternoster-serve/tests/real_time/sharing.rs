@@ -22,7 +22,7 @@ use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::{Snapshot, TenantLine};
 use paternoster_serve::server::Server;
 
-use crate::common::contended::{BFQ, COUNT, MODEL, PATIENCE, SETTLE, one_of_some};
+use crate::common::contended::{BFQ, COUNT, MODEL, PATIENCE, SETTLE, median_is};
 use crate::common::flood::{BLOCK, Flood};
 use crate::common::{Folder, config, device, end, start, tenant, volume};
 
@@ -46,7 +46,9 @@ impl Bench {
         let mut dev = device(name, &[]);
         let pairs = attributes.split(',').filter_map(|pair| pair.split_once('='));
         dev.attributes = pairs.map(|(name, value)| (name.into(), value.into())).collect();
+        // Clients that only read know enough of each other.
         dev.volumes = names.iter().map(|name| volume(name, &file)).collect();
+        dev.volumes.iter_mut().for_each(|volume| volume.share = true);
         dev.engine = Engine::Model(model.to_str().expect("a plain path").into());
         dev.memory = 16 << 20;
         let mut config = config(&folder, dev);
@@ -121,7 +123,7 @@ fn sum(figures: &[u64]) -> u64 {
 /// Weights 100 to 300: one quarter to three, the ratio within 5 % of 3 is 2.85 to 3.15, and
 /// 2.85 / 3.85 = 740 to 3.15 / 4.15 = 759 thousandths.
 fn one_to_three(scheduler: &str, count: u64) {
-    one_of_some(&format!("{scheduler}: 100:300"), &[241..=260, 740..=759], || {
+    median_is(&format!("{scheduler}: 100:300"), &[241..=260, 740..=759], || {
         let bench = Bench::start(scheduler, &["a", "b"], |config| {
             config.tenants = vec![tenant("a", 100), tenant("b", 300)];
         });
@@ -178,7 +180,7 @@ fn a_crowd_is_one_tenant() {
 /// Two tenants of equal weight, one of so many connections and one of one.
 fn halves(scheduler: &str, connections: u64) {
     let half = 480..=520;
-    one_of_some(&format!("{scheduler}: {connections} against 1"), &[half.clone(), half], || {
+    median_is(&format!("{scheduler}: {connections} against 1"), &[half.clone(), half], || {
         let bench = Bench::start(scheduler, &["crowd", "single"], |config| {
             config.tenants = vec![tenant("crowd", 100), tenant("single", 100)];
         });
@@ -194,7 +196,7 @@ fn halves(scheduler: &str, connections: u64) {
 /// of the server's after the order: 100:100 before, 100:300 then.
 fn weights_change_live(scheduler: &str) {
     let bounds = [480..=520, 241..=260, 740..=759];
-    one_of_some(&format!("{scheduler}: live"), &bounds, || {
+    median_is(&format!("{scheduler}: live"), &bounds, || {
         let bench = Bench::start(scheduler, &["a", "b"], |config| {
             config.tenants = vec![tenant("a", 100), tenant("b", 100)];
         });
@@ -227,7 +229,7 @@ fn weights_change_live_under_cfq() {
 #[test]
 fn a_group_shares_as_one() {
     let bounds = [115..=135, 355..=395, 480..=520];
-    one_of_some("a group of two", &bounds, || {
+    median_is("a group of two", &bounds, || {
         let names = ["a", "b", "c"];
         let bench = Bench::start(BFQ, &names, |config| {
             config.groups = vec![Group {
@@ -253,7 +255,7 @@ fn a_group_shares_as_one() {
 /// and everything when it is alone?
 #[test]
 fn the_background_has_its_minimum() {
-    one_of_some("background", &[95..=115, 990..=1000], || {
+    median_is("background", &[95..=115, 990..=1000], || {
         let bench = Bench::start(BFQ, &["front", "back"], |config| {
             config.tenants = vec![tenant("front", 100), tenant("back", 100)];
             config.tenants[1].class = ServiceClass::Background { minimum: 100 };
@@ -273,7 +275,7 @@ fn the_background_has_its_minimum() {
 /// rest: 400 each?
 #[test]
 fn a_floor_holds() {
-    one_of_some("a floor", &[190..=215, 385..=415, 385..=415], || {
+    median_is("a floor", &[190..=215, 385..=415, 385..=415], || {
         let names = ["small", "a", "b"];
         let bench = Bench::start(BFQ, &names, |config| {
             config.tenants = vec![tenant("small", 1), tenant("a", 100), tenant("b", 100)];
@@ -292,7 +294,7 @@ fn a_floor_holds() {
 #[test]
 fn a_cap_is_never_exceeded() {
     const RATE: u64 = 2_000_000;
-    one_of_some("a cap: excess, thousandths", &[0..=0, 900..=1000], || {
+    median_is("a cap: excess, thousandths", &[0..=0, 900..=1000], || {
         let bench = Bench::start(BFQ, &["a", "b"], |config| {
             config.tenants = vec![tenant("a", 100), tenant("b", 100)];
             config.tenants[0].caps = Caps { bytes: RATE, requests: 0 };
@@ -339,7 +341,7 @@ fn a_bound_on_delay_holds() {
         let all = count(&to, 30) - count(&from, 30);
         (count(&to, 16) - count(&from, 16)) * 1000 / all
     };
-    one_of_some("bounded, unbounded", &[990..=1000, 0..=10], || {
+    median_is("bounded, unbounded", &[990..=1000, 0..=10], || {
         vec![below(Some(Nanos::from_millis(25))), below(None)]
     });
 }
