@@ -67,5 +67,4 @@ test_options=()
 unset PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS
 
 step "benches, quick"
-cargo bench -p paternoster --bench request -- --quick
-cargo bench -p paternoster-cli --bench simulation -- --quick
+cargo bench -p paternoster-bench -- --quick

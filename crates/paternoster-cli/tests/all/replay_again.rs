@@ -219,7 +219,7 @@ fn any_recording() -> impl Strategy<Value = Recording> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// Does whatever was recorded come to an end, in every manner under every scheduler, with
     /// hardly any requests and small ones? Nothing may wait for itself: not a plug, not an end.

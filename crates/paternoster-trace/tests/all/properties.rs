@@ -131,7 +131,7 @@ proptest! {
 
     /// Is every picture of a random run sound, with title and description?
     #[test]
-    fn pictures_are_sound(steps in steps(0..200), runs in 0..10usize, label in ".{0,120}") {
+    fn pictures_are_sound(steps in steps(0..200), runs in 0..6usize, label in ".{0,120}") {
         let mut recorder = Recorder::default();
         Kind::ALL.iter().for_each(|kind| kind.record(&mut recorder));
         events(&steps).iter().for_each(|event| recorder.event(event));

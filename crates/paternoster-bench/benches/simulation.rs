@@ -14,7 +14,7 @@ use paternoster_workload::{NoWatcher, RunError, Settings};
 
 const REQUESTS: u64 = 100_000;
 
-const DEVICE: &str = include_str!("../tests/parallel.toml");
+const DEVICE: &str = include_str!("../../paternoster-cli/tests/parallel.toml");
 const SSD: &str = include_str!("../../../devices/ssd-870evo.toml");
 
 fn jobs(text: &str) -> JobFile {

@@ -7,7 +7,6 @@
 //!
 //! Two runs of different length differ by the cost of the requests alone; `./test` does that.
 
-#[path = "../benches/common/rig.rs"]
 mod rig;
 
 use std::process::ExitCode;
