@@ -9,13 +9,13 @@
 //! after all its parts have ended.
 
 use super::Desk;
-use super::arena::Block;
 use super::errand::{Errand, Part};
 use super::guest::{Blocked, Intake, SAID};
 use super::outbox::{Data, OutOfPlace};
 use super::tenants::BUCKETS;
 use crate::control::snapshot::Figures;
 use crate::device::Work;
+use crate::device::arena::Block;
 use crate::nbd::block_status::Descriptors;
 use crate::nbd::reply;
 use crate::nbd::transmission::{Kind, Request};
@@ -224,7 +224,7 @@ impl Desk {
         );
         let offset = place.start + request.offset;
         let length = u64::from(request.length);
-        let told = self.backend.extents(place.file, offset, length, &mut |run| runs.push(run));
+        let told = self.lender.extents(place.file, offset, length, &mut |run| runs.push(run));
         if let Err(error) = told {
             let errno = reply::errno(error.raw_os_error().unwrap_or(5));
             return self.refuse(index, request, errno, &error.to_string());

@@ -18,10 +18,10 @@
 use paternoster::{Bio, Flags, Op, SubmitError};
 
 use super::Desk;
-use super::arena::{Arena, Block, LARGEST, PAGE};
 use super::errand::{Part, Step};
 use super::guest::Blocked;
 use crate::device::Work;
+use crate::device::arena::{Block, LARGEST, PAGE};
 use crate::nbd::transmission::Kind;
 
 /// So often who is hungry asks for the same again before it asks for half of it.
@@ -91,7 +91,7 @@ impl Desk {
         }
         let mut part = part;
         if needs_memory {
-            let Some(block) = self.take_memory(guest, bytes) else {
+            let Some(mut block) = self.take_memory(guest, bytes) else {
                 return self.starve(guest);
             };
             if part.reads_first {
@@ -103,7 +103,7 @@ impl Desk {
             }
             self.guests.at_mut(guest).hunger = 0;
             if self.errands.at(errand).request.kind == Kind::WriteZeroes {
-                self.arena.bytes_mut(&block)[..bytes].fill(0);
+                block.bytes_mut()[..bytes].fill(0);
                 part.filled = part.length;
             }
             part.block = Some(block);
@@ -147,7 +147,7 @@ impl Desk {
 
     fn take_memory(&mut self, guest: u32, bytes: usize) -> Option<Block> {
         let block = self.arena.take(bytes)?;
-        self.guests.at_mut(guest).memory += Arena::size(&block) as u64;
+        self.guests.at_mut(guest).memory += block.size() as u64;
         Some(block)
     }
 

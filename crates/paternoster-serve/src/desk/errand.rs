@@ -15,8 +15,8 @@
 
 use paternoster::{Nanos, Ticket};
 
-use super::arena::Block;
 use crate::device::Work;
+use crate::device::arena::Block;
 use crate::nbd::transmission::Request;
 
 /// A request of a client, taken and not yet answered.
@@ -70,7 +70,7 @@ pub(super) struct Part {
     pub start: u64,
     /// Bytes, rounded up to whole blocks.
     pub span: u32,
-    /// Memory, for reads and writes.
+    /// Memory, for reads and writes. A command that is in the device has it.
     pub block: Option<Block>,
     /// Memory for what stands around a write that begins or ends within a block.
     pub edges: Option<Block>,

@@ -17,10 +17,10 @@ use std::io;
 
 use paternoster::{ClientId, Nanos};
 
-use super::arena::Arena;
 use super::outbox::Outbox;
 use super::processes::Process;
 use crate::control::snapshot::Figures;
+use crate::device::arena::Arena;
 use crate::nbd::Negotiated;
 use crate::nbd::transmission::{Refusal, Request};
 use crate::wire::Wire;

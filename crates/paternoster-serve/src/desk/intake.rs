@@ -13,9 +13,9 @@ use std::io::ErrorKind;
 use paternoster::Nanos;
 
 use super::Desk;
-use super::arena::{Arena, PAGE};
 use super::errand::Errand;
 use super::guest::{Blocked, ERRANDS, Intake, SAID};
+use crate::device::arena::{Block, PAGE};
 use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 
 /// Bytes of the desk's reading buffer.
@@ -120,11 +120,10 @@ impl Desk {
         };
         let now = self.now;
         let part = self.parts.at_mut(part);
-        let Some(block) = &part.block else { return Ok(None) };
         let from = part.skew() + part.filled as usize;
         let to = part.skew() + part.length as usize;
-        let read =
-            took(wire.read(&mut self.arena.bytes_mut(block)[from..to]), &mut guest.readable)?;
+        let Some(block) = &mut part.block else { return Ok(None) };
+        let read = took(wire.read(&mut block.bytes_mut()[from..to]), &mut guest.readable)?;
         if read < to - from {
             guest.readable = false;
         }
@@ -202,9 +201,9 @@ impl Desk {
         let part = self.parts.at_mut(place);
         let wanted = (part.length - part.filled) as usize;
         let have = wanted.min(input.len() - *from);
-        if let Some(block) = &part.block {
-            let to = part.skew() + part.filled as usize;
-            self.arena.bytes_mut(block)[to..to + have].copy_from_slice(&input[*from..*from + have]);
+        let to = part.skew() + part.filled as usize;
+        if let Some(block) = &mut part.block {
+            block.bytes_mut()[to..to + have].copy_from_slice(&input[*from..*from + have]);
         }
         *from += have;
         let guest = self.guests.at_mut(index);
@@ -390,13 +389,13 @@ impl Desk {
     }
 
     /// Bytes of memory that are nobody's.
-    pub(super) const fn free_memory(&self) -> u64 {
+    pub(super) fn free_memory(&self) -> u64 {
         (self.arena.length() - self.arena.used()) as u64
     }
 
     /// The memory of a part goes back.
-    pub(super) fn give_back(&mut self, guest: u32, block: super::arena::Block) {
-        self.guests.at_mut(guest).memory -= Arena::size(&block) as u64;
+    pub(super) fn give_back(&mut self, guest: u32, block: Block) {
+        self.guests.at_mut(guest).memory -= block.size() as u64;
         self.arena.give_back(block);
         self.share_again(guest);
     }

@@ -24,7 +24,6 @@
 //! has gone; I3 memory is bounded by what was configured.
 
 mod answer;
-mod arena;
 mod bound;
 mod caps;
 mod cgroups;
@@ -49,6 +48,7 @@ mod vigil;
 mod weights;
 
 use std::collections::VecDeque;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -61,11 +61,11 @@ pub use handle::DeskHandle;
 pub use open::{Letter, Newcomer, Opened, next_id};
 
 use crate::control::order::Asked;
-use crate::device::{Backend, Finished, Piece};
+use crate::device::arena::Arena;
+use crate::device::lender::{Lender, Loan};
 use crate::ledger::Ledger;
 use crate::wire::Wire;
 use crate::witness::Witness;
-use arena::Arena;
 use bound::Bound;
 use errand::{Errand, Part};
 use geometry::Place;
@@ -124,8 +124,7 @@ impl Draining {
 /// The thread in front of a device.
 pub struct Desk {
     name: String,
-    /// The backend goes before the arena, whose memory it may still know.
-    backend: Box<dyn Backend>,
+    lender: Lender,
     arena: Arena,
     ledger: Ledger<Witness>,
     places: Vec<Place>,
@@ -146,7 +145,8 @@ pub struct Desk {
     /// The inbox's bell was heard.
     rung: bool,
     vigil: Vigil,
-    events: Vec<epoll::Event>,
+    /// By token: what the last look has found.
+    events: Vec<(u64, epoll::EventFlags)>,
 
     guests: Table<Guest>,
     processes: Processes,
@@ -185,13 +185,9 @@ pub struct Desk {
 
     /// Kept to be used again.
     buffer: Box<[u8]>,
-    pieces: Vec<Piece>,
-    finished: Vec<Finished>,
+    loans: Vec<Loan>,
     head: Vec<u8>,
 }
-
-// SAFETY: the desk moves to its thread before it runs; pieces are made and used there alone.
-unsafe impl Send for Desk {}
 
 impl std::fmt::Debug for Desk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -252,12 +248,11 @@ impl Desk {
     fn note_events(&mut self) {
         self.now = self.clock.now();
         let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            let token = event.data.u64();
+        for (token, flags) in events.drain(..) {
             match token {
                 TOKEN_INBOX => self.rung = true,
                 TOKEN_BACKEND => {}
-                _ => self.socket_event(token, event.flags),
+                _ => self.socket_event(token, flags),
             }
         }
         self.events = events;
@@ -277,9 +272,10 @@ impl Desk {
 
     /// Waits for events.
     fn look(&mut self, timeout: &Timespec) {
-        let room = rustix::buffer::spare_capacity(&mut self.events);
+        let mut room = [MaybeUninit::uninit(); EVENTS];
         // A signal: whatever it was for, others look after it.
-        let _interrupted = epoll::wait(&self.poll, room, Some(timeout));
+        let Ok((found, _)) = epoll::wait(&self.poll, &mut room, Some(timeout)) else { return };
+        self.events.extend(found.iter().map(|event| (event.data.u64(), event.flags)));
     }
 
     /// How long to sleep.
@@ -287,7 +283,7 @@ impl Desk {
         let busy = !self.ready.is_empty() || !self.sending.is_empty() || self.freed != 0;
         let mut at = if busy { self.now } else { self.next_tick };
         let caps = self.sleepers.iter().map(|&(until, _)| until).min();
-        for wish in [until, self.backend.deadline(), caps].into_iter().flatten() {
+        for wish in [until, self.lender.backend().deadline(), caps].into_iter().flatten() {
             at = at.min(wish);
         }
         let left = at.0.saturating_sub(self.clock.now().0);
@@ -407,7 +403,7 @@ impl Desk {
         if let Err(error) = self.ledger.finish_record() {
             crate::log::tell(format_args!("paternoster: device {}: decisions: {error}", self.name));
         }
-        let lost = self.backend.lost().map(std::io::Error::from_raw_os_error);
+        let lost = self.lender.backend().lost().map(std::io::Error::from_raw_os_error);
         for asked in std::mem::take(&mut self.stop_asked) {
             let _gone = asked.answer.send(match &lost {
                 None => Ok(serde_json::json!({ "ok": true })),
@@ -431,22 +427,16 @@ impl Desk {
             pieces: &[],
             sector: 0,
         };
-        // SAFETY: a flush has no pieces.
-        if unsafe { self.backend.submit(self.now, job) }.is_err() {
+        if self.lender.submit(self.now, job, &mut Vec::new()).is_err() {
             return;
         }
-        self.backend.kick();
+        self.lender.kick();
         let limit = self.clock.now() + self.drain_timeout;
-        while self.finished.is_empty() && self.clock.now() < limit {
-            let now = self.clock.now();
-            let mut finished = std::mem::take(&mut self.finished);
-            self.backend.reap(now, &mut finished);
-            self.finished = finished;
-            if self.finished.is_empty() {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
+        while !self.lender.reap(self.clock.now()) && self.clock.now() < limit {
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        if let Some(finished) = self.finished.first().filter(|finished| finished.error != 0) {
+        let ended = self.lender.ended(&mut Vec::new());
+        if let Some(finished) = ended.filter(|finished| finished.error != 0) {
             let error = std::io::Error::from_raw_os_error(finished.error);
             crate::log::tell(format_args!(
                 "paternoster: device {}: the last flush failed: {error}",

@@ -20,7 +20,6 @@ use crate::table::Table;
 use paternoster::{DeviceFacts, Limits, Nanos, elevators};
 use rustix::event::epoll;
 
-use super::arena::{Arena, LARGEST};
 use super::bound::Bound;
 use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
@@ -33,6 +32,8 @@ use super::{
 use crate::config::{self, Config};
 use crate::control::order::{Asked, Order};
 use crate::device;
+use crate::device::arena::{Arena, LARGEST};
+use crate::device::lender::Lender;
 use crate::fuse::call::Call;
 use crate::ledger::Ledger;
 use crate::nbd::{ExportFacts, Negotiated};
@@ -118,7 +119,7 @@ impl Desk {
 
     /// A desk in front of a backend that has the device's files.
     pub(super) fn before(
-        mut backend: Box<dyn device::Backend>,
+        backend: Box<dyn device::Backend>,
         mut notes: Vec<String>,
         config: &Config,
         device: &config::Device,
@@ -131,8 +132,7 @@ impl Desk {
         let arena =
             Arena::new(usize::try_from(device.memory).unwrap_or(usize::MAX).max(4 * LARGEST))
                 .map_err(|error| told(&error))?;
-        // SAFETY: the desk drops its backend before its arena.
-        unsafe { backend.register(arena.region()) };
+        let lender = Lender::new(backend, &arena);
         let limits = limits(config, device, facts.depth);
         let mut ledger = make_queue(device, facts, limits).map_err(|error| told(&error))?;
         if let Some(prefix) = options.decisions.as_deref() {
@@ -144,7 +144,7 @@ impl Desk {
         let (slot, inbox) = inbox().map_err(|error| told(&error))?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| told(&error))?;
         watch(&poll, inbox.bell(), TOKEN_INBOX, epoll::EventFlags::IN).map_err(|e| told(&e))?;
-        if let Some(wakeup) = backend.wakeup() {
+        if let Some(wakeup) = lender.backend().wakeup() {
             // Edges: a ring for what was reaped already must not ring again and again.
             let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
             watch(&poll, wakeup, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
@@ -159,7 +159,7 @@ impl Desk {
         let capped = tenants.iter().any(|(_, node)| node.cap.limits());
         let desk = Desk {
             name: device.name.clone(),
-            backend,
+            lender,
             arena,
             ledger,
             drained: places.iter().map(|_| Draining::default()).collect(),
@@ -203,8 +203,7 @@ impl Desk {
             stop_asked: Vec::new(),
             told_of_loss: false,
             buffer: vec![0; intake::BUFFER].into_boxed_slice(),
-            pieces: Vec::with_capacity(usize::from(facts.max_segments)),
-            finished: Vec::with_capacity(facts.depth as usize),
+            loans: Vec::with_capacity(usize::from(facts.max_segments)),
             head: Vec::with_capacity(4096),
         };
         Ok(Opened { desk, handle, slot, exports, notes })

@@ -26,7 +26,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use super::arena::{Arena, Block};
+use crate::device::arena::{Arena, Block};
 use crate::wire::Wire;
 
 /// Slices of one write to a socket.
@@ -63,13 +63,11 @@ impl Segment {
         Segment::Head(head, text.len() as u8)
     }
 
-    fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
+    fn bytes(&self) -> &[u8] {
         match self {
             Segment::Head(bytes, length) => &bytes[..usize::from(*length)],
             Segment::Text(text) => text,
-            Segment::Data(Data { block, first, length }) => {
-                &arena.bytes(block)[*first..first + length]
-            }
+            Segment::Data(Data { block, first, length }) => &block.bytes()[*first..first + length],
         }
     }
 }
@@ -210,14 +208,14 @@ impl Outbox {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut count, mut skip) = (0, self.sent);
         for segment in self.queue.iter().take(SLICES) {
-            let bytes = segment.bytes(arena);
+            let bytes = segment.bytes();
             slices[count] = IoSlice::new(&bytes[skip..]);
             (count, skip) = (count + 1, 0);
         }
         let taken = wire.write(&slices[..count])?;
         self.sent += taken;
         while let Some(first) = self.queue.front() {
-            let length = first.bytes(arena).len();
+            let length = first.bytes().len();
             if self.sent < length {
                 break;
             }
@@ -243,7 +241,7 @@ impl Outbox {
 }
 
 fn give_back(data: Data, arena: &mut Arena, memory: &mut u64) {
-    *memory -= Arena::size(&data.block) as u64;
+    *memory -= data.block.size() as u64;
     arena.give_back(data.block);
 }
 

@@ -14,7 +14,8 @@
 use paternoster::{Command, Nanos, Op, Outcome, Output, Status};
 
 use super::Desk;
-use crate::device::{Finished, Job, Piece, Work};
+use crate::device::lender::Loan;
+use crate::device::{Finished, Job, Work};
 
 const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
@@ -40,7 +41,7 @@ impl Desk {
                     }
                 }
                 Output::Wait { until, .. } => {
-                    self.backend.kick();
+                    self.lender.kick();
                     // What is done at once has ended by now.
                     if !self.reap() {
                         return until;
@@ -56,10 +57,9 @@ impl Desk {
             return false;
         }
         self.now = self.clock.now();
-        let mut finished = std::mem::take(&mut self.finished);
-        self.backend.reap(self.now, &mut finished);
-        let any = !finished.is_empty();
-        for Finished { slot, error } in finished.drain(..) {
+        let any = self.lender.reap(self.now);
+        while let Some(Finished { slot, error }) = self.lender.ended(&mut self.loans) {
+            self.take_home();
             let Some(tag) = self.tags[slot as usize].take() else { continue };
             self.in_device -= 1;
             if error != 0 {
@@ -69,13 +69,14 @@ impl Desk {
             // The tag was issued and has not been completed.
             let _known = self.ledger.complete(self.now, tag, outcome);
         }
-        self.finished = finished;
         any
     }
 
     /// Says once that the device has lost data, if it has.
     fn tell_of_loss(&mut self) {
-        let Some(errno) = self.backend.lost().filter(|_| !self.told_of_loss) else { return };
+        let Some(errno) = self.lender.backend().lost().filter(|_| !self.told_of_loss) else {
+            return;
+        };
         self.told_of_loss = true;
         let error = std::io::Error::from_raw_os_error(errno);
         crate::log::tell(format_args!(
@@ -88,8 +89,7 @@ impl Desk {
     /// Gives a command to the backend.
     fn issue(&mut self, command: Command) {
         let tag = command.tag;
-        let mut pieces = std::mem::take(&mut self.pieces);
-        let (work, place) = self.gather(&command, &mut pieces);
+        let (work, place) = self.gather(&command);
         let place = place.map(|place| &self.places[place as usize]);
         let job = Job {
             slot: tag.index(),
@@ -97,43 +97,50 @@ impl Desk {
             file: place.map_or(0, |place| place.file),
             offset: place.map_or(0, |place| place.file_offset(command.sector)),
             length: u64::from(command.sectors) * 512,
-            pieces: &pieces,
+            // They are the loans.
+            pieces: &[],
             sector: command.sector,
         };
         let bytes = job.length;
-        // SAFETY: the pieces are of blocks that their parts keep until the command has ended, and
-        // the arena outlives the backend.
-        let taken = unsafe { self.backend.submit(self.now, job) };
-        pieces.clear();
-        self.pieces = pieces;
-        if taken.is_ok() {
+        if self.lender.submit(self.now, job, &mut self.loans).is_ok() {
             self.tags[tag.index() as usize] = Some(tag);
             self.in_device += 1;
             self.burst += bytes;
-            if self.burst >= BURST && self.backend.deadline() == Some(Nanos::ZERO) {
+            if self.burst >= BURST && self.lender.backend().deadline() == Some(Nanos::ZERO) {
                 self.burst = 0;
                 self.reap();
             }
         } else {
+            self.take_home();
             // Just issued.
             let _known = self.ledger.requeue(self.now, tag);
         }
     }
 
-    /// What a command does, on which volume's file, and the memory of its parts.
-    fn gather(&self, command: &Command, pieces: &mut Vec<Piece>) -> (Work, Option<u32>) {
+    /// Memory that was lent, or was to be, is its parts' again.
+    fn take_home(&mut self) {
+        for Loan { whose, block, .. } in self.loans.drain(..) {
+            let part = self.parts.at_mut(whose);
+            let memory = if part.reads_first { &mut part.edges } else { &mut part.block };
+            *memory = Some(block);
+        }
+    }
+
+    /// What a command does, and on which volume's file; the memory of its parts is to be lent.
+    fn gather(&mut self, command: &Command) -> (Work, Option<u32>) {
         if command.op == Op::Flush {
             return (Work::Flush, None);
         }
         let mut found = None;
         for cookie in self.ledger.queue().cookies(command.tag) {
-            let part = self.parts.at(index_of(cookie));
+            let whose = index_of(cookie);
+            let part = self.parts.at_mut(whose);
             let place = self.guests.at(self.errands.at(part.errand).guest).place;
             let work = if part.reads_first { Work::Read } else { part.work };
             found = Some((work, place));
-            let memory = if part.reads_first { &part.edges } else { &part.block };
-            if let Some(block) = memory {
-                pieces.push(Piece { at: self.arena.at(block), length: part.span as usize });
+            let memory = if part.reads_first { &mut part.edges } else { &mut part.block };
+            if let Some(block) = memory.take() {
+                self.loans.push(Loan { whose, length: part.span, block });
             }
         }
         let (work, place) = found.expect("a command carries bios");
@@ -176,15 +183,12 @@ impl Desk {
         let part = self.parts.at_mut(index);
         part.reads_first = false;
         let Some(edges) = part.edges.take() else { return };
-        if let Some(block) = &part.block {
-            let (first, span) = (part.skew(), part.span as usize);
-            let last = first + part.length as usize;
-            // Two blocks of one arena: by way of a copy of the edges, less than two blocks.
-            let head = self.arena.bytes(&edges)[..first].to_vec();
-            let tail = self.arena.bytes(&edges)[last..span].to_vec();
-            let bytes = self.arena.bytes_mut(block);
-            bytes[..first].copy_from_slice(&head);
-            bytes[last..span].copy_from_slice(&tail);
+        let (first, span) = (part.skew(), part.span as usize);
+        let last = first + part.length as usize;
+        if let Some(block) = &mut part.block {
+            let (around, bytes) = (edges.bytes(), block.bytes_mut());
+            bytes[..first].copy_from_slice(&around[..first]);
+            bytes[last..span].copy_from_slice(&around[last..span]);
         }
         let guest = self.errands.at(self.parts.at(index).errand).guest;
         self.give_back(guest, edges);

@@ -29,7 +29,7 @@ impl Desk {
         }
         Snapshot {
             device: self.name.clone(),
-            backend: self.backend.describe(),
+            backend: self.lender.backend().describe(),
             scheduler: queue.elevator_name().to_owned(),
             depth: queue.facts().depth,
             now_ns: self.now.0,

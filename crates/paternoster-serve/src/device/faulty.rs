@@ -162,7 +162,8 @@ fn judge(watches: &mut [Watch], now: Nanos, work: Work) -> Verdict {
     verdict
 }
 
-impl Backend for Faulty {
+// SAFETY: what it takes it tells when `inner` has, or has not given away at all.
+unsafe impl Backend for Faulty {
     fn describe(&self) -> String {
         format!("{}, with faults", self.inner.describe())
     }

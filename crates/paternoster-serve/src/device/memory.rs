@@ -29,15 +29,17 @@ impl Memory {
         Ok(Memory { at: NonNull::slice_from_raw_parts(at, bytes) })
     }
 
-    /// All of it; who reads or writes it sees to it that nobody else does meanwhile.
+    /// Where it is. Whoever has a backend read or write there has promised, to be let do so
+    /// ([`super::Backend::submit`]), that nobody looks at these bytes meanwhile.
     #[must_use]
     pub const fn raw(&self) -> NonNull<[u8]> {
         self.at
     }
 
-    /// Its bytes; nothing may be under way in it.
+    /// Its bytes.
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the pages are mapped, initialized with zeroes, and borrowed from their owner.
+        // SAFETY: the pages are mapped, initialized with zeroes, and borrowed from their owner. Who
+        // lets others write to them by way of `raw` has promised not to come here meanwhile.
         unsafe { self.at.as_mut() }
     }
 }

@@ -21,8 +21,10 @@
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
 //! claim: an image has one owner (identity: what a path is; lock: who else has it)
 //! content: what is plainly no raw disk
+//! arena: memory for data under way, in blocks      lender: what of it a backend has
 //! ```
 
+pub mod arena;
 pub mod claim;
 mod clearing;
 pub mod content;
@@ -33,6 +35,7 @@ mod files;
 mod identity;
 pub mod in_use;
 mod inline;
+pub mod lender;
 mod lock;
 pub mod memory;
 mod model;
@@ -62,6 +65,10 @@ pub struct Piece {
     /// How many bytes.
     pub length: usize,
 }
+
+// SAFETY: an address and a length. To read or write there is unsafe, and who does it has the promise
+// of `Backend::submit`, which is not one of threads.
+unsafe impl Send for Piece {}
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +156,11 @@ pub struct Extent {
 pub struct Full;
 
 /// Does jobs in real time.
-pub trait Backend: Send {
+///
+/// # Safety
+/// Whoever gives it a job gives it the memory of its pieces, and takes that back when the job is
+/// reported: [`Backend::reap`] reports a job only when nothing reads or writes its pieces any more.
+pub unsafe trait Backend: Send {
     /// In words, for start and listings: `io_uring, O_DIRECT`.
     fn describe(&self) -> String;
 

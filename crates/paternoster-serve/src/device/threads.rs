@@ -36,10 +36,6 @@ struct Task {
     pieces: Vec<Piece>,
 }
 
-// SAFETY: who submits a job promises that nobody touches its memory until it was reported; the
-// thread that has the task is the one who does.
-unsafe impl Send for Task {}
-
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Task>,
@@ -117,7 +113,8 @@ fn work(shared: &Shared) {
     }
 }
 
-impl Backend for Threads {
+// SAFETY: a thread forgets the pieces of a job before it says that it has ended.
+unsafe impl Backend for Threads {
     fn describe(&self) -> String {
         format!("{} threads, {}", self.threads.len(), files::how(&self.shared.files))
     }

@@ -77,9 +77,6 @@ pub(super) struct State {
 #[derive(Clone)]
 pub(super) struct Medium(Arc<Mutex<State>>);
 
-// SAFETY: the pieces are the desk's, for which `submit` has a promise; all is done by one thread.
-unsafe impl Send for State {}
-
 impl Medium {
     pub(super) fn new(
         bytes: usize,
@@ -271,7 +268,8 @@ impl State {
     }
 }
 
-impl Backend for Medium {
+// SAFETY: a job is done as it is reported.
+unsafe impl Backend for Medium {
     fn describe(&self) -> String {
         "in memory, judged".to_owned()
     }

@@ -32,10 +32,10 @@ use std::sync::atomic::AtomicU32;
 use paternoster::Nanos;
 use paternoster_sim::chance::Chance;
 
-use super::arena::{Block, LARGEST, PAGE};
 use super::outbox::planted::plant_interleaving;
 use super::{Clock, Desk, NO_TIME, Newcomer, Seat};
 use crate::config::{Config, Device, Direct, Engine, Server, Volume};
+use crate::device::arena::{Block, LARGEST, PAGE};
 use crate::device::durability::planted::plant_forgotten_doubt;
 use crate::nbd::Negotiated;
 use crate::server::Options;
