@@ -107,7 +107,7 @@ impl Desk {
 
     /// A flush behind what was done; whether there was room for its part.
     fn flush_behind(&mut self, index: u32) -> bool {
-        let part = Part::new(index, Work::Flush, (0, 0), (0, 0));
+        let part = Part::new(index, Work::Flush, (0, 0), (0, 0), 0);
         let Ok(key) = self.parts.insert(part) else {
             self.errands.at_mut(index).error = 12;
             return false;

@@ -10,7 +10,9 @@
 //!
 //! A client may ask for any byte; files are asked for whole blocks. A read takes whole blocks and
 //! tells what was meant. A write that begins or ends within a block reads the block first; while
-//! it does, other changes of that block wait, and it waits for those that were before it.
+//! it does, other changes of that block wait, and it waits for those that were before it: also
+//! those of another volume that shares the file, if it is on the same device. (Another device has a
+//! desk of its own, another server knows of nobody here.)
 //!
 //! Invariants: I1 two changes of one block are never with the queue together if one of them reads
 //! first; I2 parts of an errand follow each other without gap.
@@ -184,7 +186,7 @@ impl Desk {
         #[allow(clippy::cast_possible_truncation, reason = "at most LARGEST")]
         let (length, span) = (length as u32, span as u32);
         let span = if work == Work::Flush { 0 } else { span };
-        Part::new(errand, work, (offset, length), (start, span))
+        Part::new(errand, work, (offset, length), (start, span), place.on_line(0))
     }
 
     /// Gives a part that is complete to the queue, or makes it wait for another.
@@ -219,6 +221,7 @@ impl Desk {
         let start = part.offset.next_multiple_of(block);
         let end = (part.offset + u64::from(part.length)) / block * block;
         part.start = start;
+        part.on_line = place.on_line(start);
         #[allow(clippy::cast_possible_truncation, reason = "at most the part's length")]
         {
             part.span = end.saturating_sub(start) as u32;
@@ -232,15 +235,12 @@ impl Desk {
         if self.exclusive == 0 && !part.reads_first {
             return false;
         }
-        let place = self.place_of(index);
-        let (start, end) = (part.start, part.start + u64::from(part.span));
         self.parts.iter().any(|(other_index, other)| {
             other_index != index
                 && matches!(other.step, Step::Queued | Step::Refused)
                 && other.is_change()
                 && (part.reads_first || other.is_exclusive)
-                && self.place_of(other_index) == place
-                && other.touches(start, end)
+                && other.touches(part)
         })
     }
 
@@ -253,14 +253,7 @@ impl Desk {
     /// Whether these two changes may not be under way together.
     fn keeps_away(&self, one: u32, other: u32) -> bool {
         let (first, second) = (self.parts.at(one), self.parts.at(other));
-        let end = second.start + u64::from(second.span);
-        (first.reads_first || first.is_exclusive || second.reads_first)
-            && first.touches(second.start, end)
-            && self.place_of(one) == self.place_of(other)
-    }
-
-    fn place_of(&self, index: u32) -> u32 {
-        self.guests.at(self.errands.at(self.parts.at(index).errand).guest).place
+        (first.reads_first || first.is_exclusive || second.reads_first) && first.touches(second)
     }
 
     /// Gives a part to the queue; if it takes no more, the guest waits for its wake.

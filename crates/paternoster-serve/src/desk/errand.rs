@@ -68,6 +68,9 @@ pub(super) struct Part {
     pub length: u32,
     /// First byte of the volume, rounded down to a block.
     pub start: u64,
+    /// The same on the device's line: what tells whether two parts touch the same bytes, be they of
+    /// one volume or of two that share a file.
+    pub on_line: u64,
     /// Bytes, rounded up to whole blocks.
     pub span: u32,
     /// Memory, for reads and writes. A command that is in the device has it.
@@ -88,12 +91,13 @@ pub(super) struct Part {
 
 impl Part {
     /// A part without memory, of which nothing has come yet: `length` bytes from `offset` on, in
-    /// the blocks from `start` on over `span` bytes.
+    /// the blocks from `start` on over `span` bytes, of a volume that begins at `line`.
     pub(super) const fn new(
         errand: u32,
         work: Work,
         (offset, length): (u64, u32),
         (start, span): (u64, u32),
+        line: u64,
     ) -> Part {
         let mut part = Part {
             errand,
@@ -101,6 +105,7 @@ impl Part {
             offset,
             length,
             start,
+            on_line: line + start,
             span,
             block: None,
             edges: None,
@@ -131,7 +136,8 @@ impl Part {
     }
 
     /// Whether two parts touch a common block.
-    pub(super) const fn touches(&self, start: u64, end: u64) -> bool {
-        self.start < end && start < self.start + self.span as u64
+    pub(super) const fn touches(&self, other: &Part) -> bool {
+        self.on_line < other.on_line + other.span as u64
+            && other.on_line < self.on_line + self.span as u64
     }
 }

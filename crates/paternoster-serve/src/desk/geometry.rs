@@ -3,7 +3,7 @@
 //!
 //! One queue orders the requests of all volumes of a device. Ranges of one file keep their places
 //! to each other; files lie one behind the other, with a gap, so that requests of two files are
-//! never merged.
+//! never merged. Two names of one file are one file here too: shared volumes may have them.
 //!
 //! ```text
 //! sectors   0 ....... 2048 ............ 4096+gap ....
@@ -11,7 +11,8 @@
 //! file b                              |-- vol z --|
 //! ```
 
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 use crate::config;
 use crate::device::FileFacts;
@@ -46,10 +47,25 @@ impl Place {
         self.base + (self.start + offset) / 512
     }
 
+    /// The place on the line of a byte of the volume, in bytes.
+    pub(super) const fn on_line(&self, offset: u64) -> u64 {
+        self.base * 512 + self.start + offset
+    }
+
     /// The byte of the file at a sector of the line.
     pub(super) const fn file_offset(&self, sector: u64) -> u64 {
         (sector - self.base) * 512
     }
+}
+
+/// Whether these name the same file; of two names that cannot be looked at, whether they are equal.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        let device = found.file_type().is_block_device();
+        Some(if device { (true, found.rdev(), 0) } else { (false, found.dev(), found.ino()) })
+    };
+    one == other || identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
 /// Where all volumes lie, and how long the line is.
@@ -66,7 +82,7 @@ pub(super) fn lay_out(
     for (file, volume) in (0u16..).zip(volumes) {
         let facts = facts(file);
         let block = u64::from(facts.block);
-        let base = match files.iter().find(|(path, _)| *path == volume.path) {
+        let base = match files.iter().find(|(path, _)| is_same(path, &volume.path)) {
             Some((_, base)) => *base,
             None => {
                 let base = end;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does what is written come back, whatever it is cut into, under every scheduler and engine?
 
+use paternoster::Nanos;
 use paternoster_serve::config::Engine;
+use paternoster_serve::device::Backend;
+use paternoster_serve::device::faulty::{Effect, Often, Which};
 use proptest::prelude::*;
 
 use crate::common::client::{CACHE, READ, STATUS, TRIM, ZEROES};
-use crate::common::{Client, Folder, config, device, end, start, uneven};
+use crate::common::{Client, Folder, config, device, end, start, start_behind, uneven, with_fault};
 
 const SIZE: u64 = 4 << 20;
 const NO_HOLE: u16 = 2;
@@ -131,25 +134,39 @@ fn holes_are_told() {
 }
 
 /// Do sixteen clients that write to one block at once, each its own part of it, all find their
-/// bytes there?
+/// bytes there; also if they came by way of two volumes that share a file under two names?
 #[test]
 fn parts_of_a_block_do_not_get_lost() {
+    /// So that they meet: what is done at once has no time for that.
+    fn all_is_late(inner: Box<dyn Backend>) -> Box<dyn Backend> {
+        with_fault(inner, Which::All, Often::Every(1), Effect::Late(Nanos::from_micros(100)))
+    }
     let folder = Folder::in_memory("ragged");
-    let file = folder.file("disk", SIZE);
-    let server = start(config(&folder, device("bfq", &[("disk", &file)])));
+    let (file, twin) = (folder.file("disk", SIZE), folder.path("twin"));
+    std::fs::hard_link(&file, &twin).unwrap();
+    let shared = folder.file("shared", SIZE);
+    let mut dev = device("bfq", &[("disk", &file), ("twin", &twin)]);
+    dev.volumes.extend(device("bfq", &[("one", &shared), ("two", &shared)]).volumes);
+    // The other one begins within it.
+    dev.volumes[3].start = 4096;
+    dev.volumes.iter_mut().for_each(|volume| volume.share = true);
+    let server = start_behind(config(&folder, dev), all_is_late);
     let socket = folder.path("nbd.sock");
-    std::thread::scope(|scope| {
-        for number in 0..16u8 {
-            let socket = &socket;
-            scope.spawn(move || {
-                let mut client = Client::connect(socket, "disk").unwrap();
-                for round in 0..50u8 {
-                    let at = 4096 + u64::from(number) * 30;
-                    client.write(0, at, &[number ^ round; 30]).unwrap();
-                    assert_eq!(client.read(at, 30).unwrap(), [number ^ round; 30]);
-                }
-            });
-        }
-    });
+    for (names, start) in [(["disk", "disk"], 0), (["disk", "twin"], 0), (["one", "two"], 4096)] {
+        std::thread::scope(|scope| {
+            for number in 0..16u8 {
+                let (socket, which) = (&socket, usize::from(number % 2));
+                scope.spawn(move || {
+                    let mut client = Client::connect(socket, names[which]).unwrap();
+                    let start = if which == 1 { start } else { 0 };
+                    for round in 0..20u8 {
+                        let at = 8192 - start + u64::from(number) * 30;
+                        client.write(0, at, &[number ^ round; 30]).unwrap();
+                        assert_eq!(client.read(at, 30).unwrap(), [number ^ round; 30], "{names:?}");
+                    }
+                });
+            }
+        });
+    }
     end(&server);
 }
