@@ -29,6 +29,7 @@ mod replay_again;
 mod reproduce;
 mod runs;
 mod serve_arguments;
+mod serve_loss;
 mod startup;
 mod syncs;
 mod sysbench;

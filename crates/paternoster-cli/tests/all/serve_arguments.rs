@@ -17,10 +17,10 @@ use crate::common::skipped;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A folder of one test, gone with it.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("paternoster-serve-{}-{number}", std::process::id());
@@ -33,12 +33,12 @@ impl Scratch {
         self.0.join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).to_str().expect("text").to_owned()
     }
 
     /// A disk of 1 MiB.
-    fn disk(&self, name: &str) -> String {
+    pub(crate) fn disk(&self, name: &str) -> String {
         let file = fs::File::create(self.path(name)).expect("a file");
         file.set_len(1 << 20).expect("its size");
         self.text(name)
@@ -51,7 +51,7 @@ impl Drop for Scratch {
     }
 }
 
-fn serve(arguments: &[&str]) -> Command {
+pub(crate) fn serve(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.arg("serve").args(arguments).current_dir(ROOT).stdin(Stdio::null());
     command.env_remove("XDG_RUNTIME_DIR");

@@ -22,8 +22,8 @@
 //!     with a `Box<[u8]>`. A region of which blocks are out is never unmapped.
 //!
 //! I4 makes it sound by its types. A block cannot be copied, it does not borrow from the arena, and
-//! to lend it to a backend one gives it away ([`super::lender`]): while the kernel writes to it there
-//! is nothing left to look at it with.
+//! to lend it to a backend one gives it away ([`super::lender`]): while the kernel writes to it,
+//! there is nothing left to look at it with.
 //!
 //! ```
 //! use paternoster_serve::device::arena::Arena;
@@ -37,8 +37,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! What was given back cannot be read any more, a block cannot be in two hands, and its bytes cannot
-//! be read by one and written by another:
+//! What was given back cannot be read any more, a block cannot be in two hands, and its bytes
+//! cannot be read by one and written by another:
 //!
 //! ```compile_fail,E0382
 //! # let mut arena = paternoster_serve::device::arena::Arena::new(1 << 20)?;

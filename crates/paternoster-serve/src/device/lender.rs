@@ -6,9 +6,9 @@
 //! part ◀──Loan── lent[slot] ◀─────── finished
 //! ```
 //!
-//! A kernel, or a thread, writes to the memory of a job until it has ended. So a block that a job is
-//! given goes from who had it to the lender, which has it until the backend has reported the job, and
-//! nobody can look at it meanwhile:
+//! A kernel, or a thread, writes to the memory of a job until it has ended. So a block that a job
+//! is given goes from who had it to the lender, which has it until the backend has reported the
+//! job, and nobody can look at it meanwhile:
 //!
 //! ```
 //! # use paternoster::Nanos;
@@ -133,10 +133,10 @@ impl Lender {
         let lent = lent.ok_or(Full)?;
         self.pieces.clear();
         self.pieces.extend(loans.iter_mut().map(|loan| loan.block.piece(loan.length as usize)));
-        // SAFETY: the pieces are of the blocks in `loans`, and a block is the only way to its bytes.
-        // If the job is taken they go to `lent`, which nothing reads, and leave it when the backend
-        // has reported the job. Should the lender be dropped before, they are never given back, and
-        // then their memory is never unmapped.
+        // SAFETY: the pieces are of the blocks in `loans`, and a block is the only way to its
+        // bytes. If the job is taken they go to `lent`, which nothing reads, and leave it when the
+        // backend has reported the job. Should the lender be dropped before, they are never given
+        // back, and then their memory is never unmapped.
         unsafe { self.backend.submit(now, Job { pieces: &self.pieces, ..job }) }?;
         lent.append(loans);
         Ok(())

@@ -66,8 +66,8 @@ pub struct Piece {
     pub length: usize,
 }
 
-// SAFETY: an address and a length. To read or write there is unsafe, and who does it has the promise
-// of `Backend::submit`, which is not one of threads.
+// SAFETY: an address and a length. To read or write there is unsafe, and who does it has the
+// promise of `Backend::submit`, which is not one of threads.
 unsafe impl Send for Piece {}
 
 /// What is done.
