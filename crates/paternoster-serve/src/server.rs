@@ -88,10 +88,12 @@ impl Server {
             }
             None => None,
         };
-        content::look(&config.devices).map_err(told)?;
+        let left_out = content::leave_out(&mut config.devices).map_err(told)?;
         let mut claims = Claims::take(&config.devices, options.force).map_err(told)?;
         let (mut catalog, mut desks) = (Catalog::default(), Vec::new());
-        let mut notes = std::mem::take(&mut claims.notes);
+        let mut notes: Vec<String> =
+            left_out.iter().map(|why| format!("left out: {why}")).collect();
+        notes.append(&mut claims.notes);
         let mut files = Vec::new();
         for device in &config.devices {
             let mut opened = Desk::open(&config, device, &options)?;

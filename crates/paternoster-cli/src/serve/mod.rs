@@ -39,17 +39,20 @@ const AT_ONCE: i32 = 130;
 pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     // First, while no file of ours could have got an inherited socket's number.
     let mut inherited = Inherited::take().map_err(Failure::Request)?;
-    let (config, folder) = configuration(options, &inherited)?;
+    let (mut config, folder) = configuration(options, &inherited)?;
     refuse_missing_folders(options, &config)?;
     if !options.force {
         refuse_what_is_in_use(&config)?;
         // Asked before any socket is there; what came meanwhile the start itself refuses.
         claim::ask(&config.devices).map_err(|error| Failure::Request(error.to_string()))?;
     }
-    content::look(&config.devices).map_err(|error| Failure::Request(error.to_string()))?;
+    let left_out = leave_out(options, &mut config)?;
     if options.check {
         crate::print(&tell::check(&config))?;
-        return refuse_what_is_missing(&config);
+        return refuse_what_is_missing(&config, left_out);
+    }
+    for why in left_out {
+        eprintln!("paternoster: {why}");
     }
     let account = Account::of(&config.server).map_err(Failure::Request)?;
     if let (Some(account), Some(folder)) = (&account, &folder) {
@@ -97,10 +100,25 @@ fn refuse_missing_folders(options: &ServeOptions, config: &Config) -> Result<(),
     })
 }
 
-/// What would keep the server from starting: disks and certificates, all that are not there.
-fn refuse_what_is_missing(config: &Config) -> Result<(), Failure> {
-    let missing = content::missing(&config.devices);
-    let mut missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+/// Volumes that are plainly no raw disk are not served, and said. Who names a file by hand means it,
+/// and has it refused. A configuration is started again when nobody looks, and its other volumes
+/// are others': what one client has written to its disk must not keep these from theirs.
+fn leave_out(options: &ServeOptions, config: &mut Config) -> Result<Vec<String>, Failure> {
+    if options.configuration().is_none()
+        && let Some(error) = content::look(&config.devices).first()
+    {
+        return Err(Failure::Request(error.to_string()));
+    }
+    let left_out = content::leave_out(&mut config.devices);
+    let left_out = left_out.map_err(|error| Failure::Request(error.to_string()))?;
+    Ok(left_out.iter().map(|why| format!("left out: {why}")).collect())
+}
+
+/// What would keep the server from starting, or was left out: disks and certificates, all that are
+/// not there.
+fn refuse_what_is_missing(config: &Config, left_out: Vec<String>) -> Result<(), Failure> {
+    let mut missing = left_out;
+    missing.extend(content::missing(&config.devices).iter().map(ToString::to_string));
     missing.extend(config.server.tls.as_ref().and_then(|tls| tls.look().err()));
     if missing.is_empty() { Ok(()) } else { Err(Failure::Request(missing.join("\n"))) }
 }

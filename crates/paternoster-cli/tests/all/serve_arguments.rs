@@ -444,6 +444,46 @@ fn only_raw_disks_are_served() {
     assert!(refused(&[&file, "--raw"]).contains("--raw belongs into"));
 }
 
+/// Is a volume left out whose client has made it look like an image of qemu, said at the start and
+/// refused by `--check`, while its neighbours are served?
+#[test]
+fn one_client_does_not_keep_others_from_theirs() {
+    let scratch = Scratch::new();
+    let (rude, other) = (scratch.disk("rude.img"), scratch.disk("other.img"));
+    let header = [&b"QFI\xfb\0\0\0\x03"[..], &[0; 504]].concat();
+    let disk = fs::File::options().write(true).open(&rude).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&disk, &header, 0).unwrap();
+    let file = scratch.text("serve.toml");
+    let (socket, out) = (scratch.text("s"), "left out: volume `rude`");
+    let volumes = format!(
+        "[server]\nlisten = 'unix:{socket}'\n\
+         [device.a]\n[device.b]\n\
+         [volume.rude]\npath = '{rude}'\ndevice = 'a'\n\
+         [volume.other]\npath = '{other}'\ndevice = 'b'\n"
+    );
+    fs::write(&file, &volumes).unwrap();
+    let (status, told, message) = output(&[&file, "--check"]);
+    assert_eq!(status, Some(2), "{message}");
+    assert!(message.contains(out) && message.contains("a qcow2 image"), "{message}");
+    assert!(told.contains("other.img") && !told.contains("rude.img"), "{told}");
+    let (status, told, message) = output(&[&file, "--run", "echo served"]);
+    assert_eq!((status, told.as_str()), (Some(0), "served\n"), "{message}");
+    assert!(message.contains(out) && message.contains("other at nbd+unix"), "{message}");
+    // It is served when the administrator says what it is.
+    fs::write(&file, volumes.replace("device = 'a'", "device = 'a'\nraw = true")).unwrap();
+    let (status, _, message) = output(&[&file, "--run", "true"]);
+    assert_eq!(status, Some(0), "{message}");
+    assert!(!message.contains(out) && message.contains("rude at nbd+unix"), "{message}");
+    // Who names them himself hears of it.
+    assert!(refused_with_any(&[&rude, &other]).contains("a qcow2 image"));
+}
+
+fn refused_with_any(arguments: &[&str]) -> String {
+    let (status, _, complaints) = output(&[arguments, &["--run", "true"]].concat());
+    assert_eq!(status, Some(2), "{complaints}");
+    complaints
+}
+
 /// Does `--check` end with status 2 and name all that is missing: disks that are not there, are too
 /// small or a folder, certificates?
 #[test]

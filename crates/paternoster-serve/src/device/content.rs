@@ -13,8 +13,10 @@
 //!
 //! Nothing is refused by chance: random bytes are taken for an image less than once in 2^55 times
 //! (a magic of four bytes and a version of four), and 1024 random bytes for a text never. But a
-//! client that writes such a header at the front of its disk has it refused at the next start: `raw
-//! = true` serves it whatever it is.
+//! client can write such a header at the front of its disk, and nobody can tell that from an image
+//! in the wrong place. At the next start that volume alone is left out, and is safe there; its
+//! neighbours are served, or one client could keep the server from starting for all. `raw = true`
+//! serves it whatever it is.
 //!
 //! Only where the volume begins with the file: behind that there are clients' data.
 //!
@@ -53,28 +55,52 @@ fn wrong(volume: &Volume, why: String) -> ContentError {
     ContentError { volume: volume.name.clone(), path, why }
 }
 
-/// Looks into every volume that is not said to be raw. What cannot be read is left to who opens it.
+/// Looks into every volume that is not said to be raw: those that are plainly no raw disk. What
+/// cannot be read is left to who opens it.
+pub fn look(devices: &[Device]) -> Vec<ContentError> {
+    volumes(devices).filter_map(objection).collect()
+}
+
+/// Takes the volumes away that are plainly no raw disk, and the devices of which nothing is left;
+/// says which, and why.
 ///
 /// # Errors
-/// The first that is plainly no raw disk.
-pub fn look(devices: &[Device]) -> Result<(), ContentError> {
-    for volume in volumes(devices).filter(|volume| !volume.raw && volume.start == 0) {
-        if let Ok(Some(found)) = found(volume) {
-            let remedy = match found {
-                "a text" => "is the path right?".to_owned(),
-                _ => format!(
-                    "`qemu-img convert -O raw {0} {0}.raw` makes a raw disk of it",
-                    volume.path.display()
-                ),
-            };
-            let why = format!(
-                "this is {found} and no raw disk; {remedy} (`raw = true` in the \
-                volume, or --raw, serves it as it is)"
-            );
-            return Err(wrong(volume, why));
-        }
+/// The first of them, if there is nothing else to serve.
+pub fn leave_out(devices: &mut Vec<Device>) -> Result<Vec<ContentError>, ContentError> {
+    let mut left_out = Vec::new();
+    let mut is_served = |volume: &Volume| {
+        let why = objection(volume);
+        let is_served = why.is_none();
+        left_out.extend(why);
+        is_served
+    };
+    devices.iter_mut().for_each(|device| device.volumes.retain(&mut is_served));
+    if devices.iter().all(|device| device.volumes.is_empty()) && !left_out.is_empty() {
+        return Err(left_out.swap_remove(0));
     }
-    Ok(())
+    if !left_out.is_empty() {
+        devices.retain(|device| !device.volumes.is_empty());
+    }
+    Ok(left_out)
+}
+
+fn objection(volume: &Volume) -> Option<ContentError> {
+    if volume.raw || volume.start != 0 {
+        return None;
+    }
+    let found = found(volume).ok()??;
+    let remedy = match found {
+        "a text" => "is the path right?".to_owned(),
+        _ => format!(
+            "`qemu-img convert -O raw {0} {0}.raw` makes a raw disk of it",
+            volume.path.display()
+        ),
+    };
+    let why = format!(
+        "this is {found} and no raw disk; {remedy} (`raw = true` in the volume, or --raw, serves it \
+         as it is)"
+    );
+    Some(wrong(volume, why))
 }
 
 /// Every volume whose file is not there, or cannot be one.
@@ -212,7 +238,7 @@ mod tests {
         fn look(&self) -> Result<(), ContentError> {
             let mut device = Device::new("d");
             device.volumes.push(Volume::new("v", &self.0));
-            look(&[device])
+            first(&[device])
         }
     }
 
@@ -220,6 +246,10 @@ mod tests {
         fn drop(&mut self) {
             let _gone = fs::remove_file(&self.0);
         }
+    }
+
+    fn first(devices: &[Device]) -> Result<(), ContentError> {
+        look(devices).into_iter().next().map_or(Ok(()), Err)
     }
 
     const TEXT: &str = "[server]\nlisten = \"unix:/run/nbd.sock\"\n[volume.a]\npath = \"/ö\"\n";
@@ -235,11 +265,31 @@ mod tests {
             assert!(why.contains("this is a text and no raw disk"), "{why}");
             let mut device = Device::new("d");
             device.volumes.push(Volume { raw: true, ..Volume::new("v", &file.0) });
-            assert_eq!(look(&[device.clone()]), Ok(()));
+            assert_eq!(first(&[device.clone()]), Ok(()));
             // Behind the first byte there are clients' data.
             device.volumes[0] = Volume { start: 512, ..Volume::new("v", &file.0) };
-            assert_eq!(look(&[device]), Ok(()));
+            assert_eq!(first(&[device]), Ok(()));
         }
+    }
+
+    /// Is only the volume left out that is no raw disk, a device that has no other with it; and is
+    /// it an error where nothing would be left?
+    #[test]
+    fn neighbours_are_served() {
+        let text = Temporary::new("left-out", TEXT.as_bytes(), 0);
+        let disk = Temporary::new("neighbour", b"", 1 << 20);
+        let device = |name: &str, files: &[&Temporary]| {
+            let mut device = Device::new(name);
+            let volumes = files.iter().map(|file| Volume::new("v", &file.0));
+            device.volumes.extend(volumes);
+            device
+        };
+        let mut devices = vec![device("one", &[&text, &disk, &text]), device("two", &[&text])];
+        let told = leave_out(&mut devices).unwrap();
+        assert_eq!(told.len(), 3);
+        assert_eq!(devices, [device("one", &[&disk])]);
+        assert_eq!(leave_out(&mut devices), Ok(vec![]));
+        assert!(leave_out(&mut vec![device("two", &[&text])]).is_err());
     }
 
     /// Is a disk with a text at its front a disk, and one that a test filled with a letter?
