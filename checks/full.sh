@@ -42,7 +42,7 @@ unpack_guest() {
 }
 
 install chromium=chromium nbdfuse=nbdfuse mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs sqlite3=sqlite3 git=git
-install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client
+install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client nbdkit=nbdkit
 install_postgresql
 install_fsx
 unpack_guest
@@ -52,7 +52,7 @@ test_options=(--test-threads=1)
 run_tests real-time cargo test --release -p paternoster-serve -p paternoster-cli --test real_time
 test_options=()
 
-step "file systems, databases and a guest with the kernel's NBD client, release"
+step "file systems, databases, a guest with the kernel's NBD client, and clients of others, release"
 run_tests heavy cargo test --release -p paternoster-cli --test heavy
 
 step "pictures as PNG and in a browser, columns as Parquet"

@@ -13,3 +13,4 @@ mod common;
 
 mod file_systems;
 mod guest;
+mod interop;
