@@ -100,9 +100,9 @@ fn refuse_missing_folders(options: &ServeOptions, config: &Config) -> Result<(),
     })
 }
 
-/// Volumes that are plainly no raw disk are not served, and said. Who names a file by hand means it,
-/// and has it refused. A configuration is started again when nobody looks, and its other volumes
-/// are others': what one client has written to its disk must not keep these from theirs.
+/// Volumes that are plainly no raw disk are not served, and said. Who names a file by hand means
+/// it, and has it refused. A configuration is started again when nobody looks, and its other
+/// volumes are others': what one client has written to its disk must not keep these from theirs.
 fn leave_out(options: &ServeOptions, config: &mut Config) -> Result<Vec<String>, Failure> {
     if options.configuration().is_none()
         && let Some(error) = content::look(&config.devices).first()

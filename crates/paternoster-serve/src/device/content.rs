@@ -97,8 +97,8 @@ fn objection(volume: &Volume) -> Option<ContentError> {
         ),
     };
     let why = format!(
-        "this is {found} and no raw disk; {remedy} (`raw = true` in the volume, or --raw, serves it \
-         as it is)"
+        "this is {found} and no raw disk; {remedy} (`raw = true` in the volume, or --raw, serves \
+         it as it is)"
     );
     Some(wrong(volume, why))
 }
