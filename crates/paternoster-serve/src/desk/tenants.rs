@@ -440,3 +440,47 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
 fn place_of(place: usize) -> u32 {
     u32::try_from(place).expect("fewer tenants than 2^32")
 }
+
+#[cfg(test)]
+mod tests {
+    use paternoster::{DeviceFacts, Limits, NoObserver, elevators};
+
+    use super::*;
+    use crate::config::{Caps, Config, Group, Tenant};
+
+    /// Does a cap hold for all who are below it? A megabyte a second with a burst of 100 ms; 200 kB
+    /// of one are 100 ms that all of the group wait, and nobody else.
+    #[test]
+    fn caps_of_groups_are_their_tenants() {
+        let group = |name: &str, parent: Option<&str>, bytes| Group {
+            parent: parent.map(str::to_owned),
+            caps: Caps { bytes, requests: 0 },
+            ..Group::new(name)
+        };
+        let tenant = |name: &str, group: Option<&str>| Tenant {
+            group: group.map(str::to_owned),
+            ..Tenant::new(name)
+        };
+        let config = Config {
+            groups: vec![group("outer", None, 1_000_000), group("inner", Some("outer"), 0)],
+            tenants: vec![
+                tenant("one", Some("inner")),
+                tenant("two", Some("outer")),
+                tenant("other", None),
+            ],
+            ..Config::default()
+        };
+        let elevator = elevators::by_name("bfq").unwrap();
+        let limits = Limits { groups: 64, ..Limits::default() };
+        let mut ledger = Ledger::new(DeviceFacts::default(), limits, elevator, NoObserver);
+        let mut tenants = Tenants::new(&config, &mut ledger).unwrap();
+        let [one, two, other] = ["one", "two", "other"].map(|name| {
+            let found = tenants.iter().find(|(_, node)| node.name == name);
+            found.map(|(place, _)| place).unwrap()
+        });
+        assert_eq!([one, two, other].map(|place| tenants.is_capped(place)), [true, true, false]);
+        tenants.charge(one, Nanos::ZERO, 200_000);
+        let opens = [one, two, other].map(|place| tenants.open_at(place));
+        assert_eq!(opens, [Nanos::from_millis(100), Nanos::from_millis(100), Nanos::ZERO]);
+    }
+}

@@ -150,6 +150,32 @@ fn volumes_are_files_in_their_order() {
     }
 }
 
+/// Does a flush concern every file: does it fail wherever the file stands that has lost data?
+#[test]
+fn a_flush_concerns_every_file() {
+    let (a, b) =
+        (Temporary::new(&std::env::temp_dir(), SIZE), Temporary::new(&std::env::temp_dir(), SIZE));
+    for lost in [0, 1] {
+        let opened = || -> Vec<File> {
+            let open = |path| File::open(path, Direct::Auto, false).unwrap();
+            let files = vec![open(&a.0), open(&b.0)];
+            files[lost].durability.failed(libc::ENOSPC);
+            files
+        };
+        let mut backends: Vec<Box<dyn Backend>> =
+            vec![Box::new(Inline::new(opened(), 8)), Box::new(Threads::new(opened(), 8).unwrap())];
+        match Uring::new(opened(), 8) {
+            Ok(uring) => backends.push(Box::new(uring)),
+            Err((_, error)) => eprintln!("skipped: a_flush_concerns_every_file: io_uring: {error}"),
+        }
+        for backend in backends {
+            let mut rig = Rig::new(backend);
+            let how = rig.backend.describe();
+            assert_eq!(rig.run(Work::Flush, 0, 0, &[]), libc::ENOSPC, "{how}: file {lost}");
+        }
+    }
+}
+
 /// Are holes told where they are, and does who asks stop it?
 #[test]
 fn extents_tell_holes() {

@@ -14,6 +14,13 @@
 //! end. What failed, or was never answered, may be there or not; a trim may read as zeroes or not.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// Bytes of a volume at most.
+const MOST: usize = 256 << 10;
+/// Places in the noise where a write's first byte of the volume may stand.
+const START: u64 = 1 << 16;
+static ZEROES: [u8; MOST] = [0; MOST];
 
 /// What a write leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +48,23 @@ pub(super) struct Book {
     size: u64,
 }
 
-/// The byte that write `id` leaves at `at`.
-pub(super) fn byte(id: u32, at: u64) -> u8 {
-    let mixed = (u64::from(id) << 32 | at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 56) as u8
+/// What write `id` leaves from `at` on: a run of one noise, which is compared many at a time.
+pub(super) fn bytes(id: u32, at: u64, length: usize) -> &'static [u8] {
+    static NOISE: OnceLock<Vec<u8>> = OnceLock::new();
+    let noise = NOISE.get_or_init(|| {
+        let mixed = (0..START + MOST as u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed
+            .map(|mixed| ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8)
+            .collect()
+    });
+    let start = u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    let from = usize::try_from(start + at).unwrap();
+    &noise[from..from + length]
+}
+
+/// So many zeroes.
+pub(super) fn zeroes(length: usize) -> &'static [u8] {
+    &ZEROES[..length]
 }
 
 impl Book {
@@ -96,10 +116,10 @@ impl Book {
         }
     }
 
-    /// The first byte of `bytes`, from `at` on, that nothing could have left there, for a read that
+    /// The first byte of `found`, from `at` on, that nothing could have left there, for a read that
     /// was sent at `begin`; `None` for `begin`: for a cut.
-    pub(super) fn wrong(&self, at: u64, bytes: &[u8], begin: Option<u64>) -> Option<String> {
-        let (end, mut from) = (at + bytes.len() as u64, at);
+    pub(super) fn wrong(&self, at: u64, found: &[u8], begin: Option<u64>) -> Option<String> {
+        let (end, mut from) = (at + found.len() as u64, at);
         while from < end {
             let (_, ids) = self.runs.range(..=from).next_back().expect("a run begins at 0");
             let next = self.runs.range(from + 1..).next().map_or(self.size, |(&next, _)| next);
@@ -111,9 +131,17 @@ impl Book {
                 .copied()
                 .filter(|&id| !ids.iter().any(|&by| is_over(writes, id, by, moment, promised)))
                 .collect();
-            for place in from..until {
-                let found = bytes[usize::try_from(place - at).unwrap()];
-                if !there.iter().any(|&id| self.leaves(id, place) == found) {
+            let run =
+                &found[usize::try_from(from - at).unwrap()..usize::try_from(until - at).unwrap()];
+            let may_be: Vec<&[u8]> =
+                there.iter().map(|&id| self.leaves(id, from, run.len())).collect();
+            if may_be.contains(&run) {
+                from = until;
+                continue;
+            }
+            // Perhaps some of one and some of another.
+            for (place, (which, &found)) in (from..until).zip(run.iter().enumerate()) {
+                if !may_be.iter().any(|bytes| bytes[which] == found) {
                     let there: Vec<_> =
                         there.iter().map(|&id| (id, self.writes[id as usize])).collect();
                     return Some(format!("byte {place} is {found:#04x}; there may be {there:?}"));
@@ -124,10 +152,10 @@ impl Book {
         None
     }
 
-    fn leaves(&self, id: u32, at: u64) -> u8 {
+    fn leaves(&self, id: u32, at: u64, length: usize) -> &'static [u8] {
         match self.writes[id as usize].leaves {
-            Leaves::Data => byte(id, at),
-            Leaves::Zeroes | Leaves::Hint => 0,
+            Leaves::Data => bytes(id, at, length),
+            Leaves::Zeroes | Leaves::Hint => zeroes(length),
         }
     }
 }

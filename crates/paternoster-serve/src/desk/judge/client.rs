@@ -6,15 +6,19 @@
 //! done without an error; S3 what is wrong with a request is told with its errno, and nothing else;
 //! S4 an error is due: something failed in its range while it was under way, or before, if what
 //! failed is a promise; S5 the bytes are admissible (`book`); S6 the server hangs up only on a read
-//! without structured replies of which something failed.
+//! without structured replies of which something failed, and when a client has said that it goes
+//! and all is answered; S7 what is told of holes is in blocks, within the request, one run if one
+//! was wanted, and a hole may be zeroes; S8 a trim with FUA has a flush behind it.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use super::book::{Book, Leaves, byte};
-use super::medium::Failure;
-use super::plan::{Ask, ClientPlan, DF, FLUSH, FUA, LEAVE, READ, STATUS, TRIM, WRITE, ZEROES};
+use super::book::{Book, Leaves, bytes, zeroes};
+use super::medium::{Failure, Forgotten};
+use super::plan::{
+    Ask, ClientPlan, DF, DISC, FLUSH, FUA, LEAVE, READ, REQ_ONE, STATUS, TRIM, WRITE, ZEROES,
+};
 
 const SIMPLE: u32 = 0x6744_6698;
 const CHUNK: u32 = 0x668e_33ef;
@@ -28,7 +32,7 @@ struct Open {
     /// Ranges that chunks have brought, and the error that one has told.
     got: BTreeMap<u64, u64>,
     told: u32,
-    runs: u64,
+    runs: Vec<(u32, u32)>,
 }
 
 /// A client.
@@ -40,6 +44,8 @@ pub(super) struct Client {
     out: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
+    /// It has said that it goes.
+    goes: bool,
 }
 
 /// What the judge knows beside the stream.
@@ -48,6 +54,7 @@ pub(super) struct World<'a> {
     pub(super) log: &'a [Failure],
     pub(super) beat: u64,
     pub(super) oldest: u64,
+    pub(super) forgotten: &'a [Forgotten],
 }
 
 impl Client {
@@ -61,11 +68,13 @@ impl Client {
             out: Vec::new(),
             sent: 0,
             input: Vec::new(),
+            goes: false,
         }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.stream.is_none() || (self.next == self.plan.asks.len() && self.open.is_empty())
+        let has_all = self.next == self.plan.asks.len() && self.open.is_empty();
+        self.stream.is_none() || (has_all && !self.goes)
     }
 
     /// When the oldest request was sent that is not answered.
@@ -109,6 +118,7 @@ impl Client {
 
     fn begin(&mut self, ask: Ask, book: &mut Book, beat: u64) {
         let cookie = self.next as u64;
+        self.goes |= ask.kind == DISC;
         let leaves = match ask.kind {
             WRITE => Some(Leaves::Data),
             ZEROES => Some(Leaves::Zeroes),
@@ -126,10 +136,14 @@ impl Client {
         self.out.extend(ask.length.to_be_bytes());
         if ask.kind == WRITE {
             let id = write.unwrap_or(0);
-            self.out.extend((ask.at..ask.at + length).map(|at| byte(id, at)));
+            let at = if ask.due == 0 { ask.at } else { 0 };
+            self.out.extend_from_slice(bytes(id, at, ask.length as usize));
         }
-        let open = Open { ask, begin: beat, write, got: BTreeMap::new(), told: 0, runs: 0 };
-        self.open.insert(cookie, open);
+        let open =
+            Open { ask, begin: beat, write, got: BTreeMap::new(), told: 0, runs: Vec::new() };
+        if ask.kind != DISC {
+            self.open.insert(cookie, open);
+        }
     }
 
     /// Takes up to `most` bytes and judges what is whole; how many came.
@@ -157,6 +171,9 @@ impl Client {
     /// S6.
     fn hung_up(&mut self, world: &World<'_>) -> Result<(), String> {
         self.stream = None;
+        if self.goes && self.open.is_empty() {
+            return Ok(());
+        }
         let mut reads = self.open.values().filter(|open| open.ask.kind == READ);
         if !self.plan.structured && reads.any(|open| is_due(open, world)) {
             return Ok(());
@@ -215,8 +232,8 @@ impl Client {
             0 if length == 0 && flags & 1 != 0 => {}
             1 if open.ask.kind == READ && length > 8 => data(open, payload, world)?,
             5 if open.ask.kind == STATUS && length >= 12 && length % 8 == 4 => {
-                let runs = (4..length).step_by(8).map(|at| number(payload, at).unwrap_or(0));
-                open.runs = runs.map(u64::from).sum();
+                let word = |at| number(payload, at).unwrap_or(0);
+                open.runs = (4..length).step_by(8).map(|at| (word(at), word(at + 4))).collect();
             }
             error if error >> 15 == 1 && length >= 6 => {
                 let errno = number(payload, 0).unwrap_or(0);
@@ -236,7 +253,7 @@ impl Client {
     /// The last of a reply has come.
     fn close(&mut self, cookie: u64, world: &mut World<'_>) -> Result<(), String> {
         let open = self.open.remove(&cookie).expect("it was open");
-        let Open { ask, begin, write, ref got, told, runs } = open;
+        let Open { ask, begin, write, ref got, told, ref runs } = open;
         if ask.due != 0 {
             let right = told == ask.due;
             return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));
@@ -263,7 +280,10 @@ impl Client {
                     return Err(format!("S2: {} chunks for {ask:?}", got.len()));
                 }
             }
-            STATUS if runs == 0 => return Err(format!("S2: nothing is told of {ask:?}")),
+            STATUS => holes(&open, runs, world).map_err(|why| format!("S7: {ask:?}: {why}"))?,
+            TRIM if ask.flags & FUA != 0 && !is_durable(&open, world) => {
+                return Err(format!("S8: no flush came behind {ask:?}"));
+            }
             _ => {}
         }
         Ok(())
@@ -283,6 +303,38 @@ fn data(open: &mut Open, payload: &[u8], world: &World<'_>) -> Result<(), String
         Some(wrong) => Err(format!("S5: {ask:?}: {wrong}")),
         None => Ok(()),
     }
+}
+
+/// S7.
+fn holes(open: &Open, runs: &[(u32, u32)], world: &World<'_>) -> Result<(), String> {
+    let (ask, mut at) = (open.ask, open.ask.at);
+    let end = at + u64::from(ask.length);
+    if runs.is_empty() || (ask.flags & REQ_ONE != 0 && runs.len() != 1) {
+        return Err(format!("{} runs", runs.len()));
+    }
+    for &(length, flags) in runs {
+        if length == 0 || at + u64::from(length) > end || !matches!(flags, 0 | 3) {
+            return Err(format!("{length} bytes at {at} are {flags}"));
+        }
+        let nothing = zeroes(length as usize);
+        if flags == 3
+            && let Some(wrong) = world.book.wrong(at, nothing, Some(open.begin))
+        {
+            return Err(format!("a hole of {length} bytes at {at}, but {wrong}"));
+        }
+        at += u64::from(length);
+    }
+    Ok(())
+}
+
+/// S8. Nobody knows whose discard is whose: one of this range has to be safe, if there are any.
+fn is_durable(Open { ask, begin, .. }: &Open, world: &World<'_>) -> bool {
+    let end = ask.at + u64::from(ask.length);
+    let mut own = world
+        .forgotten
+        .iter()
+        .filter(|range| range.beat >= *begin && ask.at <= range.start && range.end <= end);
+    own.clone().next().is_none() || own.any(|range| range.is_durable)
 }
 
 /// S4.

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use paternoster::{DeviceFacts, Nanos};
 use paternoster_sim::chance::Chance;
 
+use super::book::zeroes;
+use super::plan::Plan;
 use crate::device::durability::Durability;
 use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work};
 
@@ -41,6 +43,15 @@ pub(super) struct Failure {
     pub(super) durable: bool,
 }
 
+/// A range that a discard was of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Forgotten {
+    pub(super) beat: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) is_durable: bool,
+}
+
 struct Held {
     slot: u32,
     work: Work,
@@ -62,6 +73,12 @@ pub(super) struct State {
     seen: [u64; 2],
     /// Flushes have a description of their own.
     alone: bool,
+    /// First byte of the volume.
+    base: usize,
+    /// Whether zeroes may become holes.
+    holes: bool,
+    /// What was forgotten, and whether a flush has ended well since.
+    pub(super) forgotten: Vec<Forgotten>,
     durability: Durability,
     faults: Faults,
     chance: Chance,
@@ -78,14 +95,9 @@ pub(super) struct State {
 pub(super) struct Medium(Arc<Mutex<State>>);
 
 impl Medium {
-    pub(super) fn new(
-        bytes: usize,
-        block: usize,
-        depth: u32,
-        alone: bool,
-        faults: Faults,
-        chance: Chance,
-    ) -> Medium {
+    pub(super) fn new(plan: &Plan, chance: Chance) -> Medium {
+        let Plan { block, depth, alone, around, holes, lazy, faults, .. } = *plan;
+        let bytes = plan.size + 2 * around;
         Medium(Arc::new(Mutex::new(State {
             cache: vec![0; bytes],
             disk: vec![0; bytes],
@@ -95,11 +107,14 @@ impl Medium {
             errors: 0,
             seen: [0; 2],
             alone,
+            base: around,
+            holes,
+            forgotten: Vec::new(),
             durability: Durability::default(),
             faults,
             chance,
             held: Vec::new(),
-            lazy: 2,
+            lazy,
             beat: 0,
             ended: 0,
             log: Vec::new(),
@@ -117,7 +132,8 @@ impl State {
     }
 
     fn note(&mut self, start: usize, end: usize, durable: bool) -> i32 {
-        let (start, end) = (start as u64, end as u64);
+        let base = self.base;
+        let (start, end) = (start.saturating_sub(base) as u64, end.saturating_sub(base) as u64);
         self.log.push(Failure { beat: self.beat, start, end, durable });
         EIO
     }
@@ -214,7 +230,7 @@ impl State {
                 self.durable(held, error)
             }
             Work::Zero { fua, .. } => {
-                let mut error = self.change(start, &vec![0; end - start]);
+                let mut error = self.change(start, zeroes(end - start));
                 if !fua {
                     self.durability.note_write();
                     return error;
@@ -225,9 +241,13 @@ impl State {
                 self.durable(held, error)
             }
             Work::Discard => {
+                let (beat, base) = (self.beat, self.base);
+                let (start, end) = ((start - base) as u64, (end - base) as u64);
+                self.forgotten.push(Forgotten { beat, start, end, is_durable: false });
+                let (start, end) = (held.start, held.end);
                 // It is a hint.
                 let error = match self.chance.once_in(2) {
-                    true => self.change(start, &vec![0; end - start]),
+                    true => self.change(start, zeroes(end - start)),
                     false => 0,
                 };
                 self.durability.note_write();
@@ -251,6 +271,9 @@ impl State {
                 }
             },
         };
+        if told.is_ok() {
+            self.forgotten.iter_mut().for_each(|range| range.is_durable = true);
+        }
         told.err().map_or(0, |_| self.note(0, all, true))
     }
 
@@ -301,6 +324,9 @@ unsafe impl Backend for Medium {
         let end = start + usize::try_from(job.length).unwrap();
         assert!(end <= state.cache.len(), "a job beyond the end: {job:?}");
         assert!(start % state.block == 0 && end % state.block == 0, "within a block: {job:?}");
+        if let Work::Zero { may_unmap, .. } = job.work {
+            assert_eq!(may_unmap, state.holes, "zeroes and holes: {job:?}");
+        }
         let failures = state.durability.failures();
         let pieces = job.pieces.to_vec();
         state.held.push(Held { slot: job.slot, work: job.work, start, end, pieces, failures });
@@ -345,7 +371,7 @@ unsafe impl Backend for Medium {
         let mut at = usize::try_from(offset).unwrap();
         while at < end {
             let until = ((at / state.block + 1) * state.block).min(end);
-            let hole = state.cache[at..until].iter().all(|&byte| byte == 0);
+            let hole = state.cache[at..until] == *zeroes(until - at);
             if !each(Extent { length: (until - at) as u64, hole }) {
                 break;
             }

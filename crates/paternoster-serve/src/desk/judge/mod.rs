@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! plan ─▶ clients ══ socket pairs ══▶ desk (as in production) ─▶ medium (held, faulty, cut)
-//!            │  laws S1 to S6                                       │
+//!            │  laws S1 to S8                                       │
 //!            └────────────▶ book: what bytes are admissible ◀───────┘  law D1
 //! ```
 //!
@@ -11,9 +11,9 @@
 //! the desk, the ends of jobs in any order, write-back, the clock. All of it follows from a seed. A
 //! case that fails is made smaller until nothing can be left out, and printed.
 //!
-//! Laws: S1 to S6 of the streams (`client`); D1 after a cut the disk has what was promised
-//! (`book`); L1 nothing stands still while something is owed; L2 when all have gone nothing is
-//! left: no memory, no part, no errand.
+//! Laws: S1 to S8 of the streams (`client`); D1 after a cut the disk has what was promised
+//! (`book`), D2 and what it had beside the volume; L1 nothing stands still while something is owed;
+//! L2 when all have gone nothing is left: no memory, no part, no errand.
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
 //! which seed on. Not judged here: the lobby, TLS, calls of FUSE, files of a real kernel.
@@ -23,6 +23,7 @@ mod client;
 mod medium;
 mod plan;
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +41,7 @@ use crate::device::durability::planted::plant_forgotten_doubt;
 use crate::nbd::Negotiated;
 use crate::server::Options;
 use crate::wire::Wire;
-use book::Book;
+use book::{Book, zeroes};
 use client::{Client, World};
 use medium::Medium;
 use plan::Plan;
@@ -63,6 +64,8 @@ fn asked(name: &str) -> Option<u64> {
 struct Stage {
     desk: Desk,
     medium: Medium,
+    /// Where it is in the medium.
+    volume: Range<usize>,
     clients: Vec<Client>,
     book: Book,
     chance: Chance,
@@ -75,10 +78,7 @@ struct Stage {
 impl Stage {
     fn new(plan: &Plan) -> Stage {
         let chance = Chance::new(plan.seed, 1);
-        let (size, block) = (plan.size, plan.block);
-        let of_medium = Chance::new(plan.seed, 2);
-        let medium = Medium::new(size, block, plan.depth, plan.alone, plan.faults, of_medium);
-        medium.state().lazy = plan.lazy;
+        let medium = Medium::new(plan, Chance::new(plan.seed, 2));
         let (config, device) = config(plan);
         let options = Options::default();
         let backend = Box::new(medium.clone());
@@ -118,8 +118,19 @@ impl Stage {
             });
             clients.push(Client::new(client.clone(), ours));
         }
-        let book = Book::new(size as u64);
-        Stage { desk: opened.desk, medium, clients, book, chance, kept, now: Nanos(1), beat: 1 }
+        let book = Book::new(plan.size as u64);
+        let volume = plan.around..plan.around + plan.size;
+        Stage {
+            desk: opened.desk,
+            volume,
+            medium,
+            clients,
+            book,
+            chance,
+            kept,
+            now: Nanos(1),
+            beat: 1,
+        }
     }
 
     /// A turn of the desk.
@@ -156,6 +167,7 @@ impl Stage {
                 book: &mut self.book,
                 log: &state.log,
                 beat: self.beat,
+                forgotten: &state.forgotten,
                 oldest: oldest.unwrap_or(self.beat),
             };
             let took = self.clients[which].take(usize::try_from(take).unwrap(), &mut world);
@@ -167,7 +179,11 @@ impl Stage {
     /// D1.
     fn cut(&mut self) -> Result<(), String> {
         let left = self.medium.state().cut();
-        match self.book.wrong(0, &left, None) {
+        let beside = [&left[..self.volume.start], &left[self.volume.end..]];
+        if beside.iter().any(|beside| *beside != zeroes(beside.len())) {
+            return Err("D2: bytes beside the volume are not what they were".to_owned());
+        }
+        match self.book.wrong(0, &left[self.volume.clone()], None) {
             Some(wrong) => Err(format!("D1: after a cut {wrong}")),
             None => Ok(()),
         }
@@ -228,7 +244,8 @@ fn config(plan: &Plan) -> (Config, Device) {
         stall_timeout: Nanos::from_secs(1 << 20),
         ..Server::default()
     };
-    let volume = Volume::new("disk", "disk");
+    let (start, length) = (plan.around as u64, Some(plan.size as u64));
+    let volume = Volume { start, length, ..Volume::new("disk", "disk") };
     let device = Device {
         name: "dev".to_owned(),
         scheduler: plan.scheduler.to_owned(),

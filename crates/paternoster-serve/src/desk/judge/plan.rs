@@ -12,13 +12,15 @@ pub(super) const TRIM: u16 = 4;
 pub(super) const CACHE: u16 = 5;
 pub(super) const ZEROES: u16 = 6;
 pub(super) const STATUS: u16 = 7;
+/// The client wants to go, and hears the answers to all before.
+pub(super) const DISC: u16 = 2;
 /// Not of the protocol: the client hangs up.
 pub(super) const LEAVE: u16 = 100;
 
 pub(super) const FUA: u16 = 1;
 const NO_HOLE: u16 = 2;
 pub(super) const DF: u16 = 4;
-const REQ_ONE: u16 = 8;
+pub(super) const REQ_ONE: u16 = 8;
 const FAST_ZERO: u16 = 16;
 
 const EINVAL: u32 = 22;
@@ -54,6 +56,10 @@ pub(super) struct Plan {
     pub(super) sectors_kb: u32,
     pub(super) block: usize,
     pub(super) size: usize,
+    /// Bytes of the file before the volume and behind it.
+    pub(super) around: usize,
+    /// Zeroes may become holes, or none may: what the medium is asked for has to be that.
+    pub(super) holes: bool,
     /// Bytes of the desk's memory that are left to it.
     pub(super) memory: usize,
     pub(super) connection_memory: u64,
@@ -74,6 +80,11 @@ impl Plan {
         let often = |chance: &mut Chance| if fails { pick(chance, &[0, 0, 10, 40]) } else { 0 };
         let block = pick(chance, &[512, 4096]);
         let size = pick(chance, &[64 << 10, 192 << 10]);
+        let around = pick(chance, &[0, 3 * block]);
+        // Where all meet in a few blocks, changes of one block are often under way together.
+        let reach = if chance.once_in(3) { 3 * block } else { size };
+        let holes = chance.once_in(2);
+        let mix = Mix::draw(chance);
         let count = 1 + chance.below(5);
         let requests = pick(chance, &[4, 12, 40]);
         Plan {
@@ -83,17 +94,22 @@ impl Plan {
             sectors_kb: pick(chance, &[4, 8, 16, 64]),
             block,
             size,
+            around,
+            holes,
             memory: pick(chance, &[64 << 10, 128 << 10, 1 << 20, 4 << 20]),
             connection_memory: pick(chance, &[16 << 10, 256 << 10, 16 << 20]),
             alone: chance.once_in(2),
             faults: Faults {
                 reads: often(chance),
                 writes: often(chance),
-                write_backs: if fails { pick(chance, &[0, 3, 8]) } else { 0 },
+                write_backs: if fails { pick(chance, &[0, 2, 3]) } else { 0 },
             },
             lazy: pick(chance, &[2, 3, 8]),
             clients: (0..count)
-                .map(|_| client(chance, size as u64, block as u64, requests))
+                .map(|_| {
+                    let places = (size as u64, reach as u64, block as u64);
+                    client(chance, places, (&mix, holes), requests)
+                })
                 .collect(),
         }
     }
@@ -126,65 +142,113 @@ impl Plan {
     }
 }
 
-fn client(chance: &mut Chance, size: u64, block: u64, requests: u64) -> ClientPlan {
+/// Of what a case consists. Each leaves half of it out, so that what needs two rare things together
+/// is not among thousands of others.
+struct Mix {
+    kinds: Vec<u16>,
+    /// One change in so many is to last.
+    fua: u64,
+    is_wrong: bool,
+}
+
+impl Mix {
+    fn draw(chance: &mut Chance) -> Mix {
+        let mut kinds = vec![WRITE; 12];
+        let others = [(READ, 14), (ZEROES, 4), (TRIM, 2), (FLUSH, 4), (CACHE, 1), (STATUS, 2)];
+        for (kind, often) in others {
+            if chance.once_in(2) {
+                kinds.extend((0..often).map(|_| kind));
+            }
+        }
+        Mix { kinds, fua: pick(chance, &[2, 2, 1000]), is_wrong: chance.once_in(2) }
+    }
+
+    fn kind(&self, chance: &mut Chance, structured: bool) -> u16 {
+        match pick(chance, &self.kinds) {
+            _ if chance.once_in(320) => LEAVE,
+            STATUS if !structured => READ,
+            kind => kind,
+        }
+    }
+}
+
+fn client(
+    chance: &mut Chance,
+    (size, reach, block): (u64, u64, u64),
+    (mix, holes): (&Mix, bool),
+    requests: u64,
+) -> ClientPlan {
     let structured = chance.once_in(2);
     let knows_blocks = chance.once_in(4);
-    let most = pick(chance, &[2 * block, 16 << 10, size]);
+    let most = pick(chance, &[2 * block, 16 << 10, size]).min(reach);
     let depth = usize::try_from(pick(chance, &[1, 4, 16, 64])).unwrap();
     let asks = (0..=chance.below(requests)).map(|_| {
         let unit = if knows_blocks || chance.once_in(2) { block } else { 1 };
-        ask(chance, (size, block, unit, most), structured, knows_blocks)
+        let mut ask = ask(chance, mix, (reach, unit, most), structured);
+        if ask.kind == ZEROES && !holes {
+            ask.flags |= NO_HOLE;
+        }
+        if ask.kind != LEAVE && mix.is_wrong && chance.once_in(6) {
+            spoil(chance, &mut ask, size, structured, knows_blocks.then_some(block));
+        }
+        ask
     });
     let mut asks: Vec<Ask> = asks.collect();
     // Without one at the end little is ever promised.
     if chance.once_in(2) {
         asks.push(Ask { kind: FLUSH, flags: 0, at: 0, length: 0, due: 0 });
     }
+    if chance.once_in(2) {
+        asks.push(Ask { kind: DISC, flags: 0, at: 0, length: 0, due: 0 });
+    }
     ClientPlan { structured, knows_blocks, depth, asks }
 }
 
 fn ask(
     chance: &mut Chance,
-    (size, block, unit, most): (u64, u64, u64, u64),
+    mix: &Mix,
+    (size, unit, most): (u64, u64, u64),
     structured: bool,
-    knows_blocks: bool,
 ) -> Ask {
     let length = (chance.below(most) / unit * unit).max(unit);
     let at = chance.below(size - length + 1) / unit * unit;
-    let kind = match chance.below(40) {
-        0..14 => READ,
-        14..26 => WRITE,
-        26..30 => ZEROES,
-        30..32 => TRIM,
-        32..36 => FLUSH,
-        36 => CACHE,
-        37 if structured => STATUS,
-        38 if chance.once_in(8) => LEAVE,
-        _ => READ,
-    };
+    let kind = mix.kind(chance, structured);
     let (at, length) = if kind == FLUSH { (0, 0) } else { (at, u32::try_from(length).unwrap()) };
     let mut flags = 0;
-    if matches!(kind, WRITE | ZEROES | TRIM) && chance.once_in(3) {
+    if matches!(kind, WRITE | ZEROES | TRIM) && chance.once_in(mix.fua) {
         flags |= FUA;
     }
     match kind {
-        ZEROES => flags |= pick(chance, &[0, NO_HOLE, FAST_ZERO]),
+        ZEROES => flags |= pick(chance, &[0, FAST_ZERO]),
         READ if structured && chance.once_in(6) => flags |= DF,
         STATUS => flags |= pick(chance, &[0, REQ_ONE]),
         _ => {}
     }
-    let mut ask = Ask { kind, flags, at, length, due: 0 };
-    if kind != LEAVE && chance.once_in(12) {
-        spoil(chance, &mut ask, size, structured, knows_blocks.then_some(block));
-    }
-    ask
+    Ask { kind, flags, at, length, due: 0 }
 }
 
 /// Makes a request wrong in one way.
 fn spoil(chance: &mut Chance, ask: &mut Ask, size: u64, structured: bool, block: Option<u64>) {
     let writes = matches!(ask.kind, WRITE | ZEROES);
-    match chance.below(5) {
-        0 => (ask.flags, ask.due) = (0x4000, EINVAL),
+    match chance.below(6) {
+        // One that nobody knows, or of other commands.
+        0 => {
+            let own = match ask.kind {
+                READ => DF,
+                ZEROES => NO_HOLE | FAST_ZERO,
+                STATUS => REQ_ONE,
+                _ => 0,
+            };
+            let strange = pick(chance, &[0x4000, NO_HOLE, DF, REQ_ONE, FAST_ZERO]);
+            let strange = if strange & own == 0 { strange } else { 0x4000 };
+            (ask.flags, ask.due) = (ask.flags | strange, EINVAL);
+        }
+        // Its end is beyond all numbers, or is 0.
+        5 if ask.kind != FLUSH => {
+            ask.at = 0u64.wrapping_sub(pick(chance, &[512, 4096]));
+            ask.length = ask.length.max(4096).next_multiple_of(4096);
+            ask.due = if writes { ENOSPC } else { EINVAL };
+        }
         1 if ask.kind == FLUSH => (ask.at, ask.due) = (512, EINVAL),
         1 => (ask.length, ask.due) = (0, EINVAL),
         2 if ask.kind != FLUSH => {
