@@ -12,8 +12,8 @@
 //!                                               median 712  712 + 14 < 740:               fails
 //! ```
 //!
-//! A machine that wakes a thread later than [`TOO_NOISY`] cannot judge: that is said, and counted as
-//! skipped.
+//! A machine that wakes a thread later than [`TOO_NOISY`] cannot judge: that is said, and counted
+//! as skipped.
 //!
 //! Debug builds audit the queue at nearly every call and are slower than the device: there is
 //! nothing to be measured, and these tests say so and pass. `./test` runs them in release.
