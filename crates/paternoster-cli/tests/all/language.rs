@@ -61,7 +61,8 @@ fn batches_go_and_come_together() {
 }
 
 /// Are thoughts counted at issues, and by time? 8 reads of 1 ms. A pause of 10 ms after each
-/// second one: three between them and one behind the last. After 3 ms of I/O: after the 3rd, 6th.
+/// second one: three between them and one behind the last. After 3 ms of I/O, the first time a
+/// pause later: of 40 reads after the 13th, 16th, and so on to the 40th.
 #[test]
 fn thoughts_have_their_kinds() {
     let job = ["--name=a", "--rw=read", "--size=32k", "--thinktime=10000"];
@@ -70,8 +71,9 @@ fn thoughts_have_their_kinds() {
         let report = run(&[&job[..], &["--thinktime_blocks=2", &kind]].concat());
         assert_eq!(time_ms(&report), 8 + 4 * 10, "{kind}");
     }
-    let report = run(&[&job[..], &["--thinktime_iotime=3ms"]].concat());
-    assert_eq!(time_ms(&report), 8 + 2 * 10);
+    let by_time = ["--thinktime_iotime=3ms", "--size=160k"];
+    let report = run(&[&job[..], &by_time].concat());
+    assert_eq!(time_ms(&report), 40 + 10 * 10);
 }
 
 /// Does an open loop count from when an I/O should have come? 2000 a second on a device that does

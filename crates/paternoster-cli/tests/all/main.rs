@@ -33,6 +33,7 @@ mod serve_loss;
 mod startup;
 mod syncs;
 mod sysbench;
+mod thinks;
 mod tidy;
 mod traces;
 mod versus_kernel;

@@ -261,8 +261,8 @@ pub struct Job {
     pub thinktime: Nanos,
     /// Part of the pause that burns CPU.
     pub thinktime_spin: Nanos,
-    /// I/Os between two pauses.
-    pub thinktime_blocks: u32,
+    /// I/Os between two pauses; if not given one, or as many as `think_io_time` lets pass.
+    pub thinktime_blocks: Option<u32>,
     /// `thinktime_blocks` counts I/Os issued, not completed.
     pub think_at_issue: bool,
     /// Time of I/O between two pauses; zero is not given.
@@ -398,7 +398,7 @@ impl Default for Job {
             ramp_time: Nanos::ZERO,
             thinktime: Nanos::ZERO,
             thinktime_spin: Nanos::ZERO,
-            thinktime_blocks: 1,
+            thinktime_blocks: None,
             think_at_issue: false,
             think_io_time: Nanos::ZERO,
             rate: [None; 3],

@@ -433,6 +433,7 @@ impl Process {
                 Step::Until(at) => {
                     self.end_batch(now, queue);
                     self.reap(now);
+                    self.think.waits();
                     at
                 }
                 Step::Nothing => {

@@ -2,44 +2,100 @@
 //! Think: the pauses of a process, by `thinktime` and its kin.
 //!
 //! ```text
-//! thinktime_blocks=2, completed     i i ── i i ── i i            counted at each end
-//! thinktime_blocks_type=issue       the same, counted at each issue
-//! thinktime_iotime=1s               I/O for a second, then a pause
+//! depth 4, thinktime_blocks=1    iiii ──── i ──── i ──── i       of the whole job, not of a slot
+//! thinktime_blocks=3             iiiiii ── i ── iiiii ── i       counted as fio takes them back
+//! thinktime_blocks_type=issue    i ──── i ──── i ──── i          counted as they are issued
+//! thinktime_iotime=1s            I/O for a second, then a pause
 //! ```
 //!
-//! What is under way is waited for before a pause begins.
+//! fio asks after each I/O that it has issued whether enough were counted since it asked last with
+//! success; if so it waits for what is under way, and pauses. It takes ended I/Os back only when
+//! its depth is full, so many as `iodepth_batch_complete_min` and `_max` say until `iodepth_low` is
+//! reached, or when it has to wait for its rate. What it takes back while it waits before a pause
+//! counts for the next one. So at a depth of 4 every pause but the first has one I/O behind it: the
+//! one that follows it finds those counted that were waited for.
 //!
-//! Source: spec `fio.md` 3.5.
+//! A pause by time comes when `thinktime_iotime` has passed since the end of the last, the first
+//! one a `thinktime` later than that; by number, too, only if `thinktime_blocks` is given.
+//!
+//! # Invariants
+//! I1  `taken` <= `ended` <= `issued`, and they are equal when a pause begins.
+//! I2  While a pause is due nothing is issued.
+//!
+//! Source: fio 3.33, measured on a file in memory (`tests/all/fio_thinks.rs` does it again).
 
 use paternoster::Nanos;
 
-use crate::fio::job::Job;
+use crate::fio::job::{Engine, Job};
 
 /// When a process thinks, and for how long.
 #[derive(Debug, Clone)]
 pub(super) struct Think {
     pause: Nanos,
     pub(super) spin: Nanos,
-    every: u64,
+    /// I/Os between two pauses, if they are counted.
+    blocks: Option<u64>,
     at_issue: bool,
     io_time: Nanos,
-    /// Since when there has been no pause.
-    since: Nanos,
+    taking: Taking,
+    issued: u64,
+    ended: u64,
+    /// Of those ended, what fio would have taken back.
+    taken: u64,
+    /// What was counted when the last pause fell due.
     counted: u64,
+    /// When the last pause began.
+    since: Nanos,
+    /// It is full, and waits for something to take back.
+    full: bool,
     due: bool,
     pub(super) until: Nanos,
 }
 
+/// How ended I/Os are taken back.
+#[derive(Debug, Clone, Copy)]
+struct Taking {
+    depth: u64,
+    low: u64,
+    least: u64,
+    most: u64,
+    /// After each issue, without waiting.
+    polls: bool,
+}
+
+impl Taking {
+    fn new(job: &Job) -> Taking {
+        let polls = job.iodepth_batch_complete_min == 0;
+        // A buffered I/O has ended when its submission has: who polls then finds it at once.
+        let at_once = polls && job.direct != Some(true);
+        let depth = if job.engine == Engine::Async && !at_once { job.iodepth.max(1) } else { 1 };
+        let least = job.iodepth_batch_complete_min.clamp(1, depth);
+        Taking {
+            depth: u64::from(depth),
+            low: u64::from(job.iodepth_low.clamp(1, depth)),
+            least: u64::from(least),
+            most: u64::from(job.iodepth_batch_complete_max.max(least)),
+            polls,
+        }
+    }
+}
+
 impl Think {
     pub(super) fn new(job: &Job) -> Think {
+        let blocks = job.thinktime_blocks.or((job.think_io_time == Nanos::ZERO).then_some(1));
         Think {
             pause: job.thinktime,
             spin: job.thinktime_spin.min(job.thinktime),
-            every: u64::from(job.thinktime_blocks.max(1)),
+            blocks: blocks.map(u64::from),
             at_issue: job.think_at_issue,
             io_time: job.think_io_time,
-            since: Nanos::ZERO,
+            taking: Taking::new(job),
+            issued: 0,
+            ended: 0,
+            taken: 0,
             counted: 0,
+            since: Nanos::ZERO,
+            full: false,
             due: false,
             until: Nanos::ZERO,
         }
@@ -54,26 +110,43 @@ impl Think {
     }
 
     pub(super) fn issued(&mut self, now: Nanos) {
-        if self.at_issue {
-            self.count(now);
+        self.issued += 1;
+        if self.taking.polls {
+            self.taken = self.ended;
         }
+        self.full = self.issued - self.taken >= self.taking.depth;
+        self.go_on(now);
     }
 
-    /// Those that end while what is under way drains count on.
     pub(super) fn completed(&mut self, now: Nanos) {
-        if !self.at_issue {
-            self.count(now);
+        self.ended += 1;
+        if self.full {
+            self.go_on(now);
         }
     }
 
-    fn count(&mut self, now: Nanos) {
-        self.counted += 1;
-        let reached = if self.io_time > Nanos::ZERO {
-            now - self.since >= self.io_time
-        } else {
-            self.counted.is_multiple_of(self.every)
-        };
-        self.due |= self.pause > Nanos::ZERO && reached;
+    /// The process waits for its rate, and takes back what has ended.
+    pub(super) fn waits(&mut self) {
+        self.taken = self.ended;
+    }
+
+    /// Takes back, if it is full, and asks whether a pause is due.
+    fn go_on(&mut self, now: Nanos) {
+        while self.full {
+            let there = self.ended - self.taken;
+            if there < self.taking.least.min(self.issued - self.taken) {
+                return;
+            }
+            self.taken += there.min(self.taking.most);
+            self.full = self.issued - self.taken > self.taking.low;
+        }
+        let count = if self.at_issue { self.issued } else { self.taken };
+        let enough = self.blocks.is_some_and(|blocks| count - self.counted >= blocks);
+        let over = self.io_time > Nanos::ZERO && now - self.since >= self.io_time + self.pause;
+        if self.pause > Nanos::ZERO && (enough || over) {
+            self.due = true;
+            self.counted = count;
+        }
     }
 
     /// Nothing is under way any more: begins the pause that is due. Returns its length.
@@ -81,8 +154,9 @@ impl Think {
         if !std::mem::take(&mut self.due) {
             return Nanos::ZERO;
         }
+        self.taken = self.ended;
+        self.since = now;
         self.until = now + self.pause;
-        self.since = self.until;
         self.pause
     }
 }

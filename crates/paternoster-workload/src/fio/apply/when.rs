@@ -30,7 +30,7 @@ pub(super) fn when(
         "number_ios" => job.number_ios = Some(read.size(text)?).filter(|count| *count > 0),
         "thinktime" => job.thinktime = read.time(text, MICROSECOND)?,
         "thinktime_spin" => job.thinktime_spin = read.time(text, MICROSECOND)?,
-        "thinktime_blocks" => job.thinktime_blocks = read.small(text, 1, U32_MAX)?,
+        "thinktime_blocks" => job.thinktime_blocks = Some(read.small(text, 1, U32_MAX)?),
         "thinktime_blocks_type" => {
             job.think_at_issue = match text {
                 "complete" => false,
