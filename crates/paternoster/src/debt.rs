@@ -18,6 +18,16 @@
 //! let in goes to the head of its elevator, since it has waited its turn here, and its requests
 //! that came so are charged like the flush.
 //!
+//! Beside somebody who has nothing to do with flushes (a *bystander*: it reads, and nothing of what
+//! it wrote is in the cache) only the time of those who own no flush passes on that clock, or two
+//! owners would repay their debts with each other's flushes and leave the reader nothing. What the
+//! reader has is repaid to all owners at the same time, so that of three it has a third. (bfq asks
+//! for the other owners' parts, too: under it their time passes.)
+//!
+//! ```text
+//! two writers with fsync and a reader    |w|w| flush of both 3.4 |r|r| ... 1.7 ms |w|w| flush |
+//! ```
+//!
 //! Nobody is kept out who owes no more than some flushes like the last (`flush_ahead`, 4): those
 //! who call fsync beside each other would else be let in one by one, and share no flush. When
 //! nobody is there but those who owe, the least debt is forgiven to all of them.
@@ -44,7 +54,7 @@ use crate::elevator::Position;
 use crate::event::Observer;
 use crate::list::List;
 use crate::queue::RequestQueue;
-use crate::request::{RequestId, Stage};
+use crate::request::{Op, RequestId, Stage};
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
 
@@ -64,6 +74,21 @@ pub(crate) struct Debt {
     at_door: List,
 }
 
+/// What the clock said when something began to be accounted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    before: Nanos,
+    /// It has gone on by what was served.
+    passes: bool,
+}
+
+impl Reading {
+    /// What is to be taken out of the time that has passed.
+    const fn own(self, cost: Nanos) -> Nanos {
+        if self.passes { cost } else { Nanos::ZERO }
+    }
+}
+
 /// The door.
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -78,6 +103,8 @@ pub(crate) struct Door {
     nodes: Nodes<u64>,
     /// Who owes nothing and was served last; and when.
     last_other: Option<(ClientId, Nanos)>,
+    /// Who read last of those who own no flush; and when.
+    bystander: Option<(ClientId, Nanos)>,
 }
 
 impl Door {
@@ -89,6 +116,7 @@ impl Door {
             waiting: Root::new(),
             nodes: Nodes::with_capacity(clients),
             last_other: None,
+            bystander: None,
         }
     }
 
@@ -112,28 +140,49 @@ impl<O: Observer> RequestQueue<O> {
         self.door.ahead = Nanos(flush.0.saturating_mul(self.flush.policy.ahead));
     }
 
-    /// Device time passes; returns the reading before, for [`RequestQueue::account`].
-    pub(crate) fn begin_account(&mut self, served: Nanos) -> Nanos {
+    /// Device time passes, of owners of flushes or not; what was read before and whether the clock
+    /// has gone on, for [`RequestQueue::account`].
+    pub(crate) fn begin_account(&mut self, served: Nanos, of_owners: bool) -> Reading {
         let before = self.door.clock;
-        self.door.clock += served;
-        before
+        let apart = of_owners && !self.elevator.charges_for_owners();
+        let passes = !(apart && self.bystander().is_some());
+        if passes {
+            self.door.clock += served;
+        }
+        Reading { before, passes }
     }
 
-    /// Of the device time since `before` so much was `client`'s, beside its turns: the others are
+    /// Of the device time since a reading so much was `client`'s, beside its turns: the others are
     /// to have theirs.
-    pub(crate) fn account(&mut self, client: u32, before: Nanos, cost: Nanos) {
+    pub(crate) fn account(&mut self, client: u32, reading: Reading, cost: Nanos) {
         let owned = self.owners_pay() && self.scene.clients.is_live(client);
         if !owned || cost == Nanos::ZERO {
             return;
         }
         let id = ClientId(self.scene.clients.key_at(client));
-        let other = self.door.last_other.map(|(other, _)| other).filter(|other| *other != id);
+        let bystander = self.bystander().filter(|other| *other != id);
+        let last = self.door.last_other.map(|(other, _)| other).filter(|other| *other != id);
+        let other = bystander.or(last);
         let due = self.elevator.charge(&mut self.scene, id, cost, other).min(MOST_DUE);
         if due > Nanos::ZERO {
-            self.owe(client, before, cost + due);
-        } else if self.scene.clients.at(client).debt.until > before {
-            self.owe(client, before, cost);
+            self.owe(client, reading.before, reading.own(cost) + due);
+        } else {
+            self.take_out(client, reading, cost);
         }
+    }
+
+    /// The time of one who owes does not count as the others'.
+    fn take_out(&mut self, client: u32, reading: Reading, cost: Nanos) {
+        if self.scene.clients.at(client).debt.until > reading.before && reading.passes {
+            self.owe(client, reading.before, cost);
+        }
+    }
+
+    /// The bystander, if it has something here, or had a moment ago.
+    fn bystander(&self) -> Option<ClientId> {
+        let (id, at) = self.door.bystander?;
+        let client = self.scene.clients.get(id.0)?;
+        (client.bios > 0 || self.scene.exact < at + PATIENCE).then_some(id)
     }
 
     fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
@@ -154,16 +203,27 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A command of `client` has ended that took `served`.
     #[inline(never)]
-    pub(crate) fn pass_device_time(&mut self, client: ClientId, served: Nanos, let_in: bool) {
-        let before = self.begin_account(served);
+    pub(crate) fn pass_device_time(
+        &mut self,
+        client: ClientId,
+        served: Nanos,
+        let_in: bool,
+        op: Op,
+    ) {
         let index = client.index();
+        let repaid = self.scene.clients.at(index).debt.until <= self.door.clock;
+        let of_owner = !repaid || self.is_owner(client);
+        let reading = self.begin_account(served, of_owner);
         if let_in {
-            self.account(index, before, served);
-        } else if self.scene.clients.at(index).debt.until > before {
-            self.owe(index, before, served);
+            self.account(index, reading, served);
+        } else {
+            self.take_out(index, reading, served);
         }
         if !self.owes(index) {
             self.door.last_other = Some((client, self.scene.exact));
+        }
+        if op == Op::Read && !of_owner {
+            self.door.bystander = Some((client, self.scene.exact));
         }
     }
 
@@ -232,8 +292,9 @@ impl<O: Observer> RequestQueue<O> {
     /// who may come. Who has bios here does not: he waits for them.
     fn door_opens(&self) -> Nanos {
         let thinks = |id: ClientId| self.scene.clients.get(id.0).is_some_and(|c| c.bios == 0);
-        let other = self.door.last_other.filter(|(other, _)| thinks(*other));
-        other.map_or(Nanos::ZERO, |(_, at)| at + PATIENCE)
+        let others = [self.door.last_other, self.door.bystander];
+        let comes = others.into_iter().flatten().filter(|(other, _)| thinks(*other));
+        comes.map(|(_, at)| at + PATIENCE).max().unwrap_or(Nanos::ZERO)
     }
 
     /// When the queue has to look at the door again.
@@ -266,6 +327,7 @@ impl<O: Observer> RequestQueue<O> {
             }
         }
         (self.door.is_used, self.door.last_other) = (false, None);
+        self.door.bystander = None;
     }
 
     /// Verifies I1.

@@ -242,6 +242,12 @@ pub trait Elevator: fmt::Debug + Send {
         Nanos::ZERO
     }
 
+    /// Whether what [`Elevator::charge`] answers is for the other owners of flushes, too, because
+    /// it counts clients that have nothing waiting.
+    fn charges_for_owners(&self) -> bool {
+        false
+    }
+
     /// Whether a fresh request may be inserted at the head, past its client's turn.
     fn lets_in_first(&self) -> bool {
         false

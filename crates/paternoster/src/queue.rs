@@ -496,11 +496,11 @@ impl<O: Observer> RequestQueue<O> {
         let request = &self.scene.requests[id];
         let run = request.bios();
         let (sequenced, let_in) = (request.steps.is_sequenced(), request.let_in);
-        let client = request.client();
+        let (client, op) = (request.client(), request.op);
         if self.scene.facts.write_cache {
             self.note_written(id, outcome.status == Status::Ok);
             if self.owners_pay() {
-                self.pass_device_time(client, served, let_in);
+                self.pass_device_time(client, served, let_in, op);
             }
         }
         if sequenced {

@@ -10,5 +10,6 @@ mod drawn_loads;
 mod fio_examples;
 mod fio_files;
 mod fio_real;
+mod flush_owners;
 mod iolog_real;
 mod report_forms;

@@ -26,6 +26,7 @@
 //! Source: plan of the house, section 5. No Linux does it.
 
 use crate::client::ClientId;
+use crate::debt::Reading;
 use crate::event::Observer;
 use crate::list::{Links, List};
 use crate::queue::RequestQueue;
@@ -143,7 +144,7 @@ impl<O: Observer> RequestQueue<O> {
         let clean = self.flush.owners.clean_cost.unwrap_or(Nanos::ZERO).min(served);
         let above = if total == 0 { Nanos::ZERO } else { served - clean };
         self.allow_ahead(served);
-        let before = self.begin_account(served);
+        let reading = self.begin_account(served, true);
         let mut charged = Nanos::ZERO;
         let mut at = self.flush.owners.list.first();
         while let Some(index) = at {
@@ -160,21 +161,26 @@ impl<O: Observer> RequestQueue<O> {
             if sectors > 0 {
                 let share = part(above, sectors, total);
                 charged += share;
-                self.account(index, before, share);
+                self.account(index, reading, share);
             }
         }
-        self.charge_askers(list, before, served - charged);
+        self.charge_askers(list, reading, served - charged);
     }
 
     /// Those who asked for the flush share what is left of its cost.
-    fn charge_askers(&mut self, list: usize, before: Nanos, rest: Nanos) {
+    fn charge_askers(&mut self, list: usize, reading: Reading, rest: Nanos) {
         let askers = u64::from(self.flush.lists[list].len());
         let mut at = self.flush.lists[list].first();
         while let Some(index) = at {
             at = self.links.next(index);
             let client = self.scene.request(index).client();
-            self.account(client.index(), before, Nanos(rest.0 / askers));
+            self.account(client.index(), reading, Nanos(rest.0 / askers));
         }
+    }
+
+    /// Whether a client has something in the device's cache.
+    pub(crate) fn is_owner(&self, client: ClientId) -> bool {
+        self.flush.owners.links.contains(client.index())
     }
 
     fn running_sectors(&self) -> u64 {

@@ -435,6 +435,11 @@ impl Elevator for Bfq {
         self.due_for(scene, client, cost, beside)
     }
 
+    fn charges_for_owners(&self) -> bool {
+        // A queue that is waited for stands among the others.
+        true
+    }
+
     fn lets_in_first(&self) -> bool {
         true
     }
