@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use paternoster::Nanos;
 use serde_json::Value;
 
 use super::split::Part;
@@ -99,6 +100,13 @@ pub(super) fn run(
         let text = fs::read_to_string(told)
             .map_err(|error| format!("fio wrote no results: {}: {error}", told.display()))?;
         let found = results(&text)?;
+        if let Some(late) = part.ends.and_then(|ends| later(&text, ends)) {
+            return Err(format!(
+                "fio ended {late} s or more behind ramp_time and runtime: it counts a process from \
+                 the end of its first I/O after the ramp on, and one that got none for so long was \
+                 counted when others had gone; give the job no ramp_time, here and there"
+            ));
+        }
         if found.len() != part.clones.len() {
             let (found, sent) = (found.len(), part.clones.len());
             return Err(format!("fio tells of {found} jobs where {sent} were run"));
@@ -147,6 +155,16 @@ fn wait(children: &mut Children, stop: &AtomicBool, folder: &Path) -> Result<(),
         sleep(GLANCE);
     }
     Ok(())
+}
+
+/// How many seconds fio ended after `ends`, at least, if that is more than slow last I/Os explain.
+fn later(text: &str, ends: Nanos) -> Option<u64> {
+    let document = text.find('{').map_or("", |begin| &text[begin..]);
+    let document: Value = serde_json::from_str(document).ok()?;
+    // Of all jobs together, in whole seconds, rounded up.
+    let elapsed = document["jobs"].as_array()?.iter().filter_map(|job| job["elapsed"].as_u64());
+    let late = elapsed.max()?.saturating_sub(ends.0.div_ceil(Nanos::from_secs(1).0));
+    (late > 1).then(|| late - 1)
 }
 
 /// What fio's JSON says of each job.
@@ -234,6 +252,18 @@ mod tests {
             let wrong = results(text).unwrap_err();
             assert!(wrong.contains(expected), "{text}: {wrong}");
         }
+    }
+
+    /// Is a fio found out whose clock began late? Measured: I/Os of 2.5 s behind a ramp of 1 s and
+    /// a runtime of 4 ended after 7.5 s, `elapsed` 8; I/Os of 0.7 s after 5.6 s, `elapsed` 6.
+    #[test]
+    fn late_windows_are_found() {
+        let told = |elapsed: u64| {
+            serde_json::json!({ "jobs": [{ "elapsed": 0 }, { "elapsed": elapsed }] }).to_string()
+        };
+        assert_eq!(later(&told(8), Nanos::from_secs(5)), Some(2));
+        assert_eq!(later(&told(6), Nanos::from_secs(5)), None);
+        assert_eq!(later("{}", Nanos::from_secs(5)), None);
     }
 
     /// Does a fio that is in a cgroup enter it first?

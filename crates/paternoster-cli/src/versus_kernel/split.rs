@@ -81,6 +81,9 @@ pub(super) struct Part {
     pub(super) text: String,
     /// The places of its clones among all, in the order of its sections.
     pub(super) clones: Vec<usize>,
+    /// When all of it has ended, if every clone begins to be counted behind its ramp; unknown
+    /// without a ramp, without a runtime, and of jobs that wait for others.
+    pub(super) ends: Option<Nanos>,
 }
 
 /// A cgroup and its weight.
@@ -113,6 +116,7 @@ pub(super) fn split(
         device.display()
     );
     tell(&mut global, &file.global, runtime);
+    let ends = ends(file, runtime);
     let mut parts: Vec<Part> = Vec::new();
     let mut number = 0;
     for (place, job) in file.jobs.iter().enumerate() {
@@ -140,7 +144,7 @@ pub(super) fn split(
             });
             let nth = found.unwrap_or_else(|| {
                 let clones = Vec::new();
-                parts.push(Part { group: group.clone(), text: global.clone(), clones });
+                parts.push(Part { group: group.clone(), text: global.clone(), clones, ends });
                 parts.len() - 1
             });
             let part = &mut parts[nth];
@@ -160,6 +164,18 @@ pub(super) fn split(
         }
     }
     Ok(parts)
+}
+
+/// When the last job has ended by its ramp and runtime.
+fn ends(file: &JobFile, runtime: Option<Nanos>) -> Option<Nanos> {
+    let jobs = &file.jobs;
+    let waits = jobs.iter().any(|job| job.stonewall || job.ending.wait_for.is_some());
+    if waits || jobs.iter().all(|job| job.ramp_time == Nanos::ZERO) {
+        return None;
+    }
+    let all =
+        jobs.iter().map(|job| Some(job.start_delay.1 + job.ramp_time + runtime.or(job.runtime)?));
+    all.collect::<Option<Vec<Nanos>>>()?.into_iter().max()
 }
 
 /// Writes the options that are handed on.
@@ -230,6 +246,19 @@ mod tests {
         let text = parts(text, Some(Nanos::from_millis(1500))).unwrap().remove(0).text;
         assert!(!text.contains("runtime=60") && !text.contains("loops"), "{text}");
         assert!(text.contains("ramp_time=2\n") && text.ends_with("runtime=1500ms\n"), "{text}");
+    }
+
+    /// Is it known when all have ended, where nobody waits for others?
+    #[test]
+    fn ends_are_known() {
+        let global = "[global]\nrw=read\nsize=1m\nruntime=6\n";
+        let ends =
+            |jobs: &str, runtime| parts(&format!("{global}{jobs}"), runtime).unwrap()[0].ends;
+        let ramped = "[a]\nramp_time=1\n[b]\n";
+        assert_eq!(ends(ramped, None), Some(Nanos::from_secs(7)));
+        assert_eq!(ends(ramped, Some(Nanos::from_secs(2))), Some(Nanos::from_secs(3)));
+        assert_eq!(ends("[a]\n[b]\n", None), None, "no ramp");
+        assert_eq!(ends("[a]\nramp_time=1\n[b]\nstonewall\n", None), None);
     }
 
     /// Is what cannot be done refused with its place?

@@ -116,7 +116,7 @@ fn one_reader(
          time_based=1\n{MEASURE}\nlat_percentiles=1\npercentile_list=50:99\n",
         device.path.display()
     );
-    let part = Part { group: None, text, clones: vec![0] };
+    let part = Part { group: None, text, clones: vec![0], ends: None };
     let (ios_before, ms_before) = device.reads()?;
     let mut got = fio::run(&[(part, None)], folder, stop)?;
     let (ios, ms) = device.reads()?;
