@@ -51,13 +51,15 @@ use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::Nodes;
 
-pub(super) use node::{Group, Node, UNIT};
+pub(super) use node::{CLASSES, Group, Node, UNIT};
 
 /// After this time without any an idle-class request goes once, whoever waits.
 const IDLE_WAITS_MOST: Nanos = Nanos::from_millis(200);
 
 /// In ns: two turns of the longest.
 const OWED_MOST: i64 = 320_000_000;
+/// Where there are no turns.
+const OWED_REQUESTS: i64 = 64;
 
 /// The two kinds in which requests wait.
 pub(super) const CROWD: usize = 0;
@@ -102,6 +104,11 @@ impl Accounts {
     /// The account of the group with this number.
     pub(super) const fn of_group(&self, group: u32) -> u32 {
         self.clients + group
+    }
+
+    /// The number of the group whose account is `node`.
+    pub(super) const fn number_of(&self, node: u32) -> u32 {
+        node - self.clients
     }
 
     pub(super) const fn is_client(&self, node: u32) -> bool {

@@ -12,9 +12,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::elevator::Fault;
+use crate::elevators::paternoster::account::Node;
 use crate::elevators::paternoster::{Client, Paternoster, Stage};
 use crate::request::RequestId;
 use crate::scene::Scene;
+use crate::slab::NIL;
 use crate::time::Nanos;
 
 /// What is counted of a client's requests.
@@ -109,6 +111,30 @@ impl Paternoster {
                 assert!(excused, "choose G2: {other} had had less than {client} at {}", now.0);
             }
         }
+    }
+
+    /// gate I1 to I3, in debug builds: `client` is held, so at some level somebody of his class is
+    /// in the device or about to ask, has nothing waiting, and stands lower. Looks at everybody,
+    /// whoever is remembered.
+    pub(super) fn audit_hold(&self, scene: &Scene, client: u32, now: Nanos) {
+        let looks = self.clients.len() <= 64 || self.gate.holds.is_multiple_of(16);
+        if !cfg!(debug_assertions) || !looks {
+            return;
+        }
+        assert!(scene.in_device().requests > 0, "gate I1: {client} is held for nobody");
+        assert!(self.seats.most.is_none(), "gate I1: {client} is held beside seats");
+        let is_owed_beside = |own: &Node| {
+            self.accounts.nodes.iter().any(|other| {
+                let is_sibling = (other.parent, other.class) == (own.parent, own.class);
+                let inside = other.flying > 0 || other.expected > now;
+                is_sibling && other.waiting() == 0 && inside && other.vt < own.vt
+            })
+        };
+        let mut at = client;
+        while at != NIL && !is_owed_beside(self.accounts.at(at)) {
+            at = self.accounts.at(at).parent;
+        }
+        assert!(at != NIL, "gate I2: {client} is held for nobody");
     }
 
     /// Counts the requests of each client, and those that go past all others.

@@ -129,6 +129,11 @@ impl Paternoster {
             // Whoever ends makes room.
             return self.pause(scene, Nanos::MAX, Reason::Seats);
         }
+        if let Some(until) = self.held_by_gate(scene, least, now) {
+            self.audit_hold(scene, least, now);
+            self.gate.holds += 1;
+            return self.pause(scene, until, Reason::Seats);
+        }
         let room = most - taken - 1;
         if self.spares_slot(room, now) && !self.is_shallow(client) {
             return self.keep(scene, Kept { slots: 1, until: Nanos::MAX, bargain: true }, now);
@@ -379,6 +384,7 @@ impl Paternoster {
             self.go_in_turn(client, request);
         }
         self.accounts.dispatch(client, kind, estimate, now);
+        self.note_owed(client, now);
         if comes {
             self.miss(client, true);
         }

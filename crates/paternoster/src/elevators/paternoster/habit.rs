@@ -46,6 +46,10 @@ pub(super) struct Habit {
     /// Mean time that a request is in the device, and mean device time, in ns.
     pub(super) latency: u64,
     pub(super) cost: u64,
+    /// What its requests took at least by their sorts, and how much longer they took, in ns (up to
+    /// four seconds): means over more of them, since chance must not tell who is crowded.
+    least: u32,
+    excess: u32,
     /// How many of 256 requests continue their predecessors, and how many have been seen.
     run: u32,
     seen: u8,
@@ -120,6 +124,25 @@ impl Habit {
         } else {
             self.owed = 0;
         }
+    }
+
+    /// A request was in the device for `latency`, and one of its sort for `least` at least.
+    pub(super) fn compare(&mut self, latency: u64, least: u64) {
+        let mean = |mean: u32, sample: u64| {
+            u32::try_from(blend(u64::from(mean), sample, 5)).unwrap_or(u32::MAX)
+        };
+        self.least = mean(self.least, least);
+        self.excess = mean(self.excess, latency.saturating_sub(least));
+    }
+
+    /// Whether he asks again as soon as something of his ends: 8 times as soon as it took.
+    pub(super) const fn is_greedy(&self) -> bool {
+        self.samples >= SAMPLES_LEAST && 8 * self.think <= self.latency
+    }
+
+    /// Whether his requests take more than so many percent of the least that they take.
+    pub(super) fn is_crowded(&self, percent: u64) -> bool {
+        u64::from(self.excess) * 100 > u64::from(self.least) * percent.saturating_sub(100)
     }
 
     /// How many requests are expected that a slot may be kept for: nobody's who thinks for longer

@@ -2,14 +2,14 @@
 //! paternoster: one elevator for all devices, by device time, kept slots and seats.
 //!
 //! Everybody pays for the device time of his requests, and whoever has paid least for his weight
-//! goes next (`account`). Two things are added, each of them measured on the device itself and none
-//! of them a setting:
+//! goes next (`account`). Three things are added, each of them measured on the device itself:
 //!
 //! * A slot of the device is *kept* for one who has had less and is about to ask again (`habit`,
 //!   `choose`). On a disk without a queue that is idling; on an SSD it is one slot of 32.
 //! * *Seats* bound how many streams are served at a time, where the device does more so (`seats`).
 //!   Whether, and how many, is found out by trying (`learn`, `gain`). Clients who read one stream
 //!   between them share one (`cooperate`), and so do the random clients of a group (`crew`).
+//! * Where the device takes all that everybody has, a *gate* holds whoever is ahead (`gate`).
 //!
 //! ```text
 //! arrival ─▶ habit: expected? a stream? ─▶ account: waits, from where the others are
@@ -23,7 +23,8 @@
 //! # Invariants (see `audit.rs`)
 //! I1  Each request that waits stands in its client's lane, or among those that go past all others.
 //! I2  Counters equal what they count; what was charged is what was served and what is estimated.
-//! I3  The timer is set exactly while the device is kept for somebody who is to come.
+//! I3  The timer is set exactly while the device is kept for somebody who is to come, or the gate
+//!     holds somebody.
 //!
 //! Source: spec `elevator.md`.
 
@@ -38,6 +39,7 @@ mod crew;
 mod depth;
 mod explain;
 mod gain;
+mod gate;
 mod habit;
 mod job;
 mod learn;
@@ -71,6 +73,7 @@ use cooperate::Ties;
 use crew::Crews;
 use depth::Depth;
 use gain::{Manner, SORTS};
+use gate::Gate;
 use habit::{Habit, blend};
 use job::{Job, Stage};
 use learn::Learn;
@@ -152,6 +155,8 @@ pub struct Paternoster {
     present: Present,
     /// The commands that the device takes, and how many of them are used.
     depth: Depth,
+    /// Who is owed although nothing of his waits.
+    gate: Gate,
     /// Mean device time by sort of request, and of all, in ns.
     prices: [u64; SORTS],
     mean_cost: u64,
@@ -207,6 +212,7 @@ impl Paternoster {
             passenger_links: Links::with_capacity(0),
             present: Present::new(0),
             depth: Depth::new(1),
+            gate: Gate::new(0),
             prices: [0; SORTS],
             mean_cost: 0,
             credit: 0,
@@ -257,13 +263,16 @@ impl Paternoster {
         self.busy + self.busy_since.map_or(0, |since| (now - since).0)
     }
 
-    /// R1: what the end of a request says of its client.
+    /// R1: what the end of a request says of its client; beside how long it was in the device
+    /// stands the least that one of its sort was.
     #[inline(always)]
-    fn open_window(&mut self, client: u32, now: Nanos, latency: u64, took: u64) {
+    fn open_window(&mut self, client: u32, now: Nanos, latency: [u64; 2], took: u64) {
         let has_seats = self.seats.most.is_some();
         let limit = if has_seats { self.seats.patience_for(self.lead_of(client)) } else { 0 };
         let own = &mut self.clients[client as usize];
+        let [latency, least] = latency;
         own.habit.ended(now, latency, took, limit);
+        own.habit.compare(latency, least);
         let comes = own.habit.owed > 0;
         let until = if comes { own.habit.window } else { Nanos::ZERO };
         let (was_missed, is_missed) = (own.is_missed, comes && own.lane.is_empty());
@@ -444,6 +453,7 @@ impl Elevator for Paternoster {
             passenger_links: Links::with_capacity(limits.clients),
             present: Present::new(limits.clients),
             depth: Depth::new(scene.facts().depth),
+            gate: Gate::new(limits.groups),
             companies: Companies::new(limits.clients),
             positions: Positions::new(limits.clients, limits.groups),
             ties: (0..limits.clients).map(|_| Ties::default()).collect(),
@@ -610,7 +620,8 @@ impl Elevator for Paternoster {
             self.seats.ended(holder, job.first, off, did);
         }
         self.earn_credit(served.0);
-        self.open_window(job.client, now, latency, served.0);
+        let least = self.gate.ended(job.sort, latency);
+        self.open_window(job.client, now, [latency, least], served.0);
         self.watch_end(scene, &ended, took);
         if !self.watchdog.has_fallen() {
             self.learn_from(scene, job.epoch, job.sort, sectors, served.0);

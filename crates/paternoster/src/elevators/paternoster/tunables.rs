@@ -16,13 +16,15 @@ pub(super) struct Tunables {
     /// L4: so much of the throughput is kept, in percent, when a shallow client waits less for it
     /// (phi).
     pub(super) bulk_kept: u64,
+    /// L6: whose requests take less than so many percent of the least that they take is not owed.
+    pub(super) weights_from: u64,
     /// Whether nobody has more than his share of the requests there are.
     pub(super) tag_shares: bool,
 }
 
 impl Default for Tunables {
     fn default() -> Tunables {
-        Tunables { strictness: 32, bulk_kept: 95, tag_shares: true }
+        Tunables { strictness: 32, bulk_kept: 95, weights_from: 150, tag_shares: true }
     }
 }
 
@@ -32,6 +34,7 @@ impl Tunables {
         match name {
             "strictness" => self.strictness = value.max(1),
             "bulk_kept" => self.bulk_kept = value,
+            "weights_from" => self.weights_from = value,
             "tag_shares" => self.tag_shares = value != 0,
             _ => {}
         }
@@ -43,7 +46,7 @@ const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> At
 }
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 12] = [
+pub(super) static ATTRIBUTES: [Attribute; 14] = [
     Attribute {
         name: "strictness",
         unit: "",
@@ -55,6 +58,12 @@ pub(super) static ATTRIBUTES: [Attribute; 12] = [
         unit: "%",
         values: Values::Number { min: 1, max: 100 },
         help: "how much throughput is kept where a shorter queue makes a shallow client wait less",
+    },
+    Attribute {
+        name: "weights_from",
+        unit: "%",
+        values: Values::Number { min: 100, max: 1_000_000 },
+        help: "weights count once requests take so much of their least time: 100 is exact shares",
     },
     Attribute {
         name: "tag_shares",
@@ -75,6 +84,7 @@ pub(super) static ATTRIBUTES: [Attribute; 12] = [
     shown("probes", "", "how often another number of seats was tried"),
     shown("changes", "", "how often one was accepted"),
     shown("kept_us", "us", "for how long a slot was kept for somebody although others waited"),
+    shown("holds", "", "how often somebody waited who was ahead of one with nothing waiting"),
     shown("in_company", "clients", "who reads one stream with others, and shares their seat"),
 ];
 
@@ -85,6 +95,8 @@ impl Paternoster {
             "strictness" => self.tunables.strictness,
             "bulk_kept" => self.tunables.bulk_kept,
             "depth" => u64::from(self.depth.used()),
+            "weights_from" => self.tunables.weights_from,
+            "holds" => self.gate.holds,
             "tag_shares" => self.tunables.tag_shares.into(),
             "fallback" => u64::from(self.watchdog.has_fallen()),
             "seats" => self.seats.most.map_or(0, u64::from),

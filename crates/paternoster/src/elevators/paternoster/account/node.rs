@@ -16,7 +16,7 @@ use crate::tree::Root;
 pub(in super::super) const UNIT: i64 = 64;
 
 /// How many classes there are.
-pub(super) const CLASSES: usize = 3;
+pub(in super::super) const CLASSES: usize = 3;
 
 /// Who goes before whom: the better class, and in it who has come least far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(in super::super) struct Node {
     pub(in super::super) charged: i64,
     pub(in super::super) estimated: i64,
     /// Until then its next request is expected.
-    pub(super) expected: Nanos,
+    pub(in super::super) expected: Nanos,
 }
 
 const _: () = assert!(size_of::<Node>() == 64, "an account is one cache line");

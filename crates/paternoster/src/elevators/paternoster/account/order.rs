@@ -6,7 +6,7 @@
 //! kind wait below it (I1 of the accounts).
 
 use super::node::Key;
-use super::{Accounts, CROWD, Group, Node, OWED_MOST, STREAM, UNIT};
+use super::{Accounts, CROWD, Group, Node, OWED_MOST, OWED_REQUESTS, STREAM, UNIT};
 use crate::slab::NIL;
 use crate::time::Nanos;
 use crate::tree::{Nodes, Root};
@@ -80,14 +80,15 @@ impl Group {
 
     /// C4: what was not used is released, but for the little that one is behind who is expected.
     /// Who always has something in the device, and nothing waiting, has all that he asks for: what
-    /// he is owed for that is at most [`OWED_MOST`].
+    /// he is owed for that is at most [`OWED_MOST`], and without turns [`OWED_REQUESTS`] of the
+    /// dearest requests. The rest the gate did not get for him, and is nobody's.
     pub(super) fn lift(&self, own: &mut Node, now: Nanos, slack: i64) {
         let floor = self.floor[usize::from(own.class)];
         if own.vt >= floor {
             return;
         }
         let behind = match (own.flying > 0, own.expected > now) {
-            (true, _) => self.dearest + OWED_MOST * UNIT / i64::from(own.weight),
+            (true, _) => self.debt_most(own.weight, slack),
             (_, true) => 2 * (self.dearest + slack * UNIT),
             _ => 0,
         };
@@ -95,5 +96,11 @@ impl Group {
         if own.vt < least {
             (own.vt, own.rest) = (least, 0);
         }
+    }
+
+    /// How far behind the floor one may be who has something in the device.
+    fn debt_most(&self, weight: u32, slack: i64) -> i64 {
+        let turns = self.dearest + OWED_MOST * UNIT / i64::from(weight);
+        if slack > 0 { turns } else { turns.min(OWED_REQUESTS * self.dearest) }
     }
 }

@@ -21,6 +21,7 @@ mod classes;
 mod cooperating;
 mod crews;
 mod depth;
+mod gate;
 mod guarantees;
 mod learning;
 mod sharing;

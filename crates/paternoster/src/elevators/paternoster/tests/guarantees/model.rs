@@ -92,13 +92,15 @@ impl Model {
     }
 
     /// C4 and G5: who was idle starts at the floor, or two of the dearest behind it; who had
-    /// something in the device, but nothing waiting, two turns behind it and one of the dearest.
+    /// something in the device, but nothing waiting, two turns behind it and one of the dearest, or
+    /// 64 of the dearest if that is less.
     fn arrive(&mut self, client: u32, kind: usize) {
         for at in Model::ways(client) {
             let own = self.all[at];
             if !own.waits() && PARENTS[at] != NIL {
                 let above = self.all[PARENTS[at] as usize];
-                let owed = above.dearest + 320_000_000 * 64 / own.weight;
+                let turns = above.dearest + 320_000_000 * 64 / own.weight;
+                let owed = turns.min(64 * above.dearest);
                 let idle = if own.expected { 2 * above.dearest } else { 0 };
                 let behind = if own.flying > 0 { owed } else { idle };
                 let least = above.floor - behind;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gate: who is ahead waits, while one who is owed has all that he asks for in the device (rule
+//! L6).
+//!
+//! Accounts decide who goes next of those who *wait*. A deep device takes everybody's requests at
+//! once: nobody waits, and no order matters. Of what it does each has then the part that his
+//! requests are of all that are inside (Little's law), whatever he weighs:
+//!
+//! ```text
+//! weights 1 1 1 1 2 2 4 4, 32 requests each, all 256 inside      parts 1/8, 1/8 ... 1/8
+//! the heaviest is owed 4/16: his 32 have to be a quarter of D    D = 32 * 16 / 4 = 128
+//! gate: who is ahead of him waits, until that is so              parts 1/16 ... 2/16 ... 4/16
+//! ```
+//!
+//! Nobody has to know D. Somebody is *owed* if nothing of his waits, he asks again as soon as
+//! something of his ends, and of such siblings his virtual time is the least. Whoever stands more
+//! than [`SLACK`] requests above him is *ahead*, and waits; so commands become fewer just as long
+//! as the accounts drift apart. What holds between siblings holds at each level of groups, and
+//! within a class: classes have an order of their own.
+//!
+//! Where there is room for more nobody is owed anything: one request at a time has a 30th of an
+//! NVMe drive because he asks for no more. What tells is how long requests take, compared with the
+//! least that such requests ever took:
+//!
+//! ```text
+//! D      16   32   64   96  128  192     commands inside, of random reads on `nvme-pm9a3`
+//! X(D)   21   39   64   80   89   99     % of the throughput
+//! wait  106  115  139  167  200  270     % of the least: about D / X(D)
+//! ```
+//!
+//! Below `weights_from` percent nobody is owed. That is where on the curve between exact shares
+//! (100) and throughput one wants to be: the device is emptied to what `weights_from` says, and no
+//! further.
+//!
+//! # Invariants
+//! I1  Nobody is held while the device is empty, while there are seats, in a probe, or in fallback.
+//! I2  Nobody is held for one of whom something waits, or who is neither inside nor expected; nor
+//!     for longer after his last dispatch than [`PATIENCE`] times as long as his requests take.
+//! I3  Who is owed is of the group and class for which he is remembered, or counts for nobody.
+//! I4  O(1) a call, and a step for each level of groups; no allocation.
+//!
+//! Source: measured on the models, see `docs/elevator.md`; Little's law.
+
+use alloc::vec::Vec;
+
+use crate::elevators::paternoster::Paternoster;
+use crate::elevators::paternoster::account::{Accounts, CLASSES};
+use crate::elevators::paternoster::gain::SORTS;
+use crate::elevators::paternoster::learn::Phase;
+use crate::scene::Scene;
+use crate::slab::NIL;
+use crate::time::Nanos;
+
+/// Who is ahead by no more than so many of the dearest requests of late is not ahead: by chance
+/// equal ones are apart by fewer.
+const SLACK: i64 = 8;
+/// I2: a request that is stuck in the device holds up nobody for long.
+const PATIENCE: u64 = 4;
+
+/// Who is owed, and until when he counts unless he sends something.
+#[derive(Debug, Clone, Copy)]
+struct Owed {
+    node: u32,
+    until: Nanos,
+}
+
+const NOBODY: Owed = Owed { node: NIL, until: Nanos::ZERO };
+
+/// Who is owed, by group and class; and how long requests take at least.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// Of each group, by its number: one who was owed when he was last seen, by class.
+    owed: Vec<[Owed; CLASSES]>,
+    /// The least that a request of a sort was in the device, in ns; 0: none was.
+    least: [u64; SORTS],
+    /// How often somebody was held.
+    pub(super) holds: u64,
+}
+
+impl Gate {
+    /// Nobody is owed, in so many groups.
+    pub(super) fn new(groups: u32) -> Gate {
+        let owed = (0..groups).map(|_| [NOBODY; CLASSES]).collect();
+        Gate { owed, least: [0; SORTS], holds: 0 }
+    }
+
+    /// A request of this sort was in the device for so long. Returns the least that one was.
+    #[inline(always)]
+    pub(super) const fn ended(&mut self, sort: u8, latency: u64) -> u64 {
+        let least = &mut self.least[sort as usize];
+        if *least == 0 || latency < *least {
+            *least = latency;
+        }
+        *least
+    }
+
+    /// Whether one who was remembered for a group and class is still owed (I2, I3).
+    #[inline]
+    fn is_owed(accounts: &Accounts, owed: Owed, group: u32, class: u8, now: Nanos) -> bool {
+        if owed.node == NIL || owed.until <= now {
+            return false;
+        }
+        let node = accounts.at(owed.node);
+        let inside = node.flying > 0 || node.expected > now;
+        (node.parent, node.class) == (group, class) && node.waiting() == 0 && inside
+    }
+
+    /// A client has sent a request, and nothing of his waits: `asks_until` says until when he would
+    /// have more, `None` that he has all he asks for. The same goes for the groups that he is in,
+    /// as far up as nothing of theirs waits.
+    #[inline(never)]
+    fn note(&mut self, accounts: &Accounts, client: u32, asks_until: Option<Nanos>, now: Nanos) {
+        let mut at = client;
+        loop {
+            let node = accounts.at(at);
+            if node.parent == NIL || node.waiting() > 0 {
+                return;
+            }
+            let place = accounts.number_of(node.parent) as usize;
+            let slot = &mut self.owed[place][usize::from(node.class)];
+            let stands_lower = |other: Owed| node.vt < accounts.at(other.node).vt;
+            match asks_until {
+                None if slot.node == at => *slot = NOBODY,
+                None => {}
+                Some(until) => {
+                    let other = slot.node != at
+                        && Gate::is_owed(accounts, *slot, node.parent, node.class, now);
+                    if !other || stands_lower(*slot) {
+                        *slot = Owed { node: at, until };
+                    }
+                }
+            }
+            at = node.parent;
+        }
+    }
+
+    /// Until when a client is held at most, who is ahead of one who is owed, himself or a group
+    /// that he is in.
+    #[inline(always)]
+    fn held_until(&self, accounts: &Accounts, client: u32, now: Nanos) -> Option<Nanos> {
+        let mut at = client;
+        loop {
+            let node = accounts.at(at);
+            if node.parent == NIL {
+                return None;
+            }
+            let place = accounts.number_of(node.parent) as usize;
+            let slot = self.owed[place][usize::from(node.class)];
+            // As it is on most devices, all the time.
+            if slot.node != NIL
+                && slot.node != at
+                && Gate::is_owed(accounts, slot, node.parent, node.class, now)
+            {
+                let slack = SLACK.saturating_mul(accounts.group(node.parent).dearest);
+                if accounts.at(slot.node).vt.saturating_add(slack) < node.vt {
+                    return Some(slot.until);
+                }
+            }
+            at = node.parent;
+        }
+    }
+}
+
+impl Paternoster {
+    /// A request of a client has gone to the device, and has been charged.
+    #[inline(always)]
+    pub(super) fn note_owed(&mut self, client: u32, now: Nanos) {
+        if self.accounts.at(client).waiting() > 0 {
+            return;
+        }
+        let habit = &self.clients[client as usize].habit;
+        let asks = habit.is_greedy() && habit.is_crowded(self.tunables.weights_from);
+        let until = asks.then(|| now + Nanos(PATIENCE * habit.latency));
+        self.gate.note(&self.accounts, client, until, now);
+    }
+
+    /// Until when it is not `client`'s turn, since he is ahead of one who is owed (I1).
+    #[inline(always)]
+    pub(super) fn held_by_gate(&self, scene: &Scene, client: u32, now: Nanos) -> Option<Nanos> {
+        let until = self.gate.held_until(&self.accounts, client, now)?;
+        let is_open = scene.in_device().requests == 0
+            || self.seats.most.is_some()
+            || self.learn.phase != Phase::Rest
+            || self.watchdog.has_fallen();
+        (!is_open).then_some(until)
+    }
+}
