@@ -23,6 +23,7 @@
 //! draws so many; otherwise few, of those that are quick to simulate, under [`EVERY_DAY`] alone.
 //! `PATERNOSTER_LOADS_SEED` is the first seed, `PATERNOSTER_LOADS_ONLY` the only scheduler.
 
+mod deep;
 mod draw;
 mod equal;
 mod judge;

@@ -25,7 +25,7 @@
 //! ```text
 //! D      16   32   64   96  128  192     commands inside, of random reads on `nvme-pm9a3`
 //! X(D)   21   39   64   80   89   99     % of the throughput
-//! wait  106  115  139  167  200  270     % of the least: about D / X(D)
+//! wait  107  115  140  168  201  272     % of the least, by Little's law: 1.4 * D / X(D)
 //! ```
 //!
 //! Below `weights_from` percent nobody is owed. That is where on the curve between exact shares
