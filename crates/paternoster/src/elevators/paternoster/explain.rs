@@ -2,8 +2,8 @@
 //! Explain: why a request still waits, in words.
 //!
 //! The clause names the first thing that stands between a request and the device: a seat that its
-//! client does not have, the gate, a slot that is kept, somebody who has had less, others of its own
-//! client.
+//! client does not have, the gate, a slot that is kept, somebody who has had less, others of its
+//! own client.
 
 use core::fmt;
 

@@ -73,6 +73,8 @@ pub(super) struct Gate {
     owed: Vec<[Owed; CLASSES]>,
     /// The least that a request of a sort was in the device, in ns; 0: none was.
     least: [u64; SORTS],
+    /// From then on nobody is owed who sends nothing until then.
+    until: Nanos,
     /// How often somebody was held.
     pub(super) holds: u64,
 }
@@ -81,7 +83,7 @@ impl Gate {
     /// Nobody is owed, in so many groups.
     pub(super) fn new(groups: u32) -> Gate {
         let owed = (0..groups).map(|_| [NOBODY; CLASSES]).collect();
-        Gate { owed, least: [0; SORTS], holds: 0 }
+        Gate { owed, least: [0; SORTS], until: Nanos::ZERO, holds: 0 }
     }
 
     /// A request of this sort was in the device for so long. Returns the least that one was.
@@ -127,6 +129,7 @@ impl Gate {
                         && Gate::is_owed(accounts, *slot, node.parent, node.class, now);
                     if !other || stands_lower(*slot) {
                         *slot = Owed { node: at, until };
+                        self.until = self.until.max(until);
                     }
                 }
             }
@@ -138,6 +141,10 @@ impl Gate {
     /// that he is in.
     #[inline(always)]
     fn held_until(&self, accounts: &Accounts, client: u32, now: Nanos) -> Option<Nanos> {
+        // As it is on most devices, all the time.
+        if self.until <= now {
+            return None;
+        }
         let mut at = client;
         loop {
             let node = accounts.at(at);
@@ -146,7 +153,6 @@ impl Gate {
             }
             let place = accounts.number_of(node.parent) as usize;
             let slot = self.owed[place][usize::from(node.class)];
-            // As it is on most devices, all the time.
             if slot.node != NIL
                 && slot.node != at
                 && Gate::is_owed(accounts, slot, node.parent, node.class, now)

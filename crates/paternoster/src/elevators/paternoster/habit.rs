@@ -129,7 +129,8 @@ impl Habit {
     /// A request was in the device for `latency`, and one of its sort for `least` at least.
     pub(super) fn compare(&mut self, latency: u64, least: u64) {
         let mean = |mean: u32, sample: u64| {
-            u32::try_from(blend(u64::from(mean), sample, 5)).unwrap_or(u32::MAX)
+            let sample = u32::try_from(sample).unwrap_or(u32::MAX);
+            mean - (mean >> 5) + (sample >> 5)
         };
         self.least = mean(self.least, least);
         self.excess = mean(self.excess, latency.saturating_sub(least));
