@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # `./test --full`, behind the tests and the judges: what needs heavy packages, or the clock of this machine. A
-# figure in real time has five tries, one of which must be within its bounds.
+# figure in real time is the median of three tries, within bounds that the machine's own noise widens.
 
 # PostgreSQL's programs without the database that Debian starts with them.
 install_postgresql() {

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gate: who is ahead waits, while one who is owed has all that he asks for in the device (rule
-//! L6).
+//! Gate: a client that is ahead waits, while a sibling that is owed has all that it asks for in the
+//! device (rule L6).
 //!
-//! Accounts decide who goes next of those who *wait*. A deep device takes everybody's requests at
-//! once: nobody waits, and no order matters. Of what it does each has then the part that his
-//! requests are of all that are inside (Little's law), whatever he weighs:
+//! Accounts decide which of the clients that *wait* goes next. A deep device takes everybody's
+//! requests at once: nobody waits, and no order matters. Of what the device does each client then
+//! has the part that its requests are of all that are inside (Little's law), whatever it weighs:
 //!
 //! ```text
 //! weights 1 1 1 1 2 2 4 4, 32 requests each, all 256 inside      parts 1/8, 1/8 ... 1/8
-//! the heaviest is owed 4/16: his 32 have to be a quarter of D    D = 32 * 16 / 4 = 128
-//! gate: who is ahead of him waits, until that is so              parts 1/16 ... 2/16 ... 4/16
+//! the heaviest is owed 4/16: its 32 have to be a quarter of D    D = 32 * 16 / 4 = 128
+//! gate: a client that is ahead of it waits, until that is so     parts 1/16 ... 2/16 ... 4/16
 //! ```
 //!
-//! Nobody has to know D. Somebody is *owed* if nothing of his waits, he asks again as soon as
-//! something of his ends, and of such siblings his virtual time is the least. Whoever stands more
-//! than [`SLACK`] requests above him is *ahead*, and waits; so commands become fewer just as long
-//! as the accounts drift apart. What holds between siblings holds at each level of groups, and
-//! within a class: classes have an order of their own.
+//! D need not be known. A client is *owed* if nothing of it waits, it asks again as soon as
+//! something of it ends, and its virtual time is the least of such siblings. One that stands more
+//! than [`SLACK`] requests above it is *ahead*, and waits; so commands become fewer just as long as
+//! the accounts drift apart. What holds between siblings holds at each level of groups, and within
+//! a class: classes have an order of their own.
 //!
-//! Where there is room for more nobody is owed anything: one request at a time has a 30th of an
-//! NVMe drive because he asks for no more. What tells is how long requests take, compared with the
-//! least that such requests ever took:
+//! Where there is room for more nobody is owed anything: a client with one request at a time has a
+//! 30th of an NVMe drive because it asks for no more. What tells is how long requests take,
+//! compared with the least that such requests ever took:
 //!
 //! ```text
 //! D      16   32   64   96  128  192     commands inside, of random reads on `nvme-pm9a3`
 //! X(D)   21   39   64   80   89   99     % of the throughput
-//! wait  107  115  140  168  201  272     % of the least, by Little's law: 1.4 * D / X(D)
+//! wait  106  115  139  167  200  270     % of the least: about D / X(D)
 //! ```
 //!
 //! Below `weights_from` percent nobody is owed. That is where on the curve between exact shares
@@ -34,9 +34,11 @@
 //!
 //! # Invariants
 //! I1  Nobody is held while the device is empty, while there are seats, in a probe, or in fallback.
-//! I2  Nobody is held for one of whom something waits, or who is neither inside nor expected; nor
-//!     for longer after his last dispatch than [`PATIENCE`] times as long as his requests take.
-//! I3  Who is owed is of the group and class for which he is remembered, or counts for nobody.
+//! I2  Nobody is held for a client of which something waits, or that is neither inside nor
+//!     expected; nor for longer after its last dispatch than [`PATIENCE`] times as long as its
+//!     requests take.
+//! I3  A client that is owed is of the group and class for which it is remembered, or does not
+//!     count.
 //! I4  O(1) a call, and a step for each level of groups; no allocation.
 //!
 //! Source: measured on the models, see `docs/elevator.md`; Little's law.
@@ -51,13 +53,13 @@ use crate::scene::Scene;
 use crate::slab::NIL;
 use crate::time::Nanos;
 
-/// Who is ahead by no more than so many of the dearest requests of late is not ahead: by chance
-/// equal ones are apart by fewer.
+/// A client that is ahead by no more than so many of the dearest requests of late is not ahead:
+/// equal ones are apart by fewer by chance.
 const SLACK: i64 = 8;
-/// I2: a request that is stuck in the device holds up nobody for long.
+/// I2: a request that is stuck in the device does not hold anybody up for long.
 const PATIENCE: u64 = 4;
 
-/// Who is owed, and until when he counts unless he sends something.
+/// One that is owed, and until when it counts unless it sends something.
 #[derive(Debug, Clone, Copy)]
 struct Owed {
     node: u32,
@@ -66,14 +68,14 @@ struct Owed {
 
 const NOBODY: Owed = Owed { node: NIL, until: Nanos::ZERO };
 
-/// Who is owed, by group and class; and how long requests take at least.
+/// What is owed, by group and class; and how long requests take at least.
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// Of each group, by its number: one who was owed when he was last seen, by class.
+    /// Of each group, by its number: one that was owed when it was last seen, by class.
     owed: Vec<[Owed; CLASSES]>,
     /// The least that a request of a sort was in the device, in ns; 0: none was.
     least: [u64; SORTS],
-    /// From then on nobody is owed who sends nothing until then.
+    /// From then on nothing is owed, unless something is sent until then.
     until: Nanos,
     /// How often somebody was held.
     pub(super) holds: u64,
@@ -96,7 +98,7 @@ impl Gate {
         *least
     }
 
-    /// Whether one who was remembered for a group and class is still owed (I2, I3).
+    /// Whether one that was remembered for a group and class is still owed (I2, I3).
     #[inline]
     fn is_owed(accounts: &Accounts, owed: Owed, group: u32, class: u8, now: Nanos) -> bool {
         if owed.node == NIL || owed.until <= now {
@@ -107,8 +109,8 @@ impl Gate {
         (node.parent, node.class) == (group, class) && node.waiting() == 0 && inside
     }
 
-    /// A client has sent a request, and nothing of his waits: `asks_until` says until when he would
-    /// have more, `None` that he has all he asks for. The same goes for the groups that he is in,
+    /// A client has sent a request, and nothing of it waits: `asks_until` says until when it would
+    /// have more, `None` that it has all it asks for. The same goes for the groups that it is in,
     /// as far up as nothing of theirs waits.
     #[inline(never)]
     fn note(&mut self, accounts: &Accounts, client: u32, asks_until: Option<Nanos>, now: Nanos) {
@@ -137,8 +139,8 @@ impl Gate {
         }
     }
 
-    /// Until when a client is held at most, who is ahead of one who is owed, himself or a group
-    /// that he is in.
+    /// Until when a client is held at most that is ahead of one that is owed, itself or a group
+    /// that it is in.
     #[inline(always)]
     fn held_until(&self, accounts: &Accounts, client: u32, now: Nanos) -> Option<Nanos> {
         // As it is on most devices, all the time.
@@ -180,7 +182,7 @@ impl Paternoster {
         self.gate.note(&self.accounts, client, until, now);
     }
 
-    /// Until when it is not `client`'s turn, since he is ahead of one who is owed (I1).
+    /// Until when it is not `client`'s turn, since it is ahead of one that is owed (I1).
     #[inline(always)]
     pub(super) fn held_by_gate(&self, scene: &Scene, client: u32, now: Nanos) -> Option<Nanos> {
         let until = self.gate.held_until(&self.accounts, client, now)?;

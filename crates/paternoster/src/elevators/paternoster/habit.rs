@@ -136,12 +136,12 @@ impl Habit {
         self.excess = mean(self.excess, latency.saturating_sub(least));
     }
 
-    /// Whether he asks again as soon as something of his ends: 8 times as soon as it took.
+    /// Whether it asks again as soon as something of it ends: 8 times as soon as that took.
     pub(super) const fn is_greedy(&self) -> bool {
         self.samples >= SAMPLES_LEAST && 8 * self.think <= self.latency
     }
 
-    /// Whether his requests take more than so many percent of the least that they take.
+    /// Whether its requests take more than so many percent of the least that they take.
     pub(super) fn is_crowded(&self, percent: u64) -> bool {
         u64::from(self.excess) * 100 > u64::from(self.least) * percent.saturating_sub(100)
     }
