@@ -103,6 +103,7 @@ fn takes_text(option: &FioOption) -> bool {
             | "frame_period"
             | "frame_size"
             | "frame_deadline"
+            | "change"
     )
 }
 

@@ -28,6 +28,7 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
     job.strides.complete()?;
     job.latency_goal.check()?;
     job.frames.check(job, notes)?;
+    job.changes.check(job, notes)?;
     job.command_priority.check(job.engine)?;
     rates(job)?;
     if job.engine == Engine::Cpu {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use paternoster::Nanos;
 
+use super::changes::Changes;
 use super::cmdprio::CommandPriority;
 use super::cpu_load::CpuLoad;
 use super::distribution::Distribution;
@@ -277,6 +278,8 @@ pub struct Job {
     pub flow: FlowShare,
     /// The frames of a player. No option of fio's.
     pub frames: FrameRules,
+    /// What becomes of it in mid-run. No option of fio's.
+    pub changes: Changes,
     /// The latency for which a depth is searched.
     pub latency_goal: LatencyGoal,
     /// The job fails if an I/O takes longer: reads, writes, trims.
@@ -406,6 +409,7 @@ impl Default for Job {
             rates: RateRules::default(),
             flow: FlowShare::default(),
             frames: FrameRules::default(),
+            changes: Changes::default(),
             latency_goal: LatencyGoal::default(),
             max_latency: [None; 3],
             prio: None,

@@ -23,6 +23,7 @@
 
 mod apply;
 mod block_map;
+pub mod changes;
 mod check;
 pub mod cmdprio;
 mod command_line;

@@ -187,6 +187,7 @@ pub static OPTIONS: &[FioOption] = &[
         "how long a frame may take, from when it is due; the period unless given",
     ),
     yes("frame_preroll", "frames read before the first is due, which cannot be late"),
+    yes("change", "at a time: another cgroup_weight, prioclass, prio, rate, rate_iops"),
     // As whom.
     yes("prio", "I/O priority, 0 (first) to 7"),
     yes("prioclass", "I/O class: 0 none, 1 real time, 2 best effort, 3 idle"),

@@ -142,7 +142,7 @@ pub(super) fn rates(
 struct Schedule {
     /// Bytes per second; `None` is no limit.
     rate: Option<u64>,
-    /// With a Poisson process: its generator, and I/Os per second in bytes of the smallest block.
+    /// With a Poisson process: its generator, and I/Os of the smallest block per second.
     poisson: Option<(Taus88, f64)>,
     issued: u64,
     /// Time of the next I/O since the start, in nanoseconds; only the Poisson process keeps it.
@@ -162,18 +162,13 @@ impl Pace {
     #[must_use]
     pub fn new(job: &Job, seeds: &Seeds) -> Pace {
         let schedules = Direction::ALL.map(|direction| {
-            let way = direction as usize;
-            let least = job.block_size[way].0.max(1);
-            let by_ios = job.rate_iops[way].map(|iops| iops.saturating_mul(least));
-            let rate = job.rate[way].into_iter().chain(by_ios).min().filter(|rate| *rate > 0);
+            let (rate, per_second) = rate_of(job, direction);
             let choice = match direction {
                 Direction::Read => Choice::PoissonRead,
                 Direction::Write => Choice::PoissonWrite,
                 Direction::Trim => Choice::PoissonTrim,
             };
-            let poisson = rate
-                .filter(|_| job.rates.poisson)
-                .map(|rate| (seeds.generator(choice), as_double(rate) / as_double(least)));
+            let poisson = job.rates.poisson.then(|| (seeds.generator(choice), per_second));
             Schedule { rate, poisson, issued: 0, next: 0.0 }
         });
         Pace { schedules, ignore_thinktime: job.rates.ignore_thinktime, began: Nanos::ZERO }
@@ -181,6 +176,19 @@ impl Pace {
 
     /// The job begins.
     pub fn start(&mut self, now: Nanos) {
+        self.began = now;
+    }
+
+    /// The job has other rates from now on: its schedules begin anew.
+    pub fn change(&mut self, now: Nanos, job: &Job) {
+        for direction in Direction::ALL {
+            let schedule = &mut self.schedules[direction as usize];
+            let (rate, per_second) = rate_of(job, direction);
+            (schedule.rate, schedule.issued, schedule.next) = (rate, 0, 0.0);
+            if let Some((_, of_process)) = &mut schedule.poisson {
+                *of_process = per_second;
+            }
+        }
         self.began = now;
     }
 
@@ -200,6 +208,9 @@ impl Pace {
     pub fn issued(&mut self, direction: Direction, bytes: u64) {
         let schedule = &mut self.schedules[direction as usize];
         schedule.issued = schedule.issued.saturating_add(bytes);
+        if schedule.rate.is_none() {
+            return;
+        }
         if let Some((generator, per_second)) = &mut schedule.poisson {
             // 0 would be an infinite gap; it is drawn once in 2^32 times.
             let uniform = f64::from(generator.next_u32().max(1)) / DRAWS;
@@ -213,6 +224,15 @@ impl Pace {
             self.began += pause;
         }
     }
+}
+
+/// Bytes per second in a direction, `None` is no limit; and I/Os of the smallest block per second.
+fn rate_of(job: &Job, direction: Direction) -> (Option<u64>, f64) {
+    let way = direction as usize;
+    let least = job.block_size[way].0.max(1);
+    let by_ios = job.rate_iops[way].map(|iops| iops.saturating_mul(least));
+    let rate = job.rate[way].into_iter().chain(by_ios).min().filter(|rate| *rate > 0);
+    (rate, as_double(rate.unwrap_or(0)) / as_double(least))
 }
 
 /// What a job fell short of.
@@ -317,6 +337,21 @@ mod tests {
         let mut job = Job::default();
         change(&mut job);
         Pace::new(&job, &Seeds::new(None, true, false, 1, 0))
+    }
+
+    /// Does a rate that changes begin anew, for who was early and for who was late? 100 a second
+    /// until 35 ms, 10 a second from there; then none.
+    #[test]
+    fn a_change_begins_anew() {
+        let mut job = Job { rate_iops: [Some(100); 3], ..Job::default() };
+        let mut pace = Pace::new(&job, &Seeds::new(None, true, false, 1, 0));
+        assert_eq!(starts(&mut pace, 4), [0, 10_000, 20_000, 30_000]);
+        job.rate_iops = [Some(10); 3];
+        pace.change(Nanos::from_millis(35), &job);
+        assert_eq!(starts(&mut pace, 3), [35_000, 135_000, 235_000]);
+        job.rate_iops = [None; 3];
+        pace.change(Nanos::from_millis(300), &job);
+        assert_eq!(starts(&mut pace, 2), [300_000, 300_000]);
     }
 
     /// When the first I/Os of 4k reads start, in microseconds, if nothing holds them up.

@@ -319,6 +319,11 @@ impl Process {
         }
     }
 
+    /// Its job has other rates from now on.
+    pub(crate) fn change_rates(&mut self, now: Nanos, job: &Job) {
+        self.pace.change(now, job);
+    }
+
     /// Begins at `now`.
     pub fn start(&mut self, now: Nanos, shared: &mut Shared) {
         self.phase = Phase::Running;

@@ -25,6 +25,7 @@
 //! Source: plan of the house, sections 4 (order at one instant) and 7; spec `fio.md` 3.5
 //! (stonewall, start delay).
 
+mod changes;
 mod endings;
 mod setup;
 
@@ -32,7 +33,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use paternoster::{Device, Elevator, Nanos, Observer, Output as Said, Waiting};
+use paternoster::{Device, Elevator, GroupId, Nanos, Observer, Output as Said, Waiting};
 
 use crate::fio::ending::Ending;
 use crate::fio::job::{Job, reporting_groups};
@@ -44,6 +45,8 @@ use crate::page_cache::{self, HostSettings};
 use crate::process::record::Output;
 use crate::process::{Phase, Process, Shared};
 use crate::statistics::JobStatistics;
+
+use changes::Changes;
 
 pub use setup::limits;
 
@@ -262,6 +265,7 @@ struct Run {
     status_every: Option<Nanos>,
     status_at: Nanos,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
+    changes: Changes,
     sections: Vec<SectionResult>,
     /// The section that is running, and how many of its processes have not ended.
     section: usize,
@@ -280,7 +284,9 @@ impl Run {
         queue: Queue,
         shared: Shared,
         seats: Vec<Seat>,
+        groups: Vec<Option<GroupId>>,
     ) -> Run {
+        let changes = Changes::new(seats.iter().map(|seat| &jobs[seat.job]), groups);
         let left_of = |place: usize| seats.iter().filter(|seat| seat.job == place).count();
         Run {
             ends: jobs.iter().map(|job| job.ending.clone()).collect(),
@@ -294,6 +300,7 @@ impl Run {
             shared,
             seats,
             timers: BinaryHeap::new(),
+            changes,
             sections: Vec::new(),
             section: 0,
             left: 0,
@@ -313,6 +320,7 @@ impl Run {
             self.act_due(now);
             let (until, why) = self.serve(now, device);
             let timer = earlier(self.first_timer(), self.shared.cache.background_due());
+            let timer = earlier(timer, self.changes.next());
             if timer.is_some_and(|timer| timer <= now) {
                 continue;
             }
@@ -413,6 +421,7 @@ impl Run {
     }
 
     fn act_due(&mut self, now: Nanos) {
+        self.change_due(now);
         while self.first_timer().is_some_and(|timer| timer <= now) {
             if let Some(Reverse((_, number))) = self.timers.pop() {
                 self.seats[number as usize].timer = Nanos::MAX;
@@ -435,6 +444,7 @@ impl Run {
         let seat = &mut self.seats[number as usize];
         if seat.process.phase() == Phase::Waiting {
             seat.process.start(now, &mut self.shared);
+            self.changes.begin(number, now);
         }
         let wish = seat.process.act(now, &mut self.shared, &mut self.queue);
         if seat.served_before.is_none() && seat.process.is_measuring() {

@@ -108,7 +108,8 @@ impl Run {
             let thread = queue.attach(thread).expect("limits has a place for the journal");
             cache = cache.with_journal(thread, area, &kinds);
         }
-        Ok(Run::with(jobs, now, settings, queue, Shared::new(cache, flows, relays), seats))
+        let shared = Shared::new(cache, flows, relays);
+        Ok(Run::with(jobs, now, settings, queue, shared, seats, groups))
     }
 }
 
@@ -257,7 +258,7 @@ fn client_spec(job: &Job, group: Option<GroupId>, pid: u32) -> ClientSpec {
 }
 
 /// Class and level by `prioclass` and `prio`; what is not said follows from `nice`, as in Linux.
-fn priority(job: &Job) -> Priority {
+pub(super) fn priority(job: &Job) -> Priority {
     match (job.prioclass, job.prio) {
         (None | Some(0), None) => Priority::from_nice(job.nice),
         (class, level) => {

@@ -4,6 +4,7 @@
 //!
 //! A new file of tests goes in here, with a line below.
 
+mod changes;
 mod common;
 mod drawn_loads;
 

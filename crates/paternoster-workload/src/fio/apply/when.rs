@@ -41,6 +41,7 @@ pub(super) fn when(
         "thinktime_iotime" => job.think_io_time = read.seconds(text)?,
         "rate" => rates(&mut job.rate, text, read)?,
         "rate_iops" => rates(&mut job.rate_iops, text, read)?,
+        "change" => job.changes.add(text, read)?,
         "max_latency" => {
             for (place, text) in job.max_latency.iter_mut().zip(value::triple(text)?) {
                 if let Some(text) = text {
