@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes: what becomes of a job in mid-run: another weight, class, level or rate.
 //!
-//! fio has nothing like it; the option is ours, and fio refuses a job that has it. Each `change` says
-//! when, counted from the job's begin, and what is set then. It may be given as often as is needed:
-//! other than every other option it adds to those before it, those of `[global]` too.
+//! fio has nothing like it; the option is ours, and fio refuses a job that has it. Each `change`
+//! says when, counted from the job's begin, and what is set then. It may be given as often as is
+//! needed: other than every other option it adds to those before it, those of `[global]` too.
 //!
 //! ```text
 //! cgroup_weight=100
@@ -12,8 +12,8 @@
 //!                                                    0       5 s            8 s
 //! ```
 //!
-//! A rate begins anew when it is set: who was late then has nothing to catch up. What is not named in
-//! a change stays as it was.
+//! A rate begins anew when it is set: a job that was late has nothing to catch up. What is not
+//! named in a change stays as it was.
 //!
 //! # Invariants
 //! I1  Changes are in the order of their times; those of one time in the order in which they were

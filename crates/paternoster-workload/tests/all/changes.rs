@@ -106,9 +106,10 @@ fn a_class_counts_from_when_it_is_set() {
     assert!((0.62..=0.71).contains(&shares[2]), "{shares:?}");
 }
 
-/// Is a rate kept from when it is set, counted from the job's begin? 100 a second from 0.5 s on (its
-/// `startdelay`), 1000 from 1.5 s, none from 2.5 s to the end at 3.5 s. The first I/O of a rate is
-/// due at its begin, so 100 have been made at 1.5 s, one more or less for where it stands: 99 to 101.
+/// Is a rate kept from when it is set, counted from the job's begin? 100 a second from 0.5 s on
+/// (its `startdelay`), 1000 from 1.5 s, none from 2.5 s to the end at 3.5 s. The first I/O of a
+/// rate is due at its begin, so 100 have been made at 1.5 s, one more or less for where it stands:
+/// 99 to 101.
 #[test]
 fn rates_begin_anew() {
     let text = "[a]\ndirect=1\nioengine=libaio\niodepth=4\nrw=randread\nbs=4k\nsize=1g\n\
