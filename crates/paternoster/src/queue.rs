@@ -13,8 +13,8 @@
 //!
 //! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`,
 //! `flush/` (sequencer), `debt.rs` (the door), `change.rs` (elevators, clients, groups), `tell.rs`
-//! (events), `control.rs` (attributes), `inspect.rs` (explain, audit). This file is the way of a
-//! bio through them.
+//! (events), `control.rs` (attributes), `inspect.rs` (explain, audit). The way of a bio through
+//! them is `queue/intake.rs` (in), this file (what to do next), `queue/ends.rs` (done, refused).
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
@@ -30,22 +30,25 @@
 //!
 //! Source: spec `cfq-flush-block.md` section 13; the plan of the house, the library's contract.
 
+mod ends;
+mod intake;
+
 use alloc::boxed::Box;
 
-use crate::allocate::{Allocator, POOL_BIOS};
-use crate::answer::{Output, Stale, SubmitError, Waiting};
+use crate::allocate::Allocator;
+use crate::answer::{Output, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
 use crate::debt::Door;
-use crate::device::{Command, DeviceFacts, Outcome, ServiceClock, Status, Tag};
-use crate::elevator::{Elevator, Pick, Place, Position, Rules};
+use crate::device::{Command, DeviceFacts, ServiceClock, Tag};
+use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::Sequencer;
 use crate::list::{Links, List};
 use crate::merge::MergeIndex;
 use crate::plug::DevicePlug;
-use crate::request::{Bio, Cookie, Op, Request, RequestId, Stage, Ticket};
+use crate::request::{Cookie, Op, Request, RequestId, Stage};
 use crate::scene::{Limits, Scene};
-use crate::slab::{Key, NIL, Slab};
+use crate::slab::Slab;
 use crate::time::Nanos;
 
 /// A device that refused with nothing under way is asked again after this time (BLK-9).
@@ -67,15 +70,6 @@ pub(crate) struct Policy {
     pub(crate) max_sectors: u32,
     /// Not used here: kept for the page cache in front of the queue.
     pub(crate) read_ahead_kb: u64,
-}
-
-/// A request that has left the device.
-struct Left {
-    id: RequestId,
-    /// Whether the present elevator knows of it.
-    bound: bool,
-    /// The device time it took.
-    measured: Nanos,
 }
 
 /// A block layer for one device. See the crate's opening for an example.
@@ -173,122 +167,6 @@ impl<O: Observer> RequestQueue<O> {
         queue.reset_nr_requests();
         queue.introduce();
         queue
-    }
-
-    /// Takes a bio in.
-    ///
-    /// # Errors
-    /// [`SubmitError::Busy`] puts its client to sleep until an [`Output::Wake`]; the others say
-    /// what is wrong with it.
-    pub fn submit(&mut self, now: Nanos, bio: Bio) -> Result<Ticket, SubmitError> {
-        self.arrive(now);
-        self.validate(&bio)?;
-        self.announce(&bio);
-        let client = self.scene.clients.at_mut(bio.client.index());
-        client.bios += 1;
-        client.refused = None;
-        let result = self.take_in(&bio);
-        if result.is_err() {
-            // It is the caller's again.
-            self.scene.clients.at_mut(bio.client.index()).bios -= 1;
-        }
-        self.end_call();
-        result
-    }
-
-    fn validate(&self, bio: &Bio) -> Result<(), SubmitError> {
-        let facts = &self.scene.facts;
-        let client = self.scene.clients.get(bio.client.0).ok_or(SubmitError::NoClient)?;
-        if client.leaving {
-            return Err(SubmitError::NoClient);
-        }
-        if (bio.op == Op::Flush) != (bio.sectors == 0) {
-            return Err(SubmitError::Size);
-        }
-        let capacity = facts.capacity;
-        let end = bio.sector.checked_add(u64::from(bio.sectors));
-        if end.is_none_or(|end| end > capacity) {
-            return Err(SubmitError::BeyondEnd { end: end.unwrap_or(u64::MAX), capacity });
-        }
-        if bio.sectors > self.policy.max_sectors {
-            return Err(SubmitError::TooLarge { size: bio.sectors, most: self.policy.max_sectors });
-        }
-        if bio.segments > facts.max_segments {
-            let (size, most) = (bio.segments.into(), facts.max_segments.into());
-            return Err(SubmitError::TooLarge { size, most });
-        }
-        Ok(())
-    }
-
-    /// One Q event per bio, also when it has to be submitted again after a sleep.
-    fn announce(&mut self, bio: &Bio) {
-        if O::LISTENS
-            && self.scene.clients.at(bio.client.index()).refused != Some((bio.sector, bio.sectors))
-        {
-            self.emit(Action::Queue, bio.client, bio.op, bio.flags, (bio.sector, bio.sectors));
-        }
-    }
-
-    fn take_in(&mut self, bio: &Bio) -> Result<Ticket, SubmitError> {
-        let Some((key, slot)) = self.bios.take() else {
-            return Err(self.fall_asleep(bio, POOL_BIOS));
-        };
-        slot.fill(bio);
-        let taken = if bio.is_flushing() {
-            self.take_in_flushing(key, bio)
-        } else {
-            self.take_in_plain(key, bio)
-        };
-        taken.map_err(|pool| {
-            self.bios.free(key.index());
-            self.fall_asleep(bio, pool)
-        })
-    }
-
-    /// A bio that the flush machinery has nothing to do with: merged, or given a request of its
-    /// own; or the pool to sleep in.
-    pub(crate) fn take_in_plain(&mut self, key: Key, bio: &Bio) -> Result<Ticket, u8> {
-        if self.merge_bio(key.index(), bio) {
-            // The client had been woken for a request that it does not take now.
-            self.pass_on_wakes(bio.client);
-            return Ok(Ticket(key));
-        }
-        let id = self.allocate(key.index(), bio)?;
-        self.begin(id, bio);
-        Ok(Ticket(key))
-    }
-
-    /// A fresh request for `bio`: bound, and put into the client's plug or the elevator.
-    fn begin(&mut self, id: RequestId, bio: &Bio) {
-        self.elevator.bind(&mut self.scene, id);
-        if self.scene.clients.at(bio.client.index()).plugged {
-            self.add_to_plug(bio.client, id);
-        } else {
-            if self.policy.device_plug {
-                self.plug_device();
-            }
-            self.insert(id);
-            if self.plug.is_plugged() {
-                self.unplug_device_if_enough();
-            }
-        }
-    }
-
-    /// Gives a bound request to the elevator, unless its client has to wait at the door.
-    #[inline(always)]
-    pub(crate) fn insert(&mut self, id: RequestId) {
-        if !(self.door.is_used() && self.keep_at_door(id)) {
-            self.insert_at(id, Position::Sorted);
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn insert_at(&mut self, id: RequestId, position: Position) {
-        let request = &mut self.scene.requests[id];
-        request.stage = Stage::Waiting;
-        self.merge.offer(id.0, request);
-        self.emit_request(Action::Insert, id);
-        self.elevator.insert(&mut self.scene, id, position);
     }
 
     /// What to do next. Call it until it says `Wait`.
@@ -463,123 +341,6 @@ impl<O: Observer> RequestQueue<O> {
         self.scene.requests[id].stage = Stage::Dispatched;
         self.dispatch.push_front(&mut self.links, id.0);
         self.wait(Waiting::DeviceFull)
-    }
-
-    /// The device has finished the command `tag`.
-    ///
-    /// # Errors
-    /// [`Stale`] when no such command is in the device: it was completed or requeued already.
-    pub fn complete(&mut self, now: Nanos, tag: Tag, outcome: Outcome) -> Result<(), Stale> {
-        self.advance(now);
-        let Left { id, bound, measured } = self.take_from_device(tag)?;
-        let served = outcome.served.unwrap_or(measured);
-        self.emit_completion(id, outcome, served);
-        self.refused_until = Nanos::MAX;
-        if self.flush.is_command(id) {
-            self.flush_ended(id, outcome, served);
-        } else {
-            let told = bound;
-            #[cfg(feature = "planted-bugs")]
-            let told = told || self.planted.completes_old_epoch();
-            if told {
-                self.elevator.completed(&mut self.scene, id, served);
-            }
-            self.command_ended(id, bound, outcome, served);
-        }
-        self.kick_put_off();
-        self.end_call();
-        Ok(())
-    }
-
-    /// A command other than a flush has ended; the elevator, if it is bound to that, has been told.
-    fn command_ended(&mut self, id: RequestId, bound: bool, outcome: Outcome, served: Nanos) {
-        let request = &self.scene.requests[id];
-        let run = request.bios();
-        let (sequenced, let_in) = (request.steps.is_sequenced(), request.let_in);
-        let (client, op) = (request.client(), request.op);
-        if self.scene.facts.write_cache {
-            self.note_written(id, outcome.status == Status::Ok);
-            if self.owners_pay() {
-                self.pass_device_time(client, served, let_in, op);
-            }
-        }
-        if sequenced {
-            self.data_ended(id, outcome);
-        } else {
-            self.end_run(run, outcome);
-            if bound {
-                self.elevator.released(&mut self.scene, id);
-            }
-            self.free_unbound(id);
-            self.end_train();
-        }
-    }
-
-    /// The device refused the command `tag`; it goes out again.
-    ///
-    /// # Errors
-    /// [`Stale`] when no such command is in the device.
-    pub fn requeue(&mut self, now: Nanos, tag: Tag) -> Result<(), Stale> {
-        self.advance(now);
-        let Left { id, bound, .. } = self.take_from_device(tag)?;
-        self.emit_request(Action::Requeue, id);
-        self.refused_until = self.scene.exact + RETRY_AFTER_REFUSAL;
-        if bound {
-            self.elevator.requeued(&mut self.scene, id);
-        }
-        if bound && self.policy.rules == Rules::Mq {
-            self.scene.requests[id].stage = Stage::Waiting;
-            self.elevator.insert(&mut self.scene, id, Position::Head);
-        } else {
-            // Also a flush, and what an earlier elevator had picked: it keeps its precedence
-            // (BLK-11).
-            self.scene.requests[id].stage = Stage::Dispatched;
-            self.dispatch.push_front(&mut self.links, id.0);
-        }
-        self.end_call();
-        Ok(())
-    }
-
-    fn take_from_device(&mut self, tag: Tag) -> Result<Left, Stale> {
-        let id = RequestId(*self.tags.free_by_key(tag.0).ok_or(Stale)?);
-        let request = &self.scene.requests[id];
-        let bound = request.epoch == self.epoch;
-        if request.op != Op::Flush {
-            self.scene.in_device.requests -= 1;
-            self.scene.in_device.sync -= u32::from(request.is_sync());
-        }
-        let measured = self.service.leave(self.scene.exact, request.clock);
-        Ok(Left { id, bound, measured })
-    }
-
-    /// All bios of a request have ended with `outcome`.
-    pub(crate) fn end_bios(&mut self, id: RequestId, outcome: Outcome) {
-        self.end_run(self.scene.requests[id].bios(), outcome);
-    }
-
-    fn end_run(&mut self, run: BioRun, outcome: Outcome) {
-        #[cfg(feature = "planted-bugs")]
-        let run = if self.planted.forgets_merged_bio(run.first != run.last) {
-            self.bios.at_mut(run.first).next = NIL;
-            BioRun::one(run.first)
-        } else {
-            run
-        };
-        let mut index = run.first;
-        while index != NIL {
-            let slot = self.bios.at_mut(index);
-            slot.outcome = outcome;
-            slot.request = NIL;
-            index = slot.next;
-        }
-        #[cfg(feature = "planted-bugs")]
-        if self.planted.completes_twice() {
-            let again = self.bios.at(run.first).clone();
-            if let Ok(key) = self.bios.insert(BioSlot { next: NIL, ..again }) {
-                self.done.append(&mut self.bios, BioRun::one(key.index()));
-            }
-        }
-        self.done.append(&mut self.bios, run);
     }
 
     /// Lets time reach `now` for something that comes from a client: timers that are due by then

@@ -12,7 +12,7 @@ use crate::client::{Class, ClientSpec, GroupSpec};
 use crate::device::{DeviceFacts, Outcome, Tag};
 use crate::event::{Action, Event, Note, Observer};
 use crate::queue::RequestQueue;
-use crate::request::{Flags, Op};
+use crate::request::{Bio, Flags, Op};
 use crate::scene::Limits;
 use alloc::boxed::Box;
 use alloc::vec;

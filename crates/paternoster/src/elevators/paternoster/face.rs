@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Face: what the queue asks of the elevator, and what it tells it.
+//!
+//! Each call is handed to the component whose business it is; what a call means is said where the
+//! trait is ([`crate::elevator`]), and what is done about it in the files that are named there.
+//!
+//! ```text
+//! insert, grown, shrunk, absorbed     what waits        job, lane, account
+//! pick                                who goes          choose
+//! started, requeued, completed        what it cost      account, habit, seats, learn
+//! client_*, group_*                   the tree          account
+//! ```
+//!
+//! Invariants and the source are those of the file above.
+
+use core::fmt;
+use core::hint::black_box;
+
+use super::account::Accounts;
+use super::census::Present;
+use super::company::Companies;
+use super::cooperate::Ties;
+use super::crew::Crews;
+use super::depth::Depth;
+use super::gate::Gate;
+use super::habit::blend;
+use super::job::{Job, Stage};
+use super::tunables::ATTRIBUTES;
+use super::{Client, FEW, FLUSH_MOST, Paternoster};
+use crate::attribute::Attribute;
+use crate::client::{ClientId, GroupId};
+use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::list::Links;
+use crate::pick::lane::LaneSpace;
+use crate::pick::positions::Positions;
+use crate::ratio::ONE;
+use crate::request::{self, Bio, Flags, Op, RequestId};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+impl Elevator for Paternoster {
+    fn name(&self) -> &'static str {
+        "paternoster"
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Mq
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        let (requests, limits) = (scene.request_slots(), *scene.limits());
+        *self = Paternoster {
+            tunables: self.tunables,
+            accounts: Accounts::new(limits.clients, limits.groups, scene.root().index()),
+            clients: (0..limits.clients).map(|_| Client::default()).collect(),
+            jobs: (0..requests).map(|_| Job::default()).collect(),
+            lanes: LaneSpace::with_capacity(requests),
+            bypass_links: Links::with_capacity(requests),
+            expected_links: Links::with_capacity(limits.clients),
+            passenger_links: Links::with_capacity(limits.clients),
+            present: Present::new(limits.clients),
+            depth: Depth::new(scene.facts().depth),
+            gate: Gate::new(limits.groups),
+            companies: Companies::new(limits.clients),
+            positions: Positions::new(limits.clients, limits.groups),
+            ties: (0..limits.clients).map(|_| Ties::default()).collect(),
+            crews: Crews::new(limits.groups, requests),
+            #[cfg(test)]
+            sabotage: self.sabotage,
+            ..Paternoster::new()
+        };
+    }
+
+    /// Nobody has more than his share of the requests there are, or one who comes later would wait
+    /// for a request however much he weighs.
+    fn would_admit(&self, scene: &Scene, client: ClientId, _: Op, _: Flags) -> Admission {
+        let most = scene.nr_requests();
+        if self.tunables.tag_shares && self.accounts.has_its_share(client.index(), most) {
+            Admission::AtMost(1)
+        } else {
+            Admission::Normal
+        }
+    }
+
+    /// Where there are thousands of clients nothing of this one is near. What will be asked for is
+    /// asked for at once, so that it comes while the bio is looked at, and not one after the other.
+    fn bio_comes(&mut self, _: &mut Scene, bio: &Bio) {
+        if self.clients.len() < FEW {
+            return;
+        }
+        let client = bio.client.index();
+        let own = &self.clients[client as usize];
+        let listed = self.passenger_links.contains(client);
+        // Of a client both lines: in the one are its habits, in the other its lane.
+        let known = own.habit.think + u64::from(own.lane.len()) + u64::from(listed);
+        black_box(known + self.accounts.touch(client));
+    }
+
+    fn admits_in_turn(&self) -> bool {
+        true
+    }
+
+    fn merges_front(&self) -> bool {
+        true
+    }
+
+    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
+        let alike = scene.requests[request].is_sync() || !bio.is_sync();
+        // One that is still in its client's plug has not come here yet.
+        let grows = self.waits(request) || scene.requests[request].stage == request::Stage::Plugged;
+        alike && grows && self.client_of(request) == bio.client.index()
+    }
+
+    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
+        let (one, other) = (&scene.requests[request], &scene.requests[next]);
+        let plain = self.jobs[next.index() as usize].stage != Stage::Bypassing;
+        let same = self.client_of(request) == other.client().index();
+        plain && same && self.waits(request) && one.is_sync() == other.is_sync()
+    }
+
+    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
+        let client = scene.requests[request].client().index();
+        let job = &mut self.jobs[request.index() as usize];
+        // The rest is said when it goes to the device.
+        (job.stage, job.client, job.is_bound) = (Stage::Elsewhere, client, true);
+        self.accounts.hold(client, 1);
+    }
+
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+        let client = self.client_of(request);
+        if position == Position::Head {
+            self.jobs[request.index() as usize].stage = Stage::Bypassing;
+            self.bypass.push_front(&mut self.bypass_links, request.index());
+        } else {
+            self.arrive(scene, request, client);
+        }
+    }
+
+    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        if !self.waits(request) {
+            return;
+        }
+        let owner = self.client_of(request);
+        let client = owner as usize;
+        match side {
+            Side::Back => {
+                let end = scene.requests[request].end();
+                self.clients[client].habit.grown(end);
+                self.move_on(owner, end);
+            }
+            Side::Front => self.moved(scene, request),
+        }
+    }
+
+    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        if side == Side::Front && self.waits(request) {
+            self.moved(scene, request);
+        }
+    }
+
+    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
+        let client = self.client_of(gone);
+        let both = self.waits(survivor) && self.waits(gone);
+        if !both || client != self.client_of(survivor) {
+            return self.take(gone);
+        }
+        let own = &mut self.clients[client as usize];
+        own.lane.absorb(&mut self.lanes, scene, survivor, gone);
+        let kind = own.kind();
+        self.leave_sweep_with(client, gone);
+        self.accounts.leave(client, kind);
+        self.board(client, false);
+        self.jobs[gone.index() as usize].stage = Stage::Elsewhere;
+    }
+
+    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.lanes.former(request)
+    }
+
+    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
+        self.lanes.latter(request)
+    }
+
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        self.choose(scene)
+    }
+
+    fn started(&mut self, scene: &mut Scene, request: RequestId) {
+        // Under legacy rules one that was refused comes again by this alone.
+        if self.jobs[request.index() as usize].stage == Stage::Elsewhere {
+            self.fly_past(scene, request);
+        }
+    }
+
+    fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
+        let job = self.jobs[request.index() as usize];
+        if job.stage == Stage::Flying {
+            self.drop_job(request, scene.exact_now());
+            let holder = self.holder_of(job.client, usize::from(job.kind));
+            self.seats.ended(holder, false, -job.estimate, (0, 0));
+        }
+    }
+
+    fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
+        let Job { stage, is_free, .. } = self.jobs[request.index() as usize];
+        if stage != Stage::Flying {
+            return;
+        }
+        let now = scene.exact_now();
+        let took = if is_free { 0 } else { served.0 };
+        let charge = i64::try_from(took).unwrap_or(i64::MAX);
+        #[cfg(test)]
+        let charge = self.sabotaged_charge(request, charge);
+        let (job, ended) = self.end_job(request, charge, now);
+        let gone = &scene.requests[request];
+        let (latency, sectors) = ((now - gone.issued()).0, gone.sectors());
+        let price = &mut self.prices[usize::from(job.sort)];
+        *price = blend(*price, served.0, 4).max(1);
+        self.mean_cost = blend(self.mean_cost, served.0, 4);
+        if self.seats.most.is_none() {
+            self.seats.cost = blend(self.seats.cost, served.0, 4);
+            self.seats.latency = blend(self.seats.latency, latency, 4);
+        } else {
+            let off = charge - job.estimate;
+            let did = (served.0, u64::from(sectors));
+            let holder = self.holder_of(job.client, usize::from(job.kind));
+            self.seats.ended(holder, job.first, off, did);
+        }
+        self.earn_credit(served.0);
+        let least = self.gate.ended(job.sort, latency);
+        self.open_window(job.client, now, [latency, least], served.0);
+        self.watch_end(scene, &ended, took);
+        if !self.watchdog.has_fallen() {
+            self.learn_from(scene, job.epoch, job.sort, sectors, served.0);
+            self.learn(scene);
+            self.learn_depth(scene, job.sort, sectors, served.0);
+        }
+    }
+
+    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+        self.take(request);
+    }
+
+    fn released(&mut self, scene: &mut Scene, request: RequestId) {
+        let job = &mut self.jobs[request.index() as usize];
+        let (client, was_bound) = (job.client, core::mem::take(&mut job.is_bound));
+        if core::mem::replace(&mut job.stage, Stage::Elsewhere) == Stage::Flying {
+            // It ends without having been told of.
+            self.drop_job(request, scene.exact_now());
+        }
+        if was_bound {
+            self.accounts.hold(client, -1);
+        }
+    }
+
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        let (parent, weight, class) = self.place_of(scene, client);
+        self.clients[client.index() as usize] = Client::default();
+        self.accounts.open(client.index(), parent, weight, class);
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        let (parent, weight, class) = self.place_of(scene, client);
+        let own = self.accounts.at(client.index());
+        if (own.parent, own.class) != (parent, class) {
+            self.forget_place(scene, client.index());
+        }
+        self.leave_sweep(client.index());
+        self.accounts.change(client.index(), parent, weight, class);
+        self.join_sweep_with_all(client.index());
+        self.watchdog.look_anew();
+    }
+
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.forget_place(scene, client.index());
+        self.expect_no_more(client.index());
+        self.board(client.index(), false);
+        self.present.remove(client.index());
+        self.clients[client.index() as usize] = Client::default();
+        self.departed += self.accounts.at(client.index()).charged;
+        self.accounts.close(client.index());
+        self.watchdog.look_anew();
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.open_group(scene, group.index());
+        self.watchdog.look_anew();
+    }
+
+    fn group_removed(&mut self, _: &mut Scene, group: GroupId) {
+        self.accounts.close(self.accounts.of_group(group.index()));
+        self.watchdog.look_anew();
+    }
+
+    /// With a share of f the others are to have `cost * (1 - f) / f`; shares multiply on the way up
+    /// the tree, among those who are there.
+    fn charge(
+        &mut self,
+        _: &mut Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        let mut whole = ONE;
+        let mut at = client.index();
+        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
+            whole = whole.times(all, own);
+            at = parent;
+        }
+        if let (true, Some(other)) = (whole == ONE, beside) {
+            let (own, other) = self.accounts.weights(client.index(), other.index());
+            whole = whole.times(own + other, own);
+        }
+        whole.without_one().of(cost.min(FLUSH_MOST))
+    }
+
+    fn lets_in_first(&self) -> bool {
+        true
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
+            self.jobs[index as usize].stage = Stage::Elsewhere;
+            return Some(RequestId::from_index(index));
+        }
+        let now = scene.exact_now();
+        let client = self.accounts.first_of_all(now)?;
+        let request = self.next_of(scene, client, now);
+        self.take(request);
+        Some(request)
+    }
+
+    fn drain_place(&self) -> Place {
+        Place::Tail
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.explain_wait(scene, request, out)
+    }
+
+    fn waiting(&self) -> u32 {
+        Paternoster::waiting(self) + self.bypass.len()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        self.audit_all(scene)
+    }
+
+    fn attributes(&self) -> &'static [Attribute] {
+        &ATTRIBUTES
+    }
+
+    fn get(&self, _: &Scene, place: usize) -> u64 {
+        self.figure(ATTRIBUTES[place].name)
+    }
+
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) {
+        match (ATTRIBUTES[place].name, value) {
+            ("fallback", 0) => self.rearm(scene),
+            ("fallback", _) => self.fall_back(scene, None),
+            (name, value) => self.tunables.set(name, value),
+        }
+        self.watchdog.look_anew();
+    }
+}
