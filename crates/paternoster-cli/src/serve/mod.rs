@@ -100,16 +100,15 @@ fn refuse_missing_folders(options: &ServeOptions, config: &Config) -> Result<(),
     })
 }
 
-/// Volumes that are plainly no raw disk are not served, and said. Who names a file by hand means
-/// it, and has it refused. A configuration is started again when nobody looks, and its other
-/// volumes are others': what one client has written to its disk must not keep these from theirs.
+/// Volumes that are plainly no raw disk are not served, and said. A file that is named by hand is
+/// meant, and refused. A configuration is started again when nobody looks, and its other volumes
+/// are others': what one client has written to its disk must not keep these from theirs.
 fn leave_out(options: &ServeOptions, config: &mut Config) -> Result<Vec<String>, Failure> {
-    if options.configuration().is_none()
-        && let Some(error) = content::look(&config.devices).first()
-    {
-        return Err(Failure::Request(error.to_string()));
-    }
-    let left_out = content::leave_out(&mut config.devices);
+    let left_out = if options.configuration().is_none() {
+        content::look(&config.devices).map(|()| Vec::new())
+    } else {
+        content::leave_out(&mut config.devices)
+    };
     let left_out = left_out.map_err(|error| Failure::Request(error.to_string()))?;
     Ok(left_out.iter().map(|why| format!("left out: {why}")).collect())
 }

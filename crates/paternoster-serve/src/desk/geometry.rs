@@ -11,11 +11,11 @@
 //! file b                              |-- vol z --|
 //! ```
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::config;
 use crate::device::FileFacts;
+use crate::device::identity::is_one_thing;
 
 /// Sectors between two files: 1 MiB, more than any merge reaches over.
 const GAP: u64 = 2048;
@@ -58,16 +58,6 @@ impl Place {
     }
 }
 
-/// Whether these name the same file; of two names that cannot be looked at, whether they are equal.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
-        let device = found.file_type().is_block_device();
-        Some(if device { (true, found.rdev(), 0) } else { (false, found.dev(), found.ino()) })
-    };
-    one == other || identity(one).is_some_and(|one| Some(one) == identity(other))
-}
-
 /// Where all volumes lie, and how long the line is.
 ///
 /// # Errors
@@ -82,7 +72,7 @@ pub(super) fn lay_out(
     for (file, volume) in (0u16..).zip(volumes) {
         let facts = facts(file);
         let block = u64::from(facts.block);
-        let base = match files.iter().find(|(path, _)| is_same(path, &volume.path)) {
+        let base = match files.iter().find(|(path, _)| is_one_thing(path, &volume.path)) {
             Some((_, base)) => *base,
             None => {
                 let base = end;

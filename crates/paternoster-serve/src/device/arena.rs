@@ -17,9 +17,8 @@
 //! I1  Every page is in one block that is out, in one free list, or on the stack.
 //! I2  `used` is the bytes of the blocks that are out.
 //! I3  No two free buddies: they are joined.
-
-//! I4  A block that is out is the only way to its bytes: whoever has it may read and write them, as
-//!     with a `Box<[u8]>`. A region of which blocks are out is never unmapped.
+//! I4  A block that is out is the only way to its bytes: its owner may read and write them, as with
+//!     a `Box<[u8]>`. A region of which blocks are out is never unmapped.
 //!
 //! I4 makes it sound by its types. A block cannot be copied, it does not borrow from the arena, and
 //! to lend it to a backend one gives it away ([`super::lender`]): while the kernel writes to it,
@@ -82,8 +81,7 @@ pub const LARGEST: usize = PAGE << (ORDERS - 1);
 const STACK: usize = 256;
 const NONE: u32 = u32::MAX;
 
-/// Memory of the arena that somebody has, and nobody else (I4). What is dropped and not given back
-/// is out for good.
+/// Memory of the arena that has one owner (I4). What is dropped and not given back is out for good.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a block that is not given back is out for good"]
 pub struct Block {
@@ -135,7 +133,7 @@ struct Links {
     order: u8,
 }
 
-/// Where an arena's memory is. Mapped for as long as somebody has this.
+/// Where an arena's memory is. Mapped for as long as this is there.
 #[derive(Debug)]
 pub(super) struct Region {
     base: NonNull<u8>,
@@ -323,7 +321,7 @@ impl Arena {
 }
 
 impl Drop for Arena {
-    /// I4: whoever has a block can go on reading it. What a backend still writes to, too, stays.
+    /// I4: a block that is out can still be read. What a backend still writes to, too, stays.
     fn drop(&mut self) {
         if self.used != 0 {
             std::mem::forget(Arc::clone(&self.region));

@@ -55,10 +55,12 @@ fn wrong(volume: &Volume, why: String) -> ContentError {
     ContentError { volume: volume.name.clone(), path, why }
 }
 
-/// Looks into every volume that is not said to be raw: those that are plainly no raw disk. What
-/// cannot be read is left to who opens it.
-pub fn look(devices: &[Device]) -> Vec<ContentError> {
-    volumes(devices).filter_map(objection).collect()
+/// Looks into every volume that is not said to be raw. What cannot be read is left to the open.
+///
+/// # Errors
+/// The first that is plainly no raw disk.
+pub fn look(devices: &[Device]) -> Result<(), ContentError> {
+    volumes(devices).find_map(objection).map_or(Ok(()), Err)
 }
 
 /// Takes the volumes away that are plainly no raw disk, and the devices of which nothing is left;
@@ -238,7 +240,7 @@ mod tests {
         fn look(&self) -> Result<(), ContentError> {
             let mut device = Device::new("d");
             device.volumes.push(Volume::new("v", &self.0));
-            first(&[device])
+            look(&[device])
         }
     }
 
@@ -246,10 +248,6 @@ mod tests {
         fn drop(&mut self) {
             let _gone = fs::remove_file(&self.0);
         }
-    }
-
-    fn first(devices: &[Device]) -> Result<(), ContentError> {
-        look(devices).into_iter().next().map_or(Ok(()), Err)
     }
 
     const TEXT: &str = "[server]\nlisten = \"unix:/run/nbd.sock\"\n[volume.a]\npath = \"/ö\"\n";
@@ -265,10 +263,10 @@ mod tests {
             assert!(why.contains("this is a text and no raw disk"), "{why}");
             let mut device = Device::new("d");
             device.volumes.push(Volume { raw: true, ..Volume::new("v", &file.0) });
-            assert_eq!(first(&[device.clone()]), Ok(()));
+            assert_eq!(look(&[device.clone()]), Ok(()));
             // Behind the first byte there are clients' data.
             device.volumes[0] = Volume { start: 512, ..Volume::new("v", &file.0) };
-            assert_eq!(first(&[device]), Ok(()));
+            assert_eq!(look(&[device]), Ok(()));
         }
     }
 

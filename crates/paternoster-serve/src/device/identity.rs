@@ -79,6 +79,13 @@ pub(super) fn thing(metadata: &fs::Metadata) -> Option<Thing> {
     kind.is_file().then(|| Thing::File(metadata.dev(), metadata.ino()))
 }
 
+/// Whether these name one file or block device; of names that cannot be looked at, whether they are
+/// equal.
+pub(crate) fn is_one_thing(one: &Path, other: &Path) -> bool {
+    let look = |path: &Path| thing(&fs::metadata(path).ok()?);
+    one == other || look(one).is_some_and(|one| Some(one) == look(other))
+}
+
 /// Where sysfs and the nodes of devices are.
 #[derive(Debug, Clone)]
 pub(super) struct Places {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A kernel, or a thread, writes to the memory of a job until it has ended. So a block that a job
-//! is given goes from who had it to the lender, which has it until the backend has reported the
+//! is given goes from its owner to the lender, which has it until the backend has reported the
 //! job, and nobody can look at it meanwhile:
 //!
 //! ```
@@ -24,7 +24,7 @@
 //! # }
 //! ```
 //!
-//! It cannot be looked at by who had it:
+//! It cannot be looked at by its owner of before:
 //!
 //! ```compile_fail,E0382
 //! # use paternoster::Nanos;
@@ -65,7 +65,7 @@ use super::{Backend, Extent, Finished, Full, Job, Piece};
 /// A block on its way to a backend, or back.
 #[derive(Debug)]
 pub struct Loan {
-    /// Who gets it back: a number of the caller's.
+    /// Which part gets it back: a number of the caller's.
     pub whose: u32,
     /// How many of its bytes, from the first on, the job moves.
     pub length: u32,

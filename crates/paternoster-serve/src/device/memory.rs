@@ -29,8 +29,8 @@ impl Memory {
         Ok(Memory { at: NonNull::slice_from_raw_parts(at, bytes) })
     }
 
-    /// Where it is. Whoever has a backend read or write there has promised, to be let do so
-    /// ([`super::Backend::submit`]), that nobody looks at these bytes meanwhile.
+    /// Where it is. A caller that has a backend read or write there has promised, to be let do so
+    /// ([`super::Backend::submit`]), that nothing looks at these bytes meanwhile.
     #[must_use]
     pub const fn raw(&self) -> NonNull<[u8]> {
         self.at
@@ -38,8 +38,9 @@ impl Memory {
 
     /// Its bytes.
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the pages are mapped, initialized with zeroes, and borrowed from their owner. Who
-        // lets others write to them by way of `raw` has promised not to come here meanwhile.
+        // SAFETY: the pages are mapped, initialized with zeroes, and borrowed from their owner. A
+        // caller that lets others write to them by way of `raw` has promised not to come here
+        // meanwhile.
         unsafe { self.at.as_mut() }
     }
 }

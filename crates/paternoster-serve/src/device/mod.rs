@@ -32,7 +32,7 @@ pub(crate) mod durability;
 mod event;
 pub mod faulty;
 mod files;
-mod identity;
+pub(crate) mod identity;
 pub mod in_use;
 mod inline;
 pub mod lender;
@@ -66,7 +66,7 @@ pub struct Piece {
     pub length: usize,
 }
 
-// SAFETY: an address and a length. To read or write there is unsafe, and who does it has the
+// SAFETY: an address and a length. To read or write there is unsafe, and code that does it has the
 // promise of `Backend::submit`, which is not one of threads.
 unsafe impl Send for Piece {}
 
@@ -158,7 +158,7 @@ pub struct Full;
 /// Does jobs in real time.
 ///
 /// # Safety
-/// Whoever gives it a job gives it the memory of its pieces, and takes that back when the job is
+/// A caller gives it the memory of a job's pieces with the job, and takes that back when the job is
 /// reported: [`Backend::reap`] reports a job only when nothing reads or writes its pieces any more.
 pub unsafe trait Backend: Send {
     /// In words, for start and listings: `io_uring, O_DIRECT`.
