@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes: what jobs become in mid-run, when it is time.
+//! Due changes: what jobs become in mid-run, when it is time.
 //!
 //! Times count from the begin of each clone, which is when its changes go into one heap:
 //!
@@ -17,18 +17,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use paternoster::{GroupId, Nanos};
+use paternoster::{Client, GroupId, Nanos};
 
 use super::{Run, setup};
 use crate::fio::job::Job;
 
-/// What clients weigh within their group, as they were attached.
-const WEIGHT: u32 = 100;
-
 /// The changes that are still to come.
 #[derive(Debug)]
-pub(super) struct Changes {
-    /// When, of which process, the how manieth of its job.
+pub(super) struct DueChanges {
+    /// When, of which process, which of its job's.
     due: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
     /// By process: what its job is by now, if that has changes.
     jobs: Vec<Option<Box<Job>>>,
@@ -36,15 +33,15 @@ pub(super) struct Changes {
     groups: Vec<Option<GroupId>>,
 }
 
-impl Changes {
+impl DueChanges {
     /// Of processes that have not begun: the job of each, and the group of each job.
     pub(super) fn new<'a>(
         jobs: impl Iterator<Item = &'a Job>,
         groups: Vec<Option<GroupId>>,
-    ) -> Changes {
+    ) -> DueChanges {
         let changing = |job: &Job| !job.changes.all().is_empty();
         let jobs = jobs.map(|job| changing(job).then(|| Box::new(job.clone()))).collect();
-        Changes { due: BinaryHeap::new(), jobs, groups }
+        DueChanges { due: BinaryHeap::new(), jobs, groups }
     }
 
     /// A process begins.
@@ -81,7 +78,8 @@ impl Run {
             }
             if change.is_of_priority() {
                 let client = seat.process.client();
-                let _known = self.queue.set_priority(now, client, setup::priority(job), WEIGHT);
+                let weight = self.queue.client(client).map_or(0, Client::weight);
+                let _known = self.queue.set_priority(now, client, setup::priority(job), weight);
             }
             if change.is_of_rate() {
                 seat.process.change_rates(now, job);

@@ -46,7 +46,7 @@ use crate::process::record::Output;
 use crate::process::{Phase, Process, Shared};
 use crate::statistics::JobStatistics;
 
-use changes::Changes;
+use changes::DueChanges;
 
 pub use setup::limits;
 
@@ -265,7 +265,7 @@ struct Run {
     status_every: Option<Nanos>,
     status_at: Nanos,
     timers: BinaryHeap<Reverse<(Nanos, u32)>>,
-    changes: Changes,
+    changes: DueChanges,
     sections: Vec<SectionResult>,
     /// The section that is running, and how many of its processes have not ended.
     section: usize,
@@ -286,7 +286,7 @@ impl Run {
         seats: Vec<Seat>,
         groups: Vec<Option<GroupId>>,
     ) -> Run {
-        let changes = Changes::new(seats.iter().map(|seat| &jobs[seat.job]), groups);
+        let changes = DueChanges::new(seats.iter().map(|seat| &jobs[seat.job]), groups);
         let left_of = |place: usize| seats.iter().filter(|seat| seat.job == place).count();
         Run {
             ends: jobs.iter().map(|job| job.ending.clone()).collect(),

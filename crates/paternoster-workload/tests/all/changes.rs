@@ -7,9 +7,10 @@
 
 use paternoster::{Nanos, NoObserver, elevators};
 use paternoster_sim::{Description, Simulated, catalog};
-use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::{RunError, RunResult, Settings, Watcher, run};
 use proptest::prelude::*;
+
+use crate::common::jobs_of;
 
 /// How many I/Os each process has done, whenever it is told.
 #[derive(Default)]
@@ -20,12 +21,6 @@ impl Watcher for Counts {
         let ios = result.processes.iter().map(|process| process.statistics.ios());
         self.0.push(ios.collect());
     }
-}
-
-fn jobs(text: &str) -> JobFile {
-    let include = |_: &str, named: &str| Err(format!("{named}: nothing is included"));
-    let source = Source { name: "changes", text };
-    parse(&[source], &[], &[], &|_| None, &include).unwrap_or_else(|problem| panic!("{problem:?}"))
 }
 
 /// What each process had done after each interval.
@@ -41,7 +36,7 @@ fn counts(text: &str, device: &Description, elevator: &str, interval: Nanos) -> 
         let _not_bfq = queue.set_attribute(Nanos::ZERO, "low_latency", "0");
         Ok(())
     };
-    let jobs = jobs(text).jobs;
+    let jobs = jobs_of(text).expect("a sound job file").jobs;
     let done: Result<_, RunError> =
         run(&jobs, &settings, &mut model, elevator, NoObserver, prepare, &mut counts);
     done.unwrap_or_else(|error| panic!("{error}"));
@@ -141,15 +136,13 @@ fn a_change_to_the_same_changes_nothing() {
 /// Is a weight without a cgroup refused, and a player's rate?
 #[test]
 fn what_does_not_go_together() {
-    let include = |_: &str, named: &str| Err(format!("{named}: nothing is included"));
     for (text, words) in [
         ("[a]\nrw=read\nsize=1m\nchange=1 cgroup_weight=200\n", "give it cgroup=NAME"),
         ("[a]\nrw=read\nsize=1m\nframe_period=40ms\nchange=1 rate=1m\n", "its rate cannot change"),
         ("[a]\nrw=read\nsize=1m\nchange=1 bs=4k\n", "`bs` cannot change while a job runs"),
         ("[a]\nrw=read\nsize=1m\nchange\n", "needs a value"),
     ] {
-        let source = Source { name: "wrong.fio", text };
-        let problems = parse(&[source], &[], &[], &|_| None, &include).unwrap_err();
+        let problems = jobs_of(text).unwrap_err();
         assert!(problems[0].to_string().contains(words), "{text}: {}", problems[0]);
     }
 }

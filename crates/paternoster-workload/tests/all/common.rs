@@ -1,5 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of this crate share: a word about what is missing.
+//! What the tests of this crate share: jobs from a text, numbers that are asked for, a word about
+//! what is missing.
+
+use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse};
+
+/// The jobs of a text that includes no other.
+pub(crate) fn jobs_of(text: &str) -> Result<JobFile, Vec<Problem>> {
+    let include = |_: &str, named: &str| Err(format!("{named}: nothing is included"));
+    parse(&[Source { name: "jobs", text }], &[], &[], &|_| None, &include)
+}
+
+/// The number that a variable of the environment asks for.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: it is no number")))
+}
 
 /// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
 pub(crate) fn skipped(why: &str) {

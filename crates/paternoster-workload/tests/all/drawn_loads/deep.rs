@@ -23,7 +23,7 @@ use paternoster_sim::chance::Chance;
 
 use super::draw::{Client, Engine, Kind, Load};
 use super::judge::Judge;
-use super::number;
+use crate::common::number;
 
 const DEVICES: [&str; 3] = ["nvme-pm9a3", "nvme-7300", "nvme-kc3000"];
 /// Drawn every day.

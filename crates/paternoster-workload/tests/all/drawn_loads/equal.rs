@@ -7,7 +7,7 @@
 
 use super::draw::{Client, Engine, Kind, Load};
 use super::judge::Judge;
-use super::number;
+use crate::common::number;
 
 const SCHEDULERS: [&str; 5] = ["mq-deadline", "bfq", "bfq-4.19", "kyber", "paternoster"];
 /// One of so many cases is judged. With `PATERNOSTER_EQUAL=1` all are, and not all hold: under bfq

@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 
 use paternoster::{Nanos, NoObserver, RequestQueue, elevators};
 use paternoster_sim::{Simulated, catalog};
-use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::page_cache::HostSettings;
 use paternoster_workload::{Direction, RunError, RunResult, Settings, Watcher, run};
 
 use super::draw::{Client, Engine, Kind, Load};
+use crate::common::jobs_of;
 
 /// The bound is never less.
 const ONE_SECOND: f64 = 1.0;
@@ -108,9 +108,7 @@ impl Judge {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
         let runtime_ms = (seconds * 1000.0) as u64;
         let text = load.job_file(runtime_ms);
-        let source = Source { name: "drawn", text: &text };
-        let include = |_: &str, named: &str| Err(format!("{named}: nothing is included"));
-        let jobs = parse(&[source], &[], &[], &|_| None, &include).expect("a sound job file").jobs;
+        let jobs = jobs_of(&text).expect("a sound job file").jobs;
         let settings = Settings {
             seed: load.seed,
             submit_cost: device.submit_cost,

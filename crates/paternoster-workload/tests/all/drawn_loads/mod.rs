@@ -31,6 +31,8 @@ mod judge;
 use draw::Load;
 use judge::{Fault, Judge, keeps_weights};
 
+use crate::common::number;
+
 /// All that are judged; those with 768 requests as `serve` sets them up, whose queue holds all
 /// there is.
 const ALL: [&str; 10] = [
@@ -79,11 +81,6 @@ struct Counts {
     unequal: u64,
     kept: u64,
     pairs: u64,
-}
-
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: it is no number")))
 }
 
 /// Is nobody starved, and are clients alike treated alike, under loads that are drawn?
