@@ -18,11 +18,11 @@
 //! let in goes to the head of its elevator, since it has waited its turn here, and its requests
 //! that came so are charged like the flush.
 //!
-//! Beside somebody who has nothing to do with flushes (a *bystander*: it reads, and nothing of what
-//! it wrote is in the cache) only the time of those who own no flush passes on that clock, or two
-//! owners would repay their debts with each other's flushes and leave the reader nothing. What the
-//! reader has is repaid to all owners at the same time, so that of three it has a third. (bfq asks
-//! for the other owners' parts, too: under it their time passes.)
+//! Beside a client that has nothing to do with flushes (a *bystander*: it reads, and nothing of
+//! what it wrote is in the cache) only the time of those who own no flush passes on that clock, or
+//! two owners would repay their debts with each other's flushes and leave the reader nothing. What
+//! the reader has is repaid to all owners at the same time, so that of three it has a third. (bfq
+//! asks for the other owners' parts, too: under it their time passes.)
 //!
 //! ```text
 //! two writers with fsync and a reader    |w|w| flush of both 3.4 |r|r| ... 1.7 ms |w|w| flush |
@@ -103,7 +103,7 @@ pub(crate) struct Door {
     nodes: Nodes<u64>,
     /// Who owes nothing and was served last; and when.
     last_other: Option<(ClientId, Nanos)>,
-    /// Who read last of those who own no flush; and when.
+    /// The client that read last of those that own no flush; and when.
     bystander: Option<(ClientId, Nanos)>,
 }
 
@@ -160,9 +160,8 @@ impl<O: Observer> RequestQueue<O> {
             return;
         }
         let id = ClientId(self.scene.clients.key_at(client));
-        let bystander = self.bystander().filter(|other| *other != id);
-        let last = self.door.last_other.map(|(other, _)| other).filter(|other| *other != id);
-        let other = bystander.or(last);
+        let last = self.door.last_other.map(|(other, _)| other);
+        let other = [self.bystander(), last].into_iter().flatten().find(|other| *other != id);
         let due = self.elevator.charge(&mut self.scene, id, cost, other).min(MOST_DUE);
         if due > Nanos::ZERO {
             self.owe(client, reading.before, reading.own(cost) + due);
@@ -326,8 +325,8 @@ impl<O: Observer> RequestQueue<O> {
                 self.scene.clients.at_mut(index).debt.until = Nanos::ZERO;
             }
         }
-        (self.door.is_used, self.door.last_other) = (false, None);
-        self.door.bystander = None;
+        self.door.is_used = false;
+        (self.door.last_other, self.door.bystander) = (None, None);
     }
 
     /// Verifies I1.

@@ -474,7 +474,7 @@ fn one_client_does_not_keep_others_from_theirs() {
     let (status, _, message) = output(&[&file, "--run", "true"]);
     assert_eq!(status, Some(0), "{message}");
     assert!(!message.contains(out) && message.contains("rude at nbd+unix"), "{message}");
-    // Who names them himself hears of it.
+    // Named by hand, they are refused.
     assert!(refused_with_any(&[&rude, &other]).contains("a qcow2 image"));
 }
 

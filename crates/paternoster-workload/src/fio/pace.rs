@@ -339,7 +339,7 @@ mod tests {
         Pace::new(&job, &Seeds::new(None, true, false, 1, 0))
     }
 
-    /// Does a rate that changes begin anew, for who was early and for who was late? 100 a second
+    /// Does a rate that changes begin anew, whether the job was early or late? 100 a second
     /// until 35 ms, 10 a second from there; then none.
     #[test]
     fn a_change_begins_anew() {

@@ -22,7 +22,7 @@
 //! I1  `taken` <= `ended` <= `issued`, and they are equal when a pause begins.
 //! I2  While a pause is due nothing is issued.
 //!
-//! Source: fio 3.33, measured on a file in memory (`tests/all/fio_thinks.rs` does it again).
+//! Source: fio 3.33, measured; the program's `tests/all/thinks.rs` does it again.
 
 use paternoster::Nanos;
 
@@ -66,7 +66,7 @@ struct Taking {
 impl Taking {
     fn new(job: &Job) -> Taking {
         let polls = job.iodepth_batch_complete_min == 0;
-        // A buffered I/O has ended when its submission has: who polls then finds it at once.
+        // A buffered I/O has ended when its submission has: to poll then finds it at once.
         let at_once = polls && job.direct != Some(true);
         let depth = if job.engine == Engine::Async && !at_once { job.iodepth.max(1) } else { 1 };
         let least = job.iodepth_batch_complete_min.clamp(1, depth);

@@ -113,9 +113,9 @@ impl Paternoster {
         }
     }
 
-    /// gate I1 to I3, in debug builds: `client` is held, so at some level somebody of his class is
-    /// in the device or about to ask, has nothing waiting, and stands lower. Looks at everybody,
-    /// whoever is remembered.
+    /// gate I1 to I3, in debug builds: `client` is held, so at some level a sibling of its class is
+    /// in the device or about to ask, has nothing waiting, and stands lower. Looks at all, not at
+    /// those that are remembered.
     pub(super) fn audit_hold(&self, scene: &Scene, client: u32, now: Nanos) {
         let looks = self.clients.len() <= 64 || self.gate.holds.is_multiple_of(16);
         if !cfg!(debug_assertions) || !looks {

@@ -2,7 +2,7 @@
 //! Explain: why a request still waits, in words.
 //!
 //! The clause names the first thing that stands between a request and the device: a seat that its
-//! client does not have, the gate, a slot that is kept, somebody who has had less, others of its
+//! client does not have, the gate, a slot that is kept, a client that has had less, others of its
 //! own client.
 
 use core::fmt;
@@ -38,8 +38,8 @@ impl Paternoster {
         let others = self.clients[client as usize].lane.len().saturating_sub(1);
         match first {
             Some(first) if self.held_by_gate(scene, first, now).is_some() => {
-                let whose = if first == client { "its client" } else { "who goes first" };
-                write!(out, "{whose} is ahead of one who has all that he asks for in the device")
+                let which = if first == client { "its client" } else { "the client before it" };
+                write!(out, "{which} is ahead of one that has all that it asks for in the device")
             }
             Some(first) if first != client => match self.id_of(scene, first) {
                 Some(first) => write!(out, "{first} has had less of the device for its weight"),

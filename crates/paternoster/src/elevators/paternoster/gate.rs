@@ -77,7 +77,7 @@ pub(super) struct Gate {
     least: [u64; SORTS],
     /// From then on nothing is owed, unless something is sent until then.
     until: Nanos,
-    /// How often somebody was held.
+    /// How often a client was held.
     pub(super) holds: u64,
 }
 
@@ -155,10 +155,7 @@ impl Gate {
             }
             let place = accounts.number_of(node.parent) as usize;
             let slot = self.owed[place][usize::from(node.class)];
-            if slot.node != NIL
-                && slot.node != at
-                && Gate::is_owed(accounts, slot, node.parent, node.class, now)
-            {
+            if slot.node != at && Gate::is_owed(accounts, slot, node.parent, node.class, now) {
                 let slack = SLACK.saturating_mul(accounts.group(node.parent).dearest);
                 if accounts.at(slot.node).vt.saturating_add(slack) < node.vt {
                     return Some(slot.until);

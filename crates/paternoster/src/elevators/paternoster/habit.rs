@@ -47,7 +47,7 @@ pub(super) struct Habit {
     pub(super) latency: u64,
     pub(super) cost: u64,
     /// What its requests took at least by their sorts, and how much longer they took, in ns (up to
-    /// four seconds): means over more of them, since chance must not tell who is crowded.
+    /// four seconds): means over more of them, since chance must not tell which is crowded.
     least: u32,
     excess: u32,
     /// How many of 256 requests continue their predecessors, and how many have been seen.

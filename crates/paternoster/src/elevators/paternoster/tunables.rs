@@ -84,7 +84,7 @@ pub(super) static ATTRIBUTES: [Attribute; 14] = [
     shown("probes", "", "how often another number of seats was tried"),
     shown("changes", "", "how often one was accepted"),
     shown("kept_us", "us", "for how long a slot was kept for somebody although others waited"),
-    shown("holds", "", "how often somebody waited who was ahead of one with nothing waiting"),
+    shown("holds", "", "how often a client waited that was ahead of one with nothing waiting"),
     shown("in_company", "clients", "who reads one stream with others, and shares their seat"),
 ];
 

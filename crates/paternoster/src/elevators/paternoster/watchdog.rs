@@ -60,8 +60,8 @@ pub(super) enum Reason {
     Credit,
     /// R3: a slot is kept, and that is a bargain.
     Bargain,
-    /// R5, S3, S4, L6: the last slots are spared, a seat's holder comes, what was his drains; who
-    /// is ahead is held.
+    /// R5, S3, S4, L6: the last slots are spared, a seat's holder comes, what was its drains; a
+    /// client that is ahead is held.
     Seats,
 }
 

@@ -78,10 +78,10 @@ impl Group {
         keys.reduce(|one, other| if other.before(&one) { other } else { one }).unwrap_or_default()
     }
 
-    /// C4: what was not used is released, but for the little that one is behind who is expected.
-    /// Who always has something in the device, and nothing waiting, has all that he asks for: what
-    /// he is owed for that is at most [`OWED_MOST`], and without turns [`OWED_REQUESTS`] of the
-    /// dearest requests. The rest the gate did not get for him, and is nobody's.
+    /// C4: what was not used is released, but for the little that one is behind that is expected. A
+    /// client that always has something in the device, and nothing waiting, has all that it asks
+    /// for: what it is owed for that is at most [`OWED_MOST`], and without turns [`OWED_REQUESTS`]
+    /// of the dearest requests. The rest the gate did not get for it, and is nobody's.
     pub(super) fn lift(&self, own: &mut Node, now: Nanos, slack: i64) {
         let floor = self.floor[usize::from(own.class)];
         if own.vt >= floor {
@@ -98,7 +98,7 @@ impl Group {
         }
     }
 
-    /// How far behind the floor one may be who has something in the device.
+    /// How far behind the floor one may be that has something in the device.
     fn debt_most(&self, weight: u32, slack: i64) -> i64 {
         let turns = self.dearest + OWED_MOST * UNIT / i64::from(weight);
         if slack > 0 { turns } else { turns.min(OWED_REQUESTS * self.dearest) }

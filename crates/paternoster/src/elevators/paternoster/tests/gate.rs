@@ -2,7 +2,7 @@
 //! Rule L6: weights inside the device.
 //!
 //! The device takes many more commands than it works on at once, so that nobody's requests wait
-//! outside: the case in which the order of those who wait decides nothing.
+//! outside: the case in which the order of those that wait decides nothing.
 
 use super::*;
 use proptest::prelude::*;
@@ -41,9 +41,9 @@ fn entitled(weights: &[u32]) -> Vec<u64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Has everybody his weight's part, whatever the weights, and how many he asks for, and is the
-    /// device as busy as it can be? Four requests at a time, 108 us each, are 11,111 in 300 ms.
-    /// What he has outstanding must be able to be his part: the heaviest with q of weight w has it
+    /// Has each client its weight's part, whatever the weights, and how many it asks for, and is
+    /// the device as busy as it can be? Four requests at a time, 108 us each, are 11,111 in 300 ms.
+    /// What it has outstanding must be able to be its part: the heaviest with q of weight w has it
     /// while at most D* = q * W / w commands are inside, which keeps four servers and their queues
     /// busy from 16 on.
     #[test]
@@ -84,7 +84,7 @@ fn l6_within_groups() {
     }
 }
 
-/// Do weights count within 20 ms of the arrival of two who weigh four times what the four others
+/// Do weights count within 20 ms of the arrival of two that weigh four times what the four others
 /// do? They are owed 8 of 12 parts.
 #[test]
 fn l6_weights_count_at_once() {
@@ -118,7 +118,7 @@ fn l6_equal_ones_are_not_held() {
 }
 
 /// Is nobody held where there is room for more? 32 servers, and 16 under way of one beside two of
-/// one who weighs as much: who has two asks for no more.
+/// one that weighs as much: the one with two asks for no more.
 #[test]
 fn l6_where_there_is_room_nobody_is_held() {
     let mut world = queueing(32);
@@ -128,7 +128,7 @@ fn l6_where_there_is_room_nobody_is_held() {
     assert_eq!(world.attribute("holds"), 0);
 }
 
-/// Is nobody held for one who paces himself? He asks every 500 us, four at a time.
+/// Is nobody held for one that paces itself? It asks 5 ms after each answer, four at a time.
 #[test]
 fn l6_who_thinks_is_not_owed() {
     let mut world = queueing(4);
@@ -139,7 +139,7 @@ fn l6_who_thinks_is_not_owed() {
     assert_eq!(world.attribute("holds"), 0);
 }
 
-/// Does a client of one class never hold another's? Real-time goes first anyway, and whoever is of
+/// Does a client of one class never hold another's? Real-time goes first anyway, and a client of
 /// a lower class is not measured by its account.
 #[test]
 fn l6_classes_are_apart() {
