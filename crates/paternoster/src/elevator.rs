@@ -142,6 +142,13 @@ pub trait Elevator: fmt::Debug + Send {
         false
     }
 
+    /// Of two clients that sleep for a request, where requests are had in turn
+    /// ([`Elevator::admits_in_turn`]): is one that has become free rather for `one`, though `other`
+    /// has slept longer?
+    fn wakes_rather(&self, _one: ClientId, _other: ClientId) -> bool {
+        false
+    }
+
     /// Should bios be merged before waiting requests too, and not only behind them?
     fn merges_front(&self) -> bool {
         false

@@ -20,6 +20,9 @@ use crate::queue::RequestQueue;
 /// use a request that became free: Linux wakes one each of eight wait queues in turn.
 const LOOK: u32 = 4;
 
+/// A client that sleeps: its turn, its pool, its number.
+type Sleeper = (u64, u8, u32);
+
 impl<O: Observer> RequestQueue<O> {
     /// A client that was woken for a tag has been told, or tries without, or does not try.
     pub(super) fn expect_no_more(&mut self, index: u32) {
@@ -95,44 +98,58 @@ impl<O: Observer> RequestQueue<O> {
     pub(super) fn wake_in_turn(&mut self, after: u64) {
         while self.free_tags() > self.allocator.expected {
             let [one, other] = [POOL_SYNC, POOL_ASYNC].map(|pool| self.first_able(pool, after));
-            let Some((_, pool, index)) = [one, other].into_iter().flatten().min() else { return };
+            let first = match (one, other) {
+                (Some(one), Some(other)) => Some(self.sooner(one.min(other), one.max(other))),
+                (one, other) => one.or(other),
+            };
+            let Some((_, pool, index)) = first else { return };
             self.wake(pool, index);
         }
     }
 
+    /// Which of two sleepers is woken, of whom `first` has slept longer.
+    fn sooner(&self, first: Sleeper, second: Sleeper) -> Sleeper {
+        let id = |(_, _, index): Sleeper| ClientId(self.scene.clients.key_at(index));
+        if self.elevator.wakes_rather(id(second), id(first)) { second } else { first }
+    }
+
     /// The first sleeper of a pool that could use one of the free tags, and its turn. Asked are the
     /// first in line, and then some farther back, each time others.
-    fn first_able(&mut self, pool: u8, after: u64) -> Option<(u64, u8, u32)> {
+    fn first_able(&mut self, pool: u8, after: u64) -> Option<Sleeper> {
         let number = usize::from(pool);
         let first = self.allocator.sleepers[number].first();
         let (found, next) = self.ask(pool, first, after);
-        if found.is_some() || next.is_none() {
+        let is_enough = found.is_some() && !self.elevator.admits_in_turn();
+        if is_enough || next.is_none() {
             return found;
         }
         let links = &self.allocator.sleeper_links[number];
         let cursor = self.allocator.cursors[number].filter(|&index| links.contains(index));
-        let (found, next) = self.ask(pool, cursor.or(next), after);
+        let (farther, next) = self.ask(pool, cursor.or(next), after);
         self.allocator.cursors[number] = next;
-        found
+        match (found, farther) {
+            (Some(found), Some(farther)) => Some(self.sooner(found, farther)),
+            (found, farther) => found.or(farther),
+        }
     }
 
-    /// Asks so many sleepers of a pool, from one on; the first that could use a free tag, or the
-    /// next one to be asked.
-    fn ask(
-        &self,
-        pool: u8,
-        mut place: Option<u32>,
-        after: u64,
-    ) -> (Option<(u64, u8, u32)>, Option<u32>) {
+    /// Asks so many sleepers of a pool, from one on; the first that could use a free tag, or one
+    /// that the elevator rather wakes, and the next one to be asked.
+    fn ask(&self, pool: u8, mut place: Option<u32>, after: u64) -> (Option<Sleeper>, Option<u32>) {
+        let mut found: Option<Sleeper> = None;
         for _ in 0..LOOK {
             let Some(index) = place else { break };
             let turn = self.scene.clients.at(index).turn;
             if turn > after && self.could_use_a_tag(index) {
-                return (Some((turn, pool, index)), place);
+                let able = (turn, pool, index);
+                if !self.elevator.admits_in_turn() {
+                    return (Some(able), place);
+                }
+                found = Some(found.map_or(able, |first| self.sooner(first, able)));
             }
             place = self.allocator.sleeper_links[usize::from(pool)].next(index);
         }
-        (None, place)
+        (found, place)
     }
 
     /// Whether one of the free positions is for a sleeper (R1).

@@ -27,7 +27,8 @@
 //! I1  A node stands in its parent's order of a kind exactly while requests of that kind wait
 //!     below it, under its class and virtual time.
 //! I2  Counts of a group are the sums of its children's; `busy_weight` is the weight of the
-//!     children with something waiting or in the device, `held_weight` of those that have requests.
+//!     children with something waiting or in the device, `held_weight` of those that have requests
+//!     or sleep for one.
 //! I3  The floor of a group never falls, and nobody who waits in it stood below it when it rose.
 //! I4  What an account was charged is what its requests took, to the nanosecond: the rest of each
 //!     division is kept.
@@ -182,8 +183,15 @@ impl Accounts {
         if node == self.root {
             return;
         }
-        let Node { queued, flying, held, parent: old, .. } = *self.at(node);
+        let Node { queued, flying, held, parent: old, class: before, .. } = *self.at(node);
+        if before == Class::Idle as u8 {
+            self.group_mut(old).idlers_flying -= flying;
+        }
         self.lift_out(node, queued, flying);
+        let asks = self.at(node).asks;
+        if asks {
+            self.withdraw(node);
+        }
         self.hold(node, -held.cast_signed());
         if parent != old {
             let estimated = self.at(node).estimated;
@@ -201,8 +209,14 @@ impl Accounts {
         let own = self.at_mut(node);
         (own.weight, own.class) = (weight, class);
         own.rest = own.rest.min(weight - 1);
+        if class == Class::Idle as u8 {
+            self.group_mut(parent).idlers_flying += flying;
+        }
         self.put_back(node, queued, flying);
         self.hold(node, held.cast_signed());
+        if asks {
+            self.ask(node);
+        }
     }
 
     /// What is not known yet of what is in the device is owed from `group` on up.
@@ -345,6 +359,7 @@ impl Accounts {
         group.raise_floor(nodes, at, kind, nodes[parent as usize].queued[1 - kind]);
         if class == Class::Idle as u8 {
             group.idle_class_served = now;
+            group.idlers_flying += 1;
         }
         let node = &mut nodes[at as usize];
         node.begin(kind, estimate);
@@ -393,11 +408,25 @@ impl Accounts {
         group.dearest = node.price_above(took, before - (before >> 8));
         group.reorder(&mut self.orders, at, node);
         let Node { class, weight, parent, flying, .. } = *node;
+        if class == Class::Idle as u8 {
+            group.idlers_flying -= 1;
+        }
         let (weights, dearest) = (group.busy_weight, group.dearest);
         if !node.is_busy() {
             group.busy_weight -= u64::from(weight);
         }
         (parent, Ended { top: at, class, weight, weights, dearest, flying })
+    }
+
+    /// A client pays for time in which the device was kept for it, and so do its groups.
+    pub(super) fn charge_time(&mut self, client: u32, ns: i64) {
+        let mut at = client;
+        while at != self.root {
+            self.at_mut(at).charge(ns);
+            self.reorder(at);
+            at = self.at(at).parent;
+        }
+        self.at_mut(at).charged += ns;
     }
 
     /// A client who goes in step with another of his group is not further behind him than what

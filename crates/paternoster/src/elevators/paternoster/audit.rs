@@ -44,11 +44,11 @@ impl Paternoster {
         if owed != self.total_owed {
             return Err(format!("choose I3: {owed} requests are owed, {} known", self.total_owed));
         }
-        if charged + self.departed != self.served {
-            let (gone, served) = (self.departed, self.served);
+        if charged + self.departed != self.served + self.seat_time.time {
+            let (gone, served) = (self.departed, self.served + self.seat_time.time);
             return Err(format!(
                 "paternoster G1: {charged} ns, and {gone} of those who left, were charged for \
-                 {served} ns served"
+                 {served} ns served and kept"
             ));
         }
         self.audit_fallback()?;

@@ -66,6 +66,7 @@ impl Paternoster {
     pub(super) fn choose(&mut self, scene: &mut Scene) -> Pick {
         let now = scene.exact_now();
         self.pay_for_waiting(now);
+        self.pay_for_seat(now);
         self.watchdog.resume(now, self.depth.top());
         scene.cancel_timer();
         if !self.bypass.is_empty()
@@ -128,6 +129,9 @@ impl Paternoster {
         if taken >= most {
             // Whoever ends makes room.
             return self.pause(scene, Nanos::MAX, Reason::Seats);
+        }
+        if let Some(until) = self.yields_inside(least, now) {
+            return self.pause(scene, until, Reason::Seats);
         }
         if let Some(until) = self.held_by_gate(scene, least, now) {
             self.audit_hold(scene, least, now);
@@ -216,7 +220,11 @@ impl Paternoster {
         {
             return self.go_on_at_last(scene, first, now);
         }
-        self.pause(scene, comes.unwrap_or(Nanos::MAX), Reason::Seats)
+        if let (Some((_, client)), false, true) = (comes, ends, self.seats.most.is_some()) {
+            self.seat_time.begins(client, now);
+        }
+        let until = comes.map_or(Nanos::MAX, |(until, _)| until);
+        self.pause(scene, until, Reason::Seats)
     }
 
     fn keep(&mut self, scene: &mut Scene, kept: Kept, now: Nanos) -> Pick {

@@ -313,13 +313,14 @@ impl Paternoster {
             || self.waits_for_hindmost(scene, client, now)
     }
 
-    /// Until when one of a company is expected, the earliest. O(expected clients); asked only when
-    /// all who wait are held back.
-    pub(super) fn hindmost_come(&self, now: Nanos) -> Option<Nanos> {
+    /// Until when one of a company is expected, the earliest, and which. O(expected clients); asked
+    /// only when all who wait are held back.
+    pub(super) fn hindmost_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
         let all = self.expected.iter(&self.expected_links);
         let together = all.filter(|&client| self.clients[client as usize].is_together);
-        let habits = together.map(|client| &self.clients[client as usize].habit);
-        habits.filter(|habit| habit.is_expected(now)).map(|habit| habit.window).min()
+        let habit = |client: u32| &self.clients[client as usize].habit;
+        let come = together.filter(|&client| habit(client).is_expected(now));
+        come.map(|client| (habit(client).window, client)).min()
     }
 
     fn waits_in_turn(&self, client: u32) -> bool {

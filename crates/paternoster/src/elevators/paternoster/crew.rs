@@ -211,14 +211,14 @@ impl Paternoster {
         self.seats.most.is_some() && crowd(one) && crowd(other) && parent(one) == parent(other)
     }
 
-    /// Until when somebody of a crew is expected, the latest.
-    pub(super) fn crew_comes(&self, group: u32, now: Nanos) -> Option<Nanos> {
+    /// Until when a client of a crew is expected, the latest, and which.
+    pub(super) fn crew_comes(&self, group: u32, now: Nanos) -> Option<(Nanos, u32)> {
         let all = self.expected.iter(&self.expected_links).take(super::choose::LOOKS_MOST);
         let theirs = all.filter(|&client| self.group_of(client) == group);
-        let windows = theirs.filter_map(|client| {
-            let client = &self.clients[client as usize];
+        let windows = theirs.filter_map(|number| {
+            let client = &self.clients[number as usize];
             let comes = client.kind() == CROWD && client.habit.is_expected(now);
-            comes.then_some(client.habit.window)
+            comes.then_some((client.habit.window, number))
         });
         windows.max()
     }

@@ -82,6 +82,16 @@ impl Elevator for Paternoster {
         }
     }
 
+    /// A client that is refused, or finds that none is left, is going to sleep for a request: it
+    /// counts among those that share them, also if it holds none.
+    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
+        let admission = self.would_admit(scene, client, op, flags);
+        if admission != Admission::Normal || self.accounts.holds_all(scene.nr_requests()) {
+            self.accounts.ask(client.index());
+        }
+        admission
+    }
+
     /// Where there are thousands of clients nothing of this one is near. What will be asked for is
     /// asked for at once, so that it comes while the bio is looked at, and not one after the other.
     fn bio_comes(&mut self, _: &mut Scene, bio: &Bio) {
@@ -98,6 +108,13 @@ impl Elevator for Paternoster {
 
     fn admits_in_turn(&self) -> bool {
         true
+    }
+
+    /// By account, as requests go: where there are few, a client that gets one goes next. Of
+    /// different classes the one that has slept longer: the others are to have their turn, too.
+    fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
+        let (one, other) = (one.index(), other.index());
+        self.accounts.precedes(one, other) && !self.accounts.outranks(one, other)
     }
 
     fn merges_front(&self) -> bool {
@@ -124,6 +141,7 @@ impl Elevator for Paternoster {
         // The rest is said when it goes to the device.
         (job.stage, job.client, job.is_bound) = (Stage::Elsewhere, client, true);
         self.accounts.hold(client, 1);
+        self.accounts.ask_no_more(client);
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
@@ -142,6 +160,7 @@ impl Elevator for Paternoster {
         }
         let owner = self.client_of(request);
         let client = owner as usize;
+        self.accounts.ask_no_more(owner);
         match side {
             Side::Back => {
                 let end = scene.requests[request].end();
@@ -272,11 +291,13 @@ impl Elevator for Paternoster {
     }
 
     fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.accounts.ask_no_more(client.index());
         self.forget_place(scene, client.index());
         self.expect_no_more(client.index());
         self.board(client.index(), false);
         self.present.remove(client.index());
         self.clients[client.index() as usize] = Client::default();
+        self.seat_time.forget(client.index());
         self.departed += self.accounts.at(client.index()).charged;
         self.accounts.close(client.index());
         self.watchdog.look_anew();

@@ -32,6 +32,9 @@
 //! (100) and throughput one wants to be: the device is emptied to what `weights_from` says, and no
 //! further.
 //!
+//! Classes are no matter of accounts: a client of the idle class waits while siblings of a better
+//! class have anything in the device, but for one request in 200 ms.
+//!
 //! # Invariants
 //! I1  Nobody is held while the device is empty, while there are seats, in a probe, or in fallback.
 //! I2  Nobody is held for a client of which something waits, or that is neither inside nor
@@ -177,6 +180,12 @@ impl Paternoster {
         let asks = habit.is_greedy() && habit.is_crowded(self.tunables.weights_from);
         let until = asks.then(|| now + Nanos(PATIENCE * habit.latency));
         self.gate.note(&self.accounts, client, until, now);
+    }
+
+    /// Until when one of the idle class waits for what better ones have in the device.
+    #[inline(always)]
+    pub(super) fn yields_inside(&self, client: u32, now: Nanos) -> Option<Nanos> {
+        self.accounts.yields_until(client, now).filter(|_| !self.watchdog.has_fallen())
     }
 
     /// Until when it is not `client`'s turn, since it is ahead of one that is owed (I1).

@@ -146,6 +146,13 @@ impl Habit {
         u64::from(self.excess) * 100 > u64::from(self.least) * percent.saturating_sub(100)
     }
 
+    /// It is known to think for longer than `limit`, in ns, and than its requests take: nobody waits
+    /// for it.
+    pub(super) fn thinks_beyond(&self, limit: u64) -> bool {
+        let limit = limit.max(self.latency).max(self.cost);
+        self.samples >= SAMPLES_LEAST && self.think > limit
+    }
+
     /// How many requests are expected that a slot may be kept for: nobody's who thinks for longer
     /// than his requests take (R3).
     pub(super) fn owed_soon(&self) -> u32 {

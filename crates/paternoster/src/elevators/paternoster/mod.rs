@@ -44,6 +44,7 @@ mod gate;
 mod habit;
 mod job;
 mod learn;
+mod seat_time;
 mod seats;
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,7 @@ use gate::Gate;
 use habit::Habit;
 use job::{Job, Stage};
 use learn::Learn;
+use seat_time::SeatTime;
 use seats::Seats;
 use tunables::Tunables;
 use watchdog::Watchdog;
@@ -170,6 +172,7 @@ pub struct Paternoster {
     /// What of it was charged to those who have left.
     departed: i64,
     seats: Seats,
+    seat_time: SeatTime,
     learn: Learn,
     watchdog: Watchdog,
     /// Who goes in step with whom; and where everybody has been, by group, to find that out.
@@ -220,6 +223,7 @@ impl Paternoster {
             served: 0,
             departed: 0,
             seats: Seats::default(),
+            seat_time: SeatTime::default(),
             learn: Learn::default(),
             watchdog: Watchdog::default(),
             companies: Companies::new(0),
@@ -326,7 +330,11 @@ impl Paternoster {
         }
         let behind = !busy && self.accounts.is_behind(client, slack);
         let own = &self.clients[client as usize];
-        let (kind, is_meek) = (own.kind(), behind && !expected && !own.reads_on());
+        // A stream that thinks for longer than a change costs is not waited for in a turn, and
+        // need not wait for one.
+        let too_slow = self.seats.most.is_some() && own.habit.thinks_beyond(self.seats.change);
+        let takes_turns = own.reads_on() && !too_slow;
+        let (kind, is_meek) = (own.kind(), behind && !expected && !takes_turns);
         let was_missed = own.is_missed;
         if own.is_meek != is_meek {
             self.board_or_leave(client, is_meek);

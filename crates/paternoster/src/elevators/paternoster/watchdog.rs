@@ -281,6 +281,17 @@ impl Paternoster {
         }
     }
 
+    /// The device was kept for a client that has a seat, for so long: it paid for that.
+    pub(super) fn watch_seat_time(&mut self, client: u32, waited: u64) {
+        let Some(ward) = self.watchdog.window.ward else { return };
+        let top = self.accounts.top_of(client);
+        let counts = self.accounts.at(top).class >= self.accounts.at(ward.node).class;
+        if let Some(ward) = &mut self.watchdog.window.ward {
+            ward.all += if counts { waited } else { 0 };
+            ward.served += if top == ward.node { waited } else { 0 };
+        }
+    }
+
     /// Nobody is looked at, and it is not for those who come to be it.
     #[inline(always)]
     fn choose_ward(&mut self) {

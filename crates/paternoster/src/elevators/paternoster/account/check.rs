@@ -4,7 +4,8 @@
 use alloc::format;
 use alloc::vec;
 
-use super::{Accounts, CROWD, STREAM};
+use super::{Accounts, CROWD, Group, STREAM};
+use crate::client::Class;
 use crate::elevator::Fault;
 use crate::slab::NIL;
 
@@ -16,6 +17,8 @@ struct Sum {
     held: u32,
     busy_weight: u64,
     held_weight: u64,
+    asking: u32,
+    idlers_flying: u32,
 }
 
 impl Accounts {
@@ -28,14 +31,18 @@ impl Accounts {
             sum.flying += child.flying;
             sum.held += child.held;
             sum.busy_weight += if child.is_busy() { u64::from(child.weight) } else { 0 };
-            sum.held_weight += if child.held > 0 { u64::from(child.weight) } else { 0 };
+            sum.held_weight += if child.shares() { u64::from(child.weight) } else { 0 };
+            sum.asking += u32::from(child.asks);
+            let idles = child.class == Class::Idle as u8;
+            sum.idlers_flying += if idles { child.flying } else { 0 };
         }
         let all = self.nodes.iter().zip(&sums).enumerate();
         for (group, (node, sum)) in all.skip(self.clients as usize) {
             let (queued, flying, held) = (node.queued, node.flying, node.held);
             let own = &self.groups[group - self.clients as usize];
-            let (busy_weight, held_weight) = (own.busy_weight, own.held_weight);
-            let known = Sum { queued, flying, held, busy_weight, held_weight };
+            let Group { busy_weight, held_weight, asking, idlers_flying, .. } = *own;
+            let known =
+                Sum { queued, flying, held, busy_weight, held_weight, asking, idlers_flying };
             if *sum != known {
                 return Err(format!("account I2: group {group} has {sum:?}, knows {known:?}"));
             }

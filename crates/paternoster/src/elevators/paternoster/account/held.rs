@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests that clients hold, wherever they are, and who has his share of them.
+//! Requests that clients hold, wherever they are, and which client has its share of them.
 //!
-//! A queue has `nr_requests`; who came first could have them all. Each level shares them by weight
-//! among those who hold any: of 128, two groups of equal weight have 64 each, and two clients of
-//! one of them 32.
+//! A queue has `nr_requests`; the first client that came could have them all. Each level shares
+//! them by weight among those that hold any: of 128, two groups of equal weight have 64 each, and
+//! two clients of one of them 32. One that sleeps for a request *asks*, and counts as well:
+//!
+//! ```text
+//! 2 requests, two writers      asleep is not counted    A holds both, B has one now and then
+//!                              asleep counts            A holds one, B has the other
+//! ```
 //!
 //! # Invariant
 //! The held requests of a group are those of its children; `held_weight` is the weight of the
-//! children that hold some (I2 of the accounts).
+//! children that hold or ask, and `asking` how many ask (I2 of the accounts).
 
 use super::{Accounts, Node};
 use crate::slab::NIL;
@@ -40,7 +45,11 @@ impl Accounts {
         let node = &mut self.nodes[at as usize];
         let before = node.held;
         node.held = before.wrapping_add_signed(by);
-        if (before == 0 || node.held == 0) && before != node.held && node.parent != NIL {
+        if (before == 0 || node.held == 0)
+            && before != node.held
+            && node.parent != NIL
+            && !node.asks
+        {
             let group = &mut self.groups[(node.parent - self.clients) as usize];
             let (sum, weight) = (&mut group.held_weight, u64::from(node.weight));
             *sum = if node.held == 0 { *sum - weight } else { *sum + weight };
@@ -48,9 +57,53 @@ impl Accounts {
         node.parent
     }
 
+    /// A client sleeps for a request.
+    #[inline(never)]
+    pub(in super::super) fn ask(&mut self, client: u32) {
+        let mut at = client;
+        while at != self.root && !self.at(at).asks {
+            let Node { parent, weight, held, .. } = *self.at(at);
+            self.at_mut(at).asks = true;
+            let group = self.group_mut(parent);
+            group.held_weight += if held == 0 { u64::from(weight) } else { 0 };
+            group.asking += 1;
+            at = parent;
+        }
+    }
+
+    /// A client has what it slept for, or does without.
+    #[inline]
+    pub(in super::super) fn ask_no_more(&mut self, client: u32) {
+        if self.at(client).asks {
+            self.withdraw(client);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn withdraw(&mut self, client: u32) {
+        let mut at = client;
+        while at != self.root {
+            let Node { parent, weight, held, .. } = *self.at(at);
+            self.at_mut(at).asks = false;
+            let group = self.group_mut(parent);
+            group.held_weight -= if held == 0 { u64::from(weight) } else { 0 };
+            group.asking -= 1;
+            if group.asking > 0 {
+                return;
+            }
+            at = parent;
+        }
+    }
+
+    /// Whether none of `most` requests is left.
+    #[inline]
+    pub(in super::super) fn holds_all(&self, most: u32) -> bool {
+        self.at(self.root).held >= most
+    }
+
     /// Whether a client, or a group that it is in, has its share of `most` requests already, by
-    /// weight among those who have some. While there are enough left for whoever comes, nobody has
-    /// too many.
+    /// weight among those that have some or ask for one. While there are enough left for one that
+    /// comes, nobody has too many.
     pub(in super::super) fn has_its_share(&self, client: u32, most: u32) -> bool {
         if self.at(self.root).held + (most / LEFT_FOR_OTHERS).max(1) < most {
             return false;
@@ -70,10 +123,10 @@ impl Accounts {
     fn share_of(&self, node: u32, most: u32) -> u64 {
         let (mut limit, mut at) = (u64::from(most), node);
         while at != self.root {
-            let Node { parent, weight, held, .. } = *self.at(at);
-            let own = u64::from(weight);
-            let counted = if held == 0 { own } else { 0 };
-            limit = limit * own / (self.group(parent).held_weight + counted).max(1);
+            let own = self.at(at);
+            let (parent, weight) = (own.parent, u64::from(own.weight));
+            let counted = if own.shares() { 0 } else { weight };
+            limit = limit * weight / (self.group(parent).held_weight + counted).max(1);
             at = parent;
         }
         limit.max(1)

@@ -5,7 +5,7 @@
 //! `rest` is what the divisions by the weight have left over, below the weight: nothing that was
 //! charged is lost to rounding (I4 of the accounts).
 
-use super::{CROWD, STREAM};
+use super::{CROWD, IDLE_WAITS_MOST, STREAM};
 use crate::client::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
@@ -43,6 +43,8 @@ pub(in super::super) struct Node {
     pub(super) rest: u32,
     pub(in super::super) class: u8,
     pub(super) is_known: bool,
+    /// It, or somebody in it, sleeps for a request.
+    pub(super) asks: bool,
     /// Requests that wait, by kind, and that are in the device.
     pub(in super::super) queued: [u32; 2],
     pub(in super::super) flying: u32,
@@ -66,6 +68,7 @@ impl Default for Node {
             rest: 0,
             class: Class::BestEffort as u8,
             is_known: false,
+            asks: false,
             queued: [0; 2],
             flying: 0,
             held: 0,
@@ -84,6 +87,11 @@ impl Node {
     /// Requests that wait.
     pub(in super::super) const fn waiting(&self) -> u32 {
         self.queued[CROWD] + self.queued[STREAM]
+    }
+
+    /// It counts among those that share the requests there are.
+    pub(super) const fn shares(&self) -> bool {
+        self.held > 0 || self.asks
     }
 
     pub(in super::super) const fn is_busy(&self) -> bool {
@@ -163,17 +171,25 @@ pub(in super::super) struct Group {
     /// By class.
     pub(super) floor: [i64; CLASSES],
     pub(in super::super) busy_weight: u64,
-    /// The weight of the children that hold requests.
+    /// The weight of the children that hold requests or ask for one, and how many ask.
     pub(super) held_weight: u64,
+    pub(super) asking: u32,
     /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
     pub(in super::super) dearest: i64,
     pub(super) idle_class_served: Nanos,
+    /// Requests in the device of those of the idle class right in it.
+    pub(super) idlers_flying: u32,
     /// Steps to the root, and groups right in it.
     pub(super) depth: u32,
     pub(super) groups: u32,
 }
 
 impl Group {
+    /// From then on the idle class goes before all others, once.
+    pub(super) fn idlers_due_at(&self) -> Nanos {
+        self.idle_class_served + IDLE_WAITS_MOST
+    }
+
     /// Who of those who wait as a kind is the first.
     pub(super) fn first(&self, kind: usize) -> Option<u32> {
         self.ready[kind].iter().find_map(Root::first)

@@ -11,7 +11,7 @@
 //!
 //! An idle class that has waited for [`IDLE_WAITS_MOST`] goes before all others, once.
 
-use super::{Accounts, CROWD, Group, IDLE_WAITS_MOST, STREAM, UNIT};
+use super::{Accounts, CROWD, Group, Node, STREAM, UNIT};
 use crate::client::Class;
 use crate::slab::NIL;
 use crate::time::Nanos;
@@ -101,7 +101,7 @@ impl Accounts {
     #[inline]
     fn head(&self, group: &Group, kind: usize, now: Nanos) -> Option<u32> {
         let idler = group.ready[kind][Class::Idle as usize].first();
-        if idler.is_some() && group.idle_class_served + IDLE_WAITS_MOST <= now {
+        if idler.is_some() && group.idlers_due_at() <= now {
             return idler;
         }
         group.first(kind)
@@ -224,15 +224,37 @@ impl Accounts {
         self.at(one).class < self.at(other).class
     }
 
+    /// Whether `one` is of the idle class and `other` is not, where their ways part, and it has
+    /// waited for long enough to go first.
+    pub(in super::super) fn is_idler_due(&self, one: u32, other: u32, now: Nanos) -> bool {
+        let (one, other) = self.siblings(one, other);
+        let (one, other) = (self.at(one), self.at(other));
+        let idle = Class::Idle as u8;
+        one.class == idle && other.class != idle && self.group(one.parent).idlers_due_at() <= now
+    }
+
+    /// Until when a client of the idle class waits for what siblings of a better class have in the
+    /// device: not longer than the idle class ever does.
+    #[inline(always)]
+    pub(in super::super) fn yields_until(&self, client: u32, now: Nanos) -> Option<Nanos> {
+        let Node { class, parent, .. } = *self.at(client);
+        if class != Class::Idle as u8 {
+            return None;
+        }
+        let group = self.group(parent);
+        let better = self.at(parent).flying > group.idlers_flying;
+        let due = group.idlers_due_at();
+        (better && due > now).then_some(due)
+    }
+
     /// Whether one of the idle class has waited for long enough to go before all others where the
     /// ways of two part. O(n).
     pub(in super::super) fn idlers_turn(&self, one: u32, other: u32, now: Nanos) -> bool {
         let parent = self.at(self.siblings(one, other).0).parent;
-        let idles = |node: &super::Node| {
+        let idles = |node: &Node| {
             node.parent == parent && node.class == Class::Idle as u8 && node.waiting() > 0
         };
-        self.group(parent).idle_class_served + IDLE_WAITS_MOST <= now
-            && self.nodes.iter().any(idles)
+        self.group(parent).idlers_due_at() <= now && self.nodes.iter().any(idles)
     }
 
     /// The weights of two where their ways part.
