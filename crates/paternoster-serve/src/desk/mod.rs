@@ -359,6 +359,9 @@ impl Desk {
         let now = self.now;
         self.see_off_the_slow();
         self.send_the_idle_away();
+        if self.tenants.remove_late(now, &mut self.ledger) {
+            self.bound.divide(&self.tenants);
+        }
         // Nobody is left hungry by a count that went wrong.
         self.freed += 1;
         if self.stop_by.is_some_and(|by| by <= now) {

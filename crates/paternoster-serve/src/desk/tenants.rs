@@ -10,8 +10,9 @@
 //!
 //! A tenant is a group of the queue, so that all its connections share one weight. Configured
 //! ones are there from the start; one that a rule made comes with its first connection and goes
-//! with its last. When there is no room for another, newcomers share the root. Cgroups of processes
-//! are such nodes, too (`cgroups.rs`).
+//! with its last, or as soon as the queue has nothing of it: a request that was merged may outlive
+//! the client that it was made for. When there is no room for another, newcomers share the root.
+//! Cgroups of processes are such nodes, too (`cgroups.rs`).
 //!
 //! Invariants: I1 every node but the root has a group of the queue; I2 `connections` counts the
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
@@ -103,6 +104,8 @@ impl Node {
 pub(super) struct Tenants {
     nodes: Vec<Option<Node>>,
     strangers: usize,
+    /// The queue still had something of one that was to go.
+    linger: bool,
 }
 
 impl Tenants {
@@ -124,7 +127,7 @@ impl Tenants {
         ledger: &mut Ledger<O>,
     ) -> Result<Tenants, String> {
         let root = node("", ROOT, true, ledger.queue().root(), 1000);
-        let mut tenants = Tenants { nodes: vec![Some(root)], strangers: 0 };
+        let mut tenants = Tenants { nodes: vec![Some(root)], strangers: 0, linger: false };
         for group in &config.groups {
             let above = tenants.above(group.parent.as_deref())?;
             let place = tenants.add(ledger, &group.name, above, true, group.weight)?;
@@ -241,15 +244,37 @@ impl Tenants {
     /// One of its connections has gone, with all that it asked for.
     pub(super) fn leave<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>, place: u32) {
         self.at_mut(place).connections -= 1;
-        let mut place = place;
-        while self.is_forlorn(place) && ledger.remove_group(self.at(place).group).is_ok() {
+        self.remove_forlorn(now, ledger, place);
+        self.settle(now, ledger, ROOT);
+    }
+
+    /// Removes a node that nobody needs, and each above it that nobody needs then.
+    fn remove_forlorn<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>, mut place: u32) {
+        while self.is_forlorn(place) {
+            if ledger.remove_group(self.at(place).group).is_err() {
+                self.linger = true;
+                return;
+            }
             let above = self.at(place).parent;
             self.strangers -= 1;
             self.nodes[place as usize] = None;
             self.settle_below(now, ledger, above);
             place = above;
         }
-        self.settle(now, ledger, ROOT);
+    }
+
+    /// Removes those of which the queue still had something when they were to go; whether there
+    /// were any.
+    pub(super) fn remove_late<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>) -> bool {
+        if !std::mem::take(&mut self.linger) {
+            return false;
+        }
+        for place in (0..self.nodes.len()).map(place_of) {
+            if self.nodes[place as usize].is_some() {
+                self.remove_forlorn(now, ledger, place);
+            }
+        }
+        true
     }
 
     /// Whether nobody configured it, is there, or is below it.
@@ -443,7 +468,9 @@ fn place_of(place: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{DeviceFacts, Limits, NoObserver, elevators};
+    use paternoster::{
+        Bio, ClientSpec, DeviceFacts, Limits, NoObserver, Op, Outcome, Output, elevators,
+    };
 
     use super::*;
     use crate::config::{Caps, Config, Group, Tenant};
@@ -482,5 +509,39 @@ mod tests {
         tenants.charge(one, Nanos::ZERO, 200_000);
         let opens = [one, two, other].map(|place| tenants.open_at(place));
         assert_eq!(opens, [Nanos::from_millis(100), Nanos::from_millis(100), Nanos::ZERO]);
+    }
+    /// Does a tenant that nobody configured go though a request of its client outlives that one?
+    /// Two writes are one command, and the first is withdrawn.
+    #[test]
+    fn a_stranger_goes_when_its_last_request_has() {
+        let noop = elevators::by_name("noop").unwrap();
+        let limits = Limits { groups: 64, ..Limits::default() };
+        let mut ledger = Ledger::new(DeviceFacts::default(), limits, noop, NoObserver);
+        let mut tenants = Tenants::new(&Config::default(), &mut ledger).unwrap();
+        let now = Nanos::ZERO;
+        let stranger = tenants.enter(now, &mut ledger, "stranger");
+        let group = tenants.at(stranger).group;
+        let leaving = ledger.attach(ClientSpec::new().group(group)).unwrap();
+        let staying = ledger.attach(ClientSpec::new()).unwrap();
+        let first = ledger.submit(now, Bio::new(leaving, Op::Write, 0, 8)).unwrap();
+        ledger.submit(now, Bio::new(staying, Op::Write, 8, 8)).unwrap();
+        ledger.cancel(now, first).unwrap();
+        let (mut told, mut tag) = (0, None);
+        loop {
+            match ledger.next(now) {
+                Output::Done(..) => told += 1,
+                Output::Issue(command) => tag = Some(command.tag),
+                _ => break,
+            }
+        }
+        assert_eq!(told, 1, "the one that was withdrawn");
+        ledger.detach(now, leaving).unwrap();
+        tenants.leave(now, &mut ledger, stranger);
+        assert!(tenants.find("stranger").is_some(), "the queue has a command of it");
+        ledger.complete(now, tag.expect("a command"), Outcome::OK).unwrap();
+        while matches!(ledger.next(now), Output::Done(..)) {}
+        assert!(tenants.remove_late(now, &mut ledger));
+        assert!(tenants.find("stranger").is_none());
+        assert!(!tenants.remove_late(now, &mut ledger), "once");
     }
 }
