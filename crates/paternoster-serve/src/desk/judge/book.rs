@@ -16,9 +16,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Bytes of a volume at most.
-const MOST: usize = 256 << 10;
-/// Places in the noise where a write's first byte of the volume may stand.
+/// Bytes of a medium at most.
+const MOST: usize = 512 << 10;
+/// Places in the noise where the medium's first byte may stand for a write.
 const START: u64 = 1 << 16;
 static ZEROES: [u8; MOST] = [0; MOST];
 

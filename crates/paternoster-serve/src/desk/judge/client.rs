@@ -15,18 +15,22 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use super::book::{Book, Leaves, bytes, zeroes};
-use super::medium::{Failure, Forgotten};
+use super::medium::{Failure, Forgotten, State};
 use super::plan::{
-    Ask, ClientPlan, DF, DISC, FLUSH, FUA, LEAVE, READ, REQ_ONE, STATUS, TRIM, WRITE, ZEROES,
+    Ask, CACHE, ClientPlan, DF, DISC, EXTENDED, FLUSH, FUA, LEAVE, READ, REQ_ONE, STATUS, TRIM,
+    WRITE, ZEROES,
 };
 
 const SIMPLE: u32 = 0x6744_6698;
 const CHUNK: u32 = 0x668e_33ef;
+const EXTENDED_REQUEST: u32 = 0x21e4_1c71;
 
 /// A request that is not answered.
 #[derive(Debug)]
 struct Open {
     ask: Ask,
+    /// First byte of the medium that it is of, if nothing is wrong with it.
+    at: u64,
     begin: u64,
     write: Option<u32>,
     /// Ranges that chunks have brought, and the error that one has told.
@@ -35,10 +39,40 @@ struct Open {
     runs: Vec<(u32, u32)>,
 }
 
+/// What of requests a tenant is counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Count {
+    pub(super) reads: u64,
+    pub(super) read_bytes: u64,
+    pub(super) writes: u64,
+    pub(super) write_bytes: u64,
+    pub(super) flushes: u64,
+    pub(super) errors: u64,
+}
+
+impl Count {
+    fn add(&mut self, ask: Ask) {
+        match ask.kind {
+            READ | CACHE => {
+                self.reads += 1;
+                self.read_bytes += u64::from(ask.length);
+            }
+            WRITE | TRIM | ZEROES => {
+                self.writes += 1;
+                self.write_bytes += u64::from(ask.length);
+            }
+            FLUSH => self.flushes += 1,
+            _ => {}
+        }
+    }
+}
+
 /// A client.
 pub(super) struct Client {
     stream: Option<UnixStream>,
     plan: ClientPlan,
+    /// First byte of its volume in the medium.
+    base: u64,
     next: usize,
     open: BTreeMap<u64, Open>,
     out: Vec<u8>,
@@ -46,6 +80,14 @@ pub(super) struct Client {
     input: Vec<u8>,
     /// It has said that it goes.
     goes: bool,
+    /// It has sent what is no request; what it sends when that has gone.
+    is_lost: bool,
+    last: Vec<u8>,
+    /// What it sent, and what of that was answered: bounds of what it may be counted.
+    pub(super) asked: Count,
+    pub(super) answered: Count,
+    /// Bytes of data that were moved for it, at least.
+    pub(super) moved: u64,
 }
 
 /// What the judge knows beside the stream.
@@ -58,23 +100,29 @@ pub(super) struct World<'a> {
 }
 
 impl Client {
-    pub(super) fn new(plan: ClientPlan, stream: UnixStream) -> Client {
+    pub(super) fn new(plan: ClientPlan, base: u64, stream: UnixStream) -> Client {
         stream.set_nonblocking(true).expect("a socket");
         Client {
             stream: Some(stream),
             plan,
+            base,
             next: 0,
             open: BTreeMap::new(),
             out: Vec::new(),
             sent: 0,
             input: Vec::new(),
             goes: false,
+            is_lost: false,
+            last: Vec::new(),
+            asked: Count::default(),
+            answered: Count::default(),
+            moved: 0,
         }
     }
 
     pub(super) fn is_done(&self) -> bool {
         let has_all = self.next == self.plan.asks.len() && self.open.is_empty();
-        self.stream.is_none() || (has_all && !self.goes)
+        self.stream.is_none() || (has_all && !self.goes && !self.is_lost)
     }
 
     /// When the oldest request was sent that is not answered.
@@ -91,7 +139,7 @@ impl Client {
     }
 
     /// Sends up to `most` bytes; how many went.
-    pub(super) fn send(&mut self, most: usize, book: &mut Book, beat: u64) -> usize {
+    pub(super) fn send(&mut self, most: usize, book: &mut Book, state: &mut State) -> usize {
         while self.open.len() < self.plan.depth && self.out.len() - self.sent < most {
             let Some(&ask) = self.plan.asks.get(self.next) else { break };
             self.next += 1;
@@ -99,7 +147,14 @@ impl Client {
                 self.stream = None;
                 return 1;
             }
-            self.begin(ask, book, beat);
+            if ask.kind == EXTENDED {
+                self.lose(ask);
+                break;
+            }
+            self.begin(ask, book, state);
+        }
+        if self.out.is_empty() {
+            std::mem::swap(&mut self.out, &mut self.last);
         }
         let Some(stream) = &mut self.stream else { return 0 };
         let end = (self.sent + most).min(self.out.len());
@@ -116,8 +171,8 @@ impl Client {
         sent
     }
 
-    fn begin(&mut self, ask: Ask, book: &mut Book, beat: u64) {
-        let cookie = self.next as u64;
+    fn begin(&mut self, ask: Ask, book: &mut Book, state: &mut State) {
+        let (cookie, begin) = (self.next as u64, state.beat);
         self.goes |= ask.kind == DISC;
         let leaves = match ask.kind {
             WRITE => Some(Leaves::Data),
@@ -126,24 +181,44 @@ impl Client {
             _ => None,
         };
         let leaves = leaves.filter(|_| ask.due == 0);
-        let length = u64::from(ask.length);
-        let write = leaves.map(|leaves| book.begin(leaves, ask.at, length, beat));
+        let (at, length) = (self.base.wrapping_add(ask.at), u64::from(ask.length));
+        let write = leaves.map(|leaves| book.begin(leaves, at, length, begin));
+        if ask.due == 0 {
+            self.asked.add(ask);
+            state.note_ask(ask.kind, at, length);
+        }
+        self.header(ask, cookie);
+        if ask.kind == WRITE {
+            let id = write.unwrap_or(0);
+            let at = if ask.due == 0 { at } else { 0 };
+            self.out.extend_from_slice(bytes(id, at, ask.length as usize));
+        }
+        let (got, runs) = (BTreeMap::new(), Vec::new());
+        if ask.kind != DISC {
+            self.open.insert(cookie, Open { ask, at, begin, write, got, told: 0, runs });
+        }
+    }
+
+    fn header(&mut self, ask: Ask, cookie: u64) {
         self.out.extend(0x2560_9513u32.to_be_bytes());
         self.out.extend(ask.flags.to_be_bytes());
         self.out.extend(ask.kind.to_be_bytes());
         self.out.extend(cookie.to_be_bytes());
         self.out.extend(ask.at.to_be_bytes());
         self.out.extend(ask.length.to_be_bytes());
-        if ask.kind == WRITE {
-            let id = write.unwrap_or(0);
-            let at = if ask.due == 0 { ask.at } else { 0 };
-            self.out.extend_from_slice(bytes(id, at, ask.length as usize));
-        }
-        let open =
-            Open { ask, begin: beat, write, got: BTreeMap::new(), told: 0, runs: Vec::new() };
-        if ask.kind != DISC {
-            self.open.insert(cookie, open);
-        }
+    }
+
+    /// Sends a write with an extended header, later its data and a write of the usual sort. Neither
+    /// is in the book.
+    fn lose(&mut self, ask: Ask) {
+        (self.is_lost, self.next) = (true, self.plan.asks.len());
+        let data = bytes(u32::MAX, 0, ask.length as usize);
+        self.header(Ask { kind: WRITE, flags: 0, ..ask }, u64::MAX);
+        let usual = self.out.split_off(self.out.len() - 28);
+        self.last = [data, &usual, data].concat();
+        self.out.extend(EXTENDED_REQUEST.to_be_bytes());
+        self.out.extend_from_slice(&usual[4..24]);
+        self.out.extend(u64::from(ask.length).to_be_bytes());
     }
 
     /// Takes up to `most` bytes and judges what is whole; how many came.
@@ -168,13 +243,14 @@ impl Client {
         Ok(input.len() - before)
     }
 
-    /// S6.
+    /// S6, S9.
     fn hung_up(&mut self, world: &World<'_>) -> Result<(), String> {
         self.stream = None;
-        if self.goes && self.open.is_empty() {
+        if self.is_lost || (self.goes && self.open.is_empty()) {
             return Ok(());
         }
-        let mut reads = self.open.values().filter(|open| open.ask.kind == READ);
+        let is_read = |open: &&Open| open.ask.kind == READ && open.ask.due == 0;
+        let mut reads = self.open.values().filter(is_read);
         if !self.plan.structured && reads.any(|open| is_due(open, world)) {
             return Ok(());
         }
@@ -192,7 +268,8 @@ impl Client {
     }
 
     fn outstanding(&mut self, cookie: u64) -> Result<&mut Open, String> {
-        self.open.get_mut(&cookie).ok_or_else(|| format!("S1: nothing is open as {cookie:#x}"))
+        let law = if cookie == u64::MAX { "S9" } else { "S1" };
+        self.open.get_mut(&cookie).ok_or_else(|| format!("{law}: nothing is open as {cookie:#x}"))
     }
 
     fn simple(&mut self, input: &[u8], world: &mut World<'_>) -> Result<Option<usize>, String> {
@@ -208,7 +285,7 @@ impl Client {
         if open.ask.kind == READ && errno == 0 && open.ask.due == 0 {
             used += open.ask.length as usize;
             let Some(data) = input.get(16..used) else { return Ok(None) };
-            if let Some(wrong) = world.book.wrong(open.ask.at, data, Some(open.begin)) {
+            if let Some(wrong) = world.book.wrong(open.at, data, Some(open.begin)) {
                 return Err(format!("S5: {:?}: {wrong}", open.ask));
             }
         }
@@ -223,6 +300,7 @@ impl Client {
         let (flags, kind) = (short(4), short(6));
         let cookie = u64::from_be_bytes(head[8..16].try_into().unwrap());
         let length = number(head, 16).unwrap_or(0) as usize;
+        let base = self.base;
         let open = self.outstanding(cookie)?;
         if length > open.ask.length as usize + (64 << 10) {
             return Err(format!("S2: a chunk of {length} bytes for {:?}", open.ask));
@@ -230,7 +308,7 @@ impl Client {
         let Some(payload) = input.get(20..20 + length) else { return Ok(None) };
         match kind {
             0 if length == 0 && flags & 1 != 0 => {}
-            1 if open.ask.kind == READ && length > 8 => data(open, payload, world)?,
+            1 if open.ask.kind == READ && length > 8 => data(open, base, payload, world)?,
             5 if open.ask.kind == STATUS && length >= 12 && length % 8 == 4 => {
                 let word = |at| number(payload, at).unwrap_or(0);
                 open.runs = (4..length).step_by(8).map(|at| (word(at), word(at + 4))).collect();
@@ -253,7 +331,8 @@ impl Client {
     /// The last of a reply has come.
     fn close(&mut self, cookie: u64, world: &mut World<'_>) -> Result<(), String> {
         let open = self.open.remove(&cookie).expect("it was open");
-        let Open { ask, begin, write, ref got, told, ref runs } = open;
+        let Open { ask, begin, write, ref got, told, ref runs, .. } = open;
+        self.answered.errors += u64::from(told != 0);
         if ask.due != 0 {
             let right = told == ask.due;
             return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));
@@ -262,6 +341,12 @@ impl Client {
         let too_long = ask.flags & DF != 0 && ask.kind == READ && told == 75;
         if told != 0 && !too_long && !is_due(&open, world) {
             return Err(format!("S4: {ask:?} is told {told}, but nothing failed"));
+        }
+        if !too_long {
+            self.answered.add(ask);
+        }
+        if told == 0 && matches!(ask.kind, READ | WRITE) {
+            self.moved += u64::from(ask.length);
         }
         if let Some(write) = write {
             world.book.end(write, world.beat, told == 0, ask.flags & FUA != 0);
@@ -290,7 +375,7 @@ impl Client {
     }
 }
 
-fn data(open: &mut Open, payload: &[u8], world: &World<'_>) -> Result<(), String> {
+fn data(open: &mut Open, base: u64, payload: &[u8], world: &World<'_>) -> Result<(), String> {
     let at = u64::from_be_bytes(payload[..8].try_into().unwrap());
     let bytes = &payload[8..];
     let (end, ask) = (at + bytes.len() as u64, open.ask);
@@ -299,7 +384,7 @@ fn data(open: &mut Open, payload: &[u8], world: &World<'_>) -> Result<(), String
         return Err(format!("S2: bytes {at} to {end} for {ask:?}"));
     }
     open.got.insert(at, bytes.len() as u64);
-    match world.book.wrong(at, bytes, Some(open.begin)) {
+    match world.book.wrong(base + at, bytes, Some(open.begin)) {
         Some(wrong) => Err(format!("S5: {ask:?}: {wrong}")),
         None => Ok(()),
     }
@@ -307,7 +392,7 @@ fn data(open: &mut Open, payload: &[u8], world: &World<'_>) -> Result<(), String
 
 /// S7.
 fn holes(open: &Open, runs: &[(u32, u32)], world: &World<'_>) -> Result<(), String> {
-    let (ask, mut at) = (open.ask, open.ask.at);
+    let (ask, mut at) = (open.ask, open.at);
     let end = at + u64::from(ask.length);
     if runs.is_empty() || (ask.flags & REQ_ONE != 0 && runs.len() != 1) {
         return Err(format!("{} runs", runs.len()));
@@ -328,12 +413,12 @@ fn holes(open: &Open, runs: &[(u32, u32)], world: &World<'_>) -> Result<(), Stri
 }
 
 /// S8. Nobody knows whose discard is whose: one of this range has to be safe, if there are any.
-fn is_durable(Open { ask, begin, .. }: &Open, world: &World<'_>) -> bool {
-    let end = ask.at + u64::from(ask.length);
+fn is_durable(Open { ask, at, begin, .. }: &Open, world: &World<'_>) -> bool {
+    let end = at + u64::from(ask.length);
     let mut own = world
         .forgotten
         .iter()
-        .filter(|range| range.beat >= *begin && ask.at <= range.start && range.end <= end);
+        .filter(|range| range.beat >= *begin && *at <= range.start && range.end <= end);
     own.clone().next().is_none() || own.any(|range| range.is_durable)
 }
 
@@ -343,7 +428,7 @@ fn is_due(open: &Open, world: &World<'_>) -> bool {
     let promises = ask.kind == FLUSH || ask.flags & FUA != 0;
     // What stands around it in its blocks is read, too.
     let (start, end) =
-        (ask.at / 4096 * 4096, (ask.at + u64::from(ask.length)).next_multiple_of(4096));
+        (open.at / 4096 * 4096, (open.at + u64::from(ask.length)).next_multiple_of(4096));
     world.log.iter().any(|failure| {
         let beside = failure.beat >= open.begin;
         let touches = failure.start < end && start < failure.end;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Medium: a file behind a page cache, in memory, which can fail where a kernel's can.
+//! Medium: files behind a page cache, in memory, which can fail where a kernel's can.
 //!
 //! ```text
+//! bytes   │ file 0: volume 0, volume 1 │ file 1: volume 2 │     one behind the other
 //! job ─▶ held ─▶ (any order, when chance says so) ─▶ cache ─▶ disk
 //!                                                      └ write-back fails: the block is clean
 //!                                                        and lost; each description is told
@@ -10,8 +11,12 @@
 //!
 //! What is remembered of durability is production's own [`Durability`]. A cut leaves what is on the
 //! disk, and of the blocks that are dirty those that chance picks.
+//!
+//! Law D3: a job is within its volume's file, and of each of its blocks a client has asked for that
+//! sort of work. So nothing can be read, written or forgotten on behalf of a neighbour unseen.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +24,7 @@ use paternoster::{DeviceFacts, Nanos};
 use paternoster_sim::chance::Chance;
 
 use super::book::zeroes;
-use super::plan::Plan;
+use super::plan::{CACHE, Plan, READ, TRIM, WRITE, ZEROES};
 use crate::device::durability::Durability;
 use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work};
 
@@ -73,8 +78,10 @@ pub(super) struct State {
     seen: [u64; 2],
     /// Flushes have a description of their own.
     alone: bool,
-    /// First byte of the volume.
-    base: usize,
+    /// Bytes of the file that each volume is in.
+    files: Vec<Range<usize>>,
+    /// By block: of which kinds requests were sent, a bit each.
+    asked: Vec<u16>,
     /// Whether zeroes may become holes.
     holes: bool,
     /// What was forgotten, and whether a flush has ended well since.
@@ -96,8 +103,9 @@ pub(super) struct Medium(Arc<Mutex<State>>);
 
 impl Medium {
     pub(super) fn new(plan: &Plan, chance: Chance) -> Medium {
-        let Plan { block, depth, alone, around, holes, lazy, faults, .. } = *plan;
-        let bytes = plan.size + 2 * around;
+        let Plan { block, depth, alone, bytes, holes, lazy, faults, .. } = *plan;
+        let end = |file| plan.files.get(file + 1).copied().unwrap_or(bytes);
+        let file = |file: usize| plan.files[file]..end(file);
         Medium(Arc::new(Mutex::new(State {
             cache: vec![0; bytes],
             disk: vec![0; bytes],
@@ -107,7 +115,8 @@ impl Medium {
             errors: 0,
             seen: [0; 2],
             alone,
-            base: around,
+            files: plan.volumes.iter().map(|volume| file(volume.file)).collect(),
+            asked: vec![0; bytes / block],
             holes,
             forgotten: Vec::new(),
             durability: Durability::default(),
@@ -127,13 +136,34 @@ impl Medium {
 }
 
 impl State {
+    /// A client sends a request for these bytes.
+    pub(super) fn note_ask(&mut self, kind: u16, start: u64, length: u64) {
+        let first = usize::try_from(start).unwrap() / self.block;
+        let end = usize::try_from(start + length).unwrap().div_ceil(self.block);
+        self.asked[first..end].iter_mut().for_each(|asked| *asked |= 1 << kind);
+    }
+
+    /// D3.
+    fn was_asked_for(&self, work: Work, start: usize, end: usize) -> bool {
+        let kinds: &[u16] = match work {
+            // What stands around a change is read, too.
+            Work::Read => &[READ, WRITE, ZEROES],
+            Work::Write { .. } => &[WRITE, ZEROES],
+            Work::Zero { .. } => &[ZEROES],
+            Work::Discard => &[TRIM],
+            Work::Prefetch => &[CACHE],
+            Work::Flush => return true,
+        };
+        let may = kinds.iter().fold(0, |may, kind| may | 1 << kind);
+        self.asked[start / self.block..end / self.block].iter().all(|asked| asked & may != 0)
+    }
+
     fn fails(&mut self, one_in: u64) -> bool {
         self.chance.once_in(one_in)
     }
 
     fn note(&mut self, start: usize, end: usize, durable: bool) -> i32 {
-        let base = self.base;
-        let (start, end) = (start.saturating_sub(base) as u64, end.saturating_sub(base) as u64);
+        let (start, end) = (start as u64, end as u64);
         self.log.push(Failure { beat: self.beat, start, end, durable });
         EIO
     }
@@ -241,10 +271,9 @@ impl State {
                 self.durable(held, error)
             }
             Work::Discard => {
-                let (beat, base) = (self.beat, self.base);
-                let (start, end) = ((start - base) as u64, (end - base) as u64);
-                self.forgotten.push(Forgotten { beat, start, end, is_durable: false });
-                let (start, end) = (held.start, held.end);
+                let (beat, first, last) = (self.beat, start as u64, end as u64);
+                let forgotten = Forgotten { beat, start: first, end: last, is_durable: false };
+                self.forgotten.push(forgotten);
                 // It is a hint.
                 let error = match self.chance.once_in(2) {
                     true => self.change(start, zeroes(end - start)),
@@ -302,10 +331,10 @@ unsafe impl Backend for Medium {
         DeviceFacts { depth, write_cache: true, fua: true, ..DeviceFacts::default() }
     }
 
-    fn file(&self, _: u16) -> FileFacts {
+    fn file(&self, file: u16) -> FileFacts {
         let state = self.state();
         FileFacts {
-            size: state.cache.len() as u64,
+            size: state.files[usize::from(file)].len() as u64,
             block: u32::try_from(state.block).unwrap(),
             preferred: 4096,
             readonly: false,
@@ -320,10 +349,13 @@ unsafe impl Backend for Medium {
         if state.held.len() >= state.depth as usize {
             return Err(Full);
         }
-        let start = usize::try_from(job.offset).unwrap();
+        let file = state.files[usize::from(job.file)].clone();
+        let start = file.start + usize::try_from(job.offset).unwrap();
         let end = start + usize::try_from(job.length).unwrap();
-        assert!(end <= state.cache.len(), "a job beyond the end: {job:?}");
-        assert!(start % state.block == 0 && end % state.block == 0, "within a block: {job:?}");
+        assert!(end <= file.end, "D3: beyond the file's end: {job:?}");
+        assert!(state.was_asked_for(job.work, start, end), "D3: nobody asked for it: {job:?}");
+        let in_blocks = [start, end].iter().all(|at| at.is_multiple_of(state.block));
+        assert!(in_blocks, "within a block: {job:?}");
         if let Work::Zero { may_unmap, .. } = job.work {
             assert_eq!(may_unmap, state.holes, "zeroes and holes: {job:?}");
         }
@@ -361,14 +393,15 @@ unsafe impl Backend for Medium {
 
     fn extents(
         &mut self,
-        _: u16,
+        file: u16,
         offset: u64,
         length: u64,
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()> {
         let state = self.state();
-        let end = usize::try_from(offset + length).unwrap();
-        let mut at = usize::try_from(offset).unwrap();
+        let file = state.files[usize::from(file)].clone();
+        let mut at = file.start + usize::try_from(offset).unwrap();
+        let end = at + usize::try_from(length).unwrap();
         while at < end {
             let until = ((at / state.block + 1) * state.block).min(end);
             let hole = state.cache[at..until] == *zeroes(until - at);

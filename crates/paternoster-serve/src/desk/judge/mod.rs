@@ -11,17 +11,23 @@
 //! the desk, the ends of jobs in any order, write-back, the clock. All of it follows from a seed. A
 //! case that fails is made smaller until nothing can be left out, and printed.
 //!
-//! Laws: S1 to S8 of the streams (`client`); D1 after a cut the disk has what was promised
-//! (`book`), D2 and what it had beside the volume; L1 nothing stands still while something is owed;
-//! L2 when all have gone nothing is left: no memory, no part, no errand.
+//! A case has one to three volumes of one device, mostly side by side, and one to three tenants of
+//! it; a client is of one of each.
+//!
+//! Laws: S1 to S9 of the streams (`client`); D1 after a cut the disk has what was promised
+//! (`book`), D2 and what it had beside the volumes; D3 of the medium (`medium`); L1 nothing stands
+//! still while something is owed; L2 when all have gone nothing is left: no memory, no part, no
+//! errand, no connection; T1 and T2 of the tenants (`tenants`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
-//! which seed on. Not judged here: the lobby, TLS, calls of FUSE, files of a real kernel.
+//! which seed on. Not judged here: the lobby, TLS, calls of FUSE, files of a real kernel; how much
+//! each tenant gets, but for its caps.
 
 mod book;
 mod client;
 mod medium;
 mod plan;
+mod tenants;
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -34,7 +40,7 @@ use paternoster::Nanos;
 use paternoster_sim::chance::Chance;
 
 use super::outbox::planted::plant_interleaving;
-use super::{Clock, Desk, NO_TIME, Newcomer, Seat};
+use super::{Clock, Desk, NO_TIME, Newcomer, Seat, TICK};
 use crate::config::{Config, Device, Direct, Engine, Server, Volume};
 use crate::device::arena::{Block, LARGEST, PAGE};
 use crate::device::durability::planted::plant_forgotten_doubt;
@@ -64,8 +70,8 @@ fn asked(name: &str) -> Option<u64> {
 struct Stage {
     desk: Desk,
     medium: Medium,
-    /// Where it is in the medium.
-    volume: Range<usize>,
+    /// Bytes of the medium that are no volume's.
+    beside: Vec<Range<usize>>,
     clients: Vec<Client>,
     book: Book,
     chance: Chance,
@@ -101,8 +107,8 @@ impl Stage {
             desk.welcome(Newcomer {
                 wire: Wire::plain(OwnedFd::from(theirs)),
                 negotiated: Negotiated {
-                    export: "disk".to_owned(),
-                    facts: opened.exports[0].clone(),
+                    export: volume_name(client.volume),
+                    facts: opened.exports[client.volume].clone(),
                     structured: client.structured,
                     allocation: client.structured,
                     block_sizes_known: client.knows_blocks,
@@ -110,19 +116,18 @@ impl Stage {
                 id: number as u64 + 1,
                 peer: format!("client {number}"),
                 pid: 0,
-                // Two tenants; the second has most of them.
-                tenant: if number == 0 { "one" } else { "other" }.to_owned(),
+                tenant: tenants::name(client.tenant),
                 input: Vec::new(),
                 output: Vec::new(),
                 seat: Seat::take(&seats, u32::MAX).expect("a seat"),
             });
-            clients.push(Client::new(client.clone(), ours));
+            let base = plan.volumes[client.volume].start as u64;
+            clients.push(Client::new(client.clone(), base, ours));
         }
-        let book = Book::new(plan.size as u64);
-        let volume = plan.around..plan.around + plan.size;
+        let book = Book::new(plan.bytes as u64);
         Stage {
             desk: opened.desk,
-            volume,
+            beside: beside(plan),
             medium,
             clients,
             book,
@@ -156,7 +161,10 @@ impl Stage {
             };
             let (send, take) = (most(), most());
             let send = usize::try_from(send).unwrap();
-            moved |= self.clients[which].send(send, &mut self.book, self.beat) != 0;
+            let mut state = self.medium.state();
+            state.beat = self.beat;
+            moved |= self.clients[which].send(send, &mut self.book, &mut state) != 0;
+            drop(state);
             if take == 0 {
                 continue;
             }
@@ -179,23 +187,25 @@ impl Stage {
     /// D1.
     fn cut(&mut self) -> Result<(), String> {
         let left = self.medium.state().cut();
-        let beside = [&left[..self.volume.start], &left[self.volume.end..]];
-        if beside.iter().any(|beside| *beside != zeroes(beside.len())) {
-            return Err("D2: bytes beside the volume are not what they were".to_owned());
+        let is_nothing = |range: &Range<usize>| left[range.clone()] == *zeroes(range.len());
+        if let Some(range) = self.beside.iter().find(|range| !is_nothing(range)) {
+            return Err(format!("D2: bytes of no volume were changed: some of {range:?}"));
         }
-        match self.book.wrong(0, &left[self.volume.clone()], None) {
+        match self.book.wrong(0, &left, None) {
             Some(wrong) => Err(format!("D1: after a cut {wrong}")),
             None => Ok(()),
         }
     }
 
-    fn play(&mut self) -> Result<(), String> {
+    fn play(&mut self, plan: &Plan) -> Result<(), String> {
         let mut still = 0;
+        // What a cap keeps back may be worth minutes.
+        let long = if tenants::are_capped(plan) { 1_000_000_000 } else { 10_000_000 };
         while !self.clients.iter().all(Client::is_done) {
             let all = still > QUIET;
             let ended = self.medium.state().ended;
             let mut moved = self.clients_move(all)?;
-            let passes = if all { 10_000_000 } else { self.chance.below(200_000) };
+            let passes = if all { long } else { self.chance.below(200_000) };
             self.turn(passes);
             if self.chance.once_in(6) {
                 self.medium.state().write_some_back();
@@ -211,7 +221,9 @@ impl Stage {
             }
         }
         self.cut()?;
-        self.leave()
+        tenants::are_kept_to_their_caps(plan, &self.clients, self.now)?;
+        self.leave()?;
+        tenants::are_counted(plan, &self.clients, &self.desk.tenants)
     }
 
     /// L2.
@@ -219,10 +231,12 @@ impl Stage {
         self.clients.iter_mut().for_each(Client::hang_up);
         for _ in 0..STILL {
             self.turn(1_000_000);
-            if self.desk.guests.is_empty() {
+            if self.desk.guests.is_empty() && self.desk.in_device == 0 {
                 break;
             }
         }
+        // What is looked after now and then is looked after.
+        self.turn(TICK.0);
         self.cut()?;
         for block in self.kept.drain(..) {
             self.desk.arena.give_back(block);
@@ -236,6 +250,26 @@ impl Stage {
     }
 }
 
+fn volume_name(number: usize) -> String {
+    format!("v{number}")
+}
+
+/// Bytes of the medium that no volume has.
+fn beside(plan: &Plan) -> Vec<Range<usize>> {
+    let ranges = plan.volumes.iter().map(|volume| volume.start..volume.start + volume.size);
+    let mut volumes: Vec<Range<usize>> = ranges.collect();
+    volumes.push(plan.bytes..plan.bytes);
+    volumes.sort_by_key(|range| range.start);
+    let (mut end, mut beside) = (0, Vec::new());
+    for range in volumes {
+        if range.start > end {
+            beside.push(end..range.start);
+        }
+        end = end.max(range.end);
+    }
+    beside
+}
+
 fn config(plan: &Plan) -> (Config, Device) {
     let server = Server {
         connections: 16,
@@ -244,8 +278,15 @@ fn config(plan: &Plan) -> (Config, Device) {
         stall_timeout: Nanos::from_secs(1 << 20),
         ..Server::default()
     };
-    let (start, length) = (plan.around as u64, Some(plan.size as u64));
-    let volume = Volume { start, length, ..Volume::new("disk", "disk") };
+    let volumes = plan.volumes.iter().enumerate().map(|(number, volume)| {
+        let path = format!("file{}", volume.file);
+        Volume {
+            start: (volume.start - plan.files[volume.file]) as u64,
+            length: Some((volume.size + volume.odd) as u64),
+            readonly: volume.readonly,
+            ..Volume::new(volume_name(number), path)
+        }
+    });
     let device = Device {
         name: "dev".to_owned(),
         scheduler: plan.scheduler.to_owned(),
@@ -254,16 +295,17 @@ fn config(plan: &Plan) -> (Config, Device) {
         memory: 4 << 20,
         direct: Direct::Auto,
         engine: Engine::Auto,
-        delay_bound: None,
-        volumes: vec![volume],
+        delay_bound: plan.delay_bound,
+        volumes: volumes.collect(),
     };
-    let (groups, tenants, rules) = (Vec::new(), Vec::new(), Vec::new());
-    (Config { server, devices: vec![device.clone()], groups, tenants, rules }, device)
+    let (groups, tenants) = (tenants::groups(plan), tenants::configured(plan));
+    let devices = vec![device.clone()];
+    (Config { server, devices, groups, tenants, rules: Vec::new() }, device)
 }
 
 /// Plays a case; which law it breaks.
 fn judge(plan: &Plan) -> Result<(), String> {
-    let played = catch_unwind(AssertUnwindSafe(|| Stage::new(plan).play()));
+    let played = catch_unwind(AssertUnwindSafe(|| Stage::new(plan).play(plan)));
     played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -344,7 +386,7 @@ fn a_case_follows_from_its_seed() {
         let end = || {
             let plan = Plan::draw(seed);
             let mut stage = Stage::new(&plan);
-            let played = stage.play();
+            let played = stage.play(&plan);
             (played, stage.beat, stage.now, stage.medium.state().ended)
         };
         assert_eq!(end(), end(), "seed {seed}");
