@@ -4,6 +4,9 @@
 //! The number of a place is small and used again; memory grows with the most that were there at a
 //! time, never beyond the limit.
 //!
+//! Places are looked up dozens of times for each request, and inlined for that: as calls they made
+//! a tenth of a request's instructions.
+//!
 //! Invariant: `len` counts the places that are taken; the others are in the list of free ones.
 
 /// Numbered places.
@@ -51,6 +54,7 @@ impl<T> Table<T> {
     ///
     /// # Panics
     /// It is empty: the caller has lost count.
+    #[inline]
     pub(crate) fn at(&self, index: u32) -> &T {
         self.places[index as usize].as_ref().expect("the place is taken")
     }
@@ -59,11 +63,13 @@ impl<T> Table<T> {
     ///
     /// # Panics
     /// It is empty: the caller has lost count.
+    #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         self.places[index as usize].as_mut().expect("the place is taken")
     }
 
     /// Whether a place is taken.
+    #[inline]
     pub(crate) fn is_live(&self, index: u32) -> bool {
         self.places.get(index as usize).is_some_and(Option::is_some)
     }

@@ -105,7 +105,9 @@ impl Outbox {
         self.said += head.len() + size_of::<Segment>();
         let queue = if self.must_wait() { &mut self.behind } else { &mut self.queue };
         queue.push_back(Segment::of(head));
-        queue.extend(data.map(Segment::Data));
+        if let Some(data) = data {
+            queue.push_back(Segment::Data(data));
+        }
     }
 
     /// Begins a read that brings `length` bytes, of which these are the first. It opens now, or

@@ -119,7 +119,7 @@ impl Desk {
 
     /// Memory that was lent, or was to be, is its parts' again.
     fn take_home(&mut self) {
-        for Loan { whose, block, .. } in self.loans.drain(..) {
+        while let Some(Loan { whose, block, .. }) = self.loans.pop() {
             let part = self.parts.at_mut(whose);
             let memory = if part.reads_first { &mut part.edges } else { &mut part.block };
             *memory = Some(block);
