@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# `./test --soak DURATION [--seed N]`: rounds of all tests with a new seed of every generator, and of each fuzz
-# target for a while, until the time is over. The next round's seed is kept, so that the next soak goes on where
-# this one ended; `--seed N` begins at N. What fails prints its seed and how to do it again.
+# `./test --soak DURATION [--seed N]`: what Miri has to say; then rounds of all tests with a new seed of every
+# generator, and of each fuzz target for a while, until the time is over. The next round's seed is kept, so that
+# the next soak goes on where this one ended; `--seed N` begins at N. What fails prints its seed and how to do
+# it again.
 
 . checks/lints.sh
 
@@ -39,6 +40,18 @@ within() {
   timeout "$(left)" "$@" || status=$?
   [ $status = 124 ] || return $status
 }
+
+# The memory that a kernel writes to, once. A region of which something is out for good is not given back.
+if cargo +nightly miri --version >/dev/null 2>&1; then
+  step "Miri: arena, lender, pieces"
+  test_options=(device::arena device::lender device::pieces)
+  run_tests miri within env -u RUSTC_WORKSPACE_WRAPPER PROPTEST_CASES=3 \
+    MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
+    cargo +nightly miri test -p paternoster-serve --lib
+  test_options=()
+else
+  skip "Miri: no nightly toolchain with it: rustup +nightly component add miri rust-src"
+fi
 
 echo "$seed" >"$kept"
 while [ "$(left)" -gt 0 ]; do

@@ -194,3 +194,138 @@ impl Lender {
         self.backend.extents(file, offset, length, each)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use paternoster::DeviceFacts;
+
+    use super::*;
+    use crate::device::arena::PAGE;
+    use crate::device::{FileFacts, Work};
+
+    /// A file of two pages, whose jobs are done when it is asked what has ended: by addresses
+    /// alone, as a kernel does them.
+    struct Late {
+        file: Vec<u8>,
+        held: Vec<(u32, Work, Vec<Piece>)>,
+    }
+
+    // SAFETY: a job is done as it is reported.
+    unsafe impl Backend for Late {
+        fn describe(&self) -> String {
+            "late".to_owned()
+        }
+
+        fn facts(&self) -> DeviceFacts {
+            DeviceFacts { depth: 2, ..DeviceFacts::default() }
+        }
+
+        fn file(&self, _: u16) -> FileFacts {
+            unreachable!("nobody asks")
+        }
+
+        unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
+            self.held.push((job.slot, job.work, job.pieces.to_vec()));
+            Ok(())
+        }
+
+        fn kick(&mut self) {}
+
+        fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
+            for (slot, work, pieces) in self.held.drain(..) {
+                let mut at = 0;
+                for Piece { at: memory, length } in pieces {
+                    let (file, memory) = (self.file[at..].as_mut_ptr(), memory.as_ptr());
+                    // SAFETY: the promise of `submit`; the pieces fit into the file.
+                    unsafe {
+                        match work {
+                            Work::Read => memory.copy_from_nonoverlapping(file, length),
+                            _ => file.copy_from_nonoverlapping(memory, length),
+                        }
+                    }
+                    at += length;
+                }
+                finished.push(Finished { slot, error: 0 });
+            }
+        }
+
+        fn wakeup(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            None
+        }
+
+        fn extents(
+            &mut self,
+            _: u16,
+            _: u64,
+            _: u64,
+            _: &mut dyn FnMut(Extent) -> bool,
+        ) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn late(arena: &Arena) -> Lender {
+        Lender::new(Box::new(Late { file: vec![0; 2 * PAGE], held: Vec::new() }), arena)
+    }
+
+    fn job(slot: u32, work: Work) -> Job<'static> {
+        Job { slot, work, file: 0, offset: 0, length: 0, pieces: &[], sector: 0 }
+    }
+
+    /// Two loans: a page, and half of another.
+    fn loans(arena: &mut Arena, byte: u8) -> Vec<Loan> {
+        let lengths = [4096, 2048];
+        let lend = |(whose, length)| {
+            let mut block = arena.take(PAGE).expect("there is room");
+            block.bytes_mut().fill(byte);
+            Loan { whose, length, block }
+        };
+        (0..).zip(lengths).map(lend).collect()
+    }
+
+    /// Do bytes go to the backend and come back, what is behind a loan's length untouched, and is a
+    /// slot that is in use refused with its loans still there?
+    #[test]
+    fn what_is_lent_comes_back() {
+        let mut arena = Arena::new(1).unwrap();
+        let mut lender = late(&arena);
+        let mut out = loans(&mut arena, 7);
+        let write = job(0, Work::Write { fua: false });
+        lender.submit(Nanos::ZERO, write, &mut out).unwrap();
+        let mut other = loans(&mut arena, 9);
+        assert_eq!(lender.submit(Nanos::ZERO, job(0, Work::Read), &mut other), Err(Full));
+        assert_eq!((out.len(), other.len()), (0, 2));
+        lender.submit(Nanos::ZERO, job(1, Work::Read), &mut other).unwrap();
+        assert!(lender.reap(Nanos::ZERO));
+        let mut back = Vec::new();
+        while lender.ended(&mut back).is_some() {}
+        // Two of the write, two of the read behind it: 4096 and 2048 bytes of 7, then its own 9.
+        assert_eq!(back.iter().map(|loan| loan.whose).collect::<Vec<_>>(), [0, 1, 0, 1]);
+        assert!(back[2].block.bytes().iter().all(|&byte| byte == 7));
+        let (read, kept) = back[3].block.bytes().split_at(2048);
+        assert!(read.iter().all(|&byte| byte == 7) && kept.iter().all(|&byte| byte == 9));
+        back.into_iter().for_each(|loan| arena.give_back(loan.block));
+        assert_eq!(arena.used(), 0);
+    }
+
+    /// May arena and lender go in either order while a job is under way, and what is out be read?
+    #[test]
+    fn memory_outlives_those_who_know_it() {
+        for arena_first in [true, false] {
+            let mut arena = Arena::new(1).unwrap();
+            let mut lender = late(&arena);
+            let mut out = loans(&mut arena, 7);
+            lender.submit(Nanos::ZERO, job(0, Work::Read), &mut out).unwrap();
+            let kept = arena.take(PAGE).unwrap();
+            if arena_first {
+                drop(arena);
+                assert!(lender.reap(Nanos::ZERO));
+                drop(lender);
+            } else {
+                drop(lender);
+                drop(arena);
+            }
+            assert_eq!(kept.bytes(), [0; PAGE]);
+        }
+    }
+}
