@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Caps: the most that somebody gets, whoever else wants the device.
+//! Caps: the most that a tenant or a group gets, also while nobody else wants the device.
 //!
-//! A cap stands before the queue: what is above it stays in the client's socket and costs nobody
-//! a place. Two clocks say until when the past is paid for, one in bytes, one in requests:
+//! A cap stands before the queue: what is above it stays in the client's socket and takes no place
+//! from others. Two clocks say until when the past is paid for, one in bytes, one in requests:
 //!
 //! ```text
-//! cap 1 MB/s, burst 100 ms; a request of 200 kB at 0 ms
+//! cap 1 MB/s, burst 100 ms; a part of 200 kB at 0 ms
 //! paid until   0 + 200 = 200 ms       the next may come when now + 100 >= 200: at 100 ms
 //! ```
 //!
-//! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one request goes by; I2
+//! All tenants of a group are charged together. So only what takes something from them is charged:
+//! data of reads and writes part by part as they move, each accepted request as one. A length that
+//! a client only names (a request that is refused, a trim, zeroes, a question) is not.
+//!
+//! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one part goes by; I2
 //! nothing is saved up while idle, but for the burst.
 
 use paternoster::Nanos;
 
 use crate::config;
 
-/// How far ahead of its rate somebody may be.
+/// How far ahead of its rate a tenant may be.
 const BURST: Nanos = Nanos::from_millis(100);
+
+/// What a cap is charged for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passing {
+    /// A request that is begun, whatever it asks for.
+    Request,
+    /// Bytes of a read or a write, as they are about to move.
+    Data(u64),
+}
 
 /// How far the past is paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,16 +51,21 @@ impl Cap {
         self.limits.bytes != 0 || self.limits.requests != 0
     }
 
-    /// When the next request may come.
-    pub(super) fn open_at(&self) -> Nanos {
-        let until = self.bytes_until.max(self.requests_until);
+    /// When the next of its kind may pass.
+    pub(super) fn open_at(&self, what: Passing) -> Nanos {
+        let until = match what {
+            Passing::Request => self.requests_until,
+            Passing::Data(_) => self.bytes_until,
+        };
         Nanos(until.0.saturating_sub(BURST.0))
     }
 
-    /// A request of `bytes` goes by at `now`.
-    pub(super) fn charge(&mut self, now: Nanos, bytes: u64) {
-        pay(&mut self.bytes_until, now, bytes, self.limits.bytes);
-        pay(&mut self.requests_until, now, 1, self.limits.requests);
+    /// Something passes at `now`.
+    pub(super) fn charge(&mut self, now: Nanos, what: Passing) {
+        match what {
+            Passing::Request => pay(&mut self.requests_until, now, 1, self.limits.requests),
+            Passing::Data(bytes) => pay(&mut self.bytes_until, now, bytes, self.limits.bytes),
+        }
     }
 }
 
@@ -67,8 +85,10 @@ mod tests {
     #[test]
     fn a_request_is_paid_for_before_the_next() {
         let mut cap = Cap::new(config::Caps { bytes: 1_000_000, requests: 0 });
-        cap.charge(Nanos::ZERO, 200_000);
-        assert_eq!(cap.open_at(), Nanos::from_millis(100));
+        cap.charge(Nanos::ZERO, Passing::Data(200_000));
+        assert_eq!(cap.open_at(Passing::Data(1)), Nanos::from_millis(100));
+        // What moves no data does not wait for data.
+        assert_eq!(cap.open_at(Passing::Request), Nanos::ZERO);
     }
 
     /// Do 1000 requests at 100 a second, each as soon as it may, take (1000 - 10 - 1) / 100 s? The
@@ -78,8 +98,8 @@ mod tests {
         let mut cap = Cap::new(config::Caps { bytes: 0, requests: 100 });
         let mut now = Nanos::ZERO;
         for _ in 0..1000 {
-            now = now.max(cap.open_at());
-            cap.charge(now, 4096);
+            now = now.max(cap.open_at(Passing::Request));
+            cap.charge(now, Passing::Request);
         }
         assert_eq!(now, Nanos::from_millis((1000 - 10 - 1) * 10));
     }
@@ -89,7 +109,7 @@ mod tests {
     fn nothing_is_saved_up() {
         let mut cap = Cap::new(config::Caps { bytes: 1_000_000, requests: 0 });
         let now = Nanos::from_secs(100);
-        cap.charge(now, 1_000_000);
-        assert_eq!(cap.open_at(), now + Nanos::from_millis(900));
+        cap.charge(now, Passing::Data(1_000_000));
+        assert_eq!(cap.open_at(Passing::Data(1)), now + Nanos::from_millis(900));
     }
 }

@@ -20,7 +20,8 @@
 use paternoster::{Bio, Flags, Op, SubmitError};
 
 use super::Desk;
-use super::errand::{Part, Step};
+use super::caps::Passing;
+use super::errand::{Errand, Part, Step};
 use super::guest::Blocked;
 use crate::device::Work;
 use crate::device::arena::{Block, LARGEST, PAGE};
@@ -83,7 +84,14 @@ impl Desk {
     /// blocked then.
     pub(super) fn next_part(&mut self, errand: u32) -> Option<u32> {
         let part = self.measure(errand);
-        let guest = self.errands.at(errand).guest;
+        let Errand { guest, request, .. } = *self.errands.at(errand);
+        let data = Passing::Data(part.length.into());
+        let moves_data = matches!(request.kind, Kind::Read | Kind::Write);
+        // Whose first data have gone is not held up: other replies wait behind the last.
+        let has_begun = self.guests.at(guest).out.is_open();
+        if moves_data && !has_begun && !self.is_within_caps(guest, data) {
+            return None;
+        }
         let needs_memory = matches!(part.work, Work::Read | Work::Write { .. });
         let bytes = if needs_memory { part.span as usize } else { 0 };
         let has_share = bytes as u64 <= self.allowance(guest);
@@ -104,11 +112,14 @@ impl Desk {
                 }
             }
             self.guests.at_mut(guest).hunger = 0;
-            if self.errands.at(errand).request.kind == Kind::WriteZeroes {
+            if request.kind == Kind::WriteZeroes {
                 block.bytes_mut()[..bytes].fill(0);
                 part.filled = part.length;
             }
             part.block = Some(block);
+        }
+        if moves_data {
+            self.charge(guest, data);
         }
         let made = self.errands.at_mut(errand);
         made.cut += u64::from(part.length);

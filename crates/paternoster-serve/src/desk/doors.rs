@@ -84,6 +84,7 @@ impl Desk {
             wire: Some(newcomer.wire),
             intake: Intake::Header,
             blocked: Blocked::No,
+            sleeps_until: None,
             readable: true,
             writable: true,
             is_ready: false,
@@ -154,7 +155,7 @@ impl Desk {
         }
         let guest = self.guests.at_mut(index);
         guest.blocked = Blocked::No;
-        self.sleepers.retain(|&(_, sleeper)| sleeper != index);
+        self.let_sleep(index, None);
         self.freed += 1;
         self.withdraw(index);
         self.leave_when_idle(index);
@@ -221,6 +222,7 @@ impl Desk {
     }
 
     fn see_off_one(&mut self, index: u32) {
+        self.let_sleep(index, None);
         let mut guest = self.guests.release(index);
         if let Some(wire) = &mut guest.wire {
             wire.say_goodbye();

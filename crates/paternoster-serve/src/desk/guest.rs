@@ -115,7 +115,7 @@ pub(super) enum Blocked {
     Share,
     /// The queue took no more; a wake will come.
     Queue,
-    /// Its tenant is above its cap until then.
+    /// Its tenant, or a group above, is above its cap until then.
     Cap(Nanos),
     /// Its parts must end first.
     Own,
@@ -146,6 +146,8 @@ pub(super) struct Guest {
     pub intake: Intake,
     /// Why it is not read from.
     pub blocked: Blocked,
+    /// Until when it waits for its cap, if it is among those that do.
+    pub sleeps_until: Option<Nanos>,
     /// The socket may have more.
     pub readable: bool,
     /// The socket takes more.

@@ -13,6 +13,7 @@ use std::io::ErrorKind;
 use paternoster::Nanos;
 
 use super::Desk;
+use super::caps::Passing;
 use super::errand::Errand;
 use super::guest::{Blocked, ERRANDS, Intake, SAID};
 use crate::device::arena::{Block, PAGE};
@@ -176,7 +177,7 @@ impl Desk {
                         return Ok(Need::Bytes);
                     };
                     let request = transmission::parse(header).map_err(|wrong| wrong.to_string())?;
-                    if !self.admit(index, &request) {
+                    if !self.admit(index) {
                         return Ok(Need::Patience);
                     }
                     *from += HEADER;
@@ -227,8 +228,7 @@ impl Desk {
     }
 
     /// Whether a request may come now; otherwise the guest is blocked.
-    fn admit(&mut self, index: u32, request: &Request) -> bool {
-        let now = self.now;
+    fn admit(&mut self, index: u32) -> bool {
         let guest = self.guests.at_mut(index);
         if guest.out.said() >= SAID {
             self.block(index, Blocked::Unsent);
@@ -240,15 +240,30 @@ impl Desk {
             self.block(index, Blocked::Room);
             return false;
         }
-        if self.capped && self.tenants.is_capped(tenant) {
-            let until = self.tenants.open_at(tenant);
-            if until > now {
-                self.block(index, Blocked::Cap(until));
-                return false;
-            }
-            self.tenants.charge(tenant, now, u64::from(request.length));
+        self.is_within_caps(index, Passing::Request)
+    }
+
+    /// Whether the caps of a guest's tenant let something pass; otherwise the guest is blocked.
+    ///
+    /// While a volume is drained, or the server stops, what was accepted does not wait.
+    pub(super) fn is_within_caps(&mut self, index: u32, what: Passing) -> bool {
+        let guest = self.guests.at(index);
+        let ends = self.stopping || self.drained[guest.place as usize].is_drained();
+        if !self.capped || ends {
+            return true;
         }
-        true
+        let until = self.tenants.open_at(guest.tenant, what);
+        if until > self.now {
+            self.block(index, Blocked::Cap(until));
+        }
+        until <= self.now
+    }
+
+    /// Something passes the caps of a guest's tenant.
+    pub(super) fn charge(&mut self, index: u32, what: Passing) {
+        if self.capped {
+            self.tenants.charge(self.guests.at(index).tenant, self.now, what);
+        }
     }
 
     /// Begins an errand, or refuses it.
@@ -288,6 +303,7 @@ impl Desk {
             guest.refusal = Some((request, refusal));
             return;
         }
+        self.charge(index, Passing::Request);
         if request.kind == Kind::BlockStatus {
             return self.tell_extents(index, &request);
         }
@@ -322,8 +338,7 @@ impl Desk {
         match why {
             Blocked::Room => self.hungry.push_back(index),
             Blocked::Cap(until) => {
-                self.sleepers.retain(|&(_, sleeper)| sleeper != index);
-                self.sleepers.push((until, index));
+                self.let_sleep(index, Some(until));
             }
             Blocked::No | Blocked::Queue | Blocked::Own | Blocked::Share | Blocked::Unsent => {}
         }
@@ -355,17 +370,20 @@ impl Desk {
         }
     }
 
-    /// Those above their caps whose time has come.
+    /// A guest is among those that wait for their caps until then, or not at all.
+    pub(super) fn let_sleep(&mut self, index: u32, until: Option<Nanos>) {
+        let before = std::mem::replace(&mut self.guests.at_mut(index).sleeps_until, until);
+        if let Some(before) = before {
+            self.sleepers.remove(&(before, index));
+        }
+        self.sleepers.extend(until.map(|until| (until, index)));
+    }
+
+    /// Those above their caps whose time has come by `now`.
     pub(super) fn wake_sleepers(&mut self, now: Nanos) {
-        let mut place = 0;
-        while place < self.sleepers.len() {
-            let (until, index) = self.sleepers[place];
-            if until > now {
-                place += 1;
-                continue;
-            }
-            self.sleepers.swap_remove(place);
-            if self.guests.is_live(index) && self.guests.at(index).blocked == Blocked::Cap(until) {
+        while let Some(&(until, index)) = self.sleepers.first().filter(|(until, _)| *until <= now) {
+            self.let_sleep(index, None);
+            if self.guests.at(index).blocked == Blocked::Cap(until) {
                 self.unblock(index);
             }
         }

@@ -42,12 +42,16 @@ mod orders;
 mod outbox;
 mod processes;
 mod pump;
+#[cfg(test)]
+mod rig;
 mod tell;
 mod tenants;
+#[cfg(test)]
+mod tests;
 mod vigil;
 mod weights;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -166,7 +170,7 @@ pub struct Desk {
     ready: VecDeque<u32>,
     sending: Vec<u32>,
     hungry: VecDeque<u32>,
-    sleepers: Vec<(Nanos, u32)>,
+    sleepers: BTreeSet<(Nanos, u32)>,
     /// Guests that may be about to go.
     leaving: Vec<u32>,
     /// Parts that wait for another change of their block, and how many keep others away.
@@ -282,7 +286,7 @@ impl Desk {
     fn timeout(&self, until: Option<Nanos>) -> Timespec {
         let busy = !self.ready.is_empty() || !self.sending.is_empty() || self.freed != 0;
         let mut at = if busy { self.now } else { self.next_tick };
-        let caps = self.sleepers.iter().map(|&(until, _)| until).min();
+        let caps = self.sleepers.first().map(|&(until, _)| until);
         for wish in [until, self.lender.backend().deadline(), caps].into_iter().flatten() {
             at = at.min(wish);
         }

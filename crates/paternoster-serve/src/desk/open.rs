@@ -9,7 +9,7 @@
 //! the kernel: `nr_requests` is as large as the queue, because what waits is bounded by memory;
 //! and bfq's `low_latency` is off, because it favours whoever came last over the weights.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -191,7 +191,7 @@ impl Desk {
             ready: VecDeque::new(),
             sending: Vec::new(),
             hungry: VecDeque::new(),
-            sleepers: Vec::new(),
+            sleepers: BTreeSet::new(),
             leaving: Vec::new(),
             excluded: VecDeque::new(),
             exclusive: 0,

@@ -170,6 +170,11 @@ impl Outbox {
         if planted::interleaves() {
             return false;
         }
+        self.is_open()
+    }
+
+    /// Whether a read has begun to go out and owes more.
+    pub(super) const fn is_open(&self) -> bool {
         self.owed != 0
     }
 

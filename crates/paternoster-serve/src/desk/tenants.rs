@@ -19,7 +19,7 @@
 
 use paternoster::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
 
-use super::caps::Cap;
+use super::caps::{Cap, Passing};
 use super::weights::{self, Sibling};
 use crate::config::{self, ServiceClass};
 use crate::control::snapshot::{Figures, TenantLine};
@@ -327,22 +327,17 @@ impl Tenants {
         }
     }
 
-    /// When the caps of a tenant and of the groups above let its next request by.
-    pub(super) fn open_at(&self, place: u32) -> Nanos {
-        self.chain(place).map(|node| node.cap.open_at()).max().unwrap_or(Nanos::ZERO)
+    /// When the caps of a tenant and of the groups above let its next request, or data, by.
+    pub(super) fn open_at(&self, place: u32, what: Passing) -> Nanos {
+        self.chain(place).map(|node| node.cap.open_at(what)).max().unwrap_or(Nanos::ZERO)
     }
 
-    /// Whether anything on the way up has a cap.
-    pub(super) fn is_capped(&self, place: u32) -> bool {
-        self.chain(place).any(|node| node.cap.limits())
-    }
-
-    /// A request goes by.
-    pub(super) fn charge(&mut self, place: u32, now: Nanos, bytes: u64) {
+    /// Something passes the caps of a tenant and of the groups above.
+    pub(super) fn charge(&mut self, place: u32, now: Nanos, what: Passing) {
         let mut place = place;
         loop {
             let node = self.at_mut(place);
-            node.cap.charge(now, bytes);
+            node.cap.charge(now, what);
             if place == ROOT {
                 return;
             }
@@ -505,9 +500,8 @@ mod tests {
             let found = tenants.iter().find(|(_, node)| node.name == name);
             found.map(|(place, _)| place).unwrap()
         });
-        assert_eq!([one, two, other].map(|place| tenants.is_capped(place)), [true, true, false]);
-        tenants.charge(one, Nanos::ZERO, 200_000);
-        let opens = [one, two, other].map(|place| tenants.open_at(place));
+        tenants.charge(one, Nanos::ZERO, Passing::Data(200_000));
+        let opens = [one, two, other].map(|place| tenants.open_at(place, Passing::Data(1)));
         assert_eq!(opens, [Nanos::from_millis(100), Nanos::from_millis(100), Nanos::ZERO]);
     }
     /// Does a tenant that nobody configured go though a request of its client outlives that one?

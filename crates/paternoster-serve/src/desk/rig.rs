@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rig: a desk in told time, before a device that does everything at once, for tests that count.
+//!
+//! ```text
+//! test ─▶ client ══ socket pair ══▶ desk (as in production) ─▶ device: nothing is stored
+//! ```
+//!
+//! One thread does everything; time passes only when a test says so.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use paternoster::{DeviceFacts, Nanos};
+
+use super::{Clock, Desk, NO_TIME, Newcomer, Opened, Seat};
+use crate::config::{Config, Device, Direct, Engine, Volume};
+use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job};
+use crate::nbd::Negotiated;
+use crate::server::Options;
+use crate::wire::Wire;
+
+pub(super) const READ: u16 = 0;
+pub(super) const WRITE: u16 = 1;
+pub(super) const TRIM: u16 = 4;
+pub(super) const CACHE: u16 = 5;
+pub(super) const ZEROES: u16 = 6;
+pub(super) const STATUS: u16 = 7;
+/// Bytes of the volume, and of the desk's memory.
+pub(super) const SIZE: u64 = 8 << 30;
+pub(super) const MEMORY: u64 = 4 << 20;
+/// Bytes of a block.
+pub(super) const BLOCK: u64 = 4096;
+
+/// Ends each job when it is next asked. Every second block is a hole.
+struct Prompt {
+    held: Vec<Finished>,
+}
+
+// SAFETY: it never touches a piece.
+unsafe impl Backend for Prompt {
+    fn describe(&self) -> String {
+        "nothing".to_owned()
+    }
+
+    fn facts(&self) -> DeviceFacts {
+        DeviceFacts { depth: 32, fua: true, ..DeviceFacts::default() }
+    }
+
+    fn file(&self, _: u16) -> FileFacts {
+        FileFacts {
+            size: SIZE,
+            block: 4096,
+            preferred: 4096,
+            readonly: false,
+            discards: true,
+            zeroes_fast: true,
+            rotational: false,
+        }
+    }
+
+    unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
+        self.held.push(Finished { slot: job.slot, error: 0 });
+        Ok(())
+    }
+
+    fn kick(&mut self) {}
+
+    fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
+        finished.append(&mut self.held);
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn extents(
+        &mut self,
+        _: u16,
+        _: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> std::io::Result<()> {
+        let mut runs =
+            (0..length / BLOCK).map(|which| Extent { length: BLOCK, hole: which % 2 == 1 });
+        while runs.next().is_some_and(&mut *each) {}
+        Ok(())
+    }
+}
+
+/// A desk and its device.
+pub(super) struct Rig {
+    pub(super) desk: Desk,
+    now: Nanos,
+    number: u64,
+    seats: Arc<AtomicU32>,
+    exports: Vec<crate::nbd::ExportFacts>,
+}
+
+impl Rig {
+    /// A desk under `scheduler`, configured otherwise by `settle`.
+    pub(super) fn new(scheduler: &str, settle: impl FnOnce(&mut Config)) -> Rig {
+        crate::log::SILENT.set(true);
+        let device = Device {
+            name: "dev".to_owned(),
+            scheduler: scheduler.to_owned(),
+            attributes: Vec::new(),
+            depth: None,
+            memory: MEMORY,
+            direct: Direct::Auto,
+            engine: Engine::Auto,
+            delay_bound: None,
+            volumes: vec![Volume::new("disk", "disk")],
+        };
+        let mut config = Config { devices: vec![device], ..Config::default() };
+        settle(&mut config);
+        let backend = Box::new(Prompt { held: Vec::new() });
+        let device = &config.devices[0];
+        let opened = Desk::before(backend, Vec::new(), &config, device, &Options::default());
+        let Opened { mut desk, exports, .. } = opened.expect("a desk");
+        desk.clock = Clock::Told(Nanos::ZERO);
+        let seats = Arc::new(AtomicU32::new(0));
+        Rig { desk, now: Nanos::ZERO, number: 0, seats, exports }
+    }
+
+    /// A client of this tenant.
+    pub(super) fn connect(&mut self, tenant: &str) -> Client {
+        let (stream, theirs) = UnixStream::pair().expect("sockets");
+        theirs.set_nonblocking(true).expect("a socket");
+        stream.set_nonblocking(true).expect("a socket");
+        self.number += 1;
+        self.desk.welcome(Newcomer {
+            wire: Wire::plain(OwnedFd::from(theirs)),
+            negotiated: Negotiated {
+                export: "disk".to_owned(),
+                facts: self.exports[0].clone(),
+                structured: true,
+                allocation: true,
+                block_sizes_known: false,
+            },
+            id: self.number,
+            peer: format!("client {}", self.number),
+            pid: 0,
+            tenant: tenant.to_owned(),
+            input: Vec::new(),
+            output: Vec::new(),
+            seat: Seat::take(&self.seats, u32::MAX).expect("a seat"),
+        });
+        Client { stream, cookie: 0, input: Vec::new() }
+    }
+
+    /// A turn of the desk, after so much time.
+    pub(super) fn turn(&mut self, passes: Nanos) {
+        self.now += passes;
+        self.desk.clock = Clock::Told(self.now);
+        self.desk.look(&NO_TIME);
+        self.desk.note_events();
+        self.desk.turn();
+    }
+
+    /// A few turns at one instant: as many as a request takes from its header to its answer.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..8 {
+            self.turn(Nanos::ZERO);
+        }
+    }
+}
+
+/// A client with structured replies.
+pub(super) struct Client {
+    pub(super) stream: UnixStream,
+    cookie: u64,
+    input: Vec<u8>,
+}
+
+impl Client {
+    /// Sends a request; its cookie.
+    pub(super) fn send(&mut self, kind: u16, at: u64, length: u64, payload: &[u8]) -> u64 {
+        self.cookie += 1;
+        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+        bytes.extend(0u16.to_be_bytes());
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(self.cookie.to_be_bytes());
+        bytes.extend(at.to_be_bytes());
+        bytes.extend(u32::try_from(length).expect("a length").to_be_bytes());
+        bytes.extend(payload);
+        self.stream.write_all(&bytes).expect("room in the socket");
+        self.cookie
+    }
+
+    /// What has been answered since the last time: cookies, and errnos.
+    pub(super) fn answers(&mut self) -> Vec<(u64, u32)> {
+        let mut bytes = [0; 1 << 16];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(read) => self.input.extend_from_slice(&bytes[..read]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let mut told = Vec::new();
+        while let Some((length, answer)) = first(&self.input) {
+            self.input.drain(..length);
+            told.extend(answer);
+        }
+        told
+    }
+}
+
+/// The first reply, or chunk, if it is whole: its length; what it says if it is the last.
+fn first(input: &[u8]) -> Option<(usize, Option<(u64, u32)>)> {
+    let number = |at: usize| Some(u32::from_be_bytes(*input.get(at..)?.first_chunk()?));
+    let cookie = u64::from_be_bytes(*input.get(8..)?.first_chunk()?);
+    if number(0)? == 0x6744_6698 {
+        return Some((16, Some((cookie, number(4)?))));
+    }
+    let (head, length) = (number(4)?, 20 + number(16)? as usize);
+    input.get(..length)?;
+    let errno = if head >> 15 & 1 == 1 { number(20)? } else { 0 };
+    let is_last = head >> 16 & 1 == 1;
+    Some((length, is_last.then_some((cookie, errno))))
+}
