@@ -9,7 +9,7 @@
 //! after all its parts have ended.
 
 use super::Desk;
-use super::errand::{Errand, Part};
+use super::errand::{Errand, Part, Step};
 use super::guest::{Blocked, Intake, SAID};
 use super::outbox::{Data, OutOfPlace};
 use super::tenants::BUCKETS;
@@ -24,11 +24,11 @@ use crate::nbd::wire::ALLOCATION_ID;
 impl Desk {
     /// A part has ended: done, or with an errno of Linux.
     pub(super) fn end_part(&mut self, index: u32, error: i32) {
+        if self.parts.at(index).step == Step::Excluded {
+            self.waits_no_more(index);
+        }
         let mut part = self.parts.release(index);
         self.freed += 1;
-        if part.is_exclusive {
-            self.exclusive -= 1;
-        }
         let errand = self.errands.at_mut(part.errand);
         let guest = errand.guest;
         errand.left -= 1;
@@ -45,8 +45,9 @@ impl Desk {
                 self.give_back(guest, block);
             }
         }
-        if part.is_change() && !self.excluded.is_empty() {
-            self.retry_excluded();
+        if part.is_change() {
+            self.changes.unlock(index);
+            self.let_changes_go();
         }
         self.part_has_ended(part.errand);
     }

@@ -23,6 +23,7 @@ use super::Desk;
 use super::caps::Passing;
 use super::errand::{Errand, Part, Step};
 use super::guest::Blocked;
+use super::range_lock::Mode;
 use crate::device::Work;
 use crate::device::arena::{Block, LARGEST, PAGE};
 use crate::nbd::transmission::Kind;
@@ -34,6 +35,8 @@ const PATIENT: u32 = 8;
 const PIECES: u64 = 32;
 /// A part of zeroes or to be forgotten needs no memory, but the queue sees one command in it.
 const MOST: u64 = LARGEST as u64;
+/// Parts of a guest that may wait for other changes of their blocks; more stay in its socket.
+pub(super) const CHANGES_WAITING: u32 = 128;
 const EIO: i32 = 5;
 
 impl Desk {
@@ -90,6 +93,10 @@ impl Desk {
         // Whose first data have gone is not held up: other replies wait behind the last.
         let has_begun = self.guests.at(guest).out.is_open();
         if moves_data && !has_begun && !self.is_within_caps(guest, data) {
+            return None;
+        }
+        if request.kind.modifies() && self.guests.at(guest).changes_waiting >= CHANGES_WAITING {
+            self.block(guest, Blocked::Changes);
             return None;
         }
         let needs_memory = matches!(part.work, Work::Read | Work::Write { .. });
@@ -200,25 +207,23 @@ impl Desk {
         Part::new(errand, work, (offset, length), (start, span), place.on_line(0))
     }
 
-    /// Gives a part that is complete to the queue, or makes it wait for another.
+    /// Gives a part that is complete to the queue, or makes it wait for others of its blocks.
     pub(super) fn enqueue(&mut self, index: u32) {
-        let is_new = self.parts.at(index).step == Step::Filling;
-        if self.parts.at(index).is_change()
-            && (self.is_excluded(index) || (is_new && self.is_behind_another(index)))
-        {
-            self.parts.at_mut(index).step = Step::Excluded;
-            self.excluded.push_back(index);
-            return;
-        }
         let part = self.parts.at(index);
         // What is forgotten is a hint: what is not a whole block of it is not forgotten.
         if part.work == Work::Discard && part.is_ragged() && !self.shrink(index) {
             return self.end_part(index, 0);
         }
-        let part = self.parts.at_mut(index);
-        if part.reads_first && !part.is_exclusive {
-            part.is_exclusive = true;
-            self.exclusive += 1;
+        let part = self.parts.at(index);
+        if part.is_change() {
+            let mode = if part.reads_first { Mode::Exclusive } else { Mode::Shared };
+            let range = part.on_line..part.on_line + u64::from(part.span);
+            if !self.changes.lock(index, range, mode) {
+                self.parts.at_mut(index).step = Step::Excluded;
+                let guest = self.errands.at(self.parts.at(index).errand).guest;
+                self.guests.at_mut(guest).changes_waiting += 1;
+                return;
+            }
         }
         self.submit(index);
     }
@@ -238,33 +243,6 @@ impl Desk {
             part.span = end.saturating_sub(start) as u32;
         }
         part.span != 0
-    }
-
-    /// Whether another change of the same blocks must end first.
-    fn is_excluded(&self, index: u32) -> bool {
-        let part = self.parts.at(index);
-        if self.exclusive == 0 && !part.reads_first {
-            return false;
-        }
-        self.parts.iter().any(|(other_index, other)| {
-            other_index != index
-                && matches!(other.step, Step::Queued | Step::Refused)
-                && other.is_change()
-                && (part.reads_first || other.is_exclusive)
-                && other.touches(part)
-        })
-    }
-
-    /// Whether a change that waits already wants the same blocks: who comes later waits behind it,
-    /// or a stream of changes would keep it waiting for ever.
-    fn is_behind_another(&self, index: u32) -> bool {
-        self.excluded.iter().any(|&other| self.keeps_away(other, index))
-    }
-
-    /// Whether these two changes may not be under way together.
-    fn keeps_away(&self, one: u32, other: u32) -> bool {
-        let (first, second) = (self.parts.at(one), self.parts.at(other));
-        (first.reads_first || first.is_exclusive || second.reads_first) && first.touches(second)
     }
 
     /// Gives a part to the queue; if it takes no more, the guest waits for its wake.
@@ -326,51 +304,30 @@ impl Desk {
         self.make_ready(guest);
     }
 
-    /// A change has ended: those that waited for it try again.
+    /// A change has ended: those that waited for it, and for nothing else, go on.
     ///
-    /// Those that end on the way (there was nothing to be done) do not begin this once more within
-    /// itself: a client could make it as deep as it likes.
-    pub(super) fn retry_excluded(&mut self) {
-        if std::mem::replace(&mut self.retrying, true) {
-            self.retry_again = true;
+    /// Those that end on the way do not begin this once more within itself: a client could make it
+    /// as deep as it likes.
+    pub(super) fn let_changes_go(&mut self) {
+        if std::mem::replace(&mut self.letting_go, true) {
             return;
         }
-        loop {
-            self.retry_again = false;
-            self.retry_each();
-            if !self.retry_again {
-                break;
-            }
+        while let Some(part) = self.changes.next_granted() {
+            self.waits_no_more(part);
+            self.submit(part);
         }
-        self.retrying = false;
+        self.letting_go = false;
     }
 
-    fn retry_each(&mut self) {
-        // The last that was let go: the next ones want the same block as a rule, and need not look
-        // at everybody to learn that they have to wait.
-        let mut last = None;
-        // Those of this round that wait on stand at the end, in their order: nobody goes before one
-        // of them who wants the same block.
-        let mut kept = 0;
-        for _ in 0..self.excluded.len() {
-            let Some(part) = self.excluded.pop_front() else { return };
-            let mut waiting = self.excluded.iter().rev().take(kept);
-            if last.is_some_and(|last| self.parts.is_live(last) && self.keeps_away(last, part))
-                || waiting.any(|&other| self.keeps_away(other, part))
-            {
-                self.excluded.push_back(part);
-                kept += 1;
-                continue;
-            }
-            self.enqueue(part);
-            if !self.parts.is_live(part) {
-                continue;
-            }
-            match self.parts.at(part).step {
-                Step::Queued | Step::Refused => last = Some(part),
-                Step::Excluded => kept += 1,
-                Step::Filling => {}
-            }
+    /// A part waits for no other change any more.
+    pub(super) fn waits_no_more(&mut self, index: u32) {
+        let part = self.parts.at_mut(index);
+        part.step = Step::Refused;
+        let owner = self.errands.at(part.errand).guest;
+        let guest = self.guests.at_mut(owner);
+        guest.changes_waiting -= 1;
+        if guest.blocked == Blocked::Changes {
+            self.unblock(owner);
         }
     }
 }

@@ -95,6 +95,7 @@ impl Desk {
             errands: 0,
             reads: 0,
             memory: 0,
+            changes_waiting: 0,
             refused: std::collections::VecDeque::new(),
             out: Outbox::default(),
             takes: Pace::default(),
@@ -180,7 +181,6 @@ impl Desk {
                     let _ends_later = self.ledger.cancel(self.now, ticket);
                 }
             } else {
-                self.excluded.retain(|&other| other != part);
                 self.end_part(part, EIO);
             }
         }

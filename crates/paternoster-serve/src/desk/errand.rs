@@ -49,7 +49,7 @@ pub(super) enum Step {
     Filling,
     /// It could not be given to the queue yet.
     Refused,
-    /// It waits for a write to the same block.
+    /// It waits for other changes of its blocks.
     Excluded,
     /// The queue has it.
     Queued,
@@ -68,8 +68,8 @@ pub(super) struct Part {
     pub length: u32,
     /// First byte of the volume, rounded down to a block.
     pub start: u64,
-    /// The same on the device's line: what tells whether two parts touch the same bytes, be they of
-    /// one volume or of two that share a file.
+    /// The same on the device's line: what tells whether two parts concern the same bytes, be they
+    /// of one volume or of two that share a file.
     pub on_line: u64,
     /// Bytes, rounded up to whole blocks.
     pub span: u32,
@@ -83,8 +83,6 @@ pub(super) struct Part {
     pub step: Step,
     /// First it is read, because it begins or ends within a block.
     pub reads_first: bool,
-    /// It is counted among those that keep others away.
-    pub is_exclusive: bool,
     /// To withdraw it.
     pub ticket: Option<Ticket>,
 }
@@ -112,7 +110,6 @@ impl Part {
             filled: 0,
             step: Step::Filling,
             reads_first: false,
-            is_exclusive: false,
             ticket: None,
         };
         part.reads_first = matches!(work, Work::Write { .. }) && part.is_ragged();
@@ -133,11 +130,5 @@ impl Part {
     /// Whether it changes what is on the volume.
     pub(super) const fn is_change(&self) -> bool {
         matches!(self.work, Work::Write { .. } | Work::Discard | Work::Zero { .. })
-    }
-
-    /// Whether two parts touch a common block.
-    pub(super) const fn touches(&self, other: &Part) -> bool {
-        self.on_line < other.on_line + other.span as u64
-            && other.on_line < self.on_line + self.span as u64
     }
 }

@@ -119,6 +119,8 @@ pub(super) enum Blocked {
     Cap(Nanos),
     /// Its parts must end first.
     Own,
+    /// Too many of its changes wait for others of their blocks.
+    Changes,
     /// Its answers must be sent first.
     Unsent,
 }
@@ -168,6 +170,8 @@ pub(super) struct Guest {
     pub reads: u32,
     /// Bytes of memory.
     pub memory: u64,
+    /// Parts that wait for other changes of their blocks.
+    pub changes_waiting: u32,
     /// Parts that the queue refused.
     pub refused: VecDeque<u32>,
     /// What is to be sent.

@@ -340,7 +340,12 @@ impl Desk {
             Blocked::Cap(until) => {
                 self.let_sleep(index, Some(until));
             }
-            Blocked::No | Blocked::Queue | Blocked::Own | Blocked::Share | Blocked::Unsent => {}
+            Blocked::No
+            | Blocked::Queue
+            | Blocked::Own
+            | Blocked::Share
+            | Blocked::Changes
+            | Blocked::Unsent => {}
         }
     }
 

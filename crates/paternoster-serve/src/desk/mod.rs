@@ -14,9 +14,9 @@
 //! turn it is, gives commands to the backend and sends answers. Memory is taken once: an arena for
 //! data, slabs for guests, errands and parts. When something runs out, guests are not read from.
 //!
-//! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests,
-//!   and their pieces. `pump`: the queue and the device. `answer`, `outbox`: what clients are told,
-//!   and in which order.
+//! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests, and their
+//!   pieces. `range_lock`: which changes of the same blocks may be under way together. `pump`: the
+//!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `bound`: whose share, and how much of it.
 //! * `processes`: guests that come by calls. `orders`, `tell`: what a running desk can be asked.
 //!
@@ -42,6 +42,7 @@ mod orders;
 mod outbox;
 mod processes;
 mod pump;
+mod range_lock;
 #[cfg(test)]
 mod rig;
 mod tell;
@@ -76,6 +77,7 @@ use geometry::Place;
 use guest::{Blocked, Guest};
 use inbox::Inbox;
 use processes::Processes;
+use range_lock::RangeLocks;
 use tenants::Tenants;
 use vigil::Vigil;
 
@@ -173,12 +175,10 @@ pub struct Desk {
     sleepers: BTreeSet<(Nanos, u32)>,
     /// Guests that may be about to go.
     leaving: Vec<u32>,
-    /// Parts that wait for another change of their block, and how many keep others away.
-    excluded: VecDeque<u32>,
-    exclusive: u32,
-    /// They are being looked at; another has ended meanwhile.
-    retrying: bool,
-    retry_again: bool,
+    /// By part: changes that are under way, or wait for others of their blocks.
+    changes: RangeLocks,
+    /// Those that waited are being let go.
+    letting_go: bool,
     /// What has ended since the hungry were fed.
     freed: usize,
 

@@ -24,6 +24,7 @@ use super::bound::Bound;
 use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
 use super::processes::Processes;
+use super::range_lock::RangeLocks;
 use super::tenants::Tenants;
 use super::vigil::Vigil;
 use super::{
@@ -193,10 +194,8 @@ impl Desk {
             hungry: VecDeque::new(),
             sleepers: BTreeSet::new(),
             leaving: Vec::new(),
-            excluded: VecDeque::new(),
-            exclusive: 0,
-            retrying: false,
-            retry_again: false,
+            changes: RangeLocks::default(),
+            letting_go: false,
             freed: 0,
             stopping: false,
             stop_by: None,

@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use paternoster::{DeviceFacts, Nanos};
 
@@ -34,9 +34,10 @@ pub(super) const MEMORY: u64 = 4 << 20;
 /// Bytes of a block.
 pub(super) const BLOCK: u64 = 4096;
 
-/// Ends each job when it is next asked. Every second block is a hole.
+/// Ends each job when it is next asked, unless it holds back. Every second block is a hole.
 struct Prompt {
     held: Vec<Finished>,
+    holds: Arc<AtomicBool>,
 }
 
 // SAFETY: it never touches a piece.
@@ -69,7 +70,9 @@ unsafe impl Backend for Prompt {
     fn kick(&mut self) {}
 
     fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
-        finished.append(&mut self.held);
+        if !self.holds.load(Ordering::SeqCst) {
+            finished.append(&mut self.held);
+        }
     }
 
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
@@ -93,6 +96,8 @@ unsafe impl Backend for Prompt {
 /// A desk and its device.
 pub(super) struct Rig {
     pub(super) desk: Desk,
+    /// While it is set the device ends nothing.
+    pub(super) holds: Arc<AtomicBool>,
     now: Nanos,
     number: u64,
     seats: Arc<AtomicU32>,
@@ -116,13 +121,14 @@ impl Rig {
         };
         let mut config = Config { devices: vec![device], ..Config::default() };
         settle(&mut config);
-        let backend = Box::new(Prompt { held: Vec::new() });
+        let holds = Arc::new(AtomicBool::new(false));
+        let backend = Box::new(Prompt { held: Vec::new(), holds: Arc::clone(&holds) });
         let device = &config.devices[0];
         let opened = Desk::before(backend, Vec::new(), &config, device, &Options::default());
         let Opened { mut desk, exports, .. } = opened.expect("a desk");
         desk.clock = Clock::Told(Nanos::ZERO);
         let seats = Arc::new(AtomicU32::new(0));
-        Rig { desk, now: Nanos::ZERO, number: 0, seats, exports }
+        Rig { desk, holds, now: Nanos::ZERO, number: 0, seats, exports }
     }
 
     /// A client of this tenant.

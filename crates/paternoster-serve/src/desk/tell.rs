@@ -145,7 +145,7 @@ impl Desk {
             let why = match (part.step, part.ticket) {
                 (Step::Filling, _) => "its payload is still coming".to_owned(),
                 (Step::Refused, _) => "the queue takes no more requests now".to_owned(),
-                (Step::Excluded, _) => "another write to the same block is under way".to_owned(),
+                (Step::Excluded, _) => "it waits for others that change the same block".to_owned(),
                 (Step::Queued, Some(ticket)) => self.ledger.queue().explain(ticket).to_string(),
                 (Step::Queued, None) => "it has ended".to_owned(),
             };
@@ -169,6 +169,10 @@ impl Desk {
                 Blocked::Room => "it is not read from: no memory or no place is free".to_owned(),
                 Blocked::Share => {
                     "it is not read from: its share of the memory is used up".to_owned()
+                }
+                Blocked::Changes => {
+                    "it is not read from: many of its changes wait for others of the same blocks"
+                        .to_owned()
                 }
                 Blocked::Unsent => "it is not read from: it does not take its answers".to_owned(),
                 _ => continue,

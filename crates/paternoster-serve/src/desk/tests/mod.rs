@@ -2,3 +2,4 @@
 //! Nobody harms anybody: attacks of one client, and what a client beside it gets, as counted work.
 
 mod caps;
+mod ragged;
