@@ -28,7 +28,7 @@ use crate::config::{self, Identity, TlsMode, rules};
 use crate::desk::inbox::Inbox;
 use crate::desk::{Letter, Newcomer, Seat, next_id};
 use crate::host::listen::{Listener, Socket};
-use crate::host::peer;
+use crate::host::peer::{self, Origin, Peer};
 use crate::nbd::handshake::ANSWERS_MOST;
 use crate::nbd::{Handshake, Negotiated, Step};
 use crate::wire::Wire;
@@ -56,7 +56,7 @@ struct Visitor {
     /// TLS begins once its last plain words are sent.
     secures: bool,
     identity: Identity,
-    peer: String,
+    peer: Peer,
     until: Instant,
     seat: Seat,
 }
@@ -169,16 +169,21 @@ impl Lobby {
                 }
                 Err(error) => {
                     // Out of descriptors: those who wait find room when others have gone.
-                    crate::log::tell(format_args!(
-                        "paternoster: a client could not be let in: {error}"
-                    ));
+                    crate::log::tell_of(
+                        Origin::Unknown,
+                        format_args!("paternoster: a client could not be let in: {error}"),
+                    );
                     return self.rest();
                 }
             };
             let Some(seat) = Seat::take(&self.seats, most) else {
-                crate::log::tell(format_args!(
-                    "paternoster: a client was turned away: {most} are connected already"
-                ));
+                crate::log::tell_of(
+                    Origin::of(&who.identity),
+                    format_args!(
+                        "paternoster: {}: turned away: {most} are connected already",
+                        who.words
+                    ),
+                );
                 return self.rest();
             };
             self.greet(socket, who, place, seat);
@@ -211,7 +216,7 @@ impl Lobby {
             left_over: false,
             closing: false,
             secures: false,
-            peer: who.words,
+            peer: Peer { words: who.words, origin: Origin::of(&who.identity) },
             identity: who.identity,
             until: Instant::now() + Duration::from_nanos(self.config.server.handshake_timeout.0),
             seat,
@@ -241,9 +246,10 @@ impl Lobby {
             Err(reason) => {
                 if !reason.is_empty() {
                     let peer = &self.visitors.at(index).peer;
-                    crate::log::tell(format_args!(
-                        "paternoster: {peer}: turned away in the handshake: {reason}"
-                    ));
+                    crate::log::tell_of(
+                        peer.origin,
+                        format_args!("paternoster: {peer}: turned away in the handshake: {reason}"),
+                    );
                 }
                 self.visitors.release(index);
             }
@@ -294,10 +300,10 @@ impl Lobby {
                 Step::Closed(reason) => {
                     visitor.closing = true;
                     if !reason.is_empty() {
-                        crate::log::tell(format_args!(
-                            "paternoster: {}: refused: {reason}",
-                            visitor.peer
-                        ));
+                        crate::log::tell_of(
+                            visitor.peer.origin,
+                            format_args!("paternoster: {}: refused: {reason}", visitor.peer),
+                        );
                     }
                 }
             }
@@ -337,10 +343,10 @@ impl Lobby {
         let late: Vec<u32> = late.map(|(key, _)| key).collect();
         for index in late {
             let visitor = self.visitors.release(index);
-            crate::log::tell(format_args!(
-                "paternoster: {}: gone: no export was chosen in time",
-                visitor.peer
-            ));
+            crate::log::tell_of(
+                visitor.peer.origin,
+                format_args!("paternoster: {}: gone: no export was chosen in time", visitor.peer),
+            );
         }
         if self.rest_until.is_some_and(|until| until <= now) {
             self.rest_until = None;

@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::catalog::Catalog;
 use crate::config::Config;
@@ -32,6 +33,9 @@ use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
 use crate::wire;
+
+/// How long the end waits for the log's last lines: what they are written to may take none.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Puts something in front of a backend.
 pub type Wrap = fn(Box<dyn Backend>) -> Box<dyn Backend>;
@@ -198,6 +202,7 @@ impl Running {
         if let Some(http) = self.http {
             http.stop();
         }
+        crate::log::settle(LAST_LINES);
         result
     }
 }

@@ -64,7 +64,7 @@ impl Desk {
             .priority(priority.class, priority.level)
             .pid(newcomer.pid);
         let name = match &process {
-            Some(_) => newcomer.peer.clone(),
+            Some(_) => newcomer.peer.words.clone(),
             None => format!("{}#{}", node.name, newcomer.id),
         };
         let Ok(client) = self.ledger.attach(spec) else {
@@ -144,10 +144,10 @@ impl Desk {
         }
         if !reason.is_empty() {
             let place = &self.places[guest.place as usize];
-            crate::log::tell(format_args!(
-                "paternoster: {}: {}: closed: {reason}",
-                place.name, guest.peer
-            ));
+            crate::log::tell_of(
+                guest.peer.origin,
+                format_args!("paternoster: {}: {}: closed: {reason}", place.name, guest.peer),
+            );
         }
         guest.hang_up(&mut self.arena);
         guest.refused.clear();

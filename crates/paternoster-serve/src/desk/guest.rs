@@ -21,6 +21,7 @@ use super::outbox::Outbox;
 use super::processes::Process;
 use crate::control::snapshot::Figures;
 use crate::device::arena::Arena;
+use crate::host::peer::Peer;
 use crate::nbd::Negotiated;
 use crate::nbd::transmission::{Refusal, Request};
 use crate::wire::Wire;
@@ -131,7 +132,7 @@ pub(super) struct Guest {
     /// Numbers connections since the start of the server.
     pub id: u64,
     /// Who it is, in words.
-    pub peer: String,
+    pub peer: Peer,
     /// What was agreed.
     pub negotiated: Negotiated,
     /// Index of its volume.

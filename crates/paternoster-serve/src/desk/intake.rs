@@ -272,7 +272,7 @@ impl Desk {
         let guest = self.guests.at_mut(index);
         let place = &self.places[guest.place as usize];
         if self.verbose {
-            crate::log::tell(format_args!(
+            crate::log::tell_request(format_args!(
                 "{} {} {} {}+{} flags {:#x}",
                 place.name,
                 guest.peer,

@@ -405,7 +405,10 @@ impl Desk {
         if let Some(trace) = self.ledger.observer_mut().end_trace()
             && let Err(error) = trace.wait()
         {
-            eprintln!("paternoster: device {}: the trace could not be written: {error}", self.name);
+            crate::log::tell(format_args!(
+                "paternoster: device {}: the trace could not be written: {error}",
+                self.name
+            ));
         }
         if let Err(error) = self.ledger.finish_record() {
             crate::log::tell(format_args!("paternoster: device {}: decisions: {error}", self.name));

@@ -36,6 +36,7 @@ use crate::device;
 use crate::device::arena::{Arena, LARGEST};
 use crate::device::lender::Lender;
 use crate::fuse::call::Call;
+use crate::host::peer::Peer;
 use crate::ledger::Ledger;
 use crate::nbd::{ExportFacts, Negotiated};
 use crate::server::Options;
@@ -70,7 +71,7 @@ pub struct Newcomer {
     /// Numbers connections since the start of the server, below 2^32.
     pub id: u64,
     /// Who it is, in words.
-    pub peer: String,
+    pub peer: Peer,
     /// Its process, if known.
     pub pid: u32,
     /// The name of its tenant.

@@ -26,6 +26,7 @@ use super::{Desk, Newcomer, Seat};
 use crate::config::{Config, Identity, Rule, rules};
 use crate::fuse::call::Call;
 use crate::fuse::callers::Caller;
+use crate::host::peer::{Origin, Peer};
 use crate::nbd::{ExportFacts, Negotiated};
 use crate::wire::{Calls, Wire};
 
@@ -197,8 +198,11 @@ impl Desk {
         let id = self.processes.ids;
         self.processes.ids = id.checked_add(1).unwrap_or(FIRST_ID);
         let peer = match caller {
-            Some(caller) => format!("{}[{}]", caller.name, caller.pid),
-            None => "processes".to_owned(),
+            Some(caller) => Peer {
+                words: format!("{}[{}]", caller.name, caller.pid),
+                origin: Origin::User(caller.uid),
+            },
+            None => "processes".to_owned().into(),
         };
         let newcomer = Newcomer {
             wire: Wire::of_calls(),

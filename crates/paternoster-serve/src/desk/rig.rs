@@ -147,7 +147,7 @@ impl Rig {
                 block_sizes_known: false,
             },
             id: self.number,
-            peer: format!("client {}", self.number),
+            peer: format!("client {}", self.number).into(),
             pid: 0,
             tenant: tenant.to_owned(),
             input: Vec::new(),

@@ -80,7 +80,7 @@ impl Desk {
                     id: guest.id,
                     tenant: self.tenants.at(guest.tenant).name.clone(),
                     volume: self.places[guest.place as usize].name.clone(),
-                    peer: guest.peer.clone(),
+                    peer: guest.peer.words.clone(),
                     under_way: guest.errands,
                     figures,
                 }

@@ -12,13 +12,74 @@
 //! The process may have ended since, and another may have its number: rules that ask for process
 //! or cgroup are as good as that; rules that ask for the user are exact.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use crate::config::Identity;
+
+/// Whom a peer is counted as, where there is so much of something for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Origin {
+    /// Everyone of whom nothing is known.
+    #[default]
+    Unknown,
+    /// A user of this machine.
+    User(u32),
+    /// A machine; of IPv6 the network of 64 bits, in which one may have as many as it likes.
+    Address(IpAddr),
+}
+
+impl Origin {
+    /// That of a peer.
+    #[must_use]
+    pub fn of(who: &Identity) -> Origin {
+        match (who.uid, who.address) {
+            (Some(uid), _) => Origin::User(uid),
+            (None, Some(IpAddr::V6(address))) => {
+                let network = u128::from(address) >> 64 << 64;
+                Origin::Address(IpAddr::V6(network.into()))
+            }
+            (None, Some(address)) => Origin::Address(address),
+            (None, None) => Origin::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Unknown => f.write_str("unknown"),
+            Origin::User(uid) => write!(f, "uid {uid}"),
+            Origin::Address(IpAddr::V6(network)) => write!(f, "{network}/64"),
+            Origin::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+/// A peer: in words, and whom it is counted as.
+#[derive(Debug, Clone, Default)]
+pub struct Peer {
+    /// User and process, or address and port.
+    pub words: String,
+    /// Whom it is counted as.
+    pub origin: Origin,
+}
+
+impl From<String> for Peer {
+    fn from(words: String) -> Peer {
+        Peer { words, origin: Origin::Unknown }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
 
 /// Where processes are told of.
 pub const PROC: &str = "/proc";
@@ -129,6 +190,17 @@ mod tests {
         let who = of_tcp("[::ffff:10.0.0.3]:4000".parse().unwrap());
         assert_eq!(who.address, Some("10.0.0.3".parse().unwrap()));
         assert_eq!((who.uid, who.pid, who.cgroup), (None, None, None));
+    }
+
+    /// Is an origin one user, one address, or one network of 64 bits?
+    #[test]
+    fn origins() {
+        let of = |at: &str| Origin::of(&of_tcp(at.parse().unwrap())).to_string();
+        assert_eq!(of("10.0.0.3:4000"), "10.0.0.3");
+        assert_eq!(of("[2001:db8:1:2:3:4:5:6]:4000"), "2001:db8:1:2::/64");
+        let who = Identity { uid: Some(7), ..Identity::default() };
+        assert_eq!(Origin::of(&who).to_string(), "uid 7");
+        assert_eq!(Origin::of(&Identity::default()).to_string(), "unknown");
     }
 
     /// Is the right line taken, of the unified hierarchy and of the old ones?

@@ -114,7 +114,7 @@ impl Stage {
                     block_sizes_known: client.knows_blocks,
                 },
                 id: number as u64 + 1,
-                peer: format!("client {number}"),
+                peer: format!("client {number}").into(),
                 pid: 0,
                 tenant: tenants::name(client.tenant),
                 input: Vec::new(),
