@@ -35,6 +35,8 @@ const PATIENT: u32 = 8;
 const PIECES: u64 = 32;
 /// A part of zeroes or to be forgotten needs no memory, but the queue sees one command in it.
 const MOST: u64 = LARGEST as u64;
+/// What a question for holes costs: as much as a read of so many bytes.
+const QUESTION: u64 = 64 << 10;
 /// Parts of a guest that may wait for other changes of their blocks; more stay in its socket.
 pub(super) const CHANGES_WAITING: u32 = 128;
 const EIO: i32 = 5;
@@ -184,7 +186,8 @@ impl Desk {
         let ragged_zero = request.kind == Kind::WriteZeroes && (skew != 0 || left < block);
         let work = match request.kind {
             Kind::Read => Work::Read,
-            Kind::Cache => Work::Prefetch,
+            // A question is a read of its place to the queue, and has no memory either.
+            Kind::Cache | Kind::BlockStatus => Work::Prefetch,
             Kind::Trim => Work::Discard,
             Kind::WriteZeroes if !ragged_zero => {
                 Work::Zero { may_unmap: !request.flags.no_hole(), fua }
@@ -195,12 +198,16 @@ impl Desk {
         let most = self.appetite(errand);
         let length = match work {
             Work::Flush => 0,
+            Work::Prefetch if request.kind == Kind::BlockStatus => left,
             Work::Zero { .. } => (left / block * block).min(most),
             Work::Write { .. } if ragged_zero => left.min(to_block),
             _ => left.min(most - skew),
         };
         let start = offset - skew;
-        let span = (skew + length).next_multiple_of(block).min(place.size - start);
+        let mut span = (skew + length).next_multiple_of(block).min(place.size - start);
+        if request.kind == Kind::BlockStatus {
+            span = span.min(QUESTION.min(most));
+        }
         #[allow(clippy::cast_possible_truncation, reason = "at most LARGEST")]
         let (length, span) = (length as u32, span as u32);
         let span = if work == Work::Flush { 0 } else { span };
@@ -248,7 +255,7 @@ impl Desk {
     /// Gives a part to the queue; if it takes no more, the guest waits for its wake.
     pub(super) fn submit(&mut self, index: u32) {
         let part = self.parts.at(index);
-        let guest_index = self.errands.at(part.errand).guest;
+        let Errand { guest: guest_index, ref request, .. } = *self.errands.at(part.errand);
         let guest = self.guests.at(guest_index);
         if guest.wire.is_none() {
             return self.end_part(index, EIO);
@@ -257,6 +264,7 @@ impl Desk {
         let (op, flags) = match part.work {
             _ if part.reads_first => (Op::Read, Flags::NOMERGE),
             Work::Read => (Op::Read, Flags::NONE),
+            Work::Prefetch if request.kind == Kind::BlockStatus => (Op::Read, Flags::NOMERGE),
             Work::Prefetch => (Op::Read, Flags::AHEAD | Flags::NOMERGE),
             Work::Write { fua: true } => (Op::Write, Flags::SYNC | Flags::FUA),
             Work::Write { fua: false } => (Op::Write, Flags::SYNC),

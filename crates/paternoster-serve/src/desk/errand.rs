@@ -15,8 +15,8 @@
 
 use paternoster::{Nanos, Ticket};
 
-use crate::device::Work;
 use crate::device::arena::Block;
+use crate::device::{Extent, Work};
 use crate::nbd::transmission::Request;
 
 /// A request of a client, taken and not yet answered.
@@ -83,6 +83,8 @@ pub(super) struct Part {
     pub step: Step,
     /// First it is read, because it begins or ends within a block.
     pub reads_first: bool,
+    /// What a question for holes has found.
+    pub runs: Vec<Extent>,
     /// To withdraw it.
     pub ticket: Option<Ticket>,
 }
@@ -110,6 +112,7 @@ impl Part {
             filled: 0,
             step: Step::Filling,
             reads_first: false,
+            runs: Vec::new(),
             ticket: None,
         };
         part.reads_first = matches!(work, Work::Write { .. }) && part.is_ragged();

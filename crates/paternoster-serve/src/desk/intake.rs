@@ -304,9 +304,6 @@ impl Desk {
             return;
         }
         self.charge(index, Passing::Request);
-        if request.kind == Kind::BlockStatus {
-            return self.tell_extents(index, &request);
-        }
         let made = Errand {
             guest: index,
             request,

@@ -151,6 +151,9 @@ impl Desk {
             let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
             watch(&poll, wakeup, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
         }
+        let surveys = lender.survey_wakeup().ok_or_else(|| told(&"no more file descriptors"))?;
+        let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        watch(&poll, surveys, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
         let exports: Vec<ExportFacts> =
             places.iter().map(|place| export_facts(place, &facts)).collect();
         let processes = Processes::new(config, &exports);

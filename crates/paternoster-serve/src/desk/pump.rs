@@ -11,16 +11,22 @@
 //! The order at one instant is the library's: completions, timers, submissions, then `next` until
 //! it waits.
 
-use paternoster::{Command, Nanos, Op, Outcome, Output, Status};
+use paternoster::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
 use super::Desk;
+use super::errand::Errand;
 use crate::device::lender::Loan;
 use crate::device::{Finished, Job, Work};
+use crate::nbd::transmission::Kind;
 
 const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
 /// while it is warm, and its client goes on while the rest is done.
 const BURST: u64 = 128 << 10;
+/// Runs of hole and data that one answer tells at most; its client asks again from where they end.
+const RUNS: usize = 256;
+/// As [`RUNS`], of one that wants one: a hole smaller than a block is none, and its neighbours one.
+const RUNS_OF_ONE: usize = 8;
 /// Answers, in pages, that are sent before the queue has been asked for everything.
 const ENOUGH: u32 = 32;
 
@@ -65,6 +71,11 @@ impl Desk {
             if error != 0 {
                 self.tell_of_loss();
             }
+            if let Some(runs) = self.lender.runs(slot)
+                && let Some(part) = self.part_of(tag)
+            {
+                self.parts.at_mut(part).runs = runs;
+            }
             let outcome = if error == 0 { Outcome::OK } else { Outcome::failed(error) };
             // The tag was issued and has not been completed.
             let _known = self.ledger.complete(self.now, tag, outcome);
@@ -90,6 +101,9 @@ impl Desk {
     fn issue(&mut self, command: Command) {
         let tag = command.tag;
         let (work, place) = self.gather(&command);
+        if work == Work::Prefetch && self.ask_for_holes(tag) {
+            return;
+        }
         let place = place.map(|place| &self.places[place as usize]);
         let job = Job {
             slot: tag.index(),
@@ -115,6 +129,31 @@ impl Desk {
             // Just issued.
             let _known = self.ledger.requeue(self.now, tag);
         }
+    }
+
+    /// Asks where the file has holes, if that is what a command is; whether it is.
+    fn ask_for_holes(&mut self, tag: Tag) -> bool {
+        let Some(part) = self.part_of(tag) else { return false };
+        let Errand { guest, request, .. } = *self.errands.at(self.parts.at(part).errand);
+        if request.kind != Kind::BlockStatus {
+            return false;
+        }
+        let place = &self.places[self.guests.at(guest).place as usize];
+        let range = (place.start + request.offset, u64::from(request.length));
+        let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
+        if self.lender.survey(tag.index(), place.file, range, most).is_ok() {
+            self.tags[tag.index() as usize] = Some(tag);
+            self.in_device += 1;
+        } else {
+            // Just issued.
+            let _known = self.ledger.requeue(self.now, tag);
+        }
+        true
+    }
+
+    /// The first part of a command.
+    fn part_of(&self, tag: Tag) -> Option<u32> {
+        self.ledger.queue().cookies(tag).next().map(index_of)
     }
 
     /// Memory that was lent, or was to be, is its parts' again.

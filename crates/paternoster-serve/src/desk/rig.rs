@@ -38,6 +38,7 @@ pub(super) const BLOCK: u64 = 4096;
 struct Prompt {
     held: Vec<Finished>,
     holds: Arc<AtomicBool>,
+    runs_told: Arc<AtomicU32>,
 }
 
 // SAFETY: it never touches a piece.
@@ -88,7 +89,10 @@ unsafe impl Backend for Prompt {
     ) -> std::io::Result<()> {
         let mut runs =
             (0..length / BLOCK).map(|which| Extent { length: BLOCK, hole: which % 2 == 1 });
-        while runs.next().is_some_and(&mut *each) {}
+        while runs.next().is_some_and(|run| {
+            self.runs_told.fetch_add(1, Ordering::SeqCst);
+            each(run)
+        }) {}
         Ok(())
     }
 }
@@ -98,6 +102,8 @@ pub(super) struct Rig {
     pub(super) desk: Desk,
     /// While it is set the device ends nothing.
     pub(super) holds: Arc<AtomicBool>,
+    /// Runs of hole and data that the device has told.
+    pub(super) runs_told: Arc<AtomicU32>,
     now: Nanos,
     number: u64,
     seats: Arc<AtomicU32>,
@@ -122,13 +128,18 @@ impl Rig {
         let mut config = Config { devices: vec![device], ..Config::default() };
         settle(&mut config);
         let holds = Arc::new(AtomicBool::new(false));
-        let backend = Box::new(Prompt { held: Vec::new(), holds: Arc::clone(&holds) });
+        let runs_told = Arc::new(AtomicU32::new(0));
+        let backend = Box::new(Prompt {
+            held: Vec::new(),
+            holds: Arc::clone(&holds),
+            runs_told: Arc::clone(&runs_told),
+        });
         let device = &config.devices[0];
         let opened = Desk::before(backend, Vec::new(), &config, device, &Options::default());
         let Opened { mut desk, exports, .. } = opened.expect("a desk");
         desk.clock = Clock::Told(Nanos::ZERO);
         let seats = Arc::new(AtomicU32::new(0));
-        Rig { desk, holds, now: Nanos::ZERO, number: 0, seats, exports }
+        Rig { desk, holds, runs_told, now: Nanos::ZERO, number: 0, seats, exports }
     }
 
     /// A client of this tenant.

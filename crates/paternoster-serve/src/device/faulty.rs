@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use paternoster::{DeviceFacts, Nanos};
 use paternoster_sim::chance::Chance;
 
-use super::{Backend, Extent, FileFacts, Finished, Full, Job, Work};
+use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, Work};
 
 /// Which jobs a fault looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -239,5 +239,9 @@ unsafe impl Backend for Faulty {
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()> {
         self.inner.extents(file, offset, length, each)
+    }
+
+    fn holes(&self, file: u16) -> Option<Holes> {
+        self.inner.holes(file)
     }
 }

@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fcntl_getfl,
@@ -25,11 +26,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::FileFacts;
 use super::clearing::Refusals;
 use super::durability::Durability;
+use super::holes::Holes;
 use super::memory::Memory;
 use super::open::OpenError;
-use super::{Extent, FileFacts};
 use crate::config::Direct;
 
 /// The least block there is.
@@ -44,7 +46,7 @@ const FAR: u64 = 1 << 20;
 /// An open file or block device.
 #[derive(Debug)]
 pub(super) struct File {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     /// Another description of it, which nothing but flushes syncs; see `durability`.
     for_flushes: Option<OwnedFd>,
     facts: FileFacts,
@@ -111,7 +113,7 @@ impl File {
         let (durability, refusals) = (Durability::default(), Refusals::default());
         let for_flushes = if readonly { None } else { open_again(fd.as_fd()) };
         Ok(File {
-            fd,
+            fd: Arc::new(fd),
             for_flushes,
             facts,
             left_out,
@@ -138,7 +140,7 @@ impl File {
 
     /// What a flush syncs.
     pub(super) fn for_flushes(&self) -> BorrowedFd<'_> {
-        self.for_flushes.as_ref().unwrap_or(&self.fd).as_fd()
+        self.for_flushes.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd)
     }
 
     /// A durable write of it has failed.
@@ -151,41 +153,9 @@ impl File {
         offset.checked_add(length).is_some_and(|end| end <= self.facts.size)
     }
 
-    /// Tells runs of hole and data, until `each` says false or the range ends.
-    pub(super) fn extents(
-        &self,
-        offset: u64,
-        length: u64,
-        each: &mut dyn FnMut(Extent) -> bool,
-    ) -> io::Result<()> {
-        let end = offset.saturating_add(length).min(self.facts.size);
-        let mut at = offset;
-        while at < end {
-            let (until, hole) = self.run_at(at, end)?;
-            if !each(Extent { length: until - at, hole }) {
-                return Ok(());
-            }
-            at = until;
-        }
-        Ok(())
-    }
-
-    /// Where the run that begins at `at` ends, and whether it is a hole.
-    fn run_at(&self, at: u64, end: u64) -> io::Result<(u64, bool)> {
-        if self.block_device {
-            return Ok((end, false));
-        }
-        match seek(&self.fd, SeekFrom::Data(at)) {
-            Ok(data) if data > at => Ok((data.min(end), true)),
-            Ok(_) => match seek(&self.fd, SeekFrom::Hole(at)) {
-                Ok(hole) => Ok((if hole > at { hole.min(end) } else { end }, false)),
-                Err(errno) => Err(errno.into()),
-            },
-            Err(Errno::NXIO) => Ok((end, true)),
-            // A file system that does not know: all of it may be data.
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok((end, false)),
-            Err(errno) => Err(errno.into()),
-        }
+    /// To ask where it has holes, on any thread.
+    pub(super) fn holes(&self) -> Holes {
+        Holes::new(Arc::clone(&self.fd), self.facts.size, !self.block_device)
     }
 }
 

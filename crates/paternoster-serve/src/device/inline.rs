@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 use paternoster::{DeviceFacts, Nanos};
 
 use super::files::{self, File};
+use super::holes::Holes;
 use super::open::facts;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, plain};
 
@@ -76,6 +77,10 @@ unsafe impl Backend for Inline {
         length: u64,
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()> {
-        self.files[usize::from(file)].extents(offset, length, each)
+        self.files[usize::from(file)].holes().tell(offset, length, each)
+    }
+
+    fn holes(&self, file: u16) -> Option<Holes> {
+        Some(self.files[usize::from(file)].holes())
     }
 }

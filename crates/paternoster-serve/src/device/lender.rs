@@ -55,11 +55,13 @@
 //! I1  What is in `lent` is of a job that the backend took and has not reported.
 //! I2  The backend goes before the memory that it was told of.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use paternoster::Nanos;
 
 use super::arena::{Arena, Block, Region};
+use super::surveyor::Surveyor;
 use super::{Backend, Extent, Finished, Full, Job, Piece};
 
 /// A block on its way to a backend, or back.
@@ -91,6 +93,9 @@ pub struct Lender {
     told: usize,
     /// Kept to be used again.
     pieces: Vec<Piece>,
+    surveyor: Option<Surveyor>,
+    /// By slot: what surveys have found.
+    runs: Vec<(u32, Vec<Extent>)>,
     _registered: Arc<Region>,
 }
 
@@ -115,6 +120,8 @@ impl Lender {
             finished: Vec::with_capacity(depth),
             told: 0,
             pieces: Vec::new(),
+            surveyor: Surveyor::new().ok(),
+            runs: Vec::new(),
             _registered: region,
         }
     }
@@ -159,6 +166,9 @@ impl Lender {
     /// Asks the backend what has ended by now; whether anything has that was not told yet.
     pub fn reap(&mut self, now: Nanos) -> bool {
         self.backend.reap(now, &mut self.finished);
+        if let Some(surveyor) = &mut self.surveyor {
+            surveyor.reap(&mut self.finished, &mut self.runs);
+        }
         self.told < self.finished.len()
     }
 
@@ -180,19 +190,61 @@ impl Lender {
         Some(ended)
     }
 
-    /// Runs of hole and data; see [`Backend::extents`].
+    /// Asks where a file has holes: of a range, the first runs, at most `most`. It ends as a job of
+    /// this slot does; then [`Lender::runs`] has what was found.
     ///
     /// # Errors
-    /// What the system said.
-    pub fn extents(
+    /// [`Full`]; nothing was asked.
+    pub fn survey(
         &mut self,
+        slot: u32,
         file: u16,
-        offset: u64,
-        length: u64,
-        each: &mut dyn FnMut(Extent) -> bool,
-    ) -> std::io::Result<()> {
-        self.backend.extents(file, offset, length, each)
+        (offset, length): (u64, u64),
+        most: usize,
+    ) -> Result<(), Full> {
+        let lent = self.lent.get(slot as usize).filter(|lent| lent.is_empty());
+        lent.ok_or(Full)?;
+        let found = match (self.backend.holes(file), &mut self.surveyor) {
+            (Some(holes), Some(surveyor)) => {
+                let question = move || first(most, |each| holes.tell(offset, length, each));
+                match surveyor.ask(slot, Box::new(question)) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => first(most, |each| self.backend.extents(file, offset, length, each)),
+        };
+        let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+        let error = found.as_ref().err().map_or(0, errno);
+        self.finished.push(Finished { slot, error });
+        self.runs.push((slot, found.unwrap_or_default()));
+        Ok(())
     }
+
+    /// What a survey of this slot has found, once it has ended.
+    pub fn runs(&mut self, slot: u32) -> Option<Vec<Extent>> {
+        let place = self.runs.iter().position(|(of, _)| *of == slot)?;
+        Some(self.runs.swap_remove(place).1)
+    }
+
+    /// Readable when a survey has ended; `None` if the system has none to give.
+    #[must_use]
+    pub fn survey_wakeup(&self) -> Option<BorrowedFd<'_>> {
+        self.surveyor.as_ref().map(Surveyor::wakeup)
+    }
+}
+
+/// The first runs that are told, at most `most`.
+fn first(
+    most: usize,
+    tell: impl FnOnce(&mut dyn FnMut(Extent) -> bool) -> std::io::Result<()>,
+) -> std::io::Result<Vec<Extent>> {
+    let mut runs = Vec::new();
+    tell(&mut |run| {
+        runs.push(run);
+        runs.len() < most
+    })?;
+    Ok(runs)
 }
 
 #[cfg(test)]

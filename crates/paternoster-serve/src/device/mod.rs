@@ -14,10 +14,11 @@
 //! Invariants: I1 every job that was taken is reported once; I2 pieces are not touched after that.
 //!
 //! ```text
-//! open ──▶ inline   files in memory, at once      files       opening, facts, holes
+//! open ──▶ inline   files in memory, at once      files       opening, facts
 //!     ├──▶ uring    io_uring                      plain       a job by plain system calls
 //!     ├──▶ threads  plain threads                 clearing    how a range becomes zeroes
 //!     └──▶ model    a model tells the time        durability  what is owed to a flush
+//! holes: where a file has data        surveyor: a thread that asks, and may wait
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
 //! claim: an image has one owner (identity: what a path is; lock: who else has it)
 //! content: what is plainly no raw disk
@@ -32,6 +33,7 @@ pub(crate) mod durability;
 mod event;
 pub mod faulty;
 mod files;
+mod holes;
 pub(crate) mod identity;
 pub mod in_use;
 mod inline;
@@ -43,6 +45,7 @@ pub mod open;
 mod pieces;
 mod plain;
 pub mod real;
+mod surveyor;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -52,6 +55,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
+pub use holes::Holes;
 use paternoster::{DeviceFacts, Nanos};
 
 /// A piece of memory that a job moves data from or to.
@@ -207,7 +211,7 @@ pub unsafe trait Backend: Send {
     unsafe fn register(&mut self, _arena: NonNull<[u8]>) {}
 
     /// Tells runs of hole and data from `offset` on, until `each` says false or `length` is
-    /// reached. May do short system calls; never reads data.
+    /// reached. May wait for the system; never reads data.
     ///
     /// # Errors
     /// What the system said.
@@ -218,4 +222,9 @@ pub unsafe trait Backend: Send {
         length: u64,
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()>;
+
+    /// What tells the same on another thread; `None`: [`Backend::extents`] does not wait.
+    fn holes(&self, _file: u16) -> Option<Holes> {
+        None
+    }
 }

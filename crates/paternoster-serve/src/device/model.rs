@@ -23,6 +23,7 @@ use paternoster::{ClientId, Command, DeviceFacts, Flags, Nanos, Op, Status, Tag}
 use paternoster_sim::{Description, Model as _, catalog};
 
 use super::files::{self, File};
+use super::holes::Holes;
 use super::open::OpenError;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
 
@@ -208,6 +209,10 @@ unsafe impl Backend for Modelled {
         length: u64,
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()> {
-        self.files[usize::from(file)].extents(offset, length, each)
+        self.files[usize::from(file)].holes().tell(offset, length, each)
+    }
+
+    fn holes(&self, file: u16) -> Option<Holes> {
+        Some(self.files[usize::from(file)].holes())
     }
 }

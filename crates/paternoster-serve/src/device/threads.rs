@@ -20,6 +20,7 @@ use paternoster::{DeviceFacts, Nanos};
 
 use super::event::Event;
 use super::files::{self, File};
+use super::holes::Holes;
 use super::open::facts;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
 
@@ -170,7 +171,11 @@ unsafe impl Backend for Threads {
         length: u64,
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()> {
-        self.shared.files[usize::from(file)].extents(offset, length, each)
+        self.shared.files[usize::from(file)].holes().tell(offset, length, each)
+    }
+
+    fn holes(&self, file: u16) -> Option<Holes> {
+        Some(self.shared.files[usize::from(file)].holes())
     }
 }
 

@@ -3,3 +3,4 @@
 
 mod caps;
 mod ragged;
+mod status;

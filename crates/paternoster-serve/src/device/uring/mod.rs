@@ -37,6 +37,7 @@ use paternoster::{DeviceFacts, Nanos};
 use self::step::Slot;
 use super::event::Event;
 use super::files::{self, File};
+use super::holes::Holes;
 use super::open::facts;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, plain};
 
@@ -315,7 +316,11 @@ unsafe impl Backend for Uring {
         length: u64,
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()> {
-        self.files[usize::from(file)].extents(offset, length, each)
+        self.files[usize::from(file)].holes().tell(offset, length, each)
+    }
+
+    fn holes(&self, file: u16) -> Option<Holes> {
+        Some(self.files[usize::from(file)].holes())
     }
 }
 
