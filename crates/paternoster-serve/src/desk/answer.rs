@@ -271,7 +271,9 @@ impl Desk {
                 continue;
             }
             let before = guest.out.to_send();
-            match guest.send(&mut self.arena, now) {
+            let sent = guest.send(&mut self.arena, now);
+            self.count_memory(index);
+            match sent {
                 Ok(true) => {}
                 Ok(false) => self.await_room(index),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {

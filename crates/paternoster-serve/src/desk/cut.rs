@@ -25,7 +25,7 @@ use super::errand::{Errand, Part, Step};
 use super::guest::Blocked;
 use super::range_lock::Mode;
 use crate::device::Work;
-use crate::device::arena::{Block, LARGEST, PAGE};
+use crate::device::arena::{LARGEST, PAGE};
 use crate::nbd::transmission::Kind;
 
 /// So often who is hungry asks for the same again before it asks for half of it.
@@ -105,7 +105,13 @@ impl Desk {
         let bytes = if needs_memory { part.span as usize } else { 0 };
         let has_share = bytes as u64 <= self.allowance(guest);
         if self.parts.is_full() || !has_share {
-            self.block(guest, if has_share { Blocked::Room } else { Blocked::Share });
+            let why = match self.guests.at(guest).memory {
+                _ if has_share => Blocked::Room,
+                // Others of its tenant have all of it.
+                0 => Blocked::Tenant,
+                _ => Blocked::Share,
+            };
+            self.block(guest, why);
             return None;
         }
         let mut part = part;
@@ -162,15 +168,14 @@ impl Desk {
         if in_one_piece {
             return most;
         }
+        let most = match errand.request.kind {
+            Kind::Write => most.min(guest.piece),
+            _ => most,
+        };
         let block = u64::from(self.places[guest.place as usize].facts.block).max(PAGE as u64);
-        let fair = most.min((self.free_memory() / PIECES).max(1).next_power_of_two());
+        let free = self.free_memory().min(self.may_get(errand.guest));
+        let fair = most.min((free / PIECES).max(1).next_power_of_two());
         (fair >> (guest.hunger / PATIENT).min(20)).max(block).min(most)
-    }
-
-    fn take_memory(&mut self, guest: u32, bytes: usize) -> Option<Block> {
-        let block = self.arena.take(bytes)?;
-        self.guests.at_mut(guest).memory += block.size() as u64;
-        Some(block)
     }
 
     /// What the next part of an errand is, without memory.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use paternoster::{ClientSpec, Priority};
 
 use super::errand::Step;
-use super::guest::{Blocked, Guest, Intake, Pace};
+use super::guest::{Blocked, Guest, Intake, PIECE, Pace};
 use super::outbox::Outbox;
 use super::processes::Process;
 use super::tenants::{BUCKETS, ROOT};
@@ -72,7 +72,7 @@ impl Desk {
             return None;
         };
         self.ledger.observer_mut().name(client.index(), newcomer.pid, &name);
-        self.bound.divide(&self.tenants);
+        self.divide();
         let guest = Guest {
             id: newcomer.id,
             peer: newcomer.peer,
@@ -94,7 +94,10 @@ impl Desk {
             sends_much: false,
             errands: 0,
             reads: 0,
+            piece: PIECE,
             memory: 0,
+            counted: 0,
+            is_listed: false,
             changes_waiting: 0,
             refused: std::collections::VecDeque::new(),
             out: Outbox::default(),
@@ -151,6 +154,8 @@ impl Desk {
         }
         guest.hang_up(&mut self.arena);
         guest.refused.clear();
+        self.count_memory(index);
+        let guest = self.guests.at_mut(index);
         if guest.process.is_some() {
             self.processes.forget(index);
         }
@@ -246,6 +251,6 @@ impl Desk {
             above = self.tenants.at(above).parent;
         }
         self.tenants.leave(self.now, &mut self.ledger, guest.tenant);
-        self.bound.divide(&self.tenants);
+        self.divide();
     }
 }

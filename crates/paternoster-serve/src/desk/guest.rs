@@ -58,8 +58,13 @@ pub(super) enum Intake {
     Over,
 }
 
-/// Bytes that must move within a stall's time; fewer are as good as none.
+/// Bytes of payload that are given memory before they have come, of a client that has brought none.
+pub(super) const PIECE: u64 = 64 << 10;
+
+/// Bytes that must move within a stall's time; fewer are as good as none. One that holds much
+/// memory must move more: all that it holds within four of these times.
 const PACE: u64 = 64 << 10;
+const PACES: u64 = 4;
 
 /// Whether a client keeps up: takes what waits for it, or brings what it has promised.
 #[derive(Debug, Clone, Copy, Default)]
@@ -76,10 +81,10 @@ impl Pace {
         }
     }
 
-    /// Some of it has moved.
-    pub(super) fn moved(&mut self, now: Nanos, bytes: usize) {
+    /// Some of it has moved; so many bytes of memory are held meanwhile.
+    pub(super) fn moved(&mut self, now: Nanos, bytes: usize, held: u64) {
         self.moved += bytes as u64;
-        if self.moved >= PACE {
+        if self.moved >= PACE.max(held / PACES) {
             self.begin_again(now);
         }
     }
@@ -114,6 +119,8 @@ pub(super) enum Blocked {
     Room,
     /// It has as much memory as it may; some of that must come back first.
     Share,
+    /// Its tenant has as much memory as it may; some of another connection's must come back first.
+    Tenant,
     /// The queue took no more; a wake will come.
     Queue,
     /// Its tenant, or a group above, is above its cap until then.
@@ -169,8 +176,12 @@ pub(super) struct Guest {
     pub errands: u32,
     /// See there.
     pub reads: u32,
+    /// Bytes of payload at most that are given memory before they have come.
+    pub piece: u64,
     /// Bytes of memory.
     pub memory: u64,
+    /// How many of them its tenant knows of.
+    pub counted: u64,
     /// Parts that wait for other changes of their blocks.
     pub changes_waiting: u32,
     /// Parts that the queue refused.
@@ -181,6 +192,8 @@ pub(super) struct Guest {
     pub takes: Pace,
     /// See there.
     pub brings: Pace,
+    /// It stands in its tenant's list of those that wait for its memory.
+    pub is_listed: bool,
     /// How often in a row there was no memory for it.
     pub hunger: u32,
     /// What it got.
@@ -204,7 +217,7 @@ impl Guest {
         let Some(wire) = &mut self.wire else { return Ok(true) };
         while self.out.to_send() != 0 {
             let taken = self.out.send(wire, arena, &mut self.memory)?;
-            self.takes.moved(now, taken);
+            self.takes.moved(now, taken, self.memory);
         }
         let all = wire.flush()?;
         if all {

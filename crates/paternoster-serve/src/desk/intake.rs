@@ -16,7 +16,7 @@ use super::Desk;
 use super::caps::Passing;
 use super::errand::Errand;
 use super::guest::{Blocked, ERRANDS, Intake, SAID};
-use crate::device::arena::{Block, PAGE};
+use crate::device::arena::{LARGEST, PAGE};
 use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 
 /// Bytes of the desk's reading buffer.
@@ -132,7 +132,7 @@ impl Desk {
         {
             part.filled += read as u32;
         }
-        guest.brings.moved(now, read);
+        guest.brings.moved(now, read, guest.memory);
         Ok(Some(read))
     }
 
@@ -208,7 +208,7 @@ impl Desk {
         }
         *from += have;
         let guest = self.guests.at_mut(index);
-        guest.brings.moved(self.now, have);
+        guest.brings.moved(self.now, have, guest.memory);
         #[allow(clippy::cast_possible_truncation, reason = "at most the part's length")]
         {
             part.filled += have as u32;
@@ -219,6 +219,8 @@ impl Desk {
             return Some(Need::Bytes);
         }
         guest.brings.paid();
+        // It brings what it says: more at a time.
+        guest.piece = (2 * guest.piece).min(LARGEST as u64);
         let errand_now = self.errands.at(errand);
         let is_last = errand_now.cut == u64::from(errand_now.request.length);
         self.guests.at_mut(index).intake =
@@ -337,7 +339,12 @@ impl Desk {
             Blocked::Cap(until) => {
                 self.let_sleep(index, Some(until));
             }
+            Blocked::Tenant if !guest.is_listed => {
+                guest.is_listed = true;
+                self.tenants.at_mut(guest.tenant).waiting.push_back(index);
+            }
             Blocked::No
+            | Blocked::Tenant
             | Blocked::Queue
             | Blocked::Own
             | Blocked::Share
@@ -388,42 +395,6 @@ impl Desk {
             if self.guests.at(index).blocked == Blocked::Cap(until) {
                 self.unblock(index);
             }
-        }
-    }
-
-    /// Bytes that the parts of a guest may still take: it has a quarter of what would be free
-    /// without it, but for an eighth of all, which is for those who have nothing.
-    ///
-    /// A client that asks for much and takes no answers therefore leaves three quarters to others,
-    /// and the next one of its kind three quarters of these; of 64 MiB the first has 14, and ten
-    /// leave 3 MiB and the eighth.
-    pub(super) fn allowance(&self, index: u32) -> u64 {
-        let guest = self.guests.at(index);
-        // One part always fits, or nothing would ever go on.
-        if guest.memory == 0 {
-            return u64::MAX;
-        }
-        let kept = self.arena.length() as u64 / 8;
-        let without_it = (self.free_memory() + guest.memory).saturating_sub(kept);
-        self.connection_memory.min(without_it / 4).saturating_sub(guest.memory)
-    }
-
-    /// Bytes of memory that are nobody's.
-    pub(super) fn free_memory(&self) -> u64 {
-        (self.arena.length() - self.arena.used()) as u64
-    }
-
-    /// The memory of a part goes back.
-    pub(super) fn give_back(&mut self, guest: u32, block: Block) {
-        self.guests.at_mut(guest).memory -= block.size() as u64;
-        self.arena.give_back(block);
-        self.share_again(guest);
-    }
-
-    /// Some memory of a guest has come back: if it waits for that, it goes on.
-    pub(super) fn share_again(&mut self, guest: u32) {
-        if self.guests.at(guest).blocked == Blocked::Share {
-            self.unblock(guest);
         }
     }
 }

@@ -17,7 +17,7 @@
 //! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests, and their
 //!   pieces. `range_lock`: which changes of the same blocks may be under way together. `pump`: the
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
-//! * `tenants`, `cgroups`, `weights`, `caps`, `bound`: whose share, and how much of it.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `bound`, `memory`: whose share, and how much of it.
 //! * `processes`: guests that come by calls. `orders`, `tell`: what a running desk can be asked.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
@@ -37,6 +37,7 @@ pub mod inbox;
 mod intake;
 #[cfg(test)]
 mod judge;
+mod memory;
 mod open;
 mod orders;
 mod outbox;
@@ -366,8 +367,9 @@ impl Desk {
         if self.tenants.remove_late(now, &mut self.ledger) {
             self.bound.divide(&self.tenants);
         }
-        // Nobody is left hungry by a count that went wrong.
+        // None is left hungry by a count that went wrong, or because the one before it has gone.
         self.freed += 1;
+        self.feed_the_tenants();
         if self.stop_by.is_some_and(|by| by <= now) {
             let all: Vec<u32> = self.guests.iter().map(|(key, _)| key).collect();
             for index in all {

@@ -73,7 +73,7 @@ impl Desk {
         }
         self.now = self.clock.now();
         self.tenants.set_weight(self.now, &mut self.ledger, place, weight);
-        self.bound.divide(&self.tenants);
+        self.divide();
         let node = self.tenants.at(place);
         Ok(json!({ "name": name, "weight": weight, "effective_weight": node.effective }))
     }
@@ -88,7 +88,7 @@ impl Desk {
         let priority = node.priority();
         self.now = self.clock.now();
         self.tenants.settle(self.now, &mut self.ledger, place);
-        self.bound.divide(&self.tenants);
+        self.divide();
         let clients = self.guests.iter().filter(|(_, guest)| guest.tenant == place);
         let clients: Vec<_> = clients.map(|(_, guest)| guest.client).collect();
         for client in clients {

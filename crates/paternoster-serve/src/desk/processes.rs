@@ -155,7 +155,7 @@ impl Desk {
         self.processes.known.insert(key, (guest, Arc::clone(caller)));
         if weights_changed && matches!(self.standing(place, caller), Standing::Cgroup(_)) {
             self.tenants.weigh(self.now, &mut self.ledger, &caller.cgroup, &caller.weights);
-            self.bound.divide(&self.tenants);
+            self.divide();
         }
         Some(guest)
     }

@@ -2,5 +2,6 @@
 //! Nobody harms anybody: attacks of one client, and what a client beside it gets, as counted work.
 
 mod caps;
+mod memory;
 mod ragged;
 mod status;
