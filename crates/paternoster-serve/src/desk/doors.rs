@@ -16,7 +16,7 @@ use super::guest::{Blocked, Guest, Intake, PIECE, Pace};
 use super::outbox::Outbox;
 use super::processes::Process;
 use super::tenants::{BUCKETS, ROOT};
-use super::{Desk, Newcomer, guest_events, watch};
+use super::{Desk, Newcomer, guest_events, intake, watch};
 use crate::control::snapshot::Figures;
 use crate::fuse::callers::Caller;
 use crate::wire::Wire;
@@ -90,6 +90,7 @@ impl Desk {
             is_ready: false,
             is_sending: false,
             rest: newcomer.input,
+            ahead: intake::AHEAD,
             refusal: None,
             sends_much: false,
             errands: 0,
@@ -108,7 +109,9 @@ impl Desk {
             _seat: newcomer.seat,
         };
         let (id, output) = (guest.id, newcomer.output);
+        let rest = guest.rest.len() as u64;
         let index = self.guests.insert(guest).ok()?;
+        self.rests += rest;
         self.by_client[client.index() as usize] = index;
         let flags = guest_events(true);
         let guest = self.guests.at_mut(index);
@@ -152,6 +155,7 @@ impl Desk {
                 format_args!("paternoster: {}: {}: closed: {reason}", place.name, guest.peer),
             );
         }
+        self.rests -= guest.rest.len() as u64;
         guest.hang_up(&mut self.arena);
         guest.refused.clear();
         self.count_memory(index);

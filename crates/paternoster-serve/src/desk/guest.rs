@@ -168,6 +168,8 @@ pub(super) struct Guest {
     pub is_sending: bool,
     /// Bytes that were read and not yet understood.
     pub rest: Vec<u8>,
+    /// How many are read at a time at most, but for what is surely understood.
+    pub ahead: usize,
     /// What is refused once its payload has been skipped, and why.
     pub refusal: Option<(Request, Refusal)>,
     /// Requests with large payloads come: read headers alone, payloads straight to their place.

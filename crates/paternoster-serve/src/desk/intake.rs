@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Intake: from the bytes of a guest's socket to errands.
 //!
-//! Bytes are read into one buffer of the desk, as many as there are: a client with 32 requests
-//! outstanding brings several with one call. What was not understood yet stays with the guest. A
+//! Bytes are read into one buffer of the desk, several requests with one call if they are there. A
 //! large payload is read straight into the memory that the device will take it from.
 //!
-//! Nothing is read from a guest that is blocked; a guest is served for so many bytes and then the
-//! next one is.
+//! ```text
+//! reads ahead   4 KiB, 8, 16 … 256 KiB   as long as all of it is understood at once
+//!               a quarter, at least 28 B  each time the guest is blocked before the end of it
+//! ```
+//!
+//! What was read and is not understood yet, because the guest is blocked, stays with it, and is
+//! memory of the device: all of it together is an eighth of that at most, and then no guest reads
+//! further ahead than one header. Nothing is read from a guest that is blocked; a guest is served
+//! for so many bytes and then the next one is.
 
 use std::io::ErrorKind;
 
@@ -21,8 +27,12 @@ use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 
 /// Bytes of the desk's reading buffer.
 pub(super) const BUFFER: usize = 256 << 10;
+/// Bytes that a guest reads ahead at first.
+pub(super) const AHEAD: usize = 4096;
 /// Bytes of one guest before it is the next one's turn.
 const TURN: usize = 1 << 20;
+/// Part of the memory that may be what was read from guests and is not understood yet.
+const RESTS: u64 = 8;
 /// Bytes that a guest keeps for what was not understood yet, when it is next to nothing.
 const REST: usize = 4096;
 /// Payloads from this on are worth a call of their own.
@@ -52,7 +62,11 @@ impl Desk {
 
     fn serve_with(&mut self, index: u32, buffer: &mut [u8]) -> Result<(), String> {
         let guest = self.guests.at_mut(index);
+        if guest.blocked != Blocked::No || guest.wire.is_none() {
+            return Ok(());
+        }
         let mut end = guest.rest.len();
+        self.rests -= end as u64;
         buffer[..end].copy_from_slice(&guest.rest);
         guest.rest.clear();
         if guest.rest.capacity() > REST {
@@ -62,6 +76,11 @@ impl Desk {
         loop {
             let need = self.digest(index, &buffer[..end], &mut from)?;
             let guest = self.guests.at_mut(index);
+            match need {
+                Need::Patience if from < end => guest.ahead = (guest.ahead / 4).max(HEADER),
+                Need::Bytes => guest.ahead = (2 * guest.ahead).min(BUFFER),
+                Need::Patience => {}
+            }
             if matches!(need, Need::Patience) || !guest.readable || guest.wire.is_none() {
                 break;
             }
@@ -77,7 +96,10 @@ impl Desk {
             }
         }
         let guest = self.guests.at_mut(index);
-        guest.rest.extend_from_slice(&buffer[from..end]);
+        if guest.wire.is_some() {
+            guest.rest.extend_from_slice(&buffer[from..end]);
+            self.rests += (end - from) as u64;
+        }
         Ok(())
     }
 
@@ -93,12 +115,20 @@ impl Desk {
         {
             return Ok(read);
         }
+        let room = (self.arena.length() as u64 / RESTS).saturating_sub(self.rests);
         let guest = self.guests.at_mut(index);
         let Some(wire) = &mut guest.wire else { return Ok(0) };
         let straight = wire.reads_straight();
-        let skips = matches!(guest.intake, Intake::Skipping { .. });
-        let headers_alone = guest.sends_much && straight && !skips;
-        let most = if headers_alone { (*end + HEADER).min(buffer.len()) } else { buffer.len() };
+        let skipped = match guest.intake {
+            Intake::Skipping { left } => usize::try_from(left).unwrap_or(BUFFER),
+            _ => 0,
+        };
+        let ahead = match usize::try_from(room) {
+            _ if guest.sends_much && straight => HEADER,
+            Ok(room) => guest.ahead.min(room).max(HEADER),
+            Err(_) => guest.ahead,
+        };
+        let most = end.saturating_add(skipped).saturating_add(ahead).min(buffer.len());
         if *end == most {
             return Ok(0);
         }

@@ -180,6 +180,8 @@ pub struct Desk {
     changes: RangeLocks,
     /// Those that waited are being let go.
     letting_go: bool,
+    /// Bytes that were read from guests and not understood yet.
+    rests: u64,
     /// What has ended since the hungry were fed.
     freed: usize,
 

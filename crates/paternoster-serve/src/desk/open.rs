@@ -200,6 +200,7 @@ impl Desk {
             leaving: Vec::new(),
             changes: RangeLocks::default(),
             letting_go: false,
+            rests: 0,
             freed: 0,
             stopping: false,
             stop_by: None,

@@ -165,7 +165,7 @@ impl Rig {
             output: Vec::new(),
             seat: Seat::take(&self.seats, u32::MAX).expect("a seat"),
         });
-        Client { stream, cookie: 0, input: Vec::new() }
+        Client { stream, last: Vec::new(), cookie: 0, input: Vec::new() }
     }
 
     /// A turn of the desk, after so much time.
@@ -188,6 +188,8 @@ impl Rig {
 /// A client with structured replies.
 pub(super) struct Client {
     pub(super) stream: UnixStream,
+    /// The last request, as it was sent.
+    pub(super) last: Vec<u8>,
     cookie: u64,
     input: Vec<u8>,
 }
@@ -204,6 +206,7 @@ impl Client {
         bytes.extend(u32::try_from(length).expect("a length").to_be_bytes());
         bytes.extend(payload);
         self.stream.write_all(&bytes).expect("room in the socket");
+        self.last = bytes;
         self.cookie
     }
 

@@ -37,7 +37,7 @@ impl Desk {
             in_device: self.in_device,
             waiting: self.parts.len().saturating_sub(self.in_device),
             memory: self.arena.length() as u64,
-            memory_used: self.arena.used() as u64,
+            memory_used: self.arena.used() as u64 + self.rests,
             tracing: witness.is_tracing(),
             volumes: self.volume_lines(),
             tenants,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nobody harms anybody: attacks of one client, and what a client beside it gets, as counted work.
 
+mod ahead;
 mod caps;
 mod memory;
 mod ragged;
