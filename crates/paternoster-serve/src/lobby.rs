@@ -6,17 +6,20 @@
 //!                 └─ too slow, too many, refused ──▶ door
 //! ```
 //!
-//! Who does not choose an export in time must go; a client that stalls costs a file descriptor
-//! and some KiB for that time, and nobody waits for it.
+//! A client that does not choose an export in time must go; one that stalls costs a file descriptor
+//! and some KiB for that time, and nobody waits for it. When all places are taken, the user or
+//! address that has most of them makes room for others: its oldest visitor goes, one that has said
+//! nothing first. Its own newcomers make room only of what has been there for a second.
 //!
 //! Invariants: I1 a seat is taken before a visitor is greeted; I2 nothing here blocks.
 
+use std::collections::HashMap;
 use std::io::{ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use crate::table::Table;
@@ -26,6 +29,7 @@ use rustls::ServerConfig;
 use crate::catalog::Catalog;
 use crate::config::{self, Identity, TlsMode, rules};
 use crate::desk::inbox::Inbox;
+use crate::desk::seats::Seats;
 use crate::desk::{Letter, Newcomer, Seat, next_id};
 use crate::host::listen::{Listener, Socket};
 use crate::host::peer::{self, Origin, Peer};
@@ -35,6 +39,10 @@ use crate::wire::Wire;
 
 /// Clients that shake hands at a time; more wait in the listener's queue.
 const VISITORS: u32 = 1024;
+/// Clients let in, or turned away, before others are heard.
+const AT_ONCE: u32 = 64;
+/// How long a visitor is left alone by newcomers of its own user or address.
+const AGE: Duration = Duration::from_secs(1);
 const EVENTS: usize = 128;
 const TOKEN_INBOX: u64 = u64::MAX;
 /// Bytes that a unix socket keeps for its client.
@@ -49,6 +57,8 @@ struct Visitor {
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
+    /// Nothing has come of it.
+    is_silent: bool,
     /// Input is left that was not looked at yet.
     left_over: bool,
     /// Gone once its last words are sent.
@@ -57,7 +67,7 @@ struct Visitor {
     secures: bool,
     identity: Identity,
     peer: Peer,
-    until: Instant,
+    came: Instant,
     seat: Seat,
 }
 
@@ -70,10 +80,13 @@ pub(crate) struct Lobby {
     inbox: Inbox<()>,
     poll: OwnedFd,
     visitors: Table<Visitor>,
-    seats: Arc<AtomicU32>,
+    seats: Seats,
     ids: AtomicU64,
     buffer: Vec<u8>,
-    /// The system is out of file descriptors or seats: listeners are left alone until then.
+    /// One that waits for a place among the visitors; no others are let in meanwhile.
+    parked: Option<Parked>,
+    /// The system is out of file descriptors, or visitors have no places: listeners are left alone
+    /// until then.
     rest_until: Option<Instant>,
 }
 
@@ -95,6 +108,7 @@ impl Lobby {
         tls: Option<Arc<ServerConfig>>,
         inbox: Inbox<()>,
     ) -> std::io::Result<Lobby> {
+        let seats = Seats::new(config.server.connections);
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN;
         epoll::add(&poll, inbox.bell(), epoll::EventData::new_u64(TOKEN_INBOX), flags)?;
@@ -111,9 +125,10 @@ impl Lobby {
             inbox,
             poll,
             visitors: Table::new(VISITORS),
-            seats: Arc::new(AtomicU32::new(0)),
+            seats,
             ids: AtomicU64::new(1),
             buffer: vec![0; 64 << 10],
+            parked: None,
             rest_until: None,
         })
     }
@@ -154,8 +169,11 @@ impl Lobby {
 
     /// Lets in who waits at a listener.
     fn accept(&mut self, place: usize) {
+        if !self.unpark() {
+            return self.rest();
+        }
         let most = self.config.server.connections;
-        while !self.visitors.is_full() {
+        for _ in 0..AT_ONCE {
             let (socket, who) = match let_in(&self.listeners[place]) {
                 Ok(client) => client,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -176,19 +194,55 @@ impl Lobby {
                     return self.rest();
                 }
             };
-            let Some(seat) = Seat::take(&self.seats, most) else {
+            let origin = Origin::of(&who.identity);
+            let Some(seat) = self.seats.take(origin) else {
                 crate::log::tell_of(
-                    Origin::of(&who.identity),
+                    origin,
                     format_args!(
                         "paternoster: {}: turned away: {most} are connected already",
                         who.words
                     ),
                 );
-                return self.rest();
+                // Others behind it may have one.
+                continue;
             };
-            self.greet(socket, who, place, seat);
+            self.parked = Some(Parked { socket, who, place, seat });
+            if !self.unpark() {
+                return self.rest();
+            }
         }
-        self.rest();
+    }
+
+    /// Greets a client that waits for room; whether none waits any more.
+    fn unpark(&mut self) -> bool {
+        let Some(parked) = self.parked.take() else { return true };
+        if self.visitors.is_full() && !self.make_room(Origin::of(&parked.who.identity)) {
+            self.parked = Some(parked);
+            return false;
+        }
+        self.greet(parked);
+        true
+    }
+
+    /// Sends a visitor away for one of this origin; whether one could be.
+    fn make_room(&mut self, origin: Origin) -> bool {
+        let visitors = self.visitors.iter().map(|(place, visitor)| Stands {
+            place,
+            origin: visitor.peer.origin,
+            is_silent: visitor.is_silent,
+            came: visitor.came,
+        });
+        let visitors: Vec<Stands> = visitors.collect();
+        let Some(place) = to_go(&visitors, origin, Instant::now()) else { return false };
+        let visitor = self.visitors.release(place);
+        crate::log::tell_of(
+            visitor.peer.origin,
+            format_args!(
+                "paternoster: {}: gone: it has most of the places and chose no export",
+                visitor.peer
+            ),
+        );
+        true
     }
 
     /// Listeners are not looked at for a moment: they would ring all the time.
@@ -201,7 +255,8 @@ impl Lobby {
         }
     }
 
-    fn greet(&mut self, socket: OwnedFd, who: Who, place: usize, seat: Seat) {
+    fn greet(&mut self, parked: Parked) {
+        let Parked { socket, who, place, seat } = parked;
         // Small answers go out at once; on a unix socket there is nothing to set.
         let _not_tcp = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
         let mut handshake = Handshake::new(self.listeners[place].tls, false);
@@ -213,12 +268,13 @@ impl Lobby {
             input: Vec::new(),
             output,
             sent: 0,
+            is_silent: true,
             left_over: false,
             closing: false,
             secures: false,
             peer: Peer { words: who.words, origin: Origin::of(&who.identity) },
             identity: who.identity,
-            until: Instant::now() + Duration::from_nanos(self.config.server.handshake_timeout.0),
+            came: Instant::now(),
             seat,
         };
         let Ok(key) = self.visitors.insert(visitor) else { return };
@@ -275,7 +331,10 @@ impl Lobby {
             if !std::mem::take(&mut visitor.left_over) {
                 match visitor.wire.read(&mut self.buffer) {
                     Ok(0) => return Err(String::new()),
-                    Ok(read) => visitor.input.extend_from_slice(&self.buffer[..read]),
+                    Ok(read) => {
+                        visitor.is_silent = false;
+                        visitor.input.extend_from_slice(&self.buffer[..read]);
+                    }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                     Err(error) => return Err(error.to_string()),
                 }
@@ -339,7 +398,8 @@ impl Lobby {
     /// Those who took too long go; listeners that were left alone are looked at again.
     fn see_off_the_slow(&mut self) {
         let now = Instant::now();
-        let late = self.visitors.iter().filter(|(_, visitor)| visitor.until <= now);
+        let patience = Duration::from_nanos(self.config.server.handshake_timeout.0);
+        let late = self.visitors.iter().filter(|(_, visitor)| visitor.came + patience <= now);
         let late: Vec<u32> = late.map(|(key, _)| key).collect();
         for index in late {
             let visitor = self.visitors.release(index);
@@ -350,6 +410,10 @@ impl Lobby {
         }
         if self.rest_until.is_some_and(|until| until <= now) {
             self.rest_until = None;
+            if !self.unpark() {
+                self.rest_until = Some(now + Duration::from_millis(100));
+                return;
+            }
             for (place, listener) in (0..).zip(&self.listeners) {
                 let token = epoll::EventData::new_u64(TOKEN_LISTENER - place);
                 let _again = epoll::add(&self.poll, listener, token, epoll::EventFlags::IN);
@@ -381,6 +445,44 @@ impl Visitor {
         self.secures = false;
         Ok(())
     }
+}
+
+/// A visitor, as far as it matters when one has to go.
+#[derive(Debug, Clone, Copy)]
+struct Stands {
+    place: u32,
+    origin: Origin,
+    is_silent: bool,
+    came: Instant,
+}
+
+/// Which visitor goes for one of `newcomer`: of the origin that has most, the oldest silent one, or
+/// the oldest. One of the newcomer's own only if it has had [`AGE`] to speak.
+fn to_go(visitors: &[Stands], newcomer: Origin, now: Instant) -> Option<u32> {
+    let mut counts: HashMap<Origin, u32> = HashMap::new();
+    for visitor in visitors {
+        *counts.entry(visitor.origin).or_default() += 1;
+    }
+    // Of several the newcomer's own last, then as they are ordered: not as a hash has them.
+    let greediest = counts
+        .iter()
+        .max_by_key(|&(&origin, &count)| (count, origin != newcomer, std::cmp::Reverse(origin)));
+    let greediest = *greediest?.0;
+    visitors
+        .iter()
+        .filter(|visitor| visitor.origin == greediest)
+        .filter(|visitor| greediest != newcomer || visitor.came + AGE <= now)
+        .min_by_key(|visitor| (!visitor.is_silent, visitor.came))
+        .map(|visitor| visitor.place)
+}
+
+/// A client that was let in and not greeted yet.
+struct Parked {
+    socket: OwnedFd,
+    who: Who,
+    /// Of its listener.
+    place: usize,
+    seat: Seat,
 }
 
 /// A client, as far as its socket tells.
@@ -422,4 +524,55 @@ fn set_nonblocking(socket: &Socket) -> std::io::Result<()> {
 /// Whether any listener speaks TLS.
 pub(crate) fn wants_tls(listeners: &[Socket]) -> bool {
     listeners.iter().any(|listener| listener.tls != TlsMode::Off)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(base: Instant, place: u32, origin: Origin, is_silent: bool, ms: u64) -> Stands {
+        Stands { place, origin, is_silent, came: base + Duration::from_millis(ms) }
+    }
+
+    /// Who makes room? A user with 3 of 4 places, of which one has spoken; for another user the
+    /// oldest silent one goes, however new it is; for its own only one that is a second old.
+    #[test]
+    fn the_greediest_makes_room() {
+        let base = Instant::now();
+        let (crowd, other, third) = (Origin::User(1), Origin::User(2), Origin::User(3));
+        let visitors = [
+            at(base, 0, crowd, false, 0),
+            at(base, 1, crowd, true, 200),
+            at(base, 2, crowd, true, 100),
+            at(base, 3, other, true, 0),
+        ];
+        let goes = |newcomer, ms| to_go(&visitors, newcomer, base + Duration::from_millis(ms));
+        assert_eq!(goes(third, 300), Some(2));
+        assert_eq!(goes(other, 300), Some(2));
+        assert_eq!(goes(crowd, 300), None);
+        assert_eq!(goes(crowd, 1000), Some(0), "it has spoken, and is the only one of that age");
+        assert_eq!(goes(crowd, 1100), Some(2));
+        // Where two have as many, another's goes.
+        let two = [at(base, 0, crowd, true, 0), at(base, 1, other, true, 0)];
+        assert_eq!(to_go(&two, crowd, base), Some(1));
+    }
+
+    /// Does a newcomer find a place in the crowd of another, each time, and once it has spoken keep
+    /// it, as long as others of the crowd are silent? 1024 places, 10,000 newcomers of the crowd.
+    #[test]
+    fn a_crowd_locks_no_one_out() {
+        let base = Instant::now();
+        let (crowd, other) = (Origin::Address([10, 0, 0, 1].into()), Origin::User(2));
+        let mut visitors: Vec<Stands> = (0..1024).map(|n| at(base, n, crowd, true, 0)).collect();
+        let mut come = |origin, ms| {
+            let now = base + Duration::from_millis(ms);
+            let goes = to_go(&visitors, origin, now)?;
+            visitors[goes as usize] = at(base, goes, origin, origin != other, ms);
+            Some(goes)
+        };
+        let place = come(other, 1).expect("it finds a place at once");
+        for ms in 2..10_000 {
+            assert_ne!(come(crowd, ms), Some(place), "after {ms} ms");
+        }
+    }
 }

@@ -22,13 +22,14 @@ use crate::control::http::HttpServer;
 use crate::control::order::Order;
 use crate::control::server::ControlServer;
 use crate::desk::inbox::{Slot, inbox};
-use crate::desk::{Desk, DeskHandle, Opened};
+use crate::desk::{Desk, DeskHandle, Opened, seats};
 use crate::device::Backend;
 use crate::device::claim::Claims;
 use crate::device::content;
 use crate::fuse;
 use crate::fuse::front::File;
 use crate::fuse::mounted::Mounted;
+use crate::host::descriptors;
 use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
@@ -117,6 +118,7 @@ impl Server {
             account.assume()?;
         }
         let (door, letters) = inbox().map_err(told)?;
+        notes.extend(fit_connections(&mut config));
         let lobby = Lobby::new(Arc::new(config), catalog, sockets, tls, letters).map_err(told)?;
         let desks = desks
             .into_iter()
@@ -205,6 +207,20 @@ impl Running {
         crate::log::settle(LAST_LINES);
         result
     }
+}
+
+/// No more connections than files may be open; what is to be said if they are fewer than wanted.
+fn fit_connections(config: &mut Config) -> Option<String> {
+    let wanted = config.server.connections;
+    let (seats, limit) = descriptors::make_room(seats::in_all(wanted));
+    let fit = seats::connections_of(seats).max(1).min(wanted);
+    config.server.connections = fit;
+    (fit < wanted).then(|| {
+        format!(
+            "{fit} connections at a time instead of {wanted}: no more than {limit} files may be \
+             open (ulimit -n)"
+        )
+    })
 }
 
 fn start_control(

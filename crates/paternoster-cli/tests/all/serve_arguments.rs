@@ -510,3 +510,35 @@ fn a_check_finds_what_is_missing() {
     let (status, ..) = output(&[&disk, "--check"]);
     assert_eq!(status, Some(0));
 }
+
+/// Do control and metrics answer though as many clients have come as files may be open? With
+/// `ulimit -n 100` some of 150 connections fit, a note says how many, and 48 descriptors are kept.
+#[test]
+fn control_has_descriptors_left() {
+    let scratch = Scratch::new();
+    let (disk, socket, control) =
+        (scratch.disk("disk"), scratch.text("nbd.sock"), scratch.text("control.sock"));
+    let program = env!("CARGO_BIN_EXE_paternoster");
+    let line = format!(
+        "ulimit -n 100; exec {program} serve {disk} --listen unix:{socket} --control {control}"
+    );
+    let mut server = Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(ROOT)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut lines = BufReader::new(server.stderr.take().expect("a pipe")).lines();
+    let note = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("ulimit -n")));
+    assert!(note.is_some(), "it is said that fewer connections fit");
+    let clients: Vec<_> =
+        (0..150).filter_map(|_| std::os::unix::net::UnixStream::connect(&socket).ok()).collect();
+    let told = Command::new(program).args(["ctl", "--socket", &control, "list"]).output();
+    let told = told.expect("the program starts");
+    drop(clients);
+    server.kill().expect("it is there");
+    let _status = server.wait();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(String::from_utf8_lossy(&told.stdout).contains("disk"));
+}

@@ -18,7 +18,8 @@
 //!   pieces. `range_lock`: which changes of the same blocks may be under way together. `pump`: the
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `bound`, `memory`: whose share, and how much of it.
-//! * `processes`: guests that come by calls. `orders`, `tell`: what a running desk can be asked.
+//! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
+//!   what a running desk can be asked.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
 //! has gone; I3 memory is bounded by what was configured.
@@ -46,6 +47,7 @@ mod pump;
 mod range_lock;
 #[cfg(test)]
 mod rig;
+pub(crate) mod seats;
 mod tell;
 mod tenants;
 #[cfg(test)]
@@ -56,7 +58,6 @@ mod weights;
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Instant;
 
 use crate::table::Table;
@@ -65,6 +66,7 @@ use rustix::event::{Timespec, epoll};
 
 pub use handle::DeskHandle;
 pub use open::{Letter, Newcomer, Opened, next_id};
+pub use seats::Seat;
 
 use crate::control::order::Asked;
 use crate::device::arena::Arena;
@@ -475,23 +477,4 @@ fn watch(
     flags: epoll::EventFlags,
 ) -> std::io::Result<()> {
     Ok(epoll::add(poll, fd, epoll::EventData::new_u64(token), flags)?)
-}
-
-/// Connections that are there, of all desks; one is taken back when its guest has gone.
-#[derive(Debug)]
-pub struct Seat(Arc<std::sync::atomic::AtomicU32>);
-
-impl Seat {
-    /// A seat, if fewer than `most` are taken.
-    pub fn take(seats: &Arc<std::sync::atomic::AtomicU32>, most: u32) -> Option<Seat> {
-        use std::sync::atomic::Ordering::SeqCst;
-        let taken = seats.fetch_update(SeqCst, SeqCst, |taken| (taken < most).then_some(taken + 1));
-        taken.is_ok().then(|| Seat(Arc::clone(seats)))
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-    }
 }

@@ -25,6 +25,7 @@ use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
 use super::processes::Processes;
 use super::range_lock::RangeLocks;
+use super::seats;
 use super::tenants::Tenants;
 use super::vigil::Vigil;
 use super::{
@@ -222,7 +223,8 @@ fn share_of_one(config: &Config, device: &config::Device) -> u64 {
 
 /// Guests at a time: connections, and processes.
 fn guests(config: &Config, device: &config::Device) -> u32 {
-    config.server.connections.saturating_add(Processes::most(config, device.volumes.len()))
+    seats::in_all(config.server.connections)
+        .saturating_add(Processes::most(config, device.volumes.len()))
 }
 
 /// What the queue is told: the backend's facts, and the line's length.

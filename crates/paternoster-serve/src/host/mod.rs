@@ -10,10 +10,12 @@
 //! * [`listen`]: sockets that clients come to, opened or inherited ([`activation`]).
 //! * [`peer`]: who has come.
 //! * [`privileges`]: becoming somebody who may less.
+//! * `descriptors`: how many files may be open, and how many connections fit.
 //! * [`pidfile`], [`signals`], [`private_folder`]: what daemons have beside.
 //! * [`uri`]: how clients name what is served.
 
 pub mod activation;
+pub(crate) mod descriptors;
 pub mod listen;
 pub mod peer;
 pub mod pidfile;

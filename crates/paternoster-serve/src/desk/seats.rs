@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Seats: places for connections, of all desks together.
+//!
+//! One user, or one address, may have all that are configured. That must not lock out others: an
+//! eighth more is there for users and addresses that have few.
+//!
+//! ```text
+//! connections = 4096     |---- anyone's: 4096 ----|- 512: of those that have fewer than 64 -|
+//! ```
+//!
+//! Invariant: a seat is taken back when it is dropped, wherever that is.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::host::peer::Origin;
+
+/// So many seats, and one more for this many of them, for those that have few.
+const SPARE: u32 = 8;
+/// Few are fewer than one of so many.
+const FEW: u32 = 64;
+
+/// Seats of a server with so many connections, those for users that have few among them.
+pub(crate) const fn in_all(connections: u32) -> u32 {
+    connections.saturating_add(connections / SPARE)
+}
+
+/// How many connections there may be if there are so many seats.
+pub(crate) const fn connections_of(seats: u32) -> u32 {
+    seats - (seats + 1) / (SPARE + 1)
+}
+
+type Counts = Arc<Mutex<HashMap<Origin, u32>>>;
+
+/// The seats of a server.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    connections: u32,
+    taken: Arc<AtomicU32>,
+    counts: Counts,
+}
+
+impl Seats {
+    pub(crate) fn new(connections: u32) -> Seats {
+        Seats { connections, taken: Arc::default(), counts: Counts::default() }
+    }
+
+    /// A seat for a peer, if there is one.
+    pub(crate) fn take(&self, origin: Origin) -> Option<Seat> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.get(&origin).copied().unwrap_or(0);
+        let has_few = count < (self.connections / FEW).max(1);
+        let most = if has_few { in_all(self.connections) } else { self.connections };
+        let mut seat = Seat::take(&self.taken, most)?;
+        counts.insert(origin, count + 1);
+        seat.of = Some((Arc::clone(&self.counts), origin));
+        Some(seat)
+    }
+}
+
+/// A seat of a connection.
+#[derive(Debug)]
+pub struct Seat {
+    taken: Arc<AtomicU32>,
+    of: Option<(Counts, Origin)>,
+}
+
+impl Seat {
+    /// A seat of nobody in particular, if fewer than `most` are taken.
+    pub fn take(seats: &Arc<AtomicU32>, most: u32) -> Option<Seat> {
+        let taken = seats.fetch_update(SeqCst, SeqCst, |taken| (taken < most).then_some(taken + 1));
+        taken.is_ok().then(|| Seat { taken: Arc::clone(seats), of: None })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(1, SeqCst);
+        let Some((counts, origin)) = &self.of else { return };
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(*origin).or_default();
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(origin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does a user that has taken all seats leave some to others, and no more to itself? Of 128
+    /// connections an eighth are 16 seats more, for those that have fewer than 128 / 64 = 2.
+    #[test]
+    fn a_crowd_of_one_user_leaves_seats() {
+        let seats = Seats::new(128);
+        let (crowd, other) = (Origin::User(1000), Origin::User(1001));
+        let mut taken: Vec<Seat> = std::iter::from_fn(|| seats.take(crowd)).collect();
+        assert_eq!(taken.len(), 128);
+        let theirs: Vec<Seat> = std::iter::from_fn(|| seats.take(other)).collect();
+        assert_eq!(theirs.len(), 2);
+        let many: Vec<Seat> = (0..100).filter_map(|uid| seats.take(Origin::User(uid))).collect();
+        assert_eq!(many.len(), 14, "and then all are taken");
+        drop(many);
+        taken.pop();
+        assert!(seats.take(crowd).is_none(), "130 - 1 are there still, two of them spare ones");
+        drop(theirs);
+        assert!(seats.take(crowd).is_some());
+        drop(taken);
+        assert_eq!((seats.taken.load(SeqCst), seats.counts.lock().unwrap().len()), (0, 0));
+    }
+
+    /// May few connections be all one user's?
+    #[test]
+    fn few_connections() {
+        let seats = Seats::new(2);
+        let taken: Vec<Seat> = std::iter::from_fn(|| seats.take(Origin::Unknown)).collect();
+        assert_eq!((taken.len(), in_all(2)), (2, 2));
+        for seats in [1, 8, 9, 100, 1000] {
+            assert!(in_all(connections_of(seats)) <= seats, "{seats}");
+        }
+    }
+}
