@@ -35,6 +35,7 @@ impl Desk {
         if error != 0 && errand.error == 0 {
             errand.error = error;
         }
+        self.count_part(self.guests.at(guest).tenant, 1, 0);
         if let Some(edges) = part.edges.take() {
             self.give_back(guest, edges);
         }
@@ -91,6 +92,7 @@ impl Desk {
             }
         }
         let errand = self.errands.release(index);
+        self.count_errand(self.guests.at(guest).tenant, 1, 0);
         let place = self.guests.at(guest).place as usize;
         self.drained[place].under_way -= 1;
         if self.drained[place].is_drained() {
@@ -116,7 +118,10 @@ impl Desk {
             self.errands.at_mut(index).error = 12;
             return false;
         };
-        self.errands.at_mut(index).left += 1;
+        let errand = self.errands.at_mut(index);
+        errand.left += 1;
+        let guest = errand.guest;
+        self.count_part(self.guests.at(guest).tenant, 0, 1);
         self.submit(key);
         true
     }

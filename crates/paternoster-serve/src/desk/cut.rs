@@ -104,12 +104,15 @@ impl Desk {
         let needs_memory = matches!(part.work, Work::Read | Work::Write { .. });
         let bytes = if needs_memory { part.span as usize } else { 0 };
         let has_share = bytes as u64 <= self.allowance(guest);
-        if self.parts.is_full() || !has_share {
-            let why = match self.guests.at(guest).memory {
-                _ if has_share => Blocked::Room,
-                // Others of its tenant have all of it.
-                0 => Blocked::Tenant,
-                _ => Blocked::Share,
+        let tenant = self.guests.at(guest).tenant;
+        let has_place = self.pools.parts.has_one_for(tenant);
+        if self.parts.is_full() || !has_share || !has_place {
+            let has_memory = self.guests.at(guest).memory != 0;
+            let why = match () {
+                () if self.parts.is_full() => Blocked::Room,
+                () if has_place && has_memory => Blocked::Share,
+                // Others of its tenant have what it wants.
+                () => Blocked::Tenant,
             };
             self.block(guest, why);
             return None;
@@ -140,6 +143,7 @@ impl Desk {
         made.cut += u64::from(part.length);
         made.left += 1;
         let key = self.parts.insert(part).unwrap_or_else(|_| unreachable!("there was room"));
+        self.count_part(tenant, 0, 1);
         Some(key)
     }
 

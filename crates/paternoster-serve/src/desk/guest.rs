@@ -119,7 +119,7 @@ pub(super) enum Blocked {
     Room,
     /// It has as much memory as it may; some of that must come back first.
     Share,
-    /// Its tenant has as much memory as it may; some of another connection's must come back first.
+    /// Its tenant has as much of something as it may; some of that must come back first.
     Tenant,
     /// The queue took no more; a wake will come.
     Queue,

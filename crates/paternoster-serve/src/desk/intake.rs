@@ -267,8 +267,13 @@ impl Desk {
             return false;
         }
         let tenant = guest.tenant;
-        let has_room = guest.errands < ERRANDS && !self.errands.is_full();
-        if !has_room || !self.bound.has_room(self.tenants.at(tenant)) {
+        // What it waits for is its own, or its tenant's others have it.
+        let has_room = guest.errands < ERRANDS && self.bound.has_room(self.tenants.at(tenant));
+        if !has_room || !self.pools.errands.has_one_for(tenant) {
+            self.block(index, Blocked::Tenant);
+            return false;
+        }
+        if self.errands.is_full() {
             self.block(index, Blocked::Room);
             return false;
         }
@@ -349,6 +354,7 @@ impl Desk {
         };
         // There is room: it was looked for before.
         let Ok(key) = self.errands.insert(made) else { return };
+        self.count_errand(self.guests.at(index).tenant, 0, 1);
         let errand = key;
         let guest = self.guests.at_mut(index);
         guest.errands += 1;

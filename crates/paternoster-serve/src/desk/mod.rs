@@ -17,7 +17,8 @@
 //! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests, and their
 //!   pieces. `range_lock`: which changes of the same blocks may be under way together. `pump`: the
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
-//! * `tenants`, `cgroups`, `weights`, `caps`, `bound`, `memory`: whose share, and how much of it.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `bound`: whose share, and how much of it. `pool`,
+//!   `shared`: whose memory and places.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
 //!   what a running desk can be asked.
 //!
@@ -38,16 +39,17 @@ pub mod inbox;
 mod intake;
 #[cfg(test)]
 mod judge;
-mod memory;
 mod open;
 mod orders;
 mod outbox;
+mod pool;
 mod processes;
 mod pump;
 mod range_lock;
 #[cfg(test)]
 mod rig;
 pub(crate) mod seats;
+mod shared;
 mod tell;
 mod tenants;
 #[cfg(test)]
@@ -81,6 +83,7 @@ use guest::{Blocked, Guest};
 use inbox::Inbox;
 use processes::Processes;
 use range_lock::RangeLocks;
+use shared::Pools;
 use tenants::Tenants;
 use vigil::Vigil;
 
@@ -139,6 +142,7 @@ pub struct Desk {
     places: Vec<Place>,
     drained: Vec<Draining>,
     tenants: Tenants,
+    pools: Pools,
     bound: Bound,
     capped: bool,
     verbose: bool,

@@ -26,6 +26,7 @@ use super::inbox::{Slot, inbox};
 use super::processes::Processes;
 use super::range_lock::RangeLocks;
 use super::seats;
+use super::shared::Pools;
 use super::tenants::Tenants;
 use super::vigil::Vigil;
 use super::{
@@ -162,6 +163,9 @@ impl Desk {
         let handle = handle(device.name.clone(), volumes, slot.clone());
         let mut bound = Bound::new(device.delay_bound, facts.depth);
         bound.divide(&tenants);
+        // A part is a request of the queue at most. In legacy pools each kind of I/O has a third of
+        // them, and beyond that sleepers are served in turn, whosever they are.
+        let pools = Pools::new(arena.length() as u64, 2 * limits.bios, limits.requests);
         let capped = tenants.iter().any(|(_, node)| node.cap.limits());
         let desk = Desk {
             name: device.name.clone(),
@@ -172,6 +176,7 @@ impl Desk {
             places,
             capped,
             tenants,
+            pools,
             bound,
             verbose: config.server.verbose,
             connection_memory: share_of_one(config, device),

@@ -171,7 +171,8 @@ impl Desk {
                     "it is not read from: its share of the memory is used up".to_owned()
                 }
                 Blocked::Tenant => {
-                    "it is not read from: its tenant's share of the memory is used up".to_owned()
+                    "it is not read from: its tenant's share of memory or places is used up"
+                        .to_owned()
                 }
                 Blocked::Changes => {
                     "it is not read from: many of its changes wait for others of the same blocks"

@@ -61,11 +61,7 @@ pub(super) struct Node {
     pub cap: Cap,
     /// Present connections.
     pub connections: u32,
-    /// Bytes of memory that its connections hold, and that are guaranteed to them.
-    pub memory: u64,
-    /// See there.
-    pub guaranteed: u64,
-    /// Connections that wait for some of that to come back.
+    /// Connections that wait for something of its others to come back.
     pub waiting: VecDeque<u32>,
     /// Bios of it that the queue has.
     pub under_way: u32,
@@ -114,8 +110,6 @@ pub(super) struct Tenants {
     strangers: usize,
     /// The queue still had something of one that was to go.
     linger: bool,
-    /// Bytes of memory that nodes hold above what is guaranteed to them.
-    pub(super) lent: u64,
 }
 
 impl Tenants {
@@ -137,8 +131,7 @@ impl Tenants {
         ledger: &mut Ledger<O>,
     ) -> Result<Tenants, String> {
         let root = node("", ROOT, true, ledger.queue().root(), 1000);
-        let mut tenants =
-            Tenants { nodes: vec![Some(root)], strangers: 0, linger: false, lent: 0 };
+        let mut tenants = Tenants { nodes: vec![Some(root)], strangers: 0, linger: false };
         for group in &config.groups {
             let above = tenants.above(group.parent.as_deref())?;
             let place = tenants.add(ledger, &group.name, above, true, group.weight)?;
@@ -463,8 +456,6 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         floor: 0,
         cap: Cap::new(config::Caps::default()),
         connections: 0,
-        memory: 0,
-        guaranteed: 0,
         waiting: VecDeque::new(),
         under_way: 0,
         figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },

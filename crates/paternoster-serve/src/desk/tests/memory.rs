@@ -70,7 +70,7 @@ fn answers_that_are_not_taken_leave_memory_to_others() {
     for _ in 0..10 {
         rig.settle();
     }
-    assert_eq!((rig.desk.arena.used(), rig.desk.tenants.lent), (0, 0));
+    assert_eq!((rig.desk.arena.used(), rig.desk.pools.memory.lent()), (0, 0));
 }
 
 /// Is a payload given memory in pieces, as it arrives: 64 KiB before anything has come, more to a

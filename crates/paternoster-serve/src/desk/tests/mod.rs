@@ -4,5 +4,6 @@
 mod ahead;
 mod caps;
 mod memory;
+mod places;
 mod ragged;
 mod status;

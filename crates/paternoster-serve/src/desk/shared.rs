@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is shared: a desk's memory, and its places for requests and their parts, in pools.
+//!
+//! A connection may have a quarter of the memory that its tenant could get if the connection had
+//! nothing: one that asks for much and takes no answers leaves three quarters to others of its
+//! tenant. A tenant that has nothing may always have one part; a connection that has nothing waits
+//! for its tenant's others. A payload is given memory in pieces: 64 KiB of the first, twice as much
+//! of each that follows one that has come.
+//!
+//! A connection that waits for something of its tenant's stands in the tenant's list. Whatever of
+//! the tenant's comes back lets two of them look again: no other tenant's list is looked at.
+//!
+//! Invariants: I1 the memory that a pool says a tenant has is the sum of its connections'; I2 one
+//! that stands in a list waits for something that another connection of its tenant has.
+
+use super::Desk;
+use super::guest::Blocked;
+use super::pool::Pool;
+use crate::device::arena::Block;
+
+/// What the tenants of a desk share.
+#[derive(Debug)]
+pub(super) struct Pools {
+    /// Bytes.
+    pub memory: Pool,
+    /// Places.
+    pub errands: Pool,
+    pub parts: Pool,
+}
+
+impl Pools {
+    /// So much of each.
+    pub(super) const fn new(memory: u64, errands: u32, parts: u32) -> Pools {
+        Pools {
+            memory: Pool::new(memory),
+            errands: Pool::new(errands as u64),
+            parts: Pool::new(parts as u64),
+        }
+    }
+}
+
+impl Desk {
+    /// What is divided among tenants, after one has come or gone, or a weight has changed.
+    pub(super) fn divide(&mut self) {
+        self.bound.divide(&self.tenants);
+        let shares = self.tenants.shares();
+        let Pools { memory, errands, parts } = &mut self.pools;
+        [memory, errands, parts].into_iter().for_each(|pool| pool.divide(&shares));
+    }
+
+    /// A guest's memory has changed: its tenant's has, too.
+    pub(super) fn count_memory(&mut self, index: u32) {
+        let guest = self.guests.at_mut(index);
+        let before = std::mem::replace(&mut guest.counted, guest.memory);
+        let (tenant, now) = (guest.tenant, guest.memory);
+        if before != now {
+            self.pools.memory.hold(tenant, before, now);
+        }
+        if before > now {
+            self.feed_the_tenant(tenant);
+        }
+    }
+
+    /// A tenant has one part more, or less.
+    pub(super) fn count_part(&mut self, tenant: u32, before: u64, now: u64) {
+        self.pools.parts.hold(tenant, before, now);
+        if before > now {
+            self.feed_the_tenant(tenant);
+        }
+    }
+
+    /// A tenant has one errand more, or less.
+    pub(super) fn count_errand(&mut self, tenant: u32, before: u64, now: u64) {
+        self.pools.errands.hold(tenant, before, now);
+        if before > now {
+            self.feed_the_tenant(tenant);
+        }
+    }
+
+    /// Something of a tenant has come back: of its connections that wait for that, two look again,
+    /// as what comes back may suffice for two.
+    fn feed_the_tenant(&mut self, tenant: u32) {
+        for _ in 0..2 {
+            let Some(index) = self.tenants.at_mut(tenant).waiting.pop_front() else { return };
+            if !self.guests.is_live(index) {
+                continue;
+            }
+            let guest = self.guests.at_mut(index);
+            guest.is_listed = false;
+            if guest.blocked == Blocked::Tenant {
+                self.unblock(index);
+            }
+        }
+    }
+
+    /// As [`Desk::feed_the_tenant`], of each that has connections that wait.
+    pub(super) fn feed_the_tenants(&mut self) {
+        let waiting = self.tenants.iter().filter(|(_, node)| !node.waiting.is_empty());
+        let places: Vec<u32> = waiting.map(|(place, _)| place).collect();
+        for place in places {
+            self.feed_the_tenant(place);
+        }
+    }
+
+    /// Bytes that a guest's tenant may still get.
+    pub(super) fn may_get(&self, index: u32) -> u64 {
+        self.pools.memory.may_get(self.guests.at(index).tenant)
+    }
+
+    /// Bytes that the parts of a guest may still take.
+    pub(super) fn allowance(&self, index: u32) -> u64 {
+        let guest = self.guests.at(index);
+        let may_get = self.may_get(index);
+        if guest.memory != 0 {
+            let without_it = may_get + guest.memory;
+            return self.connection_memory.min(without_it / 4).saturating_sub(guest.memory);
+        }
+        // One part always fits, or nothing would ever go on.
+        if self.pools.memory.held(guest.tenant) == 0 { u64::MAX } else { may_get }
+    }
+
+    /// Bytes of memory that are nobody's.
+    pub(super) fn free_memory(&self) -> u64 {
+        (self.arena.length() - self.arena.used()) as u64
+    }
+
+    /// A block for a part of a guest.
+    pub(super) fn take_memory(&mut self, guest: u32, bytes: usize) -> Option<Block> {
+        let block = self.arena.take(bytes)?;
+        self.guests.at_mut(guest).memory += block.size() as u64;
+        self.count_memory(guest);
+        Some(block)
+    }
+
+    /// The memory of a part goes back.
+    pub(super) fn give_back(&mut self, guest: u32, block: Block) {
+        self.guests.at_mut(guest).memory -= block.size() as u64;
+        self.count_memory(guest);
+        self.arena.give_back(block);
+        self.share_again(guest);
+    }
+
+    /// Some memory of a guest has come back: if it waits for that, it goes on.
+    pub(super) fn share_again(&mut self, guest: u32) {
+        if self.guests.at(guest).blocked == Blocked::Share {
+            self.unblock(guest);
+        }
+    }
+}
