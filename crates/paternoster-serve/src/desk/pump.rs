@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The order at one instant is the library's: completions, timers, submissions, then `next` until
-//! it waits.
+//! it waits, or until a round's work is done: a device that does everything at once would else be
+//! given all that waits, and all that this lets go, before another client is heard.
 
 use paternoster::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
@@ -27,18 +28,30 @@ const BURST: u64 = 128 << 10;
 const RUNS: usize = 256;
 /// As [`RUNS`], of one that wants one: a hole smaller than a block is none, and its neighbours one.
 const RUNS_OF_ONE: usize = 8;
+/// Work of a round: commands, and one more for each so many sectors (64 KiB).
+pub(super) const ROUND: u32 = 64;
+const SECTORS: u32 = 128;
 /// Answers, in pages, that are sent before the queue has been asked for everything.
 const ENOUGH: u32 = 32;
 
 impl Desk {
-    /// Asks the queue until it waits; when to ask again at the latest.
+    /// Asks the queue until it waits, or enough was done for a round; when to ask again at the
+    /// latest.
     pub(super) fn pump(&mut self) -> Option<Nanos> {
+        let mut work = 0;
         loop {
+            if work >= ROUND {
+                self.lender.kick();
+                return Some(self.now);
+            }
             if self.unsent >= ENOUGH {
                 self.send_all();
             }
             match self.ledger.next(self.now) {
-                Output::Issue(command) => self.issue(command),
+                Output::Issue(command) => {
+                    work += 1 + command.sectors / SECTORS;
+                    self.issue(command);
+                }
                 Output::Done(cookie, outcome) => self.bio_done(cookie, outcome),
                 Output::Wake(client) => {
                     let guest = self.by_client[client.index() as usize];

@@ -39,6 +39,7 @@ struct Prompt {
     held: Vec<Finished>,
     holds: Arc<AtomicBool>,
     runs_told: Arc<AtomicU32>,
+    commands: Arc<AtomicU32>,
 }
 
 // SAFETY: it never touches a piece.
@@ -64,6 +65,7 @@ unsafe impl Backend for Prompt {
     }
 
     unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
+        self.commands.fetch_add(1, Ordering::SeqCst);
         self.held.push(Finished { slot: job.slot, error: 0 });
         Ok(())
     }
@@ -104,6 +106,8 @@ pub(super) struct Rig {
     pub(super) holds: Arc<AtomicBool>,
     /// Runs of hole and data that the device has told.
     pub(super) runs_told: Arc<AtomicU32>,
+    /// Commands that the device was given.
+    pub(super) commands: Arc<AtomicU32>,
     now: Nanos,
     number: u64,
     seats: Arc<AtomicU32>,
@@ -129,17 +133,19 @@ impl Rig {
         settle(&mut config);
         let holds = Arc::new(AtomicBool::new(false));
         let runs_told = Arc::new(AtomicU32::new(0));
+        let commands = Arc::new(AtomicU32::new(0));
         let backend = Box::new(Prompt {
             held: Vec::new(),
             holds: Arc::clone(&holds),
             runs_told: Arc::clone(&runs_told),
+            commands: Arc::clone(&commands),
         });
         let device = &config.devices[0];
         let opened = Desk::before(backend, Vec::new(), &config, device, &Options::default());
         let Opened { mut desk, exports, .. } = opened.expect("a desk");
         desk.clock = Clock::Told(Nanos::ZERO);
         let seats = Arc::new(AtomicU32::new(0));
-        Rig { desk, holds, runs_told, now: Nanos::ZERO, number: 0, seats, exports }
+        Rig { desk, holds, runs_told, commands, now: Nanos::ZERO, number: 0, seats, exports }
     }
 
     /// A client of this tenant.
@@ -177,9 +183,10 @@ impl Rig {
         self.desk.turn();
     }
 
-    /// A few turns at one instant: as many as a request takes from its header to its answer.
+    /// A few turns at one instant: as many as a request takes from its header to its answer, and a
+    /// few hundred others beside it.
     pub(super) fn settle(&mut self) {
-        for _ in 0..8 {
+        for _ in 0..16 {
             self.turn(Nanos::ZERO);
         }
     }

@@ -3,7 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
+use paternoster::Nanos;
+
 use crate::desk::cut::CHANGES_WAITING;
+use crate::desk::pump::ROUND;
 use crate::desk::rig::{READ, Rig, WRITE};
 
 /// Does a flood of writes within one block leave places to others of its tenant? A desk of a test
@@ -38,4 +41,32 @@ fn a_flood_within_a_block_leaves_places() {
     }
     assert_eq!(answers, 300);
     assert!(rig.desk.changes.is_empty());
+}
+
+/// Is the work of a turn bounded, however much one end lets go? 129 writes within one block are 258
+/// commands, each of which waits for the one before; a turn does 64 of them, and then hears who
+/// else has come: a read is answered within two more turns.
+#[test]
+fn a_turn_is_bounded() {
+    let mut rig = Rig::new("noop", |config| config.devices[0].memory = 64 << 20);
+    let (mut flood, mut victim) = (rig.connect("flood"), rig.connect("victim"));
+    rig.holds.store(true, Ordering::SeqCst);
+    for at in 0..u64::from(CHANGES_WAITING) + 1 {
+        flood.send(WRITE, at, 1, &[1]);
+    }
+    rig.settle();
+    assert_eq!(rig.commands.load(Ordering::SeqCst), 1);
+    rig.holds.store(false, Ordering::SeqCst);
+    let turn = |rig: &mut Rig| {
+        let before = rig.commands.load(Ordering::SeqCst);
+        rig.turn(Nanos::ZERO);
+        rig.commands.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(turn(&mut rig), ROUND);
+    let cookie = victim.send(READ, 1 << 20, 4096, &[]);
+    let turns = (1..10).find(|_| turn(&mut rig) <= ROUND && victim.answers() == [(cookie, 0)]);
+    assert!(turns.is_some_and(|turns| turns <= 2), "{turns:?}");
+    let done: u32 = (0..10).map(|_| turn(&mut rig)).inspect(|&some| assert!(some <= ROUND)).sum();
+    assert!(done > 0, "there was more to do");
+    assert_eq!(rig.commands.load(Ordering::SeqCst), 2 * (CHANGES_WAITING + 1) + 1);
 }
