@@ -238,3 +238,25 @@ impl Guest {
         self.out.clear(arena, &mut self.memory);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is a client late that moves 70 kB in a stall's time and holds much memory? 1 MiB held: a
+    /// quarter, 256 KiB, has to move; who holds next to nothing keeps up with 64 KiB.
+    #[test]
+    fn who_holds_much_must_move_much() {
+        let patience = Nanos::from_secs(60);
+        let is_late = |held: u64, moved: usize| {
+            let mut pace = Pace::default();
+            pace.owes(Nanos::ZERO);
+            pace.moved(Nanos::from_secs(30), moved, held);
+            pace.is_late(patience, patience)
+        };
+        assert!(!is_late(4096, 70_000));
+        assert!(is_late(4096, 60_000));
+        assert!(is_late(1 << 20, 70_000));
+        assert!(!is_late(1 << 20, 256 << 10));
+    }
+}
