@@ -84,7 +84,7 @@ impl Desk {
             wire: Some(newcomer.wire),
             intake: Intake::Header,
             blocked: Blocked::No,
-            sleeps_until: None,
+            nap: None,
             readable: true,
             writable: true,
             is_ready: false,
@@ -165,7 +165,7 @@ impl Desk {
         }
         let guest = self.guests.at_mut(index);
         guest.blocked = Blocked::No;
-        self.let_sleep(index, None);
+        self.forget_nap(index);
         self.freed += 1;
         self.withdraw(index);
         self.leave_when_idle(index);
@@ -231,7 +231,7 @@ impl Desk {
     }
 
     fn see_off_one(&mut self, index: u32) {
-        self.let_sleep(index, None);
+        self.forget_nap(index);
         let mut guest = self.guests.release(index);
         if let Some(wire) = &mut guest.wire {
             wire.say_goodbye();

@@ -156,8 +156,8 @@ pub(super) struct Guest {
     pub intake: Intake,
     /// Why it is not read from.
     pub blocked: Blocked,
-    /// Until when it waits for its cap, if it is among those that do.
-    pub sleeps_until: Option<Nanos>,
+    /// In which of its tenant's lines it waits for a cap, or was the first, and its number there.
+    pub nap: Option<(usize, u64)>,
     /// The socket may have more.
     pub readable: bool,
     /// The socket takes more.

@@ -16,8 +16,6 @@
 
 use std::io::ErrorKind;
 
-use paternoster::Nanos;
-
 use super::Desk;
 use super::caps::Passing;
 use super::errand::Errand;
@@ -78,8 +76,8 @@ impl Desk {
             let guest = self.guests.at_mut(index);
             match need {
                 Need::Patience if from < end => guest.ahead = (guest.ahead / 4).max(HEADER),
-                Need::Bytes => guest.ahead = (2 * guest.ahead).min(BUFFER),
-                Need::Patience => {}
+                Need::Bytes if from != 0 => guest.ahead = (2 * guest.ahead).min(BUFFER),
+                Need::Bytes | Need::Patience => {}
             }
             if matches!(need, Need::Patience) || !guest.readable || guest.wire.is_none() {
                 break;
@@ -280,29 +278,6 @@ impl Desk {
         self.is_within_caps(index, Passing::Request)
     }
 
-    /// Whether the caps of a guest's tenant let something pass; otherwise the guest is blocked.
-    ///
-    /// While a volume is drained, or the server stops, what was accepted does not wait.
-    pub(super) fn is_within_caps(&mut self, index: u32, what: Passing) -> bool {
-        let guest = self.guests.at(index);
-        let ends = self.stopping || self.drained[guest.place as usize].is_drained();
-        if !self.capped || ends {
-            return true;
-        }
-        let until = self.tenants.open_at(guest.tenant, what);
-        if until > self.now {
-            self.block(index, Blocked::Cap(until));
-        }
-        until <= self.now
-    }
-
-    /// Something passes the caps of a guest's tenant.
-    pub(super) fn charge(&mut self, index: u32, what: Passing) {
-        if self.capped {
-            self.tenants.charge(self.guests.at(index).tenant, self.now, what);
-        }
-    }
-
     /// Begins an errand, or refuses it.
     fn begin(&mut self, index: u32, request: Request) {
         let part_most = self.part_most(index);
@@ -372,14 +347,12 @@ impl Desk {
         guest.blocked = why;
         match why {
             Blocked::Room => self.hungry.push_back(index),
-            Blocked::Cap(until) => {
-                self.let_sleep(index, Some(until));
-            }
             Blocked::Tenant if !guest.is_listed => {
                 guest.is_listed = true;
                 self.tenants.at_mut(guest.tenant).waiting.push_back(index);
             }
             Blocked::No
+            | Blocked::Cap(_)
             | Blocked::Tenant
             | Blocked::Queue
             | Blocked::Own
@@ -410,25 +383,6 @@ impl Desk {
         for _ in 0..meals.min(self.hungry.len()) {
             let Some(index) = self.hungry.pop_front() else { return };
             if self.guests.is_live(index) && self.guests.at(index).blocked == Blocked::Room {
-                self.unblock(index);
-            }
-        }
-    }
-
-    /// A guest is among those that wait for their caps until then, or not at all.
-    pub(super) fn let_sleep(&mut self, index: u32, until: Option<Nanos>) {
-        let before = std::mem::replace(&mut self.guests.at_mut(index).sleeps_until, until);
-        if let Some(before) = before {
-            self.sleepers.remove(&(before, index));
-        }
-        self.sleepers.extend(until.map(|until| (until, index)));
-    }
-
-    /// Those above their caps whose time has come by `now`.
-    pub(super) fn wake_sleepers(&mut self, now: Nanos) {
-        while let Some(&(until, index)) = self.sleepers.first().filter(|(until, _)| *until <= now) {
-            self.let_sleep(index, None);
-            if self.guests.at(index).blocked == Blocked::Cap(until) {
                 self.unblock(index);
             }
         }

@@ -17,8 +17,8 @@
 //! * `guest`, `intake`: connections, and reading from them. `errand`, `cut`: requests, and their
 //!   pieces. `range_lock`: which changes of the same blocks may be under way together. `pump`: the
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
-//! * `tenants`, `cgroups`, `weights`, `caps`, `bound`: whose share, and how much of it. `pool`,
-//!   `shared`: whose memory and places.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
+//!   `pool`, `shared`: whose memory and places.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
 //!   what a running desk can be asked.
 //!
@@ -39,6 +39,7 @@ pub mod inbox;
 mod intake;
 #[cfg(test)]
 mod judge;
+mod naps;
 mod open;
 mod orders;
 mod outbox;
@@ -179,7 +180,12 @@ pub struct Desk {
     ready: VecDeque<u32>,
     sending: Vec<u32>,
     hungry: VecDeque<u32>,
-    sleepers: BTreeSet<(Nanos, u32)>,
+    /// When which line of which tenant is looked at; numbers of those that stood in one.
+    naps: BTreeSet<(Nanos, u32, usize)>,
+    napped: u64,
+    /// How often a cap was looked at.
+    #[cfg(test)]
+    cap_looks: u64,
     /// Guests that may be about to go.
     leaving: Vec<u32>,
     /// By part: changes that are under way, or wait for others of their blocks.
@@ -295,7 +301,7 @@ impl Desk {
     fn timeout(&self, until: Option<Nanos>) -> Timespec {
         let busy = !self.ready.is_empty() || !self.sending.is_empty() || self.freed != 0;
         let mut at = if busy { self.now } else { self.next_tick };
-        let caps = self.sleepers.first().map(|&(until, _)| until);
+        let caps = self.naps.first().map(|&(until, ..)| until);
         for wish in [until, self.lender.backend().deadline(), caps].into_iter().flatten() {
             at = at.min(wish);
         }
@@ -361,7 +367,7 @@ impl Desk {
 
     /// What has to be done now and then.
     fn look_after(&mut self) {
-        self.wake_sleepers(self.now);
+        self.wake_sleepers();
         if self.in_device == 0 {
             self.bound.idle();
         }

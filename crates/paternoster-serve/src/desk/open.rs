@@ -202,7 +202,10 @@ impl Desk {
             ready: VecDeque::new(),
             sending: Vec::new(),
             hungry: VecDeque::new(),
-            sleepers: BTreeSet::new(),
+            naps: BTreeSet::new(),
+            napped: 0,
+            #[cfg(test)]
+            cap_looks: 0,
             leaving: Vec::new(),
             changes: RangeLocks::default(),
             letting_go: false,

@@ -5,7 +5,6 @@
 //! they change holds from the next request on. A weight or a class changes what the scheduler does
 //! with requests that already wait.
 
-use paternoster::Nanos;
 use paternoster_trace::blktrace::DeviceNumber;
 use serde_json::{Value, json};
 
@@ -40,7 +39,7 @@ impl Desk {
                 Err(error) => Err(error),
                 Ok(place) => {
                     self.drained[place].asked.get_or_insert_default().push(asked);
-                    self.wake_sleepers(Nanos(u64::MAX));
+                    self.wake_all_sleepers();
                     return self.tell_the_drained(place);
                 }
             },
@@ -158,7 +157,7 @@ impl Desk {
         self.stopping = true;
         self.now = self.clock.now();
         self.stop_by = Some(self.now + self.drain_timeout);
-        self.wake_sleepers(Nanos(u64::MAX));
+        self.wake_all_sleepers();
         let all: Vec<u32> = self.guests.iter().map(|(key, _)| key).collect();
         for index in all {
             self.leave_when_idle(index);

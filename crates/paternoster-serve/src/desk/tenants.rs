@@ -17,11 +17,12 @@
 //! Invariants: I1 every node but the root has a group of the queue; I2 `connections` counts the
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use paternoster::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
 
 use super::caps::{Cap, Passing};
+use super::naps;
 use super::weights::{self, Sibling};
 use crate::config::{self, ServiceClass};
 use crate::control::snapshot::{Figures, TenantLine};
@@ -61,6 +62,11 @@ pub(super) struct Node {
     pub cap: Cap,
     /// Present connections.
     pub connections: u32,
+    /// Connections that wait for its caps, by number, in a line for requests and one for data; when
+    /// each line is looked at.
+    pub naps: [BTreeMap<u64, u32>; naps::LINES],
+    /// See there.
+    pub nap_until: [Option<Nanos>; naps::LINES],
     /// Connections that wait for something of its others to come back.
     pub waiting: VecDeque<u32>,
     /// Bios of it that the queue has.
@@ -208,6 +214,11 @@ impl Tenants {
     /// A node, to be changed.
     pub(super) fn at_mut(&mut self, place: u32) -> &mut Node {
         self.nodes[place as usize].as_mut().expect("a tenant that is named is there")
+    }
+
+    /// A node, to be changed, if it is there.
+    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut Node> {
+        self.nodes.get_mut(place as usize)?.as_mut()
     }
 
     /// By name.
@@ -456,6 +467,8 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         floor: 0,
         cap: Cap::new(config::Caps::default()),
         connections: 0,
+        naps: Default::default(),
+        nap_until: [None; naps::LINES],
         waiting: VecDeque::new(),
         under_way: 0,
         figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },

@@ -133,3 +133,48 @@ fn the_end_waits_for_no_cap() {
     assert_eq!(told, [(cookie, 0)]);
     assert!(answers.try_recv().expect("it is drained").is_ok());
 }
+
+/// Is a cap that opens for one part tried by one of those that wait for it, in the order in which
+/// they came? 100 connections that want a block each, of 409.6 kB/s: the burst of 100 ms and the
+/// one that crosses it are 11, then one goes each 10 ms. 100 looks at requests, 100 at data, and
+/// one for each of the 89 that waited: 289; each of them looking each time would be 4,200.
+#[test]
+fn one_tries_what_all_wait_for() {
+    let mut rig = Rig::new("noop", shop(Caps { bytes: 409_600, requests: 0 }));
+    let mut clients: Vec<Client> = (0..100).map(|_| rig.connect("good")).collect();
+    for client in &mut clients {
+        client.send(READ, 0, 4096, &[]);
+        rig.turn(Nanos::ZERO);
+    }
+    let mut order = Vec::new();
+    for _ in 0..1000 {
+        rig.turn(Nanos::from_millis(1));
+        let ends = clients.iter_mut().map(|client| client.answers().len());
+        order.extend(ends.enumerate().filter(|(_, ends)| *ends != 0).map(|(which, _)| which));
+    }
+    assert_eq!(order, (0..100).collect::<Vec<_>>());
+    assert!((289..300).contains(&rig.desk.cap_looks), "{}", rig.desk.cap_looks);
+}
+
+/// Is nothing left of those that went while they waited for a cap, and does the next one get on?
+#[test]
+fn who_waits_may_go() {
+    let mut rig = Rig::new("noop", shop(Caps { bytes: 4096, requests: 0 }));
+    for _ in 0..50 {
+        let mut client = rig.connect("good");
+        client.send(READ, 0, 4096, &[]);
+        client.send(READ, 0, 4096, &[]);
+        rig.settle();
+        drop(client);
+        rig.settle();
+    }
+    let mut last = rig.connect("good");
+    last.send(READ, 0, 4096, &[]);
+    for _ in 0..1000 {
+        rig.turn(Nanos::from_millis(100));
+    }
+    assert_eq!(last.answers().len(), 1);
+    let place = rig.desk.tenants.find("good").expect("it is configured");
+    assert!(rig.desk.tenants.at(place).naps.iter().all(std::collections::BTreeMap::is_empty));
+    assert!(rig.desk.naps.is_empty());
+}
