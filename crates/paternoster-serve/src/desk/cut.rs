@@ -30,6 +30,8 @@ use crate::nbd::transmission::Kind;
 
 /// So often who is hungry asks for the same again before it asks for half of it.
 const PATIENT: u32 = 8;
+/// By then it asks for the least: 2^-20 of anything is less than a page.
+const HUNGRIEST: u32 = 20 * PATIENT;
 /// So many parts of the largest size fit into the memory that is free; if there are fewer, parts
 /// are smaller.
 const PIECES: u64 = 32;
@@ -119,25 +121,19 @@ impl Desk {
         }
         let mut part = part;
         if needs_memory {
-            let Some(mut block) = self.take_memory(guest, bytes) else {
+            if !self.give_memory(errand, &mut part) {
                 return self.starve(guest);
-            };
-            if part.reads_first {
-                part.edges = self.take_memory(guest, bytes);
-                if part.edges.is_none() {
-                    self.give_back(guest, block);
-                    return self.starve(guest);
-                }
             }
             self.guests.at_mut(guest).hunger = 0;
-            if request.kind == Kind::WriteZeroes {
-                block.bytes_mut()[..bytes].fill(0);
+            if request.kind == Kind::WriteZeroes
+                && let Some(block) = &mut part.block
+            {
+                block.bytes_mut()[..part.span as usize].fill(0);
                 part.filled = part.length;
             }
-            part.block = Some(block);
         }
         if moves_data {
-            self.charge(guest, data);
+            self.charge(guest, Passing::Data(part.length.into()));
         }
         let made = self.errands.at_mut(errand);
         made.cut += u64::from(part.length);
@@ -145,6 +141,35 @@ impl Desk {
         let key = self.parts.insert(part).unwrap_or_else(|_| unreachable!("there was room"));
         self.count_part(tenant, 0, 1);
         Some(key)
+    }
+
+    /// Gives a part its memory; whether there was any. What is guaranteed to a tenant is free, but
+    /// perhaps in small pieces alone: then the part becomes smaller, and does not wait.
+    fn give_memory(&mut self, errand: u32, part: &mut Part) -> bool {
+        let guest = self.errands.at(errand).guest;
+        loop {
+            let bytes = part.span as usize;
+            if let Some(block) = self.take_memory(guest, bytes) {
+                if part.reads_first {
+                    part.edges = self.take_memory(guest, bytes);
+                }
+                if !part.reads_first || part.edges.is_some() {
+                    part.block = Some(block);
+                    return true;
+                }
+                self.give_back(guest, block);
+            }
+            let is_owed = self.pools.memory.owed_to(self.guests.at(guest).tenant) != 0;
+            let hunger = &mut self.guests.at_mut(guest).hunger;
+            if !is_owed || *hunger >= HUNGRIEST {
+                return false;
+            }
+            *hunger += PATIENT;
+            let smaller = self.measure(errand);
+            if smaller.span < part.span {
+                *part = smaller;
+            }
+        }
     }
 
     /// There is no memory for a part: its guest waits for some, and wants less if it waits often.

@@ -139,11 +139,15 @@ impl Pool {
         self.parts.get(tenant as usize).map_or(0, |part| part.held)
     }
 
+    /// What a tenant may still get of its guarantee.
+    pub(super) fn owed_to(&self, tenant: u32) -> u64 {
+        let part = self.parts.get(tenant as usize).copied().unwrap_or_default();
+        part.guaranteed.saturating_sub(part.held)
+    }
+
     /// What a tenant may still get.
     pub(super) fn may_get(&self, tenant: u32) -> u64 {
-        let part = self.parts.get(tenant as usize).copied().unwrap_or_default();
-        let own = part.guaranteed.saturating_sub(part.held);
-        own + (self.all - self.guaranteed_in_all()).saturating_sub(self.lent)
+        self.owed_to(tenant) + (self.all - self.guaranteed_in_all()).saturating_sub(self.lent)
     }
 
     /// Whether a tenant may have one more. One that has none always may.

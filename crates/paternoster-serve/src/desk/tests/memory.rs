@@ -117,3 +117,25 @@ fn connections_of_one_tenant_take_turns() {
     }
     assert_eq!(answers, 500);
 }
+
+/// Does a tenant get what is guaranteed to it though it is free in single pages alone? Every second
+/// page of 4 MiB is taken: a read of 64 KiB, and a write of as much that begins within a block,
+/// have 16 and 17 pieces, at once.
+#[test]
+fn a_guarantee_in_small_pieces() {
+    let mut rig = Rig::new("noop", |_| ());
+    let mut client = rig.connect("one");
+    rig.settle();
+    let pages = std::iter::from_fn(|| rig.desk.arena.take(4096));
+    let (kept, free): (Vec<_>, Vec<_>) = pages.enumerate().partition(|(which, _)| which % 2 == 0);
+    free.into_iter().for_each(|(_, block)| rig.desk.arena.give_back(block));
+    let read = client.send(READ, 0, 64 << 10, &[]);
+    rig.settle();
+    assert_eq!(client.answers(), [(read, 0)]);
+    let write = client.send(WRITE, 5, 64 << 10, &vec![7; 64 << 10]);
+    rig.settle();
+    rig.settle();
+    assert_eq!(client.answers(), [(write, 0)]);
+    kept.into_iter().for_each(|(_, block)| rig.desk.arena.give_back(block));
+    assert_eq!(rig.desk.arena.used(), 0);
+}
