@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who gets a tag that became free, under mq rules: the laws R1 to R4 of `allocate.rs`, one by one.
 //! What they are for, loads in which a client got nothing for ever, is judged by
-//! `paternoster-workload/tests/all/drawn_loads`.
+//! `paternoster-torture/tests/all/drawn_loads`.
 
 use paternoster::elevator::Rules;
 use paternoster::{Bio, ClientId, Limits, Op, SubmitError};

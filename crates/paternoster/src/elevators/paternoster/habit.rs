@@ -146,8 +146,8 @@ impl Habit {
         u64::from(self.excess) * 100 > u64::from(self.least) * percent.saturating_sub(100)
     }
 
-    /// It is known to think for longer than `limit`, in ns, and than its requests take: nobody waits
-    /// for it.
+    /// It is known to think for longer than `limit`, in ns, and than its requests take: it is not
+    /// waited for.
     pub(super) fn thinks_beyond(&self, limit: u64) -> bool {
         let limit = limit.max(self.latency).max(self.cost);
         self.samples >= SAMPLES_LEAST && self.think > limit

@@ -46,7 +46,9 @@ pub(super) const SEATS_MOST: usize = 8;
 const QUANTUM_CHANGES: u64 = 16;
 /// S5: with n who wait, the last waits n times as long.
 const QUANTUM_MOST: u64 = 160_000_000;
-/// All turns together, unless changes would take more than a 9th of the time.
+/// S5: of 8 to 16 who wait, unless changes would take more than a 9th of the time.
+const QUANTUM_MANY: u64 = 100_000_000;
+/// All turns of up to 8 together; of 16 and more it is twice as much.
 const ROUND_MOST: u64 = 800_000_000;
 /// The turn of one that weighs little is a quantum divided by so much, at least.
 const LIGHT_MOST: u64 = 8;
@@ -160,7 +162,13 @@ impl Seats {
         if parties <= PARTIES_FEW {
             return QUANTUM_MOST;
         }
-        (ROUND_MOST / parties).max(QUANTUM_CHANGES / 2 * self.change)
+        (self.round() / parties).max(QUANTUM_CHANGES / 2 * self.change)
+    }
+
+    /// All turns together: the more there are, the longer they wait for each other without turns,
+    /// too.
+    fn round(&self) -> u64 {
+        (u64::from(self.parties) * QUANTUM_MANY).clamp(ROUND_MOST, 2 * ROUND_MOST)
     }
 
     /// The least quantum (qf).
@@ -390,7 +398,8 @@ impl Paternoster {
     /// weight.
     fn turn_of(&self, client: u32) -> u64 {
         let quantum = self.seats.quantum();
-        let (mut share, mut at) = (ROUND_MOST, client);
+        let all_turns = self.seats.round().max(u64::from(self.seats.parties) * quantum);
+        let (mut share, mut at) = (all_turns, client);
         while let Some((own, all, parent)) = self.accounts.among_busy(at) {
             (share, at) = (share * own / all, parent);
         }
@@ -521,15 +530,17 @@ mod tests {
         assert_eq!(seats.change, 40_000_000);
     }
 
-    /// S5: are turns shorter with many, as far as changes allow? 0.8 s by 16 are 50 ms; with
-    /// changes of 15 ms at least eight times that, 120 ms.
+    /// S5: are turns shorter with many, as far as changes allow? 0.8 s by 8 are 100 ms, as are
+    /// 1.6 s by 16, where 16 changes of 10 ms are 160; with changes of 15 ms at least eight times
+    /// that, 120 ms. 1.6 s by 20 are 80 ms.
     #[test]
     fn s5_many_have_short_turns() {
-        let mut seats = Seats { parties: 16, change: 5_000_000, ..Seats::default() };
-        assert_eq!(seats.quantum(), 50_000_000);
-        seats.change = 15_000_000;
-        assert_eq!(seats.quantum(), 120_000_000);
-        seats.parties = 2;
-        assert_eq!(seats.quantum(), 160_000_000);
+        let quantum = |parties, change| Seats { parties, change, ..Seats::default() }.quantum();
+        for parties in [8, 11, 16] {
+            assert_eq!(quantum(parties, 10_000_000), 100_000_000);
+            assert_eq!(quantum(parties, 15_000_000), 120_000_000);
+        }
+        assert_eq!(quantum(20, 10_000_000), 80_000_000);
+        assert_eq!(quantum(2, 15_000_000), 160_000_000);
     }
 }
