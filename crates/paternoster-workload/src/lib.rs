@@ -17,11 +17,13 @@
 //! * [`replay`]: a recorded trace under other schedulers, on other devices.
 //! * [`shares`], [`outcome`]: device time and fairness; the result in the shape that reports
 //!   take.
+//! * [`entitlement`]: what each client ought to have had.
 //! * [`report`]: fio's forms of telling it.
 #![forbid(unsafe_code)]
 
 pub mod builtin;
 pub mod direction;
+pub mod entitlement;
 pub mod fio;
 pub mod layout;
 pub mod meter;

@@ -301,7 +301,7 @@ mod tests {
             }
         }
 
-        fn wakeup(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        fn wakeup(&self) -> Option<BorrowedFd<'_>> {
             None
         }
 

@@ -216,7 +216,9 @@ pub fn limits(jobs: &[Job], depth: u32) -> Limits {
     let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
     let depths: u64 = jobs.iter().map(|job| u64::from(job.iodepth) * u64::from(job.numjobs)).sum();
     let default = Limits::default();
-    let groups = u32::try_from(jobs.len()).unwrap_or(u32::MAX).saturating_add(1);
+    let paths = jobs.iter().filter_map(|job| job.cgroup.as_deref());
+    let groups: usize = paths.map(|path| paths_to(path).count()).sum();
+    let groups = u32::try_from(groups).unwrap_or(u32::MAX).saturating_add(1);
     Limits {
         // Room for nr_requests of up to 256 a pool, and for a deep device's tags.
         requests: (3 * 256).max(2 * depth.min(10_240)),
@@ -228,27 +230,38 @@ pub fn limits(jobs: &[Job], depth: u32) -> Limits {
     }
 }
 
-/// The group of each job's cgroup; jobs that name the same one share it.
+/// The group of each job's cgroup; jobs that name the same one share it. A path (`vms/db`) is a
+/// group in a group, and who stands above it weighs 100 unless a job names that, too.
 fn add_groups<O: Observer>(jobs: &[Job], queue: &mut RequestQueue<O>) -> Vec<Option<GroupId>> {
     let mut known: Vec<(&str, GroupId)> = Vec::new();
-    let mut groups = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let Some(name) = job.cgroup.as_deref() else {
-            groups.push(None);
-            continue;
-        };
-        let found = known.iter().find(|(other, _)| *other == name).map(|&(_, id)| id);
-        let id = found.or_else(|| queue.add_group(GroupSpec::new()).ok());
-        if let (Some(id), Some(weight)) = (id, job.cgroup_weight) {
+    let mut group_of = |path| {
+        let mut above = None;
+        for path in paths_to(path) {
+            let found = known.iter().find(|(other, _)| *other == path).map(|&(_, id)| id);
+            let spec = above.map_or(GroupSpec::new(), |above| GroupSpec::new().parent(above));
+            let id = found.or_else(|| queue.add_group(spec).ok())?;
+            if found.is_none() {
+                known.push((path, id));
+            }
+            above = Some(id);
+        }
+        above
+    };
+    let groups: Vec<Option<GroupId>> =
+        jobs.iter().map(|job| job.cgroup.as_deref().and_then(&mut group_of)).collect();
+    for (job, group) in jobs.iter().zip(&groups) {
+        if let (Some(id), Some(weight)) = (*group, job.cgroup_weight) {
             // The last weight that is said of a cgroup counts, as in its file.
             let _gone = queue.set_group_weight(Nanos::ZERO, id, weight);
         }
-        if let (None, Some(id)) = (found, id) {
-            known.push((name, id));
-        }
-        groups.push(id);
     }
     groups
+}
+
+/// The cgroups on the way to one, it included: `vms` and `vms/db`.
+fn paths_to(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    ends.map(|end| &path[..end]).filter(|path| !path.is_empty())
 }
 
 fn client_spec(job: &Job, group: Option<GroupId>, pid: u32) -> ClientSpec {

@@ -6,7 +6,6 @@
 
 mod changes;
 mod common;
-mod drawn_loads;
 
 mod fio_examples;
 mod fio_files;

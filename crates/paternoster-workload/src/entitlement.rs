@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entitlement: what each client of a device ought to have had, and how far what it got is from it.
+//!
+//! A client's *cost* is its rate divided by the rate that its own kind of request reaches when the
+//! device is full of them: the part of the device that it used, whatever it asks for. What it could
+//! use alone, at its own depth and pace, is its *demand*. What all of them used together is then
+//! divided anew: by weight, nobody more than its demand, group by group.
+//!
+//! ```text
+//! an SSD that does 400 k reads of 4 KiB or 40 k of 64 KiB; weights 1 and 1
+//!            rate     cost    alone    demand    entitled             error
+//! 4 KiB       80 k    0.20    400 k     1.00     0.45 -> 180 k    1 - 0.20 / 0.45 = 56 %
+//! 64 KiB      28 k    0.70     40 k     1.00     0.45 ->  18 k    none: it got more
+//!                     0.90 were used
+//! ```
+//!
+//! A client whose requests are all in the device is as entitled as one whose requests wait: rates
+//! are compared, and not who stands in a queue.
+//!
+//! # Invariants
+//! I1  What all are entitled to is what all used, if their demands allow it.
+//! I2  Nobody is entitled to more than its demand, nor to less than one of no larger weight and
+//!     demand beside it.
+//!
+//! Source: water-filling (max-min fairness); findings of the schedulers' review, "The measure".
+
+/// What a client did, beside what it could do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Use {
+    /// What it got, in I/Os a second.
+    pub rate: f64,
+    /// What it gets alone, at its own depth and pace.
+    pub alone: f64,
+    /// What its kind of request reaches when the device is full of them.
+    pub saturated: f64,
+}
+
+impl Use {
+    /// The part of the device that it used.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        ratio(self.rate, self.saturated)
+    }
+
+    /// The most that it could use.
+    #[must_use]
+    pub fn demand(&self) -> f64 {
+        ratio(self.alone, self.saturated).min(1.0).max(self.cost())
+    }
+}
+
+fn ratio(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
+}
+
+/// A client, or a group of them, and its weight beside its siblings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Party {
+    /// A client with this place, of this weight.
+    Client(usize, f64),
+    /// A group of this weight, and those in it.
+    Group(Vec<Party>, f64),
+}
+
+impl Party {
+    const fn weight(&self) -> f64 {
+        match self {
+            Party::Client(_, weight) | Party::Group(_, weight) => *weight,
+        }
+    }
+
+    fn demand(&self, uses: &[Use]) -> f64 {
+        match self {
+            Party::Client(place, _) => uses[*place].demand(),
+            Party::Group(all, _) => all.iter().map(|one| one.demand(uses)).sum(),
+        }
+    }
+}
+
+/// The cost that each client is entitled to, in the order of `uses`.
+#[must_use]
+pub fn entitled(parties: &[Party], uses: &[Use]) -> Vec<f64> {
+    let mut all = vec![0.0; uses.len()];
+    let used = uses.iter().map(Use::cost).sum();
+    divide(parties, uses, used, &mut all);
+    all
+}
+
+fn divide(parties: &[Party], uses: &[Use], whole: f64, all: &mut [f64]) {
+    let demands: Vec<f64> = parties.iter().map(|party| party.demand(uses)).collect();
+    let weights: Vec<f64> = parties.iter().map(Party::weight).collect();
+    let level = level(&demands, &weights, whole);
+    for ((party, demand), weight) in parties.iter().zip(demands).zip(weights) {
+        let part = demand.min(weight * level);
+        match party {
+            Party::Client(place, _) => all[*place] = part,
+            Party::Group(members, _) => divide(members, uses, part, all),
+        }
+    }
+}
+
+/// The level at which the demands, cut off at weight times level, make up `whole`; at which all are
+/// met if they do not.
+#[must_use]
+pub fn level(demands: &[f64], weights: &[f64], whole: f64) -> f64 {
+    let mut order: Vec<(f64, f64)> =
+        demands.iter().zip(weights).map(|(&demand, &weight)| (demand, weight)).collect();
+    order.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+    let (mut left, mut weight_left) = (whole, weights.iter().sum::<f64>());
+    for &(demand, weight) in &order {
+        if demand / weight * weight_left >= left {
+            return left / weight_left;
+        }
+        left -= demand;
+        weight_left -= weight;
+    }
+    order.last().map_or(0.0, |(demand, weight)| demand / weight)
+}
+
+/// By client: the part of what it is entitled to that it did not get, 0 to 1.
+#[must_use]
+pub fn misses(parties: &[Party], uses: &[Use]) -> Vec<f64> {
+    let miss = |(&part, own): (&f64, &Use)| (1.0 - ratio(own.cost(), part)).max(0.0);
+    entitled(parties, uses).iter().zip(uses).map(miss).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-9
+    }
+
+    /// Is the example above what is found? 80 / 400 + 28 / 40 = 0.9, half of it each.
+    #[test]
+    fn cost_and_not_requests_is_divided() {
+        let small = Use { rate: 80.0, alone: 400.0, saturated: 400.0 };
+        let large = Use { rate: 28.0, alone: 40.0, saturated: 40.0 };
+        let both = [Party::Client(0, 1.0), Party::Client(1, 1.0)];
+        let found = misses(&both, &[small, large]);
+        assert!(near(found[0], 1.0 - 0.20 / 0.45) && near(found[1], 0.0), "{found:?}");
+    }
+
+    /// Does a client that asks for little get that, and do the others share the rest by weight? Of
+    /// 1.0 the first wants 0.1; 0.9 by 1 to 2 are 0.3 and 0.6.
+    #[test]
+    fn what_one_does_not_want_is_for_the_others() {
+        let little = Use { rate: 10.0, alone: 10.0, saturated: 100.0 };
+        let flood = Use { rate: 45.0, alone: 100.0, saturated: 100.0 };
+        let all = [Party::Client(0, 8.0), Party::Client(1, 1.0), Party::Client(2, 2.0)];
+        let found = entitled(&all, &[little, flood, flood]);
+        assert!(near(found[0], 0.1) && near(found[1], 0.3) && near(found[2], 0.6), "{found:?}");
+    }
+
+    /// Is a group one party, however many are in it? Two of three floods are in one group: a half
+    /// for the third, a quarter each for the two.
+    #[test]
+    fn groups_stand_beside_each_other() {
+        let flood = Use { rate: 1.0, alone: 3.0, saturated: 3.0 };
+        let pair = vec![Party::Client(0, 5.0), Party::Client(1, 5.0)];
+        let all = [Party::Group(pair, 1.0), Party::Client(2, 1.0)];
+        let found = entitled(&all, &[flood; 3]);
+        assert!(near(found[0], 0.25) && near(found[1], 0.25) && near(found[2], 0.5), "{found:?}");
+    }
+}
