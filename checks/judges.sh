@@ -16,9 +16,8 @@ test_options=(properties:: power_)
 run_tests properties cargo test --release -p paternoster -p paternoster-sim "${planted[@]}" --test all
 test_options=()
 
-step "drawn loads: is a client starved?"
-test_options=(drawn_loads::)
-PATERNOSTER_LOADS=80 run_tests drawn-loads cargo test --release -p paternoster-workload --test all
+step "drawn loads: is a client starved, is every law obeyed?"
+PATERNOSTER_LOADS=80 PATERNOSTER_CASES=300 run_tests drawn-loads cargo test --release -p paternoster-torture --test all
 test_options=()
 
 step "the server's streams"

@@ -31,6 +31,8 @@ use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
 #[cfg(feature = "serve")]
 use crate::top::TopOptions;
+#[cfg(feature = "lab")]
+use crate::torture::TortureOptions;
 #[cfg(all(feature = "lab", feature = "serve"))]
 use crate::versus_kernel::VersusOptions;
 
@@ -83,6 +85,8 @@ pub(crate) enum Command {
     Guarantees(GuaranteesOptions),
     #[cfg(feature = "lab")]
     Scoreboard(Box<ScoreboardOptions>),
+    #[cfg(feature = "lab")]
+    Torture(TortureOptions),
     #[cfg(all(feature = "lab", feature = "serve"))]
     VersusKernel(Box<VersusOptions>),
     Analyze(Box<AnalyzeOptions>),

@@ -4,7 +4,7 @@
 //! ```text
 //! default               everything
 //! serve                 serve, ctl, top, emulate; jobs on real devices; replay --decisions
-//! lab                   reproduce, scoreboard, guarantees; with serve: versus-kernel
+//! lab                   reproduce, scoreboard, guarantees, torture; with serve: versus-kernel
 //! no default features   fio jobs, other workloads and traces in virtual time
 //! ```
 //!
@@ -13,7 +13,7 @@
 use crate::Failure;
 
 /// Commands that need features.
-const NEEDS: [(&str, &str, bool); 8] = [
+const NEEDS: [(&str, &str, bool); 9] = [
     ("serve", "serve", cfg!(feature = "serve")),
     ("ctl", "serve", cfg!(feature = "serve")),
     ("top", "serve", cfg!(feature = "serve")),
@@ -21,6 +21,7 @@ const NEEDS: [(&str, &str, bool); 8] = [
     ("reproduce", "lab", cfg!(feature = "lab")),
     ("scoreboard", "lab", cfg!(feature = "lab")),
     ("guarantees", "lab", cfg!(feature = "lab")),
+    ("torture", "lab", cfg!(feature = "lab")),
     ("versus-kernel", "lab,serve", cfg!(all(feature = "lab", feature = "serve"))),
 ];
 

@@ -53,6 +53,8 @@ mod table;
 mod target;
 #[cfg(feature = "serve")]
 mod top;
+#[cfg(feature = "lab")]
+mod torture;
 mod trace_input;
 #[cfg(all(feature = "lab", feature = "serve"))]
 mod versus_kernel;
@@ -138,6 +140,8 @@ fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
         Command::Guarantees(options) => guarantees::guarantees(&options),
         #[cfg(feature = "lab")]
         Command::Scoreboard(options) => scoreboard::scoreboard(&options),
+        #[cfg(feature = "lab")]
+        Command::Torture(options) => torture::torture(&options),
         #[cfg(all(feature = "lab", feature = "serve"))]
         Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
         Command::Analyze(options) => analyze::analyze(&options),

@@ -35,5 +35,6 @@ mod syncs;
 mod sysbench;
 mod thinks;
 mod tidy;
+mod torture;
 mod traces;
 mod versus_kernel;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster torture` as a person meets it.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn torture(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.arg("torture").args(arguments).arg("-q").stdin(Stdio::null());
+    command.output().expect("the program starts")
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("text")
+}
+
+/// Does every scheduler that is named have a line, with an answer for each law?
+#[test]
+fn each_scheduler_has_a_line_of_laws() {
+    // Three paced readers on the lab's disk.
+    let asked = ["--cases", "1", "--seed", "109", "--scheduler", "noop", "--scheduler", "kyber"];
+    let output = torture(&asked);
+    assert_eq!(output.status.code(), Some(0), "{}", text(output.stderr));
+    let table = text(output.stdout);
+    let head = table.lines().next().expect("a head");
+    assert!(head.contains("waits") && head.contains("repeats"), "{table}");
+    let line = |name: &str| table.lines().find(|line| line.trim_start().starts_with(name));
+    for name in ["noop", "kyber"] {
+        assert_eq!(line(name).map(|line| line.matches("ok").count()), Some(7), "{table}");
+    }
+    let output = torture(&[&asked[..], &["--output-format", "json"]].concat());
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(document["schedulers"].as_array().map(Vec::len), Some(2), "{document:#}");
+    assert_eq!(document["found"].as_array().map(Vec::len), Some(0), "{document:#}");
+}
+
+/// Is a scheduler that there is not refused, with those that there are?
+#[test]
+fn an_unknown_scheduler_is_refused() {
+    let output = torture(&["--scheduler", "bfk"]);
+    let message = text(output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(message.contains("bfk") && message.contains("bfq"), "{message}");
+}

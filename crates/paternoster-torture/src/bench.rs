@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bench: runs a load under a scheduler in virtual time, and says what each client got.
+//!
+//! A run is looked at `LOOKS` times. From one look to the next a client that something of ended
+//! has not waited; one of which nothing ended has waited that long. What it got is counted from the
+//! first third of the run on, so that what happens at the beginning is not taken for a share.
+//!
+//! ```text
+//! |   settles   |           counted           |
+//! 0            1/3                          runtime      a client that begins later is not counted
+//! ```
+//!
+//! What a kind gets alone, and what the device does when it is full of that kind, is found once and
+//! remembered.
+
+use std::collections::BTreeMap;
+
+use paternoster::{Nanos, RequestQueue, elevators};
+use paternoster_sim::Simulated;
+
+use crate::load::{Device, Engine, Kind, Load};
+use paternoster_workload::direction::Direction;
+use paternoster_workload::fio::jobfile::{Source, parse};
+use paternoster_workload::meter::EventHash;
+use paternoster_workload::page_cache::HostSettings;
+use paternoster_workload::run::{RunError, RunResult, Settings, Watcher, run};
+
+/// Looks at a run.
+const LOOKS: u64 = 200;
+/// The look from which on rates are counted.
+const SETTLED: u64 = LOOKS / 3;
+/// A device is full of a kind with so many at a time, or twice its depth.
+const FULL: u32 = 64;
+const FULL_MOST: u32 = 256;
+/// So many I/Os tell a rate.
+const ENOUGH: u64 = 100;
+
+/// What one client got.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Got {
+    /// I/Os that ended.
+    pub ios: u64,
+    /// Of these what was counted, a second.
+    pub rate: f64,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// Seconds that it waited at the longest.
+    pub waited: f64,
+    /// Of that for a request.
+    pub asleep: f64,
+    /// Seconds that its I/Os took, summed.
+    pub took: f64,
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Given {
+    /// By client.
+    pub clients: Vec<Got>,
+    /// Seconds until the last client had ended.
+    pub ended: f64,
+    /// Seconds in which the device had something to do.
+    pub busy: f64,
+    /// Of all steps that were taken.
+    pub digest: u64,
+}
+
+/// Runs loads, and remembers what kinds do alone.
+#[derive(Debug, Default)]
+pub struct Bench {
+    alone: BTreeMap<(String, Kind), f64>,
+    /// I/Os that were simulated.
+    pub ios: u64,
+}
+
+struct Looks {
+    every: f64,
+    looked: u64,
+    counts: Vec<u64>,
+    settled: Vec<u64>,
+    since: Vec<f64>,
+    longest: Vec<f64>,
+}
+
+impl Watcher for Looks {
+    fn status(&mut self, result: &RunResult) {
+        self.looked += 1;
+        for (place, process) in result.processes.iter().enumerate() {
+            let ios = process.statistics.ios();
+            if ios > self.counts[place] {
+                (self.counts[place], self.since[place]) = (ios, 0.0);
+            } else {
+                self.since[place] += self.every;
+                self.longest[place] = self.longest[place].max(self.since[place]);
+            }
+            if self.looked == SETTLED {
+                self.settled[place] = ios;
+            }
+        }
+    }
+}
+
+impl Bench {
+    /// What clients of `load` get under `scheduler`, with its attributes, in so many seconds.
+    ///
+    /// # Panics
+    /// If the load is none, or its run gets stuck: told with the load.
+    #[expect(clippy::cast_precision_loss, reason = "counts and times of a run")]
+    pub fn run(&mut self, load: &Load, scheduler: &str, seconds: f64) -> Given {
+        let device = &load.device.description;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
+        let runtime_ms = (seconds * 1000.0) as u64;
+        let text = load.job_file(runtime_ms);
+        let include = |_: &str, named: &str| Err(format!("{named}: nothing is included"));
+        let source = [Source { name: "jobs", text: &text }];
+        let jobs = parse(&source, &[], &[], &|_| None, &include);
+        let jobs = jobs.unwrap_or_else(|problems| panic!("{problems:?}\n{text}")).jobs;
+        let settings = Settings {
+            seed: load.seed,
+            submit_cost: device.submit_cost,
+            status_interval: Some(Nanos(runtime_ms * 1_000_000 / LOOKS)),
+            // Files do not fit: what is read is read from the device.
+            host: HostSettings { memory: 64 << 20, ..HostSettings::default() },
+            ..Settings::default()
+        };
+        let clients = load.clients.len();
+        let mut looks = Looks {
+            every: seconds / LOOKS as f64,
+            looked: 0,
+            counts: vec![0; clients],
+            settled: vec![0; clients],
+            since: vec![0.0; clients],
+            longest: vec![0.0; clients],
+        };
+        let (name, attributes) = scheduler.split_once(':').unwrap_or((scheduler, ""));
+        let elevator = elevators::by_name(name).unwrap_or_else(|| panic!("no scheduler `{name}`"));
+        let prepare = |queue: &mut RequestQueue<_>| {
+            for (name, value) in attributes.split(',').filter_map(|text| text.split_once('=')) {
+                let done = queue.set_attribute(Nanos::ZERO, name, value);
+                done.unwrap_or_else(|error| panic!("{name}={value}: {error}"));
+            }
+            Ok(())
+        };
+        let mut model = Simulated::new(device.model());
+        let watch = EventHash::default();
+        let done: Result<_, RunError> =
+            run(&jobs, &settings, &mut model, elevator, watch, prepare, &mut looks);
+        let (result, watch, _) =
+            done.unwrap_or_else(|error| panic!("{}: {scheduler}: {error}", load.tell()));
+        let counted = seconds * (LOOKS - SETTLED) as f64 / LOOKS as f64;
+        let seconds_of = |time: Nanos| time.0 as f64 / 1e9;
+        let got = |place: usize| {
+            let all = Direction::ALL.map(|one| result.processes[place].statistics.direction(one));
+            let longest = all.map(|one| one.total().max()).into_iter().max();
+            let asleep = all.map(|one| one.submission().max()).into_iter().max();
+            let took = |one: &paternoster_workload::statistics::DirectionStatistics| {
+                if one.ios() == 0 { 0.0 } else { one.total().mean() * one.ios() as f64 / 1e9 }
+            };
+            // What ended behind the runtime is no more than its last look saw.
+            let (ios, settled) = (looks.counts[place], looks.settled[place]);
+            Got {
+                ios,
+                rate: (ios - settled) as f64 / counted,
+                bytes: all.iter().map(|one| one.bytes()).sum(),
+                waited: looks.longest[place].max(seconds_of(longest.unwrap_or(Nanos::ZERO))),
+                asleep: seconds_of(asleep.unwrap_or(Nanos::ZERO)),
+                took: all.iter().map(|one| took(one)).sum(),
+            }
+        };
+        let given = Given {
+            clients: (0..clients).map(got).collect(),
+            ended: seconds_of(result.ended),
+            busy: seconds_of(result.device.busy),
+            digest: watch.digest(),
+        };
+        self.ios += looks.counts.iter().sum::<u64>();
+        given
+    }
+
+    /// I/Os a second of such a client alone, once it has gone on for a while.
+    pub fn alone(&mut self, device: &Device, kind: Kind) -> f64 {
+        let key = (device.name().to_owned(), kind);
+        if let Some(&rate) = self.alone.get(&key) {
+            return rate;
+        }
+        let facts = &device.description.facts;
+        let is_cached = facts.rotational && facts.write_cache && kind.rw != "randread";
+        let spans: &[f64] = match (facts.rotational, facts.depth) {
+            // A disk's cache has to be full first.
+            _ if is_cached => &[60.0],
+            (true, _) | (false, ..=1) => &[1.0, 20.0],
+            (false, ..=32) => &[1.0],
+            (false, _) => &[0.1],
+        };
+        let mut rate = 0.0;
+        for &seconds in spans {
+            let got = self.run(&Load::alone(device, kind), "noop", seconds).clients[0];
+            rate = got.rate.max(1.0 / seconds);
+            if got.ios >= ENOUGH {
+                break;
+            }
+        }
+        self.alone.insert(key, rate);
+        rate
+    }
+
+    /// I/Os a second of such requests when the device is full of them.
+    pub fn saturated(&mut self, device: &Device, kind: Kind) -> f64 {
+        if kind.engine == Engine::Buffered {
+            return self.alone(device, Kind { think_us: 0, rate: 0, fsync: 0, ..kind });
+        }
+        let depth = (2 * device.description.facts.depth).clamp(FULL, FULL_MOST);
+        let full = Kind { depth, ..Kind::greedy(Engine::IoUring, kind.rw, kind.block_kib, depth) };
+        self.alone(device, full).max(self.alone(device, kind))
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bounds: how long each client of a load may wait, and how long a run has to be to tell.
+//!
+//! A client waits from when it asks to when that has ended; while nothing of it ends it waits, too,
+//! to the end of the run. Its bound is the longest of
+//!
+//! ```text
+//! 1 s
+//! 10 * what noop makes it wait
+//!  3 * depth / (least part of it * its rate alone)      least part: min(1/n, w_i/W)
+//! ```
+//!
+//! and one that thinks, or paces itself, waits for itself that long beside it. A client of the idle
+//! class has one request in 200 ms, all of that class together; and while there is a client of the
+//! real-time class nobody else is promised anything.
+//!
+//! Source: the schedulers' review, "The measure".
+
+use crate::bench::{Bench, Given};
+use crate::load::{Class, Client, Load};
+
+/// The bound is never less.
+const ONE_SECOND: f64 = 1.0;
+/// Of all requests of the idle class one goes in 200 ms; twice that is allowed.
+const IDLERS_TURN: f64 = 0.4;
+/// Times what noop makes a client wait.
+const NOOP_TIMES: f64 = 10.0;
+/// Times what its entitled rate implies.
+const ENTITLED_TIMES: f64 = 3.0;
+/// A run is as long as its longest bound, and this much of it more.
+const LONGER: f64 = 1.25;
+/// But not longer.
+const LONGEST: f64 = 60.0;
+
+/// How long a load is run, how long each of its clients may wait, and what noop gave them.
+#[derive(Debug)]
+pub struct Bounds {
+    /// The length of a run.
+    pub seconds: f64,
+    /// By client, in seconds.
+    pub waits: Vec<f64>,
+    /// Without a scheduler.
+    pub noop: Given,
+}
+
+/// By client: what its entitlement lets it wait, one second at least.
+pub fn entitled_waits(bench: &mut Bench, load: &Load) -> Vec<f64> {
+    let weights: u32 = load.clients.iter().map(|client| client.weight).sum();
+    let equal = 1.0 / f64::from(u32::try_from(load.clients.len()).unwrap_or(1));
+    let wait = |client: &Client| {
+        let part = equal.min(f64::from(client.weight) / f64::from(weights));
+        let rate = part * bench.alone(&load.device, client.kind);
+        let own = f64::from(client.kind.think_us) / 1e6;
+        let paced = if client.kind.rate > 0 { 1.0 / f64::from(client.kind.rate) } else { 0.0 };
+        let asks = ENTITLED_TIMES * f64::from(client.kind.depth) / rate;
+        asks.max(ONE_SECOND) + own + paced
+    };
+    load.clients.iter().map(wait).collect()
+}
+
+/// How long a load is run, how long each of its clients may wait, and what they get under noop.
+pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
+    let entitled = entitled_waits(bench, load);
+    let least = least_seconds(load);
+    let long_enough = |waits: &[f64]| {
+        let most = waits.iter().fold(0.0, |most: f64, &wait| most.max(wait));
+        (LONGER * most).clamp(least, LONGEST)
+    };
+    let mut seconds = long_enough(&entitled);
+    loop {
+        let noop = bench.run(load, "noop", seconds);
+        let with_noop =
+            |(&wait, got): (&f64, &crate::bench::Got)| wait.max(NOOP_TIMES * got.waited);
+        let mut waits: Vec<f64> = entitled.iter().zip(&noop.clients).map(with_noop).collect();
+        let more = long_enough(&waits);
+        if more <= seconds {
+            let of = |class| load.clients.iter().filter(move |one| one.class == class);
+            let idlers: u32 = of(Class::Idle).map(|one| one.kind.depth).sum();
+            let first = of(Class::RealTime).count() > 0;
+            for (wait, client) in waits.iter_mut().zip(&load.clients) {
+                // One that comes later has waited for itself until then.
+                *wait += seconds * f64::from(client.begins) / 100.0;
+                match client.class {
+                    Class::RealTime => {}
+                    _ if first => *wait = f64::INFINITY,
+                    Class::Idle => *wait += IDLERS_TURN * f64::from(idlers),
+                    Class::BestEffort => {}
+                }
+            }
+            return Bounds { seconds, waits, noop };
+        }
+        seconds = more;
+    }
+}
+
+/// A load is run for so long at least: turns of a disk's clients are to come round.
+fn least_seconds(load: &Load) -> f64 {
+    let facts = &load.device.description.facts;
+    match (facts.rotational, facts.depth) {
+        (true, _) | (false, ..=1) => 12.0,
+        (false, ..=64) => 3.0,
+        (false, _) => 1.25,
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Laws: what must be so of any run, whatever the load.
+//!
+//! ```text
+//! sums     bytes are I/Os times their size; the device is busy no longer than the run; what a
+//!          client's I/Os took is no more than its depth allows (Little)
+//! waits    no client waits longer than its bound (`bounds.rs`)
+//! equals   clients alike get within three times of each other, where noop gives them within two
+//! shares   a client that is always there has a part of what it is entitled to, where a scheduler
+//!          promises shares (`entitlement.rs` of the workloads)
+//! busy     a scheduler that never waits for anybody keeps the device as busy as noop does
+//! repeats  the same seed takes the same steps
+//! more     a client of ten times the weight gets no less
+//! ```
+//!
+//! Each law says which client of a run broke it, and by how much.
+
+use crate::bench::{Bench, Given};
+use crate::bounds::Bounds;
+use crate::load::{Class, Client, Engine, Load};
+use paternoster_workload::entitlement::{Party, Use, misses};
+
+/// Clients alike get at most so many times what another gets ...
+const UNEQUAL: u64 = 3;
+/// ... if one of them got so much, and noop gave at most so many times.
+const ENOUGH: u64 = 60;
+const NOOP_UNEQUAL: u64 = 2;
+/// A client has at least so much of what it is entitled to.
+const SHARE_LEAST: f64 = 0.25;
+/// The device is not idle for longer than under noop but for this part of a run.
+const IDLE_MORE: f64 = 0.03;
+/// More weight gives at least so much of what less gave.
+const NOT_LESS: f64 = 0.9;
+/// Schedulers that never wait for anybody.
+const NEVER_WAIT: [&str; 4] = ["noop", "mq-deadline", "kyber", "deadline"];
+/// Schedulers that promise shares by weight.
+const SHARE: [&str; 3] = ["paternoster", "bfq", "cfq"];
+/// Rounding, and what is under way at the end.
+const EDGE: f64 = 1.001;
+
+/// What is wrong with a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    /// A sum is not what its parts make.
+    Sum(String),
+    /// A client waited so long, of so much that it may.
+    Waited {
+        /// Its place.
+        place: usize,
+        /// Seconds.
+        waited: f64,
+        /// The most that it may.
+        bound: f64,
+    },
+    /// Of clients alike one got so much, another so little.
+    Unequal {
+        /// The place of one of them.
+        place: usize,
+        /// I/Os.
+        most: u64,
+        /// I/Os.
+        least: u64,
+    },
+    /// A client did not get so much of what it is entitled to, 0 to 1.
+    Short {
+        /// Its place.
+        place: usize,
+        /// The part that it did not get.
+        missed: f64,
+    },
+    /// The device was idle for so much of the run, and under noop for so much.
+    Idle {
+        /// Under the scheduler.
+        part: f64,
+        /// Under noop.
+        noop: f64,
+    },
+    /// The same seed took other steps.
+    Differs,
+    /// A client got less with more weight.
+    Less {
+        /// Its place.
+        place: usize,
+        /// I/Os a second before.
+        before: f64,
+        /// I/Os a second with ten times the weight.
+        after: f64,
+    },
+}
+
+/// All laws, by name.
+pub const LAWS: [&str; 7] = ["sums", "waits", "equals", "shares", "busy", "repeats", "more"];
+
+impl Fault {
+    /// The law that was broken.
+    #[must_use]
+    pub const fn law(&self) -> &'static str {
+        match self {
+            Fault::Sum(_) => "sums",
+            Fault::Waited { .. } => "waits",
+            Fault::Unequal { .. } => "equals",
+            Fault::Short { .. } => "shares",
+            Fault::Idle { .. } => "busy",
+            Fault::Differs => "repeats",
+            Fault::Less { .. } => "more",
+        }
+    }
+}
+
+/// The name of a scheduler without its attributes.
+fn plain(scheduler: &str) -> &str {
+    scheduler.split(':').next().unwrap_or(scheduler)
+}
+
+/// Whether a scheduler promises shares by weight.
+#[must_use]
+pub fn promises_shares(scheduler: &str) -> bool {
+    SHARE.iter().any(|name| plain(scheduler).starts_with(name))
+}
+
+/// What is wrong with what `scheduler` gave, if anything is, by one run alone.
+#[must_use]
+pub fn broken(load: &Load, scheduler: &str, given: &Given, within: &Bounds) -> Option<Fault> {
+    sums(load, given)
+        .or_else(|| waits(given, within))
+        .or_else(|| equals(load, given, &within.noop))
+        .or_else(|| busy(load, scheduler, given, &within.noop))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+fn sums(load: &Load, given: &Given) -> Option<Fault> {
+    if given.busy > given.ended * EDGE {
+        return Some(Fault::Sum(format!("busy for {} s of {} s", given.busy, given.ended)));
+    }
+    for (place, (client, got)) in load.clients.iter().zip(&given.clients).enumerate() {
+        let size = u64::from(client.kind.block_kib) << 10;
+        if got.bytes % size != 0 || got.bytes < got.ios * size {
+            let Given { clients, .. } = given;
+            return Some(Fault::Sum(format!("client {place}: {size} bytes each: {clients:?}")));
+        }
+        // At any time no more than its depth is under way.
+        let most = f64::from(client.kind.depth) * given.ended * EDGE;
+        if got.took > most {
+            let took = got.took;
+            return Some(Fault::Sum(format!("client {place}: I/Os of {took} s in {most} s")));
+        }
+        if got.ios as f64 > 0.0 && got.took <= 0.0 {
+            return Some(Fault::Sum(format!("client {place}: I/Os that took no time: {got:?}")));
+        }
+    }
+    None
+}
+
+fn waits(given: &Given, within: &Bounds) -> Option<Fault> {
+    let waited = |(place, (got, &bound)): (usize, (&crate::bench::Got, &f64))| {
+        let starves = got.waited > bound || got.ios == 0 && within.seconds > bound;
+        starves.then_some(Fault::Waited { place, waited: got.waited, bound })
+    };
+    given.clients.iter().zip(&within.waits).enumerate().find_map(waited)
+}
+
+/// Sequential ones are merged, more of one than of another; what is buffered is shared out by the
+/// page cache.
+fn equals(load: &Load, given: &Given, noop: &Given) -> Option<Fault> {
+    let spread = |place: usize, of: &Given| {
+        let alike = |other: &usize| are_alike(&load.clients[*other], &load.clients[place]);
+        let ios = || (0..of.clients.len()).filter(alike).map(|other| of.clients[other].ios);
+        (ios().max().unwrap_or(0), ios().min().unwrap_or(0))
+    };
+    (0..given.clients.len()).find_map(|place| {
+        let (most, least) = spread(place, given);
+        let (noop_most, noop_least) = spread(place, noop);
+        let judged = load.clients[place].kind.is_random_and_direct()
+            && most >= ENOUGH
+            && noop_most <= NOOP_UNEQUAL * noop_least;
+        (judged && most > UNEQUAL * least).then_some(Fault::Unequal { place, most, least })
+    })
+}
+
+/// Alike in all that matters to a scheduler: two groups of one name only stand beside each other.
+fn are_alike(one: &Client, other: &Client) -> bool {
+    let above = |client: &Client| {
+        let path = client.group.clone();
+        path.map(|path| path.rsplit_once('/').map_or(String::new(), |(above, _)| above.to_owned()))
+    };
+    let plain = |client: &Client| (client.kind, client.weight, client.class, client.begins);
+    plain(one) == plain(other) && above(one) == above(other)
+}
+
+fn busy(load: &Load, scheduler: &str, given: &Given, noop: &Given) -> Option<Fault> {
+    let never_waits = NEVER_WAIT.contains(&plain(scheduler));
+    let greedy = |client: &Client| {
+        client.kind.is_greedy() && client.begins == 0 && client.kind.engine != Engine::Buffered
+    };
+    if !never_waits || !load.clients.iter().any(greedy) {
+        return None;
+    }
+    let idle = |given: &Given| 1.0 - given.busy / given.ended;
+    let (part, noop) = (idle(given), idle(noop));
+    (part > noop + IDLE_MORE).then_some(Fault::Idle { part, noop })
+}
+
+/// By client: the part of what it is entitled to that it did not get. Judged are loads of which it
+/// is known what each client can have: of best effort, always there, direct, each I/O for itself,
+/// none safe by fsync, and no writes that a disk's cache takes in until it is full.
+pub fn shares(bench: &mut Bench, load: &Load, given: &Given) -> Vec<(usize, f64)> {
+    let facts = &load.device.description.facts;
+    let cached = facts.rotational && facts.write_cache;
+    let is_plain = |client: &Client| {
+        let Client { kind, class, begins, .. } = client;
+        let known = kind.is_random_and_direct() && kind.fsync == 0;
+        let there = *class == Class::BestEffort && *begins == 0;
+        known && there && (kind.rw == "randread" || !cached)
+    };
+    if !load.clients.iter().all(is_plain) {
+        return Vec::new();
+    }
+    let uses: Vec<Use> = load
+        .clients
+        .iter()
+        .zip(&given.clients)
+        .map(|(client, got)| Use {
+            rate: got.rate,
+            alone: bench.alone(&load.device, client.kind),
+            saturated: bench.saturated(&load.device, client.kind),
+        })
+        .collect();
+    misses(&parties(load), &uses).into_iter().enumerate().collect()
+}
+
+/// Clients and their groups, as they stand beside each other. A group of groups weighs 100.
+fn parties(load: &Load) -> Vec<Party> {
+    let mut all: Vec<Party> = Vec::new();
+    let mut above: Vec<(&str, usize)> = Vec::new();
+    for (place, client) in load.clients.iter().enumerate() {
+        let own = |weight: u32| Party::Client(place, f64::from(weight));
+        let Some((over, _)) = client.group.as_deref().and_then(|path| path.split_once('/')) else {
+            all.push(own(if client.group.is_some() { client.weight } else { 100 }));
+            continue;
+        };
+        let known = above.iter().find(|(name, _)| *name == over).map(|&(_, at)| at);
+        let at = known.unwrap_or(all.len());
+        if known.is_none() {
+            above.push((over, at));
+            all.push(Party::Group(Vec::new(), 100.0));
+        }
+        if let Party::Group(members, _) = &mut all[at] {
+            members.push(own(client.weight));
+        }
+    }
+    all
+}
+
+/// The client that misses most of what it is entitled to, if that is too much.
+#[must_use]
+pub fn short(missed: &[(usize, f64)]) -> Option<Fault> {
+    let worst = missed.iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let (place, missed) = *worst;
+    (missed > 1.0 - SHARE_LEAST).then_some(Fault::Short { place, missed })
+}
+
+/// Whether the first client of a group gets less when it weighs ten times as much: the median of
+/// five seeds.
+pub fn more(bench: &mut Bench, load: &Load, scheduler: &str, seconds: f64) -> Option<Fault> {
+    let place = load.clients.iter().position(|client| client.group.is_some())?;
+    let mut heavier = load.clone();
+    heavier.clients[place].weight = (10 * load.clients[place].weight).min(1000);
+    let mut median = |load: &Load| {
+        let mut rates: Vec<f64> = (0..5)
+            .map(|seed| {
+                let load = Load { seed: load.seed + seed, ..load.clone() };
+                bench.run(&load, scheduler, seconds).clients[place].rate
+            })
+            .collect();
+        rates.sort_by(f64::total_cmp);
+        rates[2]
+    };
+    let (before, after) = (median(load), median(&heavier));
+    (after < NOT_LESS * before).then_some(Fault::Less { place, before, after })
+}

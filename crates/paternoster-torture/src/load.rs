@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Load: a device and the clients that share it, as a value that can be drawn, told and shrunk.
+//!
+//! ```text
+//! Load ──▶ job file, which `paternoster run` takes as well
+//!      ──▶ one line: "seed 7 on hdd-7200: IoUring/randread/4k/8/w300 Psync/read/64k/1/w0"
+//!      ──▶ the same load with one client less
+//! ```
+
+use std::fmt::Write;
+
+use paternoster_sim::{Description, catalog};
+
+/// Each client has a file of its own of so many MiB, if so many fit on the device.
+const FILE_MIB: u64 = 192;
+
+/// How a client asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Engine {
+    /// Direct, several at a time.
+    Libaio,
+    /// Direct, several at a time.
+    IoUring,
+    /// Direct, one at a time.
+    Psync,
+    /// Through the page cache, one call at a time.
+    Buffered,
+}
+
+/// What a client asks for, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// How it asks.
+    pub engine: Engine,
+    /// As `rw` says it in fio.
+    pub rw: &'static str,
+    /// Size of an I/O, in KiB.
+    pub block_kib: u32,
+    /// I/Os at a time.
+    pub depth: u32,
+    /// It sleeps so long after each I/O, in microseconds.
+    pub think_us: u32,
+    /// It asks for no more I/Os a second, if that is not 0.
+    pub rate: u32,
+    /// It calls fsync after so many writes, if that is not 0.
+    pub fsync: u32,
+}
+
+impl Kind {
+    /// A kind that always has something to ask.
+    #[must_use]
+    pub const fn greedy(engine: Engine, rw: &'static str, block_kib: u32, depth: u32) -> Kind {
+        Kind { engine, rw, block_kib, depth, think_us: 0, rate: 0, fsync: 0 }
+    }
+
+    /// Whether it asks again as soon as something has ended.
+    #[must_use]
+    pub const fn is_greedy(&self) -> bool {
+        self.think_us == 0 && self.rate == 0 && self.fsync == 0
+    }
+
+    /// Whether what it asks for goes to the device at once, each I/O for itself.
+    #[must_use]
+    pub fn is_random_and_direct(&self) -> bool {
+        self.engine != Engine::Buffered && self.rw.starts_with("rand")
+    }
+}
+
+/// The class in which a client asks, as `prioclass` says it in fio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Class {
+    /// Before all others.
+    RealTime = 1,
+    /// As most do.
+    #[default]
+    BestEffort = 2,
+    /// When there is time.
+    Idle = 3,
+}
+
+/// One client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    /// What it asks for.
+    pub kind: Kind,
+    /// The path of its cgroup, or none: it is in the root.
+    pub group: Option<String>,
+    /// The weight of its cgroup.
+    pub weight: u32,
+    /// Its class.
+    pub class: Class,
+    /// It begins so late, in per cent of the run.
+    pub begins: u32,
+}
+
+impl Client {
+    /// A client of best effort that is there from the beginning.
+    #[must_use]
+    pub const fn new(kind: Kind, group: Option<String>, weight: u32) -> Client {
+        Client { kind, group, weight, class: Class::BestEffort, begins: 0 }
+    }
+}
+
+/// A device that is chosen by name, or drawn: then its file is kept, to be told.
+#[derive(Debug, Clone)]
+pub struct Device {
+    /// What it is.
+    pub description: Description,
+    /// The text of its file, if it is in no catalog.
+    pub file: Option<String>,
+}
+
+impl Device {
+    /// One of the catalog.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Device {
+        let known = catalog::by_name(name).unwrap_or_else(|| panic!("no device `{name}`"));
+        let description = known.unwrap_or_else(|error| panic!("{error}"));
+        Device { description, file: None }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.description.name
+    }
+}
+
+/// A device and its clients.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// What it was drawn from, and what its clients draw from.
+    pub seed: u64,
+    /// What they share.
+    pub device: Device,
+    /// Who asks.
+    pub clients: Vec<Client>,
+}
+
+impl Load {
+    /// One client alone, from the beginning, in no group.
+    #[must_use]
+    pub fn alone(device: &Device, kind: Kind) -> Load {
+        Load { seed: 0, device: device.clone(), clients: vec![Client::new(kind, None, 100)] }
+    }
+
+    /// Whether it is quick to simulate: a slow device, and nothing that memory or a drive's cache
+    /// answers.
+    #[must_use]
+    pub fn is_cheap(&self) -> bool {
+        let facts = &self.device.description.facts;
+        let slow = facts.rotational && facts.depth <= 64 || facts.depth == 1;
+        slow && self.clients.iter().all(|client| client.kind.is_random_and_direct())
+    }
+
+    /// What is left when a client stays away.
+    #[must_use]
+    pub fn without(&self, place: usize) -> Load {
+        let mut less = self.clone();
+        less.clients.remove(place);
+        less
+    }
+
+    /// As a job file.
+    #[must_use]
+    pub fn job_file(&self, runtime_ms: u64) -> String {
+        let each = (self.device.description.facts.capacity >> 11) / (self.clients.len() as u64 + 1);
+        let mut text = format!(
+            "[global]\ntime_based\nsize={}m\nrandrepeat=0\nrwmixread=70\n",
+            each.min(FILE_MIB)
+        );
+        for (place, client) in self.clients.iter().enumerate() {
+            let late_ms = runtime_ms * u64::from(client.begins) / 100;
+            let Kind { engine, rw, block_kib, depth, think_us, rate, fsync } = client.kind;
+            let (name, direct) = match engine {
+                Engine::Libaio => ("libaio", 1),
+                Engine::IoUring => ("io_uring", 1),
+                Engine::Psync => ("psync", 1),
+                Engine::Buffered => ("psync", 0),
+            };
+            let _ = writeln!(text, "[c{place}]\nruntime={}ms", runtime_ms - late_ms);
+            let _ = writeln!(text, "ioengine={name}\ndirect={direct}\nrw={rw}");
+            let _ = writeln!(text, "bs={block_kib}k\niodepth={depth}");
+            let mut option = |name: &str, value: u64| {
+                if value > 0 {
+                    let _ = writeln!(text, "{name}={value}");
+                }
+            };
+            option("thinktime", think_us.into());
+            option("rate_iops", rate.into());
+            option("fsync", fsync.into());
+            if late_ms > 0 {
+                let _ = writeln!(text, "startdelay={late_ms}ms");
+            }
+            if client.class != Class::BestEffort {
+                let _ = writeln!(text, "prioclass={}", client.class as u32);
+            }
+            if let Some(group) = &client.group {
+                let _ = writeln!(text, "cgroup={group}\ncgroup_weight={}", client.weight);
+            }
+        }
+        text
+    }
+
+    /// In one line.
+    #[must_use]
+    pub fn tell(&self) -> String {
+        let mut text = format!("seed {} on {}:", self.seed, self.device.name());
+        for client in &self.clients {
+            let Kind { engine, rw, block_kib, depth, think_us, rate, fsync } = client.kind;
+            let weight = if client.group.is_some() { client.weight } else { 0 };
+            let _ = write!(text, " {engine:?}/{rw}/{block_kib}k/{depth}/w{weight}");
+            for (name, value) in [("think", think_us), ("rate", rate), ("fsync", fsync)] {
+                if value > 0 {
+                    let _ = write!(text, "/{name}{value}");
+                }
+            }
+            if client.group.as_ref().is_some_and(|path| path.contains('/')) {
+                let _ = write!(text, "/in {}", client.group.as_deref().unwrap_or_default());
+            }
+            if client.class != Class::BestEffort {
+                let _ = write!(text, "/{:?}", client.class);
+            }
+            if client.begins > 0 {
+                let _ = write!(text, "/from {} %", client.begins);
+            }
+        }
+        text
+    }
+}

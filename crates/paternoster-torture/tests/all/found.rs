@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Found: loads under which the own elevator was once at fault, each smaller than it was met.
+
+use paternoster_torture::bench::{Bench, Given};
+use paternoster_torture::load::{Class, Client, Device, Engine, Kind, Load};
+
+fn run(device: &str, clients: Vec<Client>, seconds: f64) -> Given {
+    let load = Load { seed: 1, device: Device::named(device), clients };
+    Bench::default().run(&load, "paternoster", seconds)
+}
+
+fn reader(engine: Engine, rw: &'static str, block_kib: u32, depth: u32) -> Client {
+    Client::new(Kind::greedy(engine, rw, block_kib, depth), None, 100)
+}
+
+/// Does a stream have its turn beside another one, while one of the idle class is due? It waited
+/// for 15 s: the idle one was the next of all and ended no turn. The idle class has one request in
+/// 200 ms at most, 50 in 10 s.
+#[test]
+fn the_idle_class_does_not_keep_others_from_their_turns() {
+    let stream = reader(Engine::Psync, "read", 128, 1);
+    let idle = Client { class: Class::Idle, ..stream.clone() };
+    for device in ["hdd-7200", "lab-disk"] {
+        let got = run(device, vec![stream.clone(), stream.clone(), idle.clone()], 10.0).clients;
+        let (one, other) = (got[0].ios, got[1].ios);
+        assert!(4 * one.min(other) >= 3 * one.max(other), "{device}: {got:?}");
+        assert!(got.iter().all(|got| got.waited < 1.0), "{device}: {got:?}");
+        assert!((10..=50).contains(&got[2].ios), "{device}: {got:?}");
+    }
+}
+
+/// Is the idle class held back where all fit into the device at once? It had as much as anybody.
+/// In 0.5 s it has what it may before the others come, and then one request in 200 ms.
+#[test]
+fn the_idle_class_waits_beside_what_is_in_a_deep_device() {
+    let flood = reader(Engine::IoUring, "randread", 4, 32);
+    let idle = Client { class: Class::Idle, ..flood.clone() };
+    let alone = run("nvme-7300", vec![flood.clone(), flood.clone()], 0.5).clients;
+    let got = run("nvme-7300", vec![flood.clone(), flood, idle], 0.5).clients;
+    assert!((1..=64).contains(&got[2].ios), "{got:?}");
+    for (with, without) in got.iter().zip(&alone) {
+        // 95 %
+        assert!(20 * with.ios >= 19 * without.ios, "{got:?}, alone {alone:?}");
+    }
+}
+
+/// Do readers that think for 0, 2, 5 and 12 ms share a disk, whose time passes while it is kept for
+/// one of them? The one that never thinks waited for 8.8 s, and the disk was idle for 91 % of the
+/// time. 20 a second are 1.3 MB/s; a 6.18 with bfq gave the worst of six such readers 1.4.
+#[test]
+fn readers_that_think_have_turns_of_time() {
+    let think = |think_us| {
+        let mut client = reader(Engine::Psync, "read", 64, 1);
+        client.kind.think_us = think_us;
+        client
+    };
+    for device in ["hdd-7200", "lab-disk"] {
+        let given = run(device, [0, 2000, 5000, 12_000].map(think).to_vec(), 20.0);
+        let got = &given.clients;
+        assert!(got.iter().all(|got| got.waited < 1.0 && got.rate >= 20.0), "{device}: {got:?}");
+        let idle = 1.0 - given.busy / given.ended;
+        assert!(idle <= 0.5, "{device}: idle for {idle:.2}");
+    }
+}
+
+/// Have two equal writers equal parts of a card that has two requests? A sleeper was not counted
+/// among those that share them, and one had 89 % of the device.
+#[test]
+fn a_sleeper_has_its_part_of_two_requests() {
+    let writer = |group: &str| {
+        Client::new(Kind::greedy(Engine::Libaio, "write", 16, 64), Some(group.to_owned()), 100)
+    };
+    let got = run("flash-card-2010", vec![writer("g0"), writer("g1")], 10.0).clients;
+    let (one, other) = (got[0].ios, got[1].ios);
+    assert!(10 * one.min(other) >= 9 * one.max(other), "{got:?}");
+}
+
+/// Does one that weighs a tenth wait for its share of a round, and not for ten whole turns? Where
+/// turns were a quantum for each, however light, it waited for 10 * 160 ms and more.
+#[test]
+fn a_light_client_has_short_turns() {
+    let stream = |place: usize| {
+        let weight = if place == 0 { 100 } else { 1000 };
+        Client::new(Kind::greedy(Engine::Psync, "read", 64, 1), Some(format!("g{place}")), weight)
+    };
+    let got = run("hdd-7200", (0..3).map(stream).collect(), 20.0).clients;
+    assert!(got.iter().all(|got| got.waited <= 1.0), "{got:?}");
+}
