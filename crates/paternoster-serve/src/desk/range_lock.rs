@@ -21,7 +21,7 @@
 //!
 //! Invariants: I1 segments are disjoint, none is empty, and each has a holder; I2 a lock is in
 //! each segment of its range, as holder or waiting, and `lacks` counts those in which it waits; I3
-//! who waits first in a segment is kept away by its holders.
+//! what waits first in a segment is kept away by its holders.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(super) enum Mode {
     Exclusive,
 }
 
-/// A lock that somebody has or waits for.
+/// A lock that is held or waited for.
 #[derive(Debug)]
 struct Lock {
     range: Range<u64>,

@@ -25,8 +25,8 @@ fn many(config: &mut crate::config::Config) {
 }
 
 /// Do 500 connections of one tenant that each begin a write of 32 MiB, and bring 1 kB of it, leave
-/// another tenant what is guaranteed to it, whoever comes first? A victim beside which nobody is
-/// has an answer in each turn.
+/// another tenant what is guaranteed to it, in whatever order they come? A victim beside which
+/// nobody is has an answer in each turn.
 #[test]
 fn begun_writes_leave_memory_to_others() {
     for first in [true, false] {

@@ -388,7 +388,7 @@ impl Paternoster {
         let served = u64::try_from(seat.served).unwrap_or(0);
         let had = served >= self.seats.quantum() / LIGHT_MOST && served >= self.turn_of(own);
         let accounts = &self.accounts;
-        // While the idle class is due it is the next of all, whoever else waits behind it.
+        // While the idle class is due it is the next of all, whatever else waits.
         let comes = || accounts.precedes(next, own) || accounts.is_idler_due(next, own, now);
         accounts.outranks(next, own) || had && comes()
     }

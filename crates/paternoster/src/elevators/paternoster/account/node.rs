@@ -43,7 +43,7 @@ pub(in super::super) struct Node {
     pub(super) rest: u32,
     pub(in super::super) class: u8,
     pub(super) is_known: bool,
-    /// It, or somebody in it, sleeps for a request.
+    /// It, or a client in it, sleeps for a request.
     pub(super) asks: bool,
     /// Requests that wait, by kind, and that are in the device.
     pub(in super::super) queued: [u32; 2],
