@@ -13,8 +13,9 @@
 //! data of reads and writes part by part as they move, each accepted request as one. A length that
 //! a client only names (a request that is refused, a trim, zeroes, a question) is not.
 //!
-//! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one part goes by; I2
-//! nothing is saved up while idle, but for the burst.
+//! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one part goes by, and for
+//! each client without structured replies the rest of a read whose first data have gone, since
+//! other replies wait behind that; I2 nothing is saved up while idle, but for the burst.
 
 use paternoster::Nanos;
 

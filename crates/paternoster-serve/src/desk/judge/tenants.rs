@@ -3,8 +3,9 @@
 //!
 //! Laws: T1 a tenant is counted what its clients asked for and nothing else: at least what they
 //! were answered, at most what they sent; T2 in all the time that has passed, and a tenth of a
-//! second, it gets what its caps allow, and one request more; L2 a tenant whose clients have gone
-//! has nothing under way, and one that nobody configured is gone with them.
+//! second, it gets what its caps allow, one request more, and for each client without structured
+//! replies the rest of a read whose first data have gone; L2 a tenant whose clients have gone has
+//! nothing under way, and one that nobody configured is gone with them.
 //!
 //! ```text
 //! cap 200 requests a second, 0.3 s have passed:   at most 200 * (0.3 + 0.1) + 1 = 81
@@ -13,7 +14,7 @@
 use paternoster::Nanos;
 
 use super::client::{Client, Count};
-use super::plan::{Plan, READ, WRITE};
+use super::plan::{ClientPlan, Plan, READ, WRITE};
 use crate::config::{Caps, Group, Tenant};
 use crate::desk::tenants::Tenants;
 
@@ -75,10 +76,16 @@ pub(super) fn are_kept_to_their_caps(
             continue;
         }
         let most = |rate: u64| rate * (now.0 / 1_000_000 + 101) / 1000;
-        let asks = plan.clients.iter().filter(|client| client.tenant == number);
-        let data = asks.flat_map(|client| &client.asks);
-        let data = data.filter(|ask| matches!(ask.kind, READ | WRITE) && ask.due == 0);
-        let longest = data.map(|ask| u64::from(ask.length)).max().unwrap_or(0);
+        let longest = |client: &ClientPlan, kinds: &[u16]| {
+            let data = client.asks.iter();
+            let data = data.filter(|ask| kinds.contains(&ask.kind) && ask.due == 0);
+            data.map(|ask| u64::from(ask.length)).max().unwrap_or(0)
+        };
+        let of = || plan.clients.iter().filter(|client| client.tenant == number);
+        let one = of().map(|client| longest(client, &[READ, WRITE])).max().unwrap_or(0);
+        // A read that is half sent in one piece is not held up.
+        let begun = of().filter(|client| !client.structured);
+        let longest = one + begun.map(|client| longest(client, &[READ])).sum::<u64>();
         let bytes: u64 = clients_of(plan, clients, number).map(|client| client.moved).sum();
         let Caps { bytes: rate, requests } = tenant.caps;
         if rate != 0 && bytes > most(rate) + longest {
