@@ -91,11 +91,12 @@ impl Desk {
     /// blocked then.
     pub(super) fn next_part(&mut self, errand: u32) -> Option<u32> {
         let part = self.measure(errand);
-        let Errand { guest, request, .. } = *self.errands.at(errand);
+        let Errand { guest, request, cut, .. } = *self.errands.at(errand);
         let data = Passing::Data(part.length.into());
         let moves_data = matches!(request.kind, Kind::Read | Kind::Write);
-        // Whose first data have gone is not held up: other replies wait behind the last.
-        let has_begun = self.guests.at(guest).out.is_open();
+        // A read whose first data have gone is not held up: other replies wait behind the last.
+        let has_begun =
+            request.kind == Kind::Read && cut != 0 && self.guests.at(guest).out.is_open();
         if moves_data && !has_begun && !self.is_within_caps(guest, data) {
             return None;
         }
