@@ -21,6 +21,8 @@
 //!
 //! Source: spec `elevator.md` 3.1 (error), section 6 F2 (sharing incentive).
 
+use paternoster_workload::entitlement::level;
+
 /// What one entity, a process or all of a cgroup, got.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Got {
@@ -59,31 +61,13 @@ pub(crate) fn fairness(all: &[Got]) -> Fairness {
     };
     let demands: Vec<f64> = all.iter().zip(&shares).map(demand).collect();
     let weights: Vec<f64> = all.iter().map(|got| got.weight).collect();
-    let level = level(&demands, &weights);
+    let level = level(&demands, &weights, 1.0);
     let miss = |((&share, &demand), weight): ((&f64, &f64), &f64)| {
         let fair = demand.min(weight * level);
         if fair > 0.0 { (1.0 - share / fair).max(0.0) } else { 0.0 }
     };
     let misses = shares.iter().zip(&demands).zip(&weights).map(miss);
     Fairness { error: misses.fold(0.0, f64::max), shares, demands }
-}
-
-/// The level at which the demands, cut off at weight times level, fill the device; at which all
-/// are met if they do not fill it.
-fn level(demands: &[f64], weights: &[f64]) -> f64 {
-    let mut order: Vec<(f64, f64)> =
-        demands.iter().zip(weights).map(|(&demand, &weight)| (demand, weight)).collect();
-    order.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
-    let mut left = 1.0;
-    let mut weight_left: f64 = weights.iter().sum();
-    for &(demand, weight) in &order {
-        if demand / weight * weight_left >= left {
-            return left / weight_left;
-        }
-        left -= demand;
-        weight_left -= weight;
-    }
-    order.last().map_or(0.0, |(demand, weight)| demand / weight)
 }
 
 /// The sum of rates, each by what its owner does alone: scale-free, whatever the sizes.
