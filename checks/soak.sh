@@ -36,8 +36,10 @@ targets=$(sed -n 's/^path = "fuzz_targets\/\(.*\)\.rs"/\1/p' fuzz/Cargo.toml)
 
 # What is over because the time is has not failed.
 within() {
-  local status=0
-  timeout "$(left)" "$@" || status=$?
+  local status=0 time
+  time=$(left)
+  [ "$time" -gt 0 ] || return 0
+  timeout "$time" "$@" || status=$?
   [ $status = 124 ] || return $status
 }
 
