@@ -32,6 +32,7 @@ pub mod fuse;
 pub mod host;
 pub mod ledger;
 mod lobby;
+mod locked;
 mod log;
 pub mod nbd;
 pub mod server;

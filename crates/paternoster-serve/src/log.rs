@@ -23,6 +23,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::host::peer::Origin;
+use crate::locked::locked;
 
 /// Lines that wait to be written.
 const LINES: usize = 512;
@@ -165,8 +166,7 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each step of it is one statement.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Adds a line, if there are fewer than `room`.

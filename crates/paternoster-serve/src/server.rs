@@ -12,7 +12,7 @@
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use crate::host::descriptors;
 use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
+use crate::locked::locked;
 use crate::wire;
 
 /// How long the end waits for the log's last lines: what they are written to may take none.
@@ -159,7 +160,7 @@ impl Server {
     /// # Errors
     /// What did not end as it should.
     pub fn wait(&self) -> Result<(), String> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = locked(&self.running).take();
         let Some(running) = running else { return Ok(()) };
         let _asked = running.stop.recv();
         running.end(&self.handles)

@@ -12,9 +12,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::host::peer::Origin;
+use crate::locked::locked;
 
 /// So many seats, and one more for this many of them, for those that have few.
 const SPARE: u32 = 8;
@@ -48,7 +49,7 @@ impl Seats {
 
     /// A seat for a peer, if there is one.
     pub(crate) fn take(&self, origin: Origin) -> Option<Seat> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = locked(&self.counts);
         let count = counts.get(&origin).copied().unwrap_or(0);
         let has_few = count < (self.connections / FEW).max(1);
         let most = if has_few { in_all(self.connections) } else { self.connections };
@@ -78,7 +79,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.taken.fetch_sub(1, SeqCst);
         let Some((counts, origin)) = &self.of else { return };
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = locked(counts);
         let count = counts.entry(*origin).or_default();
         *count = count.saturating_sub(1);
         if *count == 0 {

@@ -19,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::event::Event;
 use super::{Extent, Finished};
+use crate::locked::locked;
 
 /// Finds runs of hole and data; may wait.
 pub(super) type Question = Box<dyn FnOnce() -> io::Result<Vec<Extent>> + Send>;
@@ -38,8 +39,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each step of it is one statement.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -23,6 +23,7 @@ use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
+use crate::locked::locked;
 
 /// More threads would only wait for each other.
 const THREADS_MAX: u32 = 32;
@@ -55,8 +56,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that has panicked left a state that is whole: each step of it is one statement.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -6,7 +6,7 @@
 //! unparks; the keeper clears the flag before it looks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use super::crossing::Crossing;
 use super::data::Data;
 use super::line::{ERRANDS_MAX, Errand};
 use super::spread::Tally;
+use crate::locked::locked;
 
 /// Who waits for what. Dropped without an answer it says EIO, so that nobody waits for ever.
 #[derive(Debug)]
@@ -118,9 +119,4 @@ impl Shared {
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
         locked(&self.tally)
     }
-}
-
-/// A thread that has panicked leaves nothing half done in here.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

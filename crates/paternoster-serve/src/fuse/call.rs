@@ -10,12 +10,12 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 
 use super::callers::Caller;
+use crate::locked::locked;
 use crate::nbd::transmission::Kind;
 
 /// What a process asked of a volume's file.
@@ -114,7 +114,7 @@ impl Shares {
         if self.left.fetch_sub(1, Ordering::SeqCst) != 1 {
             return;
         }
-        let reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reply = locked(&self.reply).take();
         match (reply, self.errno.load(Ordering::SeqCst)) {
             (Some(reply), 0) => reply.ok(),
             (Some(reply), errno) => reply.error(Errno::from_i32(errno)),

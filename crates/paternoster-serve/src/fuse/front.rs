@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use fuser::{
@@ -37,6 +37,7 @@ use crate::config;
 use crate::desk::Letter;
 use crate::desk::inbox::Slot;
 use crate::host::peer::PROC;
+use crate::locked::locked;
 use crate::nbd::transmission::Kind;
 
 /// Bytes of one request at most.
@@ -103,7 +104,7 @@ impl Front {
     }
 
     fn handles(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Handle>>> {
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.handles)
     }
 
     fn handle(&self, handle: FileHandle) -> Option<Arc<Handle>> {
@@ -113,7 +114,7 @@ impl Front {
     /// Who asks: its thread, or who opened the file if that is not to be found out any more.
     fn caller(&self, request: &Request, handle: Option<&Handle>) -> Option<Arc<Caller>> {
         let callers = self.callers.as_ref()?;
-        let mut callers = callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = locked(callers);
         callers
             .of(request.pid(), request.uid(), Instant::now())
             .or_else(|| handle.and_then(|handle| handle.caller.clone()))

@@ -18,7 +18,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use paternoster::{DeviceFacts, Nanos};
 use paternoster_sim::chance::Chance;
@@ -27,6 +27,7 @@ use super::book::zeroes;
 use super::plan::{CACHE, Plan, READ, TRIM, WRITE, ZEROES};
 use crate::device::durability::Durability;
 use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work};
+use crate::locked::locked;
 
 const EIO: i32 = 5;
 
@@ -131,7 +132,7 @@ impl Medium {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 
