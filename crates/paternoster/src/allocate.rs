@@ -35,7 +35,8 @@
 //!   since a limit is one of tag positions (`positions.rs`). One that could not holds up nobody,
 //!   and keeps its turn: sent to the end of the line, as a task is that Linux wakes in vain, it
 //!   could come to the front at the wrong tag each time, where nothing is left to chance. Twice
-//!   `LOOK` (`allocate/line.rs`) are asked at a time.
+//!   `LOOK` (`allocate/line.rs`) are asked at a time; of these an elevator that knows no barging
+//!   may choose (`wakes_rather`).
 //! * **R3** A client that holds nothing is never beyond its share (`bfq/tags.rs`,
 //!   `account/held.rs`).
 //! * **R4** A sleeper is passed over once at most: if its wake was in vain because another barged

@@ -113,8 +113,7 @@ impl Elevator for Paternoster {
     /// By account, as requests go: where there are few, a client that gets one goes next. Of
     /// different classes the one that has slept longer: the others are to have their turn, too.
     fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
-        let (one, other) = (one.index(), other.index());
-        self.accounts.precedes(one, other) && !self.accounts.outranks(one, other)
+        self.accounts.has_had_less(one.index(), other.index())
     }
 
     fn merges_front(&self) -> bool {

@@ -218,6 +218,13 @@ impl Accounts {
         one != other && self.at(one).key().before(&self.at(other).key())
     }
 
+    /// Whether `one` has had less than `other`, of the same class, where their ways part.
+    pub(in super::super) fn has_had_less(&self, one: u32, other: u32) -> bool {
+        let (one, other) = self.siblings(one, other);
+        let (one, other) = (self.at(one), self.at(other));
+        one.class == other.class && one.vt < other.vt
+    }
+
     /// Whether `one` is of a better class than `other` where their ways part.
     pub(in super::super) fn outranks(&self, one: u32, other: u32) -> bool {
         let (one, other) = self.siblings(one, other);
