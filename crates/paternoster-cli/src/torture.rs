@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use paternoster::{DeviceFacts, Limits, RequestQueue};
 use paternoster_torture::bench::Bench;
 use paternoster_torture::bounds::bounds;
 use paternoster_torture::draw::any;
@@ -103,7 +104,10 @@ pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
         options.scheduler.clone()
     };
     for scheduler in &schedulers {
-        SchedulerChoice::parse(scheduler)?;
+        let choice = SchedulerChoice::parse(scheduler)?;
+        let limits = Limits::default();
+        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), limits, choice.make());
+        choice.prepare(&mut queue, &[])?;
     }
     let (rows, excused, found) = find(options, &schedulers);
     print(&match options.output_format {
@@ -149,7 +153,7 @@ fn find(
                 *excused.entry(excuse.rule).or_default() += 1;
                 continue;
             }
-            let least = shrink(&mut bench, &case);
+            let least = shrink(&mut bench, &load, &row.scheduler, fault.law());
             found.push(Found { case, least });
         }
         steps.done(&format!("seed {seed}"));

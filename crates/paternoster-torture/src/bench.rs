@@ -210,7 +210,7 @@ impl Bench {
             return self.alone(device, Kind { think_us: 0, rate: 0, fsync: 0, ..kind });
         }
         let depth = (2 * device.description.facts.depth).clamp(FULL, FULL_MOST);
-        let full = Kind { depth, ..Kind::greedy(Engine::IoUring, kind.rw, kind.block_kib, depth) };
+        let full = Kind::greedy(Engine::IoUring, kind.rw, kind.block_kib, depth);
         self.alone(device, full).max(self.alone(device, kind))
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! Source: the schedulers' review, "The measure".
 
-use crate::bench::{Bench, Given};
+use crate::bench::{Bench, Given, Got};
 use crate::load::{Class, Client, Load};
 
 /// The bound is never less.
@@ -69,8 +69,7 @@ pub fn bounds(bench: &mut Bench, load: &Load) -> Bounds {
     let mut seconds = long_enough(&entitled);
     loop {
         let noop = bench.run(load, "noop", seconds);
-        let with_noop =
-            |(&wait, got): (&f64, &crate::bench::Got)| wait.max(NOOP_TIMES * got.waited);
+        let with_noop = |(&wait, got): (&f64, &Got)| wait.max(NOOP_TIMES * got.waited);
         let mut waits: Vec<f64> = entitled.iter().zip(&noop.clients).map(with_noop).collect();
         let more = long_enough(&waits);
         if more <= seconds {

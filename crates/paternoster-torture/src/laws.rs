@@ -15,7 +15,7 @@
 //!
 //! Each law says which client of a run broke it, and by how much.
 
-use crate::bench::{Bench, Given};
+use crate::bench::{Bench, Given, Got};
 use crate::bounds::Bounds;
 use crate::load::{Class, Client, Engine, Load};
 use paternoster_workload::entitlement::{Party, Use, misses};
@@ -152,7 +152,7 @@ fn sums(load: &Load, given: &Given) -> Option<Fault> {
 }
 
 fn waits(given: &Given, within: &Bounds) -> Option<Fault> {
-    let waited = |(place, (got, &bound)): (usize, (&crate::bench::Got, &f64))| {
+    let waited = |(place, (got, &bound)): (usize, (&Got, &f64))| {
         let starves = got.waited > bound || got.ios == 0 && within.seconds > bound;
         starves.then_some(Fault::Waited { place, waited: got.waited, bound })
     };

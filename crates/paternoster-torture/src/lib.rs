@@ -77,16 +77,16 @@ pub fn judge(bench: &mut Bench, load: &Load, scheduler: &str, within: &Bounds) -
     Case { load, scheduler, seconds, given, fault, missed }
 }
 
-/// The least load that breaks the law that `case` breaks: with as many clients less as can be.
-pub fn shrink(bench: &mut Bench, case: &Case) -> Load {
-    let law = case.fault.as_ref().map(Fault::law);
-    let mut least = case.load.clone();
+/// The least load under which `scheduler` breaks the law that it breaks under `load`: with as many
+/// clients less as can be.
+pub fn shrink(bench: &mut Bench, load: &Load, scheduler: &str, law: &str) -> Load {
+    let mut least = load.clone();
     let mut place = 0;
     while least.clients.len() > 1 && place < least.clients.len() {
         let less = least.without(place);
         let within = bounds(bench, &less);
-        let same = judge(bench, &less, &case.scheduler, &within);
-        if same.fault.as_ref().map(Fault::law) == law {
+        let case = judge(bench, &less, scheduler, &within);
+        if case.fault.is_some_and(|fault| fault.law() == law) {
             least = less;
         } else {
             place += 1;

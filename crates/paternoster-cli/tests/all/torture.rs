@@ -35,11 +35,16 @@ fn each_scheduler_has_a_line_of_laws() {
     assert_eq!(document["found"].as_array().map(Vec::len), Some(0), "{document:#}");
 }
 
-/// Is a scheduler that there is not refused, with those that there are?
+/// Is a scheduler, attribute or value that there is not refused before anything runs, and what
+/// would be right told?
 #[test]
-fn an_unknown_scheduler_is_refused() {
-    let output = torture(&["--scheduler", "bfk"]);
-    let message = text(output.stderr);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(message.contains("bfk") && message.contains("bfq"), "{message}");
+fn what_there_is_not_is_refused() {
+    let wrong = [("bfk", "bfq"), ("bfq:nonsense=1", "lists them"), ("bfq:slice_idle=x", "slice")];
+    for (scheduler, right) in wrong {
+        let output = torture(&["--scheduler", scheduler]);
+        let message = text(output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(scheduler.rsplit(':').next().unwrap_or(scheduler)), "{message}");
+        assert!(message.contains(right), "{message}");
+    }
 }

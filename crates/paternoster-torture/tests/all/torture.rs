@@ -74,7 +74,7 @@ fn every_law_is_obeyed() {
         *faults.entry(format!("{scheduler} {}", fault.law())).or_default() += 1;
         println!("{scheduler}: {fault:?}\n  {}", load.tell());
         if std::env::var("PATERNOSTER_CASES_SHRINK").is_ok() {
-            println!("  shrunk: {}", shrink(&mut bench, &case).tell());
+            println!("  shrunk: {}", shrink(&mut bench, &load, scheduler, fault.law()).tell());
         }
     }
     missed.sort_by(|one, other| other.0.total_cmp(&one.0));

@@ -31,7 +31,7 @@ use paternoster_torture::bounds::bounds;
 use paternoster_torture::draw::plain;
 use paternoster_torture::laws::{Fault, broken};
 use paternoster_torture::load::Load;
-use paternoster_torture::{Case, shrink};
+use paternoster_torture::shrink;
 
 use crate::number;
 
@@ -130,10 +130,7 @@ fn nobody_is_starved_by_drawn_loads() {
             println!("  {}", load.tell());
             let must_not = NEVER.contains(scheduler) || is_far && !FAR.contains(scheduler);
             if must_not || std::env::var("PATERNOSTER_LOADS_SHRINK").is_ok() {
-                let (load, scheduler) = (load.clone(), (*scheduler).to_owned());
-                let (seconds, fault) = (within.seconds, Some(fault));
-                let case = Case { load, scheduler, seconds, given, fault, missed: None };
-                println!("  shrunk: {}", shrink(&mut bench, &case).tell());
+                println!("  shrunk: {}", shrink(&mut bench, &load, scheduler, fault.law()).tell());
             }
         }
     }
