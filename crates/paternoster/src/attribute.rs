@@ -11,11 +11,16 @@
 //!
 //! As in sysfs a number outside its range is brought into it, and text that is no number is
 //! refused. A caller whose users should rather hear of that asks first ([`Attribute::check`]).
+//! A program that has values rather than text gives a [`Value`]: nothing of it is brought into a
+//! range, what does not fit is refused.
 //!
 //! Source: spec `cfq-flush-block.md` 1.2 (CFQ-1), 12.2, 13.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt;
+
+use crate::knob::Unit;
+use crate::time::Nanos;
 
 /// What values an attribute takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +36,64 @@ pub enum Values {
     Choice(&'static [&'static str]),
     /// Cannot be set.
     ReadOnly,
+}
+
+/// A value with its type: what an attribute is set to, or has.
+///
+/// ```
+/// use paternoster::{Nanos, Value};
+/// assert_eq!(Value::from(true), Value::Number(1));
+/// assert_eq!(Value::from(Nanos::from_millis(8)).to_string(), "8 ms");
+/// assert_eq!(Value::from("write back").to_string(), "write back");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A number, or a switch: 0 or 1.
+    Number(u64),
+    /// A time, for an attribute whose unit is one.
+    Time(Nanos),
+    /// One of the words of a choice.
+    Word(&'a str),
+}
+
+impl From<u64> for Value<'_> {
+    fn from(number: u64) -> Self {
+        Value::Number(number)
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(number: u32) -> Self {
+        Value::Number(number.into())
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(on: bool) -> Self {
+        Value::Number(on.into())
+    }
+}
+
+impl From<Nanos> for Value<'_> {
+    fn from(time: Nanos) -> Self {
+        Value::Time(time)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(word: &'a str) -> Self {
+        Value::Word(word)
+    }
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Time(time) => write!(f, "{time}"),
+            Value::Word(word) => f.write_str(word),
+        }
+    }
 }
 
 /// One attribute: name, unit, values, meaning.
@@ -69,6 +132,11 @@ pub enum AttributeError {
         /// What would be right.
         values: Values,
     },
+    /// What it shows is not one value.
+    Text {
+        /// Which.
+        name: &'static str,
+    },
     /// The queue's capacities, fixed when it was made, do not allow it.
     Capacity {
         /// Which.
@@ -87,6 +155,9 @@ impl fmt::Display for AttributeError {
             }
             AttributeError::Value { name, text, values } => {
                 write!(f, "attribute `{name}` cannot be `{text}`: it takes {values}")
+            }
+            AttributeError::Text { name } => {
+                write!(f, "attribute `{name}` is not one value: it can only be shown")
             }
             AttributeError::Capacity { name, most } => {
                 write!(f, "attribute `{name}` can be at most {most} in this queue")
@@ -122,11 +193,7 @@ impl Attribute {
     /// takes.
     pub fn parse(&self, text: &str) -> Result<u64, AttributeError> {
         let text = text.trim();
-        let refused = || AttributeError::Value {
-            name: self.name,
-            text: String::from(text),
-            values: self.values,
-        };
+        let refused = || self.refused(text);
         match self.values {
             Values::ReadOnly => Err(AttributeError::ReadOnly { name: self.name }),
             Values::Number { min, max } => {
@@ -156,8 +223,50 @@ impl Attribute {
         if same {
             return Ok(());
         }
-        let text = String::from(text.trim());
-        Err(AttributeError::Value { name: self.name, text, values: self.values })
+        Err(self.refused(text.trim()))
+    }
+
+    fn refused(&self, text: &str) -> AttributeError {
+        AttributeError::Value { name: self.name, text: String::from(text), values: self.values }
+    }
+
+    /// The number that `value` means for this attribute.
+    ///
+    /// # Errors
+    /// [`AttributeError::ReadOnly`], or [`AttributeError::Value`] for a number outside the range, a
+    /// time that is not a whole number of the unit, or the wrong kind of value.
+    pub fn number(&self, value: Value<'_>) -> Result<u64, AttributeError> {
+        let number = match (self.values, value) {
+            (Values::ReadOnly, _) => return Err(AttributeError::ReadOnly { name: self.name }),
+            (Values::Number { .. }, Value::Number(number)) => Some(number),
+            (Values::Number { .. }, Value::Time(time)) => Unit::by_name(self.unit)
+                .map(|unit| (unit, unit.number(time)))
+                .filter(|&(unit, number)| unit.time(number) == time)
+                .map(|(_, number)| number),
+            (Values::Choice(words), Value::Word(word)) => {
+                words.iter().position(|&one| one == word).map(|place| place as u64)
+            }
+            (Values::Number { .. }, Value::Word(_))
+            | (Values::Choice(_), Value::Number(_) | Value::Time(_)) => None,
+        };
+        let fits = |number: &u64| match self.values {
+            Values::Number { min, max } => (min..=max).contains(number),
+            Values::Choice(_) | Values::ReadOnly => true,
+        };
+        number.filter(fits).ok_or_else(|| self.refused(&value.to_string()))
+    }
+
+    /// The value that `number` is, by this attribute's unit or words.
+    #[must_use]
+    pub fn value(&self, number: u64) -> Value<'static> {
+        match (self.values, Unit::by_name(self.unit)) {
+            (Values::Choice(words), _) => {
+                let place = usize::try_from(number).unwrap_or(usize::MAX);
+                Value::Word(words.get(place).copied().unwrap_or("?"))
+            }
+            (_, Some(unit)) => Value::Time(unit.time(number)),
+            _ => Value::Number(number),
+        }
     }
 
     /// Writes `value` as sysfs shows it: a number, or its word.
@@ -166,11 +275,8 @@ impl Attribute {
     /// Only what `out` reports.
     pub fn show(&self, value: u64, out: &mut dyn fmt::Write) -> fmt::Result {
         match self.values {
-            Values::Choice(words) => {
-                let place = usize::try_from(value).unwrap_or(usize::MAX);
-                out.write_str(words.get(place).copied().unwrap_or("?"))
-            }
-            _ => write!(out, "{value}"),
+            Values::Choice(_) => write!(out, "{}", self.value(value)),
+            Values::Number { .. } | Values::ReadOnly => write!(out, "{value}"),
         }
     }
 }
@@ -178,7 +284,6 @@ impl Attribute {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     const NUMBER: Attribute = Attribute {
         name: "quantum",
@@ -197,6 +302,31 @@ mod tests {
             NUMBER.parse("many").unwrap_err().to_string(),
             "attribute `quantum` cannot be `many`: it takes a whole number from 1 to 9"
         );
+    }
+
+    /// Is a typed value taken as it is or refused, and never brought into a range?
+    #[test]
+    fn typed_values_are_taken_or_refused() {
+        let number = |value: Value<'_>| NUMBER.number(value);
+        assert_eq!(number(9_u64.into()), Ok(9));
+        for (value, text) in [
+            (Value::from(10_u64), "10"),
+            (false.into(), "0"),
+            (Nanos::from_millis(1).into(), "1 ms"),
+            ("9".into(), "9"),
+        ] {
+            let words = alloc::format!("cannot be `{text}`: it takes a whole number from 1 to 9");
+            let refusal = number(value).unwrap_err().to_string();
+            assert_eq!(refusal, alloc::format!("attribute `quantum` {words}"));
+        }
+        let idle = Attribute { name: "slice_idle", unit: "ms", ..NUMBER };
+        assert_eq!(idle.number(Nanos::from_millis(8).into()), Ok(8));
+        assert!(idle.number(Nanos::from_micros(8500).into()).is_err(), "no whole milliseconds");
+        assert_eq!(idle.value(8), Value::Time(Nanos::from_millis(8)));
+        let rules = Attribute { values: Values::Choice(&["legacy", "mq"]), ..NUMBER };
+        assert_eq!(rules.number("mq".into()), Ok(1));
+        assert_eq!(rules.value(1), Value::Word("mq"));
+        assert!(rules.number(1_u64.into()).is_err(), "a choice takes words");
     }
 
     /// Do words go in and out by their place?

@@ -89,7 +89,8 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// If there is none of this name.
     pub fn set(&mut self, name: &str, value: u64) {
         let place = self.elevator.attributes().iter().position(|it| it.name == name);
-        self.elevator.set(&mut self.scene, place.expect("an attribute"), value);
+        let place = place.expect("an attribute");
+        self.elevator.set(&mut self.scene, place, value).expect("it can be set");
     }
 
     /// Time goes on to `at`, unless it is later already.

@@ -23,148 +23,220 @@
 
 use core::fmt;
 
-use crate::attribute::{Attribute, AttributeError, Values};
+use crate::attribute::{Attribute, AttributeError, Value};
 use crate::elevator::Rules;
-use crate::event::Observer;
-use crate::flush::{HOLDS, Hold, INSERTS};
+use crate::event::{NoObserver, Observer};
+use crate::flush::HOLDS;
+use crate::knob::{self, Knob, Unit, at_place, place_of, words};
 use crate::queue::RequestQueue;
 use crate::scene::Ncq;
 use crate::time::{Hz, Nanos};
 
-const SWITCH: Values = Values::Number { min: 0, max: 1 };
-
 /// HZ of the kernels that there are, and exact time.
-const TICKS: &[&str] = &["0", "100", "250", "1000"];
+const TICKS: [(&str, u32); 4] = [("0", 0), ("100", 100), ("250", 250), ("1000", 1000)];
+
+const RULES: [(&str, Rules); 2] = [("legacy", Rules::Legacy), ("mq", Rules::Mq)];
+
+const NCQS: [(&str, Ncq); 2] = [("declared", Ncq::Declared), ("probe", Ncq::Probe)];
+
+/// How many there are.
+const COUNT: usize = 21;
+
+/// An attribute of the queue, which is set beside nothing else.
+type Row<O> = Knob<RequestQueue<O>, ()>;
 
 /// What the queue itself offers, in the order of the listing.
-pub const QUEUE_ATTRIBUTES: &[Attribute] = &[
-    Attribute {
-        name: "nr_requests",
-        unit: "requests",
-        values: Values::Number { min: 1, max: 10_240 },
-        help: "requests allocated at a time; per pool (sync, async) under legacy rules, at least 4",
-    },
-    Attribute {
-        name: "nomerges",
-        unit: "",
-        values: Values::Number { min: 0, max: 2 },
-        help: "0 try all merges, 1 only with the request merged last, 2 none",
-    },
-    Attribute {
-        name: "max_sectors_kb",
-        unit: "KiB",
-        values: Values::Number { min: 4, max: u64::MAX },
-        help: "largest request; at most what the device takes",
-    },
-    Attribute {
-        name: "max_hw_sectors_kb",
-        unit: "KiB",
-        values: Values::ReadOnly,
-        help: "largest command that the device takes",
-    },
-    Attribute {
-        name: "max_segments",
-        unit: "segments",
-        values: Values::ReadOnly,
-        help: "pieces of memory that a command may gather",
-    },
-    Attribute {
-        name: "read_ahead_kb",
-        unit: "KiB",
-        values: Values::Number { min: 0, max: READ_AHEAD_KB_MAX },
-        help: "how far buffered readers read ahead; for the page cache in front of the queue",
-    },
-    Attribute {
-        name: "queue_depth",
-        unit: "commands",
-        values: Values::ReadOnly,
-        help: "commands that the device takes at a time",
-    },
-    Attribute {
-        name: "rotational",
-        unit: "",
-        values: SWITCH,
-        help: "1 if seeks cost time, for elevators",
-    },
-    Attribute {
-        name: "rules",
-        unit: "",
-        values: Values::Choice(&["legacy", "mq"]),
-        help: "the block layer to follow: pools (until 5.0) or tags; elevators ask for theirs",
-    },
-    Attribute {
-        name: "plug",
-        unit: "",
-        values: Values::Choice(&["task", "device"]),
-        help: "who holds requests back to merge them: each task (2.6.39 on) or the device (before)",
-    },
-    Attribute {
-        name: "hz",
-        unit: "1/s",
-        values: Values::Choice(TICKS),
-        help: "ticks in which elevators see time, as a kernel of that HZ; 0 is exact",
-    },
-    Attribute {
-        name: "write_cache",
-        unit: "",
-        values: Values::Choice(&["write through", "write back"]),
-        help: "whether flushes are needed; `write through` makes every flush a no-op",
-    },
-    Attribute {
-        name: "fua",
-        unit: "",
-        values: Values::ReadOnly,
-        help: "1 if the device can write past its cache",
-    },
-    Attribute {
-        name: "flush_hold",
-        unit: "",
-        values: Values::Choice(HOLDS),
-        help: "held while a flush is in flight: all if the device cannot queue it, or writes",
-    },
-    Attribute {
-        name: "flush_insert",
-        unit: "",
-        values: Values::Choice(INSERTS),
-        help: "place of a flush on the dispatch list: tail since 53d63e6b0d, head before and in mq",
-    },
-    Attribute {
-        name: "flush_drain",
-        unit: "",
-        values: SWITCH,
-        help: "1: a flush that cannot be queued is not tried before the device is empty",
-    },
-    Attribute {
-        name: "flush_elide",
-        unit: "",
-        values: SWITCH,
-        help: "1: a flush of a cache known to be clean is no command",
-    },
-    Attribute {
-        name: "flush_delay",
-        unit: "us",
-        values: Values::Number { min: 0, max: 1_000_000 },
-        help: "how long a flush waits for others to share it while the queue is not empty",
-    },
-    Attribute {
-        name: "flush_owners",
-        unit: "",
-        values: SWITCH,
-        help: "1: who wrote what a flush drains leaves the device to others for as long (cfq, bfq)",
-    },
-    Attribute {
-        name: "flush_ahead",
-        unit: "flushes",
-        values: Values::Number { min: 0, max: 1000 },
-        help: "with flush_owners: how many flushes like the last one may owe before one waits",
-    },
-    Attribute {
-        name: "ncq",
-        unit: "",
-        values: Values::Choice(&["declared", "probe"]),
-        help: "whether elevators take the device's word on its depth, or find out themselves",
-    },
-];
+pub const QUEUE_ATTRIBUTES: &[Attribute] = &knob::attributes(&RequestQueue::<NoObserver>::KNOBS);
+
+impl<O: Observer> RequestQueue<O> {
+    /// All of them, in the order of the listing.
+    const KNOBS: [Row<O>; COUNT] = [
+        Row::<O>::number(
+            "nr_requests",
+            "requests",
+            "requests allocated at a time; per pool (sync, async) under legacy rules, at least 4",
+            |queue, ()| queue.scene.nr_requests.into(),
+            |queue, (), value| queue.set_nr_requests(value),
+        )
+        .at_least(1)
+        .at_most(10_240)
+        .within(|queue, ()| queue.nr_requests_bounds().1.into()),
+        Row::<O>::number(
+            "nomerges",
+            "",
+            "0 try all merges, 1 only with the request merged last, 2 none",
+            |queue, ()| queue.policy.nomerges.into(),
+            |queue, (), value| queue.policy.nomerges = u8::try_from(value).unwrap_or(2),
+        )
+        .at_most(2),
+        Row::<O>::number(
+            "max_sectors_kb",
+            "KiB",
+            "largest request; at most what the device takes",
+            |queue, ()| u64::from(queue.policy.max_sectors) / 2,
+            |queue, (), value| {
+                let sectors = u32::try_from(value.saturating_mul(2)).unwrap_or(u32::MAX);
+                queue.policy.max_sectors = sectors.min(queue.scene.facts.max_sectors);
+            },
+        )
+        .at_least(4)
+        .at_most(u64::MAX),
+        Row::<O>::figure(
+            "max_hw_sectors_kb",
+            "KiB",
+            "largest command that the device takes",
+            |queue, ()| u64::from(queue.scene.facts.max_sectors) / 2,
+        ),
+        Row::<O>::figure(
+            "max_segments",
+            "segments",
+            "pieces of memory that a command may gather",
+            |queue, ()| queue.scene.facts.max_segments.into(),
+        ),
+        Row::<O>::number(
+            "read_ahead_kb",
+            "KiB",
+            "how far buffered readers read ahead; for the page cache in front of the queue",
+            |queue, ()| queue.policy.read_ahead_kb,
+            |queue, (), value| queue.policy.read_ahead_kb = value,
+        )
+        .at_most(READ_AHEAD_KB_MAX),
+        Row::<O>::figure(
+            "queue_depth",
+            "commands",
+            "commands that the device takes at a time",
+            |queue, ()| queue.scene.facts.depth.into(),
+        ),
+        Row::<O>::switch(
+            "rotational",
+            "1 if seeks cost time, for elevators",
+            |queue, ()| queue.scene.facts.rotational,
+            |queue, (), on| queue.scene.facts.rotational = on,
+        ),
+        Row::<O>::choice(
+            "rules",
+            "",
+            &words(&RULES),
+            "the block layer to follow: pools (until 5.0) or tags; elevators ask for theirs",
+            |queue, ()| place_of(&RULES, &queue.policy.rules),
+            |queue, (), place| {
+                queue.policy.rules = at_place(&RULES, place).unwrap_or(queue.policy.rules);
+                queue.policy.rules_fixed = true;
+                queue.apply_rules();
+            },
+        ),
+        Row::<O>::choice(
+            "plug",
+            "",
+            &["task", "device"],
+            "who holds requests back to merge them: each task (2.6.39 on) or the device (before)",
+            |queue, ()| queue.policy.device_plug.into(),
+            |queue, (), place| {
+                queue.policy.device_plug = place == 1;
+                queue.unplug_device(crate::event::Action::Unplug);
+            },
+        ),
+        Row::<O>::choice(
+            "hz",
+            "1/s",
+            &words(&TICKS),
+            "ticks in which elevators see time, as a kernel of that HZ; 0 is exact",
+            |queue, ()| place_of(&TICKS, &queue.scene.hz().get()),
+            |queue, (), place| {
+                let hz = at_place(&TICKS, place).and_then(Hz::new);
+                queue.scene.set_hz(hz.unwrap_or_default());
+            },
+        ),
+        Row::<O>::choice(
+            "write_cache",
+            "",
+            &["write through", "write back"],
+            "whether flushes are needed; `write through` makes every flush a no-op",
+            |queue, ()| queue.scene.facts.write_cache.into(),
+            |queue, (), place| queue.believe_write_cache(place == 1),
+        ),
+        Row::<O>::figure("fua", "", "1 if the device can write past its cache", |queue, ()| {
+            queue.scene.facts.fua.into()
+        }),
+        Row::<O>::choice(
+            "flush_hold",
+            "",
+            &words(&HOLDS),
+            "held while a flush is in flight: all if the device cannot queue it, or writes",
+            |queue, ()| place_of(&HOLDS, &queue.flush.policy.hold),
+            |queue, (), place| {
+                let before = queue.flush.policy.hold;
+                queue.flush.policy.hold = at_place(&HOLDS, place).unwrap_or(before);
+            },
+        ),
+        Row::<O>::choice(
+            "flush_insert",
+            "",
+            &["tail", "head"],
+            "place of a flush on the dispatch list: tail since 53d63e6b0d, head before and in mq",
+            |queue, ()| queue.flush.policy.at_head.into(),
+            |queue, (), place| queue.flush.policy.at_head = place == 1,
+        ),
+        Row::<O>::switch(
+            "flush_drain",
+            "1: a flush that cannot be queued is not tried before the device is empty",
+            |queue, ()| queue.flush.policy.drains,
+            |queue, (), on| queue.flush.policy.drains = on,
+        ),
+        Row::<O>::switch(
+            "flush_elide",
+            "1: a flush of a cache known to be clean is no command",
+            |queue, ()| queue.flush.policy.elides,
+            |queue, (), on| queue.flush.policy.elides = on,
+        ),
+        Row::<O>::time(
+            "flush_delay",
+            Unit::Us,
+            "how long a flush waits for others to share it while the queue is not empty",
+            |queue, ()| queue.flush.policy.delay,
+            |queue, (), delay| {
+                queue.flush.policy.delay = delay;
+                queue.kick();
+            },
+        )
+        .at_most(1_000_000),
+        Row::<O>::switch(
+            "flush_owners",
+            "1: a client whose data a flush drains leaves the device to others for as long (cfq, \
+             bfq)",
+            |queue, ()| queue.flush.policy.owned,
+            |queue, (), on| {
+                queue.flush.policy.owned = on;
+                queue.forgive_debts();
+            },
+        ),
+        Row::<O>::number(
+            "flush_ahead",
+            "flushes",
+            "with flush_owners: how many flushes like the last one may owe before one waits",
+            |queue, ()| queue.flush.policy.ahead,
+            |queue, (), value| queue.flush.policy.ahead = value,
+        )
+        .at_most(1000),
+        Row::<O>::choice(
+            "ncq",
+            "",
+            &words(&NCQS),
+            "whether elevators take the device's word on its depth, or find out themselves",
+            |queue, ()| place_of(&NCQS, &queue.scene.ncq),
+            |queue, (), place| {
+                queue.scene.ncq = at_place(&NCQS, place).unwrap_or(queue.scene.ncq);
+            },
+        ),
+    ];
+
+    fn set_nr_requests(&mut self, value: u64) {
+        let value = u32::try_from(value).unwrap_or(u32::MAX);
+        self.scene.nr_requests = value.max(self.nr_requests_least());
+        self.policy.requests_fixed = true;
+        self.wake_all();
+    }
+}
 
 /// 1 GiB: far beyond what any page cache should read ahead.
 const READ_AHEAD_KB_MAX: u64 = 1 << 20;
@@ -189,22 +261,75 @@ impl<O: Observer> RequestQueue<O> {
         name: &str,
         text: &str,
     ) -> Result<(), AttributeError> {
+        self.set_found(now, name, |attribute| attribute.parse(text))
+    }
+
+    /// Sets an attribute to a value that has its type: a number or `bool`, a [`Nanos`], a word.
+    /// Nothing is brought into a range here.
+    ///
+    /// ```
+    /// use paternoster::{Nanos, Value};
+    /// # use paternoster::{DeviceFacts, Limits, RequestQueue, elevators};
+    /// # let bfq = elevators::by_name("bfq").expect("there is one");
+    /// # let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), bfq);
+    /// # let now = Nanos::ZERO;
+    /// queue.set_value(now, "slice_idle", Nanos::from_millis(2))?;
+    /// queue.set_value(now, "low_latency", false)?;
+    /// queue.set_value(now, "inject", "off")?;
+    /// assert_eq!(queue.value("slice_idle")?, Value::Time(Nanos::from_millis(2)));
+    /// # Ok::<(), paternoster::AttributeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AttributeError`] names the attribute, the value and what would be right; nothing has
+    /// changed then.
+    pub fn set_value<'a>(
+        &mut self,
+        now: Nanos,
+        name: &str,
+        value: impl Into<Value<'a>>,
+    ) -> Result<(), AttributeError> {
+        let value = value.into();
+        self.set_found(now, name, |attribute| attribute.number(value))
+    }
+
+    fn set_found(
+        &mut self,
+        now: Nanos,
+        name: &str,
+        number: impl FnOnce(&Attribute) -> Result<u64, AttributeError>,
+    ) -> Result<(), AttributeError> {
         self.advance(now);
         let result = match self.find_attribute(name)? {
             Found::Queue(place) => {
-                let value = QUEUE_ATTRIBUTES[place].parse(text)?;
-                self.set_own(place, value)
+                let value = number(&QUEUE_ATTRIBUTES[place])?;
+                Self::KNOBS[place].set(self, &mut (), value)
             }
             Found::Elevator(place) => {
-                let value = self.elevator.attributes()[place].parse(text)?;
-                self.elevator.set(&mut self.scene, place, value);
-                // It may have been a limit that somebody sleeps for.
+                let value = number(&self.elevator.attributes()[place])?;
+                let result = self.elevator.set(&mut self.scene, place, value);
+                // It may have been a limit that clients sleep for.
                 self.wake_all();
-                Ok(())
+                result
             }
         };
         self.end_call();
         result
+    }
+
+    /// An attribute's value, with its type.
+    ///
+    /// # Errors
+    /// [`AttributeError::Unknown`], or [`AttributeError::Text`] if it is not one value.
+    pub fn value(&self, name: &str) -> Result<Value<'static>, AttributeError> {
+        let (attribute, number) = match self.find_attribute(name)? {
+            Found::Queue(place) => (&QUEUE_ATTRIBUTES[place], Self::KNOBS[place].get(self, &())),
+            Found::Elevator(place) => {
+                (&self.elevator.attributes()[place], self.elevator.get(&self.scene, place))
+            }
+        };
+        let number = number.ok_or(AttributeError::Text { name: attribute.name })?;
+        Ok(attribute.value(number))
     }
 
     /// Whether an attribute takes this text as it is: [`RequestQueue::set_attribute`] would bring a
@@ -230,7 +355,7 @@ impl<O: Observer> RequestQueue<O> {
     ) -> Result<(), AttributeError> {
         // A failing writer is the caller's own; it knows.
         let _written = match self.find_attribute(name)? {
-            Found::Queue(place) => QUEUE_ATTRIBUTES[place].show(self.own_value(place), out),
+            Found::Queue(place) => Self::KNOBS[place].show(self, &(), out),
             Found::Elevator(place) => self.elevator.show(&self.scene, place, out),
         };
         Ok(())
@@ -257,9 +382,10 @@ impl<O: Observer> RequestQueue<O> {
     /// Calls `each` with every attribute: its path below `queue/`, what it is, its value as shown.
     pub fn for_each_attribute(&self, mut each: impl FnMut(&str, &Attribute, &str)) {
         let mut shown = alloc::string::String::new();
-        for (place, attribute) in QUEUE_ATTRIBUTES.iter().enumerate() {
+        for knob in Self::KNOBS {
             shown.clear();
-            let _written = attribute.show(self.own_value(place), &mut shown);
+            let _written = knob.show(self, &(), &mut shown);
+            let attribute = knob.attribute();
             each(attribute.name, attribute, &shown);
         }
         for (place, attribute) in self.elevator.attributes().iter().enumerate() {
@@ -268,96 +394,5 @@ impl<O: Observer> RequestQueue<O> {
             let path = alloc::format!("{PREFIX}{}", attribute.name);
             each(&path, attribute, &shown);
         }
-    }
-
-    fn own_value(&self, place: usize) -> u64 {
-        let (facts, policy) = (&self.scene.facts, &self.policy);
-        match QUEUE_ATTRIBUTES[place].name {
-            "nr_requests" => self.scene.nr_requests.into(),
-            "nomerges" => policy.nomerges.into(),
-            "max_sectors_kb" => u64::from(policy.max_sectors) / 2,
-            "max_hw_sectors_kb" => u64::from(facts.max_sectors) / 2,
-            "max_segments" => facts.max_segments.into(),
-            "read_ahead_kb" => policy.read_ahead_kb,
-            "queue_depth" => facts.depth.into(),
-            "rotational" => facts.rotational.into(),
-            "rules" => (policy.rules == Rules::Mq).into(),
-            "plug" => policy.device_plug.into(),
-            "hz" => self.ticks_place(),
-            "write_cache" => facts.write_cache.into(),
-            "fua" => facts.fua.into(),
-            "flush_hold" => self.flush.policy.hold as u64,
-            "flush_insert" => self.flush.policy.at_head.into(),
-            "flush_drain" => self.flush.policy.drains.into(),
-            "flush_elide" => self.flush.policy.elides.into(),
-            "flush_delay" => self.flush.policy.delay.0 / 1000,
-            "flush_owners" => self.flush.policy.owned.into(),
-            "flush_ahead" => self.flush.policy.ahead,
-            _ => (self.scene.ncq == Ncq::Probe).into(),
-        }
-    }
-
-    fn ticks_place(&self) -> u64 {
-        let hz = self.scene.hz().get();
-        let same = |word: &&&str| word.parse() == Ok(hz);
-        TICKS.iter().take_while(|word| !same(word)).count() as u64
-    }
-
-    fn set_own(&mut self, place: usize, value: u64) -> Result<(), AttributeError> {
-        let attribute = &QUEUE_ATTRIBUTES[place];
-        match attribute.name {
-            "nr_requests" => self.set_nr_requests(value)?,
-            "nomerges" => self.policy.nomerges = u8::try_from(value).unwrap_or(2),
-            "max_sectors_kb" => {
-                let most = self.scene.facts.max_sectors;
-                let sectors = u32::try_from(value.saturating_mul(2)).unwrap_or(u32::MAX);
-                self.policy.max_sectors = sectors.min(most);
-            }
-            "read_ahead_kb" => self.policy.read_ahead_kb = value,
-            "rotational" => self.scene.facts.rotational = value == 1,
-            "rules" => {
-                self.policy.rules = if value == 1 { Rules::Mq } else { Rules::Legacy };
-                self.policy.rules_fixed = true;
-                self.apply_rules();
-            }
-            "plug" => {
-                self.policy.device_plug = value == 1;
-                self.unplug_device(crate::event::Action::Unplug);
-            }
-            "hz" => {
-                let hz =
-                    TICKS.get(usize::try_from(value).unwrap_or(0)).and_then(|hz| hz.parse().ok());
-                self.scene.set_hz(hz.and_then(Hz::new).unwrap_or_default());
-            }
-            "write_cache" => self.believe_write_cache(value == 1),
-            "flush_hold" => self.flush.policy.hold = Hold::from_place(value),
-            "flush_insert" => self.flush.policy.at_head = value == 1,
-            "flush_drain" => self.flush.policy.drains = value == 1,
-            "flush_elide" => self.flush.policy.elides = value == 1,
-            "flush_delay" => {
-                self.flush.policy.delay = Nanos::from_micros(value);
-                self.kick();
-            }
-            "flush_ahead" => self.flush.policy.ahead = value,
-            "flush_owners" => {
-                self.flush.policy.owned = value == 1;
-                self.forgive_debts();
-            }
-            _ => self.scene.ncq = if value == 1 { Ncq::Probe } else { Ncq::Declared },
-        }
-        Ok(())
-    }
-
-    fn set_nr_requests(&mut self, value: u64) -> Result<(), AttributeError> {
-        let (_, most) = self.nr_requests_bounds();
-        let value = u32::try_from(value).unwrap_or(u32::MAX);
-        let value = value.max(self.nr_requests_least());
-        if value > most {
-            return Err(AttributeError::Capacity { name: "nr_requests", most: most.into() });
-        }
-        self.scene.nr_requests = value;
-        self.policy.requests_fixed = true;
-        self.wake_all();
-        Ok(())
     }
 }

@@ -35,7 +35,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
 use crate::request::{Bio, Flags, Op, RequestId};
 use crate::scene::Scene;
@@ -289,22 +289,31 @@ pub trait Elevator: fmt::Debug + Send {
         &[]
     }
 
-    /// The value of the attribute at `place` of `attributes`.
-    fn get(&self, _scene: &Scene, _place: usize) -> u64 {
-        0
+    /// The value of the attribute at `place` of `attributes`; `None` if it is not one number, or
+    /// there is none.
+    fn get(&self, _scene: &Scene, _place: usize) -> Option<u64> {
+        None
     }
 
     /// Sets the attribute at `place`; the value is in its range.
-    fn set(&mut self, _scene: &mut Scene, _place: usize, _value: u64) {}
+    ///
+    /// # Errors
+    /// What a [`Knob`](crate::Knob) refuses; nothing has changed then.
+    fn set(&mut self, _scene: &mut Scene, place: usize, _value: u64) -> Result<(), AttributeError> {
+        match self.attributes().get(place) {
+            Some(attribute) => Err(AttributeError::ReadOnly { name: attribute.name }),
+            None => Ok(()),
+        }
+    }
 
     /// Writes the attribute at `place` as sysfs shows it; for those that are not one number.
     ///
     /// # Errors
     /// Only what `out` reports.
     fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        match self.attributes().get(place) {
-            Some(attribute) => attribute.show(self.get(scene, place), out),
-            None => Ok(()),
+        match (self.attributes().get(place), self.get(scene, place)) {
+            (Some(attribute), Some(value)) => attribute.show(value, out),
+            _ => Ok(()),
         }
     }
 }

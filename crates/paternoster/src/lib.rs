@@ -67,6 +67,7 @@ pub mod elevators;
 pub mod event;
 mod flush;
 mod inspect;
+pub mod knob;
 pub mod list;
 mod merge;
 pub mod observe;
@@ -85,7 +86,7 @@ pub mod time;
 pub mod tree;
 
 pub use answer::{Output, Stale, SubmitError, Waiting};
-pub use attribute::{Attribute, AttributeError, Values};
+pub use attribute::{Attribute, AttributeError, Value, Values};
 pub use change::{AddError, CancelError, InUse};
 pub use client::{
     Class, Client, ClientId, ClientSpec, Clients, Group, GroupId, GroupSpec, Groups, Priority,
@@ -95,6 +96,7 @@ pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Sta
 pub use elevator::Elevator;
 pub use event::{Action, Distrust, Event, Expiry, NoObserver, Note, Observer, Preemption};
 pub use inspect::Explanation;
+pub use knob::Knob;
 pub use queue::RequestQueue;
 pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Requests, Stage, Ticket, is_sync};
 pub use scene::{InDevice, Limits, Ncq, Scene};

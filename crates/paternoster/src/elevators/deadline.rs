@@ -9,71 +9,72 @@
 use alloc::format;
 use core::fmt;
 
-use crate::attribute::{Attribute, Values};
+use crate::attribute::{Attribute, AttributeError};
 use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::knob::{self, Knob, Unit};
 use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use crate::pick::lane::LaneSpace;
 use crate::request::RequestId;
 use crate::scene::Scene;
 use crate::time::Nanos;
 
-const COUNT: Values = Values::Number { min: 0, max: i32::MAX as u64 };
-const SWITCH: Values = Values::Number { min: 0, max: 1 };
-
-/// What deadline and mq-deadline have in common, in the order of [`get_tuning`].
-pub(super) const TUNING: [Attribute; 5] = [
-    Attribute {
-        name: "read_expire",
-        unit: "ms",
-        values: COUNT,
-        help: "after which time a read should be served",
-    },
-    Attribute {
-        name: "write_expire",
-        unit: "ms",
-        values: COUNT,
-        help: "after which time a write should be served",
-    },
-    Attribute {
-        name: "writes_starved",
-        unit: "batches",
-        values: COUNT,
-        help: "how often reads may be preferred while writes wait",
-    },
-    Attribute {
-        name: "front_merges",
-        unit: "",
-        values: SWITCH,
-        help: "1 if bios are merged before requests too",
-    },
-    Attribute {
-        name: "fifo_batch",
-        unit: "requests",
-        values: COUNT,
-        help: "requests in sector order before the other direction and the deadlines are looked at",
-    },
-];
-
-pub(super) fn get_tuning(tuning: &Tuning, place: usize) -> u64 {
-    match place {
-        0 => tuning.expire[READ].as_millis(),
-        1 => tuning.expire[WRITE].as_millis(),
-        2 => tuning.writes_starved.into(),
-        3 => tuning.front_merges.into(),
-        _ => tuning.fifo_batch.into(),
-    }
+/// What deadline and mq-deadline have in common, in the order of deadline's listing.
+pub(super) const fn tuning_knobs<T: Tuned>() -> [Knob<T>; 5] {
+    [
+        Knob::<T>::time(
+            "read_expire",
+            Unit::Ms,
+            "after which time a read should be served",
+            |of, _| of.tuning().expire[READ],
+            |of, _, time| of.tuning_mut().expire[READ] = time,
+        )
+        .at_most(MOST),
+        Knob::<T>::time(
+            "write_expire",
+            Unit::Ms,
+            "after which time a write should be served",
+            |of, _| of.tuning().expire[WRITE],
+            |of, _, time| of.tuning_mut().expire[WRITE] = time,
+        )
+        .at_most(MOST),
+        Knob::<T>::number(
+            "writes_starved",
+            "batches",
+            "how often reads may be preferred while writes wait",
+            |of, _| of.tuning().writes_starved.into(),
+            |of, _, value| of.tuning_mut().writes_starved = count(value),
+        ),
+        Knob::<T>::switch(
+            "front_merges",
+            "1 if bios are merged before requests too",
+            |of, _| of.tuning().front_merges,
+            |of, _, on| of.tuning_mut().front_merges = on,
+        ),
+        Knob::<T>::number(
+            "fifo_batch",
+            "requests",
+            "requests in sector order before the other direction and the deadlines are looked at",
+            |of, _| of.tuning().fifo_batch.into(),
+            |of, _, value| of.tuning_mut().fifo_batch = count(value),
+        ),
+    ]
 }
 
-pub(super) fn set_tuning(tuning: &mut Tuning, place: usize, value: u64) {
-    let count = u32::try_from(value).unwrap_or(u32::MAX);
-    match place {
-        0 => tuning.expire[READ] = Nanos::from_millis(value),
-        1 => tuning.expire[WRITE] = Nanos::from_millis(value),
-        2 => tuning.writes_starved = count,
-        3 => tuning.front_merges = value == 1,
-        _ => tuning.fifo_batch = count,
-    }
+/// A scheduler with batches and deadlines, as [`tuning_knobs`] needs it.
+pub(super) trait Tuned {
+    fn tuning(&self) -> &Tuning;
+    fn tuning_mut(&mut self) -> &mut Tuning;
 }
+
+/// The kernel keeps these times in an `int`.
+pub(super) const MOST: u64 = i32::MAX as u64;
+
+pub(super) fn count(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+static KNOBS: [Knob<Deadline>; 5] = tuning_knobs();
+static ATTRIBUTES: [Attribute; 5] = knob::attributes(&KNOBS);
 
 /// "it waits because …", for a request in a lane.
 pub(super) fn explain_lane(
@@ -223,14 +224,24 @@ impl Elevator for Deadline {
     }
 
     fn attributes(&self) -> &'static [Attribute] {
-        &TUNING
+        &ATTRIBUTES
     }
 
-    fn get(&self, _: &Scene, place: usize) -> u64 {
-        get_tuning(&self.tuning, place)
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, scene)
     }
 
-    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
-        set_tuning(&mut self.tuning, place, value);
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, scene, value)
+    }
+}
+
+impl Tuned for Deadline {
+    fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    fn tuning_mut(&mut self) -> &mut Tuning {
+        &mut self.tuning
     }
 }

@@ -27,11 +27,12 @@
 use alloc::format;
 use core::fmt;
 
-use super::deadline::{TUNING, explain_lane, get_tuning, set_tuning};
-use crate::attribute::{Attribute, Values};
+use super::deadline::{MOST, Tuned, count, explain_lane, tuning_knobs};
+use crate::attribute::{Attribute, AttributeError};
 use crate::client::{Class, ClientId};
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::event::Note;
+use crate::knob::{self, Knob, Unit};
 use crate::list::{Links, List};
 use crate::pick::batch::{Directions, Resume, Tuning, Turn, direction};
 use crate::pick::lane::LaneSpace;
@@ -46,28 +47,31 @@ const IDLE: usize = Class::Idle as usize;
 /// In `scratch[1]`: the class it was inserted in, plus one. Zero: not inserted yet.
 const CLASS_SLOT: usize = 1;
 
-static ATTRIBUTES: [Attribute; 7] = [
-    TUNING[0],
-    TUNING[1],
-    TUNING[2],
-    TUNING[3],
-    Attribute {
-        name: "async_depth",
-        unit: "requests",
-        values: Values::Number { min: 1, max: i32::MAX as u64 },
-        help: "tags for all but synchronous reads; 3/4 of nr_requests until it is set",
-    },
-    TUNING[4],
-    Attribute {
-        name: "prio_aging_expire",
-        unit: "ms",
-        values: Values::Number { min: 0, max: i32::MAX as u64 },
-        help: "after which time a request goes before those of a higher class",
-    },
-];
-const ASYNC_DEPTH: usize = 4;
-const FIFO_BATCH: usize = 5;
-const AGING: usize = 6;
+/// An attribute of this elevator.
+type Row = Knob<MqDeadline>;
+
+/// All of them, in the order of the listing.
+static KNOBS: [Row; 7] = {
+    let [read_expire, write_expire, writes_starved, front_merges, fifo_batch] = tuning_knobs();
+    let async_depth = Row::number(
+        "async_depth",
+        "requests",
+        "tags for all but synchronous reads; 3/4 of nr_requests until it is set",
+        |of: &MqDeadline, scene| of.async_depth(scene).into(),
+        |of, _, value| of.async_depth = Some(count(value)),
+    )
+    .at_least(1);
+    let aging = Row::time(
+        "prio_aging_expire",
+        Unit::Ms,
+        "after which time a request goes before those of a higher class",
+        |of: &MqDeadline, _| of.aging,
+        |of, _, time| of.aging = time,
+    )
+    .at_most(MOST);
+    [read_expire, write_expire, writes_starved, front_merges, async_depth, fifo_batch, aging]
+};
+static ATTRIBUTES: [Attribute; 7] = knob::attributes(&KNOBS);
 
 /// The reads and writes of one class, and what of it goes first.
 #[derive(Debug, Clone, Copy, Default)]
@@ -357,21 +361,21 @@ impl Elevator for MqDeadline {
         &ATTRIBUTES
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> u64 {
-        match place {
-            ASYNC_DEPTH => self.async_depth(scene).into(),
-            FIFO_BATCH => get_tuning(&self.tuning, ASYNC_DEPTH),
-            AGING => self.aging.as_millis(),
-            _ => get_tuning(&self.tuning, place),
-        }
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, scene)
     }
 
-    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
-        match place {
-            ASYNC_DEPTH => self.async_depth = Some(u32::try_from(value).unwrap_or(u32::MAX)),
-            FIFO_BATCH => set_tuning(&mut self.tuning, ASYNC_DEPTH, value),
-            AGING => self.aging = Nanos::from_millis(value),
-            _ => set_tuning(&mut self.tuning, place, value),
-        }
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, scene, value)
+    }
+}
+
+impl Tuned for MqDeadline {
+    fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    fn tuning_mut(&mut self) -> &mut Tuning {
+        &mut self.tuning
     }
 }

@@ -69,21 +69,9 @@ pub(crate) enum Hold {
     Writes,
 }
 
-/// The words of the attribute `flush_hold`, in the order of [`Hold`].
-pub(crate) const HOLDS: &[&str] = &["off", "unqueueable", "writes"];
-/// The words of the attribute `flush_insert`.
-pub(crate) const INSERTS: &[&str] = &["tail", "head"];
-
-impl Hold {
-    /// By its place among the words.
-    pub(crate) const fn from_place(place: u64) -> Hold {
-        match place {
-            0 => Hold::Off,
-            1 => Hold::Unqueueable,
-            _ => Hold::Writes,
-        }
-    }
-}
+/// The words of the attribute `flush_hold`.
+pub(crate) const HOLDS: [(&str, Hold); 3] =
+    [("off", Hold::Off), ("unqueueable", Hold::Unqueueable), ("writes", Hold::Writes)];
 
 impl<O: Observer> RequestQueue<O> {
     /// A flush is in flight. What of the dispatch list goes to the device next; or why nothing does

@@ -61,7 +61,7 @@ use clean::Cleanness;
 use owner::Owners;
 use steps::Step;
 
-pub(crate) use hold::{HOLDS, Hold, INSERTS};
+pub(crate) use hold::{HOLDS, Hold};
 pub(crate) use owner::Dirt;
 pub(crate) use steps::Steps;
 

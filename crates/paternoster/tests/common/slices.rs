@@ -40,10 +40,12 @@
 use std::fmt;
 
 use paternoster::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use paternoster::knob::{Knob, Unit, attributes};
 use paternoster::list::{Links, List};
 use paternoster::tree::{Nodes, Root};
 use paternoster::{
-    Attribute, Bio, ClientId, Flags, GroupId, Nanos, Note, Op, RequestId, Scene, Values, is_sync,
+    Attribute, AttributeError, Bio, ClientId, Flags, GroupId, Nanos, Note, Op, RequestId, Scene,
+    is_sync,
 };
 
 /// Fraction bits of virtual time: a nanosecond at weight 10 000 is still a hundred steps.
@@ -54,20 +56,26 @@ const IDLE_CLASS: usize = 2;
 const HOME: usize = 0;
 const STATE: usize = 1;
 
-static ATTRIBUTES: [Attribute; 2] = [
-    Attribute {
-        name: "slice_ms",
-        unit: "ms",
-        values: Values::Number { min: 1, max: 10_000 },
-        help: "how long a queue has the device",
-    },
-    Attribute {
-        name: "idle_ms",
-        unit: "ms",
-        values: Values::Number { min: 0, max: 10_000 },
-        help: "how long the device idles for the next request of a queue",
-    },
+static KNOBS: [Knob<Slices>; 2] = [
+    Knob::<Slices>::time(
+        "slice_ms",
+        Unit::Ms,
+        "how long a queue has the device",
+        |slices, _| slices.slice,
+        |slices, _, time| slices.slice = time,
+    )
+    .at_least(1)
+    .at_most(10_000),
+    Knob::<Slices>::time(
+        "idle_ms",
+        Unit::Ms,
+        "how long the device idles for the next request of a queue",
+        |slices, _| slices.idle,
+        |slices, _, time| slices.idle = time,
+    )
+    .at_most(10_000),
 ];
+static ATTRIBUTES: [Attribute; 2] = attributes(&KNOBS);
 
 /// Where a request stands, as the calls so far have put it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -798,16 +806,11 @@ impl Elevator for Slices {
         &ATTRIBUTES
     }
 
-    fn get(&self, _: &Scene, place: usize) -> u64 {
-        if place == 0 { self.slice.as_millis() } else { self.idle.as_millis() }
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, scene)
     }
 
-    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
-        let span = Nanos::from_millis(value);
-        if place == 0 {
-            self.slice = span;
-        } else {
-            self.idle = span;
-        }
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, scene, value)
     }
 }

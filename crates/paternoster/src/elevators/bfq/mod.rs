@@ -72,7 +72,7 @@ mod wf2q;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::event::Expiry;
@@ -85,7 +85,7 @@ use crate::pick::shared::SHARED;
 use crate::request::{Bio, Flags, Op, RequestId};
 use crate::scene::Scene;
 use crate::slab::Slab;
-use crate::time::{Nanos, scale};
+use crate::time::Nanos;
 
 use burst::Burst;
 use context::Context;
@@ -96,7 +96,7 @@ use rate::PeakRate;
 use recall::{Said, say};
 use runs::Runs;
 use schedule::Schedule;
-use tunables::{ATTRIBUTES, HW_TAG, PEAK_RATE, POSITION_CHANGES, PRESENT_MAX_BUDGET, Tunables};
+use tunables::{ATTRIBUTES, KNOBS, Tunables};
 use turn::DEFAULT_MAX_BUDGET;
 use version::{LINUX_4_19, LINUX_6_18, Version};
 
@@ -485,35 +485,16 @@ impl Elevator for Bfq {
         &ATTRIBUTES
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> u64 {
-        match ATTRIBUTES[place].name {
-            // Sectors per second.
-            PEAK_RATE => scale(self.rate.rate(), 1_000_000, rate::ONE),
-            PRESENT_MAX_BUDGET => self.usual_max_budget(),
-            POSITION_CHANGES => self.positions.changes(),
-            name => self.tunables.get(name, scene.hz()),
-        }
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, scene)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) {
-        let name = ATTRIBUTES[place].name;
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
         self.ask();
-        self.tunables.set(name, value, scene.hz());
-        match name {
-            "max_budget" if value > 0 => self.max_budget = value,
-            "max_budget" | "timeout_sync" => self.follow_rate(scene),
-            "low_latency" if value == 0 => self.end_all_raising(scene),
-            "position_update" | "merge_window" | "queue_merging" => self.update_positions(scene),
-            _ => {}
-        }
+        KNOBS[place].set(self, scene, value)
     }
 
     fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Some(attribute) = ATTRIBUTES.get(place) else { return Ok(()) };
-        match (attribute.name, self.known_to_queue(scene)) {
-            (HW_TAG, None) => out.write_str("-1"),
-            (HW_TAG, Some(queues)) => write!(out, "{}", u8::from(queues)),
-            _ => attribute.show(self.get(scene, place), out),
-        }
+        KNOBS[place].show(self, scene, out)
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tunables: what can be set under `iosched/`, with the kernel's names, units and clamps.
+//! Tunables: what can be set under `iosched/`, with the kernel's names, units and clamps, a row of
+//! [`KNOBS`] each.
 //!
 //! Behind the kernel's stand what no kernel has: mechanisms that can be switched off or exchanged
 //! one by one, so that each can be shown, and figures that one would like to see.
@@ -11,8 +12,11 @@
 //!
 //! Source: spec `bfq.md` section 15 (tunables), BFQ-186 to BFQ-188; seeds 002 and 004.
 
-use crate::attribute::{Attribute, Values};
-use crate::time::{Hz, Nanos};
+use super::rate;
+use crate::attribute::Attribute;
+use crate::elevators::bfq::Bfq;
+use crate::knob::{self, Knob, Unit, at_place, place_of, words};
+use crate::time::{Hz, Nanos, scale};
 
 /// What is served while the queue in service is kept although it is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -87,148 +91,207 @@ impl Tunables {
     pub(super) fn timeout(&self, hz: Hz) -> Nanos {
         hz.floor(self.timeout_sync).max(hz.tick())
     }
-
-    /// The value of the attribute `name`.
-    pub(super) fn get(&self, name: &str, hz: Hz) -> u64 {
-        match name {
-            "fifo_expire_sync" => self.fifo_expire[1].as_millis(),
-            "fifo_expire_async" => self.fifo_expire[0].as_millis(),
-            "back_seek_max" => self.back_seek_max,
-            "back_seek_penalty" => self.back_seek_penalty,
-            "slice_idle" => self.slice_idle.as_millis(),
-            "slice_idle_us" => self.slice_idle.as_micros(),
-            "max_budget" => self.max_budget,
-            "timeout_sync" => self.timeout(hz).as_millis(),
-            "strict_guarantees" => self.strict_guarantees.into(),
-            "low_latency" => self.low_latency.into(),
-            "inject" => self.inject as u64,
-            "merge_window" => self.merge_window.as_millis(),
-            "queue_merging" => self.queue_merging.into(),
-            "stable_merging" => self.stable_merging.into(),
-            "wakers" => self.wakers.into(),
-            "tag_shares" => self.tag_shares.into(),
-            "completion_runs" => self.completion_runs.into(),
-            "position_update" => self.position_update.into(),
-            "early_merge_check" => self.early_merge_check.into(),
-            "late_raise_check" => self.late_raise_check.into(),
-            _ => 0,
-        }
-    }
-
-    /// Sets the attribute `name`; the value is in its range.
-    pub(super) fn set(&mut self, name: &str, value: u64, hz: Hz) {
-        let (time, on) = (Nanos::from_millis(value), value == 1);
-        match name {
-            "fifo_expire_sync" => self.fifo_expire[1] = time,
-            "fifo_expire_async" => self.fifo_expire[0] = time,
-            "back_seek_max" => self.back_seek_max = value,
-            "back_seek_penalty" => self.back_seek_penalty = value,
-            "slice_idle" => self.slice_idle = time,
-            "slice_idle_us" => self.slice_idle = Nanos::from_micros(value),
-            "max_budget" => self.max_budget = value,
-            "timeout_sync" => self.timeout_sync = hz.ceil(time),
-            "strict_guarantees" => {
-                // Whoever wants that is idled for: at least so long.
-                let least = Nanos::from_millis(if on { 8 } else { 0 });
-                self.slice_idle = self.slice_idle.max(least);
-                self.strict_guarantees = on;
-            }
-            "low_latency" => self.low_latency = on,
-            "inject" => {
-                self.inject = match value {
-                    0 => Inject::Off,
-                    1 => Inject::Coefficient,
-                    _ => Inject::Measured,
-                }
-            }
-            "merge_window" => self.merge_window = time,
-            "queue_merging" => self.queue_merging = on,
-            "stable_merging" => self.stable_merging = on,
-            "wakers" => self.wakers = on,
-            "tag_shares" => self.tag_shares = on,
-            "completion_runs" => self.completion_runs = on,
-            "position_update" => self.position_update = on,
-            "early_merge_check" => self.early_merge_check = on,
-            "late_raise_check" => self.late_raise_check = on,
-            _ => {}
-        }
-    }
 }
 
-const fn number(name: &'static str, unit: &'static str, min: u64, help: &'static str) -> Attribute {
-    // Times stay below twelve days: sums of them never leave 64 bits.
-    let max = if unit.len() == 2 { 1_000_000_000 } else { i32::MAX as u64 };
-    Attribute { name, unit, values: Values::Number { min, max }, help }
-}
+const INJECTS: [(&str, Inject); 3] =
+    [("off", Inject::Off), ("coefficient", Inject::Coefficient), ("measured", Inject::Measured)];
 
-/// A time for which the device is held idle: nobody is served meanwhile, so that ten seconds are
-/// more than anybody can want.
-const fn idle(name: &'static str, help: &'static str) -> Attribute {
-    Attribute { name, unit: "ms", values: Values::Number { min: 0, max: IDLE_MAX_MS }, help }
-}
-
+/// While the device is held idle nobody is served: ten seconds are more than anybody can want.
 const IDLE_MAX_MS: u64 = 10_000;
 
-const fn switch(name: &'static str, help: &'static str) -> Attribute {
-    Attribute { name, unit: "", values: Values::Number { min: 0, max: 1 }, help }
-}
+/// How many there are.
+pub(super) const COUNT: usize = 24;
 
-const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> Attribute {
-    Attribute { name, unit, values: Values::ReadOnly, help }
-}
-
-/// The names of those that can be read only.
-pub(super) const HW_TAG: &str = "hw_tag";
-pub(super) const PEAK_RATE: &str = "peak_rate";
-pub(super) const PRESENT_MAX_BUDGET: &str = "max_budget_now";
-pub(super) const POSITION_CHANGES: &str = "position_changes";
+/// An attribute of this elevator.
+type Row = Knob<Bfq>;
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 24] = [
-    number("fifo_expire_sync", "ms", 1, "after which time a sync request is next in its queue"),
-    number("fifo_expire_async", "ms", 1, "the same for an async request"),
-    number("back_seek_max", "KiB", 0, "how far behind the head a request is still near"),
-    number("back_seek_penalty", "", 1, "how many sectors ahead one sector back is worth"),
-    idle("slice_idle", "how long the device idles for the next request of a queue"),
-    Attribute {
-        name: "slice_idle_us",
-        unit: "us",
-        values: Values::Number { min: 0, max: IDLE_MAX_MS * 1000 },
-        help: "the same in microseconds",
-    },
-    number("max_budget", "sectors", 0, "most service in one turn; 0 follows the device's rate"),
-    number("timeout_sync", "ms", 1, "longest turn of a queue"),
-    switch("strict_guarantees", "1 if one request at a time is in the device, in exact order"),
-    switch("low_latency", "1 if starting applications and soft real time are raised"),
-    Attribute {
-        name: "inject",
-        unit: "",
-        values: Values::Choice(&["off", "coefficient", "measured"]),
-        help: "what is served while the device is kept for an empty queue: nothing, up to ten \
-               times its own service (seed 002), or what does not prolong it",
-    },
-    number(
-        "merge_window",
-        "ms",
-        0,
-        "how long after a start queues may merge (seed 004); 0: always",
+pub(super) static KNOBS: [Row; COUNT] = [
+    Row::time(
+        "fifo_expire_sync",
+        Unit::Ms,
+        "after which time a sync request is next in its queue",
+        |bfq, _| bfq.tunables.fifo_expire[1],
+        |bfq, _, time| bfq.tunables.fifo_expire[1] = time,
+    )
+    .at_least(1),
+    Row::time(
+        "fifo_expire_async",
+        Unit::Ms,
+        "the same for an async request",
+        |bfq, _| bfq.tunables.fifo_expire[0],
+        |bfq, _, time| bfq.tunables.fifo_expire[0] = time,
+    )
+    .at_least(1),
+    Row::number(
+        "back_seek_max",
+        "KiB",
+        "how far behind the head a request is still near",
+        |bfq, _| bfq.tunables.back_seek_max,
+        |bfq, _, value| bfq.tunables.back_seek_max = value,
     ),
-    switch("queue_merging", "1 if queues whose requests lie close to each other are merged"),
-    switch("stable_merging", "1 if queues that are created together are merged"),
-    switch("wakers", "1 if those that a queue waits for are found out and served for it"),
-    switch("tag_shares", "1 if nobody may have more requests than his share of them by weight"),
-    switch(
+    Row::number(
+        "back_seek_penalty",
+        "",
+        "how many sectors ahead one sector back is worth",
+        |bfq, _| bfq.tunables.back_seek_penalty,
+        |bfq, _, value| bfq.tunables.back_seek_penalty = value,
+    )
+    .at_least(1),
+    Row::time(
+        "slice_idle",
+        Unit::Ms,
+        "how long the device idles for the next request of a queue",
+        |bfq, _| bfq.tunables.slice_idle,
+        |bfq, _, time| bfq.tunables.slice_idle = time,
+    )
+    .at_most(IDLE_MAX_MS),
+    Row::time(
+        "slice_idle_us",
+        Unit::Us,
+        "the same in microseconds",
+        |bfq, _| bfq.tunables.slice_idle,
+        |bfq, _, time| bfq.tunables.slice_idle = time,
+    )
+    .at_most(IDLE_MAX_MS * 1000),
+    Row::number(
+        "max_budget",
+        "sectors",
+        "most service in one turn; 0 follows the device's rate",
+        |bfq, _| bfq.tunables.max_budget,
+        |bfq, scene, value| {
+            bfq.tunables.max_budget = value;
+            match value {
+                0 => bfq.follow_rate(scene),
+                _ => bfq.max_budget = value,
+            }
+        },
+    ),
+    Row::time(
+        "timeout_sync",
+        Unit::Ms,
+        "longest turn of a queue",
+        |bfq, scene| bfq.tunables.timeout(scene.hz()),
+        |bfq, scene, time| {
+            bfq.tunables.timeout_sync = scene.hz().ceil(time);
+            bfq.follow_rate(scene);
+        },
+    )
+    .at_least(1),
+    Row::switch(
+        "strict_guarantees",
+        "1 if one request at a time is in the device, in exact order",
+        |bfq, _| bfq.tunables.strict_guarantees,
+        |bfq, _, on| {
+            // It needs idling: at least so long.
+            let least = Nanos::from_millis(if on { 8 } else { 0 });
+            bfq.tunables.slice_idle = bfq.tunables.slice_idle.max(least);
+            bfq.tunables.strict_guarantees = on;
+        },
+    ),
+    Row::switch(
+        "low_latency",
+        "1 if starting applications and soft real time are raised",
+        |bfq, _| bfq.tunables.low_latency,
+        |bfq, scene, on| {
+            bfq.tunables.low_latency = on;
+            if !on {
+                bfq.end_all_raising(scene);
+            }
+        },
+    ),
+    Row::choice(
+        "inject",
+        "",
+        &words(&INJECTS),
+        "what is served while the device is kept for an empty queue: nothing, up to ten \
+         times its own service (seed 002), or what does not prolong it",
+        |bfq, _| place_of(&INJECTS, &bfq.tunables.inject),
+        |bfq, _, place| bfq.tunables.inject = at_place(&INJECTS, place).unwrap_or_default(),
+    ),
+    Row::time(
+        "merge_window",
+        Unit::Ms,
+        "how long after a start queues may merge (seed 004); 0: always",
+        |bfq, _| bfq.tunables.merge_window,
+        |bfq, scene, time| {
+            bfq.tunables.merge_window = time;
+            bfq.update_positions(scene);
+        },
+    ),
+    Row::switch(
+        "queue_merging",
+        "1 if queues whose requests lie close to each other are merged",
+        |bfq, _| bfq.tunables.queue_merging,
+        |bfq, scene, on| {
+            bfq.tunables.queue_merging = on;
+            bfq.update_positions(scene);
+        },
+    ),
+    Row::switch(
+        "stable_merging",
+        "1 if queues that are created together are merged",
+        |bfq, _| bfq.tunables.stable_merging,
+        |bfq, _, on| bfq.tunables.stable_merging = on,
+    ),
+    Row::switch(
+        "wakers",
+        "1 if those that a queue waits for are found out and served for it",
+        |bfq, _| bfq.tunables.wakers,
+        |bfq, _, on| bfq.tunables.wakers = on,
+    ),
+    Row::switch(
+        "tag_shares",
+        "1 if nobody may have more requests than his share of them by weight",
+        |bfq, _| bfq.tunables.tag_shares,
+        |bfq, _, on| bfq.tunables.tag_shares = on,
+    ),
+    Row::switch(
         "completion_runs",
         "1 if others are let in whenever a request has ended, not as in Linux",
+        |bfq, _| bfq.tunables.completion_runs,
+        |bfq, _, on| bfq.tunables.completion_runs = on,
     ),
-    switch("position_update", "1 if a dispatched head moves its queue (seed 004, patch 1)"),
-    switch("early_merge_check", "1 if an early merge minds low_latency (seed 004, patch 2)"),
-    switch(
+    Row::switch(
+        "position_update",
+        "1 if a dispatched head moves its queue (seed 004, patch 1)",
+        |bfq, _| bfq.tunables.position_update,
+        |bfq, scene, on| {
+            bfq.tunables.position_update = on;
+            bfq.update_positions(scene);
+        },
+    ),
+    Row::switch(
+        "early_merge_check",
+        "1 if an early merge minds low_latency (seed 004, patch 2)",
+        |bfq, _| bfq.tunables.early_merge_check,
+        |bfq, _, on| bfq.tunables.early_merge_check = on,
+    ),
+    Row::switch(
         "late_raise_check",
         "1 if queues raised for 100 ms are not merged (before seed 004, patch 4)",
+        |bfq, _| bfq.tunables.late_raise_check,
+        |bfq, _, on| bfq.tunables.late_raise_check = on,
     ),
-    shown(HW_TAG, "", "1 if the device is taken to queue commands, 0 if not, -1 if not known"),
-    shown(PEAK_RATE, "sectors/s", "what the device can do, as estimated"),
-    shown(PRESENT_MAX_BUDGET, "sectors", "most service in one turn at present"),
-    shown(POSITION_CHANGES, "", "how often a queue was put among positions, or taken out"),
+    Row::text(
+        "hw_tag",
+        "",
+        "1 if the device is taken to queue commands, 0 if not, -1 if not known",
+        |bfq, scene, out| knob::show_if_known(bfq.known_to_queue(scene), out),
+    ),
+    Row::figure("peak_rate", "sectors/s", "what the device can do, as estimated", |bfq, _| {
+        scale(bfq.rate.rate(), 1_000_000, rate::ONE)
+    }),
+    Row::figure("max_budget_now", "sectors", "most service in one turn at present", |bfq, _| {
+        bfq.usual_max_budget()
+    }),
+    Row::figure(
+        "position_changes",
+        "",
+        "how often a queue was put among positions, or taken out",
+        |bfq, _| bfq.positions.changes(),
+    ),
 ];
+
+/// The listing.
+pub(super) static ATTRIBUTES: [Attribute; COUNT] = knob::attributes(&KNOBS);

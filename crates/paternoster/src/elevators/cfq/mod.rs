@@ -55,9 +55,10 @@ mod workload;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::knob::Knob;
 use crate::list::{Links, List};
 use crate::observe::queue_depth::QueueDepth;
 use crate::pick::home::{home, is_in_flight, settle};
@@ -77,7 +78,7 @@ use group::Group;
 use queue::Queue;
 use select::Selection;
 use slice::signed;
-use tunables::{ATTRIBUTES_2_6_34, ATTRIBUTES_3_6, BANDWIDTH, EST_DEPTH, HW_TAG, Tunables};
+use tunables::{ATTRIBUTES_2_6_34, ATTRIBUTES_3_6, KNOBS_2_6_34, KNOBS_3_6, Tunables};
 use version::{LINUX_2_6_34, LINUX_3_6, LINUX_4_19, Version};
 use workload::Serving;
 
@@ -212,6 +213,11 @@ impl Cfq {
     }
 
     /// The most requests that the device takes at a time, as far as known.
+    /// The row of the listing at `place`.
+    fn knob(&self, place: usize) -> &'static Knob<Cfq> {
+        if self.version.idles_for_groups { &KNOBS_3_6[place] } else { &KNOBS_2_6_34[place] }
+    }
+
     fn estimated_depth(&self, scene: &Scene) -> u32 {
         match scene.ncq() {
             Ncq::Declared => scene.facts().depth,
@@ -483,29 +489,17 @@ impl Elevator for Cfq {
         if self.version.idles_for_groups { &ATTRIBUTES_3_6 } else { &ATTRIBUTES_2_6_34 }
     }
 
-    fn get(&self, scene: &Scene, place: usize) -> u64 {
-        self.tunables.get(self.attributes()[place].name, scene.hz())
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        self.knob(place).get(self, scene)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) {
-        self.tunables.set(self.attributes()[place].name, value, scene.hz());
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+        self.knob(place).set(self, scene, value)?;
         self.climber = Climber::new(scene.now(), self.tunables.slice_idle);
+        Ok(())
     }
 
     fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Some(attribute) = self.attributes().get(place) else { return Ok(()) };
-        match attribute.name {
-            HW_TAG => match self.queues_commands(scene) {
-                None => out.write_str("-1"),
-                Some(queues) => write!(out, "{}", u8::from(queues)),
-            },
-            EST_DEPTH => write!(out, "{}", self.estimated_depth(scene)),
-            BANDWIDTH => {
-                let [single, merged] = self.bandwidth.most;
-                let active = self.active.map_or(0, |active| self.queues.at(active).bandwidth);
-                write!(out, "{active}\t{single}\t{merged}")
-            }
-            _ => attribute.show(self.get(scene, place), out),
-        }
+        self.knob(place).show(self, scene, out)
     }
 }

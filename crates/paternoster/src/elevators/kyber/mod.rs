@@ -41,9 +41,10 @@ mod throttle;
 use alloc::format;
 use core::fmt;
 
-use crate::attribute::{Attribute, Values};
+use crate::attribute::{Attribute, AttributeError};
 use crate::client::ClientId;
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::knob::{self, Knob, Unit};
 use crate::request::{Flags, Op, RequestId, is_sync};
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -56,23 +57,29 @@ const LOOK_AFTER: Nanos = Nanos::from_millis(100);
 /// What async requests may have of the scheduler's tags, in percent.
 const ASYNC_PERCENT: u64 = 75;
 
-const TARGET: Values = Values::Number { min: 0, max: u64::MAX };
+/// An attribute of this elevator.
+type Row = Knob<Kyber>;
 
 /// Each is the target of the domain at its place.
-static ATTRIBUTES: [Attribute; 2] = [
-    Attribute {
-        name: "read_lat_nsec",
-        unit: "ns",
-        values: TARGET,
-        help: "how long a read should take; who misses it makes the others give way",
-    },
-    Attribute {
-        name: "write_lat_nsec",
-        unit: "ns",
-        values: TARGET,
-        help: "how long a write should take",
-    },
+static KNOBS: [Row; 2] = [
+    Row::time(
+        "read_lat_nsec",
+        Unit::Ns,
+        "how long a read should take; if reads miss it, the others give way",
+        |kyber, _| kyber.throttle.target(0),
+        |kyber, _, target| kyber.throttle.set_target(0, target),
+    )
+    .at_most(u64::MAX),
+    Row::time(
+        "write_lat_nsec",
+        Unit::Ns,
+        "how long a write should take",
+        |kyber, _| kyber.throttle.target(1),
+        |kyber, _, target| kyber.throttle.set_target(1, target),
+    )
+    .at_most(u64::MAX),
 ];
+static ATTRIBUTES: [Attribute; 2] = knob::attributes(&KNOBS);
 
 /// The kyber scheduler.
 #[derive(Debug)]
@@ -215,11 +222,11 @@ impl Elevator for Kyber {
         &ATTRIBUTES
     }
 
-    fn get(&self, _: &Scene, place: usize) -> u64 {
-        self.throttle.target(place).0
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, scene)
     }
 
-    fn set(&mut self, _: &mut Scene, place: usize, value: u64) {
-        self.throttle.set_target(place, Nanos(value));
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, scene, value)
     }
 }

@@ -25,9 +25,9 @@ use super::depth::Depth;
 use super::gate::Gate;
 use super::habit::blend;
 use super::job::{Job, Stage};
-use super::tunables::ATTRIBUTES;
+use super::tunables::{ATTRIBUTES, KNOBS};
 use super::{Client, FEW, FLUSH_MOST, Paternoster};
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::list::Links;
@@ -370,16 +370,13 @@ impl Elevator for Paternoster {
         &ATTRIBUTES
     }
 
-    fn get(&self, _: &Scene, place: usize) -> u64 {
-        self.figure(ATTRIBUTES[place].name)
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        KNOBS[place].get(self, scene)
     }
 
-    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) {
-        match (ATTRIBUTES[place].name, value) {
-            ("fallback", 0) => self.rearm(scene),
-            ("fallback", _) => self.fall_back(scene, None),
-            (name, value) => self.tunables.set(name, value),
-        }
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+        KNOBS[place].set(self, scene, value)?;
         self.watchdog.look_anew();
+        Ok(())
     }
 }

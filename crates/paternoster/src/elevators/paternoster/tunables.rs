@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tunables: the policy that can be set, and the figures that were found out.
+//! Tunables: the policy that can be set, and the figures that were found out, a row of [`KNOBS`]
+//! each.
 //!
 //! Nothing here describes the device: what it is like is measured.
 //!
 //! Source: spec `elevator.md` 2.6 (sigma).
 
-use crate::attribute::{Attribute, Values};
+use crate::attribute::Attribute;
 use crate::elevators::paternoster::Paternoster;
+use crate::knob::{self, Knob};
 
 /// What can be set.
 #[derive(Debug, Clone, Copy)]
@@ -28,85 +30,100 @@ impl Default for Tunables {
     }
 }
 
-impl Tunables {
-    /// Sets the attribute `name`; the value is in its range.
-    pub(super) fn set(&mut self, name: &str, value: u64) {
-        match name {
-            "strictness" => self.strictness = value.max(1),
-            "bulk_kept" => self.bulk_kept = value,
-            "weights_from" => self.weights_from = value,
-            "tag_shares" => self.tag_shares = value != 0,
-            _ => {}
-        }
-    }
-}
+/// How many there are.
+pub(super) const COUNT: usize = 14;
 
-const fn shown(name: &'static str, unit: &'static str, help: &'static str) -> Attribute {
-    Attribute { name, unit, values: Values::ReadOnly, help }
-}
+/// An attribute of this elevator.
+type Row = Knob<Paternoster>;
 
 /// All of them, in the order of the listing.
-pub(super) static ATTRIBUTES: [Attribute; 14] = [
-    Attribute {
-        name: "strictness",
-        unit: "",
-        values: Values::Number { min: 1, max: 1_000_000 },
-        help: "one part in so many of the device time may be idled away for fairness",
-    },
-    Attribute {
-        name: "bulk_kept",
-        unit: "%",
-        values: Values::Number { min: 1, max: 100 },
-        help: "how much throughput is kept where a shorter queue makes a shallow client wait less",
-    },
-    Attribute {
-        name: "weights_from",
-        unit: "%",
-        values: Values::Number { min: 100, max: 1_000_000 },
-        help: "weights count once requests take so much of their least time: 100 is exact shares",
-    },
-    Attribute {
-        name: "tag_shares",
-        unit: "",
-        values: Values::Number { min: 0, max: 1 },
-        help: "1 if nobody may have more requests than his share of them by weight",
-    },
-    Attribute {
-        name: "fallback",
-        unit: "",
-        values: Values::Number { min: 0, max: 1 },
-        help: "1: accounts alone decide, as the watchdog found a rule broken; 0: all rules",
-    },
-    shown("depth", "", "how many commands the device is given at a time at present"),
-    shown("seats", "", "how many streams are served at a time at present; 0 is without a limit"),
-    shown("quantum_us", "us", "how much device time a turn has, where there are seats"),
-    shown("switch_us", "us", "what it costs to go from one stream to another, as measured"),
-    shown("probes", "", "how often another number of seats was tried"),
-    shown("changes", "", "how often one was accepted"),
-    shown("kept_us", "us", "for how long a slot was kept for somebody although others waited"),
-    shown("holds", "", "how often a client waited that was ahead of one with nothing waiting"),
-    shown("in_company", "clients", "who reads one stream with others, and shares their seat"),
+pub(super) static KNOBS: [Row; COUNT] = [
+    Row::number(
+        "strictness",
+        "",
+        "one part in so many of the device time may be idled away for fairness",
+        |own, _| own.tunables.strictness,
+        |own, _, value| own.tunables.strictness = value,
+    )
+    .at_least(1)
+    .at_most(1_000_000),
+    Row::number(
+        "bulk_kept",
+        "%",
+        "how much throughput is kept where a shorter queue makes a shallow client wait less",
+        |own, _| own.tunables.bulk_kept,
+        |own, _, value| own.tunables.bulk_kept = value,
+    )
+    .at_least(1)
+    .at_most(100),
+    Row::number(
+        "weights_from",
+        "%",
+        "weights count once requests take so much of their least time: 100 is exact shares",
+        |own, _| own.tunables.weights_from,
+        |own, _, value| own.tunables.weights_from = value,
+    )
+    .at_least(100)
+    .at_most(1_000_000),
+    Row::switch(
+        "tag_shares",
+        "1 if nobody may have more requests than his share of them by weight",
+        |own, _| own.tunables.tag_shares,
+        |own, _, on| own.tunables.tag_shares = on,
+    ),
+    Row::switch(
+        "fallback",
+        "1: accounts alone decide, as the watchdog found a rule broken; 0: all rules",
+        |own, _| own.watchdog.has_fallen(),
+        |own, scene, on| if on { own.fall_back(scene, None) } else { own.rearm(scene) },
+    ),
+    Row::figure(
+        "depth",
+        "",
+        "how many commands the device is given at a time at present",
+        |own, _| own.depth.used().into(),
+    ),
+    Row::figure(
+        "seats",
+        "",
+        "how many streams are served at a time at present; 0 is without a limit",
+        |own, _| own.seats.most.map_or(0, u64::from),
+    ),
+    Row::figure(
+        "quantum_us",
+        "us",
+        "how much device time a turn has, where there are seats",
+        |own, _| own.seats.quantum() / 1000,
+    ),
+    Row::figure(
+        "switch_us",
+        "us",
+        "what it costs to go from one stream to another, as measured",
+        |own, _| own.seats.change / 1000,
+    ),
+    Row::figure("probes", "", "how often another number of seats was tried", |own, _| {
+        own.learn.probes
+    }),
+    Row::figure("changes", "", "how often one was accepted", |own, _| own.learn.changes),
+    Row::figure(
+        "kept_us",
+        "us",
+        "for how long a slot was kept for somebody although others waited",
+        |own, _| own.kept_time / 1000,
+    ),
+    Row::figure(
+        "holds",
+        "",
+        "how often a client waited that was ahead of one with nothing waiting",
+        |own, _| own.gate.holds,
+    ),
+    Row::figure(
+        "in_company",
+        "clients",
+        "who reads one stream with others, and shares their seat",
+        |own, _| own.companies.in_company(),
+    ),
 ];
 
-impl Paternoster {
-    /// The value of the attribute `name`.
-    pub(super) fn figure(&self, name: &str) -> u64 {
-        match name {
-            "strictness" => self.tunables.strictness,
-            "bulk_kept" => self.tunables.bulk_kept,
-            "depth" => u64::from(self.depth.used()),
-            "weights_from" => self.tunables.weights_from,
-            "holds" => self.gate.holds,
-            "tag_shares" => self.tunables.tag_shares.into(),
-            "fallback" => u64::from(self.watchdog.has_fallen()),
-            "seats" => self.seats.most.map_or(0, u64::from),
-            "quantum_us" => self.seats.quantum() / 1000,
-            "switch_us" => self.seats.change / 1000,
-            "probes" => self.learn.probes,
-            "changes" => self.learn.changes,
-            "in_company" => self.companies.in_company(),
-            "kept_us" => self.kept_time / 1000,
-            _ => 0,
-        }
-    }
-}
+/// The listing.
+pub(super) static ATTRIBUTES: [Attribute; COUNT] = knob::attributes(&KNOBS);

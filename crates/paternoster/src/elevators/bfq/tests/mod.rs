@@ -103,7 +103,8 @@ impl Bench {
 
     fn set(&mut self, name: &str, value: u64) {
         let place = ATTRIBUTES.iter().position(|attribute| attribute.name == name);
-        self.bfq.set(&mut self.scene, place.expect("an attribute of this name"), value);
+        let place = place.expect("an attribute of this name");
+        self.bfq.set(&mut self.scene, place, value).expect("it can be set");
         self.audit();
     }
 

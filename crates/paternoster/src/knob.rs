@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Knobs: an attribute of a component, written once.
+//!
+//! A [`Knob`] of a `T` says in one place what the attribute is called, its unit, its range, what
+//! it does, and how it is read from a `T` and set in one. A component has a table of them; the
+//! listing ([`attributes`]), the reading and the setting all go by the place in that table, so
+//! that none of them can forget a row:
+//!
+//! ```text
+//! Knob::time("slice_idle", Unit::Ms, "how long …", |t, _| t.idle, |t, _, idle| t.idle = idle)
+//!             name         unit      help          read           set
+//!      .at_most(10_000)
+//!       range
+//! ```
+//!
+//! `C` is what a `T` is read and set beside: the [`Scene`] for elevators, which see ticks there.
+//!
+//! # Invariants
+//! I1  A setter is called with values in the range only.
+//!
+//! Source: `/sys/block/*/queue` and `iosched/` of Linux, where an attribute is one row as well.
+
+use core::fmt;
+
+use crate::attribute::{Attribute, AttributeError, Values};
+use crate::scene::Scene;
+use crate::time::Nanos;
+
+/// In what a time is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+}
+
+impl Unit {
+    /// All of them.
+    const ALL: [Unit; 3] = [Unit::Ns, Unit::Us, Unit::Ms];
+
+    /// As listings write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Ns => "ns",
+            Unit::Us => "us",
+            Unit::Ms => "ms",
+        }
+    }
+
+    /// The unit that is written `name`.
+    pub(crate) fn by_name(name: &str) -> Option<Unit> {
+        Unit::ALL.into_iter().find(|unit| unit.name() == name)
+    }
+
+    const fn nanos(self) -> u64 {
+        match self {
+            Unit::Ns => 1,
+            Unit::Us => 1_000,
+            Unit::Ms => 1_000_000,
+        }
+    }
+
+    /// `number` of them.
+    pub(crate) const fn time(self, number: u64) -> Nanos {
+        Nanos(number.saturating_mul(self.nanos()))
+    }
+
+    /// How many there are in `time`, rounded down.
+    pub(crate) const fn number(self, time: Nanos) -> u64 {
+        time.0 / self.nanos()
+    }
+}
+
+/// Times stay below twelve days of milliseconds: sums of them never leave 64 bits.
+const TIME_MAX: u64 = 1_000_000_000;
+
+/// The greatest number where a knob says nothing else.
+const NUMBER_MAX: u64 = i32::MAX as u64;
+
+type Get<T, C, V> = fn(&T, &C) -> V;
+type Set<T, C, V> = fn(&mut T, &mut C, V);
+
+/// How the value is read and set.
+enum Access<T, C> {
+    Number(Get<T, C, u64>, Set<T, C, u64>),
+    Switch(Get<T, C, bool>, Set<T, C, bool>),
+    Time(Unit, Get<T, C, Nanos>, Set<T, C, Nanos>),
+    Figure(Get<T, C, u64>),
+    Text(fn(&T, &C, &mut dyn fmt::Write) -> fmt::Result),
+}
+
+impl<T, C> Clone for Access<T, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, C> Copy for Access<T, C> {}
+
+/// One attribute of a `T`. See the [module](self).
+pub struct Knob<T, C = Scene> {
+    attribute: Attribute,
+    access: Access<T, C>,
+    most: Option<Get<T, C, u64>>,
+}
+
+impl<T, C> Clone for Knob<T, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, C> Copy for Knob<T, C> {}
+
+impl<T, C> fmt::Debug for Knob<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Knob").field(&self.attribute).finish()
+    }
+}
+
+impl<T, C> Knob<T, C> {
+    const fn new(
+        name: &'static str,
+        unit: &'static str,
+        values: Values,
+        help: &'static str,
+        access: Access<T, C>,
+    ) -> Knob<T, C> {
+        Knob { attribute: Attribute { name, unit, values, help }, access, most: None }
+    }
+
+    /// A whole number from 0 to 2^31 - 1, unless [`Knob::at_least`] and [`Knob::at_most`] say
+    /// otherwise.
+    #[must_use]
+    pub const fn number(
+        name: &'static str,
+        unit: &'static str,
+        help: &'static str,
+        get: fn(&T, &C) -> u64,
+        set: fn(&mut T, &mut C, u64),
+    ) -> Knob<T, C> {
+        let values = Values::Number { min: 0, max: NUMBER_MAX };
+        Knob::new(name, unit, values, help, Access::Number(get, set))
+    }
+
+    /// 0 or 1.
+    #[must_use]
+    pub const fn switch(
+        name: &'static str,
+        help: &'static str,
+        get: fn(&T, &C) -> bool,
+        set: fn(&mut T, &mut C, bool),
+    ) -> Knob<T, C> {
+        let values = Values::Number { min: 0, max: 1 };
+        Knob::new(name, "", values, help, Access::Switch(get, set))
+    }
+
+    /// A time, written as a whole number of `unit`s, up to 10^9 of them.
+    #[must_use]
+    pub const fn time(
+        name: &'static str,
+        unit: Unit,
+        help: &'static str,
+        get: fn(&T, &C) -> Nanos,
+        set: fn(&mut T, &mut C, Nanos),
+    ) -> Knob<T, C> {
+        let values = Values::Number { min: 0, max: TIME_MAX };
+        Knob::new(name, unit.name(), values, help, Access::Time(unit, get, set))
+    }
+
+    /// One of `words`; its number is its place among them.
+    #[must_use]
+    pub const fn choice(
+        name: &'static str,
+        unit: &'static str,
+        words: &'static [&'static str],
+        help: &'static str,
+        get: fn(&T, &C) -> u64,
+        set: fn(&mut T, &mut C, u64),
+    ) -> Knob<T, C> {
+        Knob::new(name, unit, Values::Choice(words), help, Access::Number(get, set))
+    }
+
+    /// A number that is only shown.
+    #[must_use]
+    pub const fn figure(
+        name: &'static str,
+        unit: &'static str,
+        help: &'static str,
+        get: fn(&T, &C) -> u64,
+    ) -> Knob<T, C> {
+        Knob::new(name, unit, Values::ReadOnly, help, Access::Figure(get))
+    }
+
+    /// What is only shown, and is not one number of its own.
+    #[must_use]
+    pub const fn text(
+        name: &'static str,
+        unit: &'static str,
+        help: &'static str,
+        show: fn(&T, &C, &mut dyn fmt::Write) -> fmt::Result,
+    ) -> Knob<T, C> {
+        Knob::new(name, unit, Values::ReadOnly, help, Access::Text(show))
+    }
+
+    /// The same, whose least value is `least`.
+    #[must_use]
+    pub const fn at_least(mut self, least: u64) -> Knob<T, C> {
+        if let Values::Number { min, .. } = &mut self.attribute.values {
+            *min = least;
+        }
+        self
+    }
+
+    /// The same, whose greatest value is `greatest`.
+    #[must_use]
+    pub const fn at_most(mut self, greatest: u64) -> Knob<T, C> {
+        if let Values::Number { max, .. } = &mut self.attribute.values {
+            *max = greatest;
+        }
+        self
+    }
+
+    /// The same, refused beyond what `most` says of a `T`: capacities that were fixed when it was
+    /// made.
+    #[must_use]
+    pub const fn within(mut self, most: fn(&T, &C) -> u64) -> Knob<T, C> {
+        self.most = Some(most);
+        self
+    }
+
+    /// What the attribute is.
+    #[must_use]
+    pub const fn attribute(&self) -> &Attribute {
+        &self.attribute
+    }
+
+    /// Its value, where it is one number.
+    #[must_use]
+    pub fn get(&self, of: &T, beside: &C) -> Option<u64> {
+        match self.access {
+            Access::Number(get, _) | Access::Figure(get) => Some(get(of, beside)),
+            Access::Switch(get, _) => Some(get(of, beside).into()),
+            Access::Time(unit, get, _) => Some(unit.number(get(of, beside))),
+            Access::Text(_) => None,
+        }
+    }
+
+    /// Sets it; `value` is in its range.
+    ///
+    /// # Errors
+    /// [`AttributeError::ReadOnly`], or [`AttributeError::Capacity`]; nothing has changed then.
+    pub fn set(&self, of: &mut T, beside: &mut C, value: u64) -> Result<(), AttributeError> {
+        let name = self.attribute.name;
+        if let Some(most) = self.most.map(|most| most(of, beside)).filter(|&most| value > most) {
+            return Err(AttributeError::Capacity { name, most });
+        }
+        match self.access {
+            Access::Number(_, set) => set(of, beside, value),
+            Access::Switch(_, set) => set(of, beside, value == 1),
+            Access::Time(unit, _, set) => set(of, beside, unit.time(value)),
+            Access::Figure(_) | Access::Text(_) => return Err(AttributeError::ReadOnly { name }),
+        }
+        Ok(())
+    }
+
+    /// Writes its value as sysfs shows it.
+    ///
+    /// # Errors
+    /// Only what `out` reports.
+    pub fn show(&self, of: &T, beside: &C, out: &mut dyn fmt::Write) -> fmt::Result {
+        match self.access {
+            Access::Text(show) => show(of, beside, out),
+            _ => self.get(of, beside).map_or(Ok(()), |value| self.attribute.show(value, out)),
+        }
+    }
+}
+
+/// The listing of a table of knobs.
+#[must_use]
+pub const fn attributes<T, C, const N: usize>(knobs: &[Knob<T, C>; N]) -> [Attribute; N] {
+    const NONE: Attribute = Attribute { name: "", unit: "", values: Values::ReadOnly, help: "" };
+    let mut all = [NONE; N];
+    let mut place = 0;
+    while place < N {
+        all[place] = knobs[place].attribute;
+        place += 1;
+    }
+    all
+}
+
+/// The words of a choice whose values have a type of their own.
+pub(crate) const fn words<V: Copy, const N: usize>(
+    table: &[(&'static str, V); N],
+) -> [&'static str; N] {
+    let mut all = [""; N];
+    let mut place = 0;
+    while place < N {
+        all[place] = table[place].0;
+        place += 1;
+    }
+    all
+}
+
+/// The place of `value` in such a table.
+pub(crate) fn place_of<V: PartialEq>(table: &[(&'static str, V)], value: &V) -> u64 {
+    table.iter().take_while(|(_, other)| other != value).count() as u64
+}
+
+/// The value at `place` of such a table.
+pub(crate) fn at_place<V: Copy>(table: &[(&'static str, V)], place: u64) -> Option<V> {
+    usize::try_from(place).ok().and_then(|place| table.get(place)).map(|&(_, value)| value)
+}
+
+/// 1, 0, or -1 if it is not known, as listings of `hw_tag` have it.
+pub(crate) fn show_if_known(known: Option<bool>, out: &mut dyn fmt::Write) -> fmt::Result {
+    match known {
+        None => out.write_str("-1"),
+        Some(is) => write!(out, "{}", u8::from(is)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Part {
+        batch: u64,
+        on: bool,
+        idle: Nanos,
+    }
+
+    type Row = Knob<Part, ()>;
+
+    static KNOBS: [Row; 5] = [
+        Row::number("batch", "requests", "", |part, ()| part.batch, |part, (), n| part.batch = n)
+            .at_least(1)
+            .at_most(64)
+            .within(|_, ()| 32),
+        Row::switch("on", "", |part, ()| part.on, |part, (), on| part.on = on),
+        Row::time("idle", Unit::Us, "", |part, ()| part.idle, |part, (), idle| part.idle = idle),
+        Row::figure("twice", "", "", |part, ()| 2 * part.batch),
+        Row::text("both", "", "", |part, (), out| write!(out, "{}\t{}", part.batch, part.on)),
+    ];
+
+    /// Does each row read what it sets, in its unit, and does what is only shown refuse?
+    #[test]
+    fn what_is_set_is_read() {
+        let mut part = Part::default();
+        for (place, value) in [(0, 7), (1, 1), (2, 250)] {
+            KNOBS[place].set(&mut part, &mut (), value).unwrap();
+            assert_eq!(KNOBS[place].get(&part, &()), Some(value));
+        }
+        assert_eq!(part, Part { batch: 7, on: true, idle: Nanos::from_micros(250) });
+        // 2 * 7
+        assert_eq!(KNOBS[3].get(&part, &()), Some(14));
+        let refused = AttributeError::ReadOnly { name: "twice" };
+        assert_eq!(KNOBS[3].set(&mut part, &mut (), 1), Err(refused));
+        assert_eq!(KNOBS[4].get(&part, &()), None);
+        let mut shown = String::new();
+        KNOBS[4].show(&part, &(), &mut shown).unwrap();
+        assert_eq!(shown, "7\ttrue");
+    }
+
+    /// Is a number that its range allows, and its capacity does not, refused with the most that
+    /// it can be?
+    #[test]
+    fn a_capacity_is_kept() {
+        let mut part = Part::default();
+        let refused = AttributeError::Capacity { name: "batch", most: 32 };
+        assert_eq!(KNOBS[0].set(&mut part, &mut (), 33), Err(refused));
+        assert_eq!(part, Part::default());
+    }
+
+    /// Is the listing that of the table?
+    #[test]
+    fn the_listing_is_the_table() {
+        let listed = attributes(&KNOBS);
+        assert_eq!(listed.map(|one| one.name), ["batch", "on", "idle", "twice", "both"]);
+        assert_eq!(listed[0].values, Values::Number { min: 1, max: 64 });
+        assert_eq!(listed[2].unit, "us");
+    }
+}
