@@ -17,6 +17,7 @@
 //! there is none (devices.md 1.8). Only the number of threads is swept.
 
 use paternoster::Nanos;
+use paternoster_sim::catalog;
 use paternoster_workload::builtin::sysbench::{Mode, Sysbench};
 
 use crate::reproduce::experiment::{
@@ -108,8 +109,7 @@ fn run(name: &str, threads: u32, variant: &Variant, device: Device) -> Run {
 
 /// The disk, able to queue a flush.
 fn queueing_disk() -> Device {
-    let text = include_str!("../../../../devices/hdd-7200.toml");
-    Device::queueing_flushes("hdd-7200-queueing", text)
+    Device::queueing_flushes("hdd-7200-queueing", catalog::HDD_7200)
 }
 
 fn figures() -> Vec<Figure> {

@@ -12,6 +12,7 @@
 //! setting's cells.
 
 use paternoster::Nanos;
+use paternoster_sim::catalog;
 use paternoster_workload::builtin::sysbench::{Mode, Sysbench};
 
 use crate::reproduce::experiment::{
@@ -89,12 +90,11 @@ fn run(device: &'static str, threads: u32, setting: &Setting) -> Run {
 }
 
 fn model(name: &'static str) -> Device {
-    let text = match name {
-        "hdd-7200-queueing" => include_str!("../../../../devices/hdd-7200.toml"),
-        "ssd-870evo-queueing" => include_str!("../../../../devices/ssd-870evo.toml"),
-        _ => return Device::Named(name),
-    };
-    Device::queueing_flushes(name, text)
+    match name {
+        "hdd-7200-queueing" => Device::queueing_flushes(name, catalog::HDD_7200),
+        "ssd-870evo-queueing" => Device::queueing_flushes(name, catalog::SSD_870EVO),
+        _ => Device::Named(name),
+    }
 }
 
 fn by_best(device: &str, threads: u32, setting: &Setting) -> Quantity {

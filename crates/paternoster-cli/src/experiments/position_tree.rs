@@ -13,13 +13,14 @@
 //! It matters where the next request is far from the last one: two processes that each read their
 //! half of records which lie far apart. Merged, they read each record in one go.
 
+use paternoster_sim::catalog;
+
 use crate::reproduce::experiment::{
     Device, Experiment, Figure, FioJobs, Judge, Quantity, Results, Run, Workload, of, parts, ratio,
 };
 
 const JOBS: FioJobs =
     FioJobs::new("jobs/record-halves.fio", include_str!("../../../../jobs/record-halves.fio"));
-const DISK: &str = include_str!("../../../../devices/hdd-mhx2300bt.toml");
 
 /// Records of each process.
 const RECORDS: [u32; 2] = [30, 400];
@@ -58,7 +59,7 @@ fn disk() -> Device {
         Some(("depth", _)) => "depth = { value = 1, source = \"NCQ switched off\" }".to_owned(),
         _ => line.to_owned(),
     };
-    let lines: Vec<String> = DISK.lines().map(line).collect();
+    let lines: Vec<String> = catalog::HDD_MHX2300BT.lines().map(line).collect();
     Device::File { name: "hdd-mhx2300bt-no-ncq".to_owned(), text: lines.join("\n") + "\n" }
 }
 

@@ -12,6 +12,7 @@
 //! paternoster where both can be had.
 
 use paternoster::{Nanos, elevators};
+use paternoster_sim::catalog;
 use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::startup::profile::by_name;
 
@@ -72,7 +73,6 @@ const NVME: Scene =
 const NVME_SCHEDULERS: [&str; 4] = ["noop", "mq-deadline", "bfq", "paternoster"];
 /// Commands that the flash drive is allowed at a time, of 32.
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
-const FLASH_FILE: &str = include_str!("../../../../devices/ssd-870evo.toml");
 const FLASH_DEPTH: &str = "depth = { value = 32";
 
 /// What a user of the S suite had with ten readers, in seconds; his device is not named.
@@ -123,7 +123,8 @@ fn runs() -> Vec<Run> {
     let all = |scene| schedulers(scene).map(move |name| run(scene, name));
     let mut runs: Vec<Run> = SCENES.into_iter().flat_map(all).collect();
     for depth in DEPTHS {
-        let text = FLASH_FILE.replace(FLASH_DEPTH, &format!("depth = {{ value = {depth}"));
+        let shallow = format!("depth = {{ value = {depth}");
+        let text = catalog::SSD_870EVO.replace(FLASH_DEPTH, &shallow);
         let device = Device::File { name: format!("ssd-870evo-{depth}"), text };
         let swept = run(FLASH, "paternoster");
         let swept = Run { name: swept_name(depth), device, ..swept };
