@@ -48,7 +48,7 @@ pub enum Waiting {
     Flush,
     /// Only requests of clients that owe others device time wait, and the others get a moment to
     /// come.
-    Debt,
+    Throttled,
     /// The device refused the last command.
     Refused,
 }

@@ -179,7 +179,7 @@ impl<O: Observer> RequestQueue<O> {
             // It may have been refused by the device once; the new elevator treats it as any other.
             self.scene.requests[id].was_started = false;
             // Nor does it go past anybody: the new one charges it.
-            self.scene.requests[id].let_in = false;
+            self.scene.requests[id].past_throttle = false;
             self.insert(id);
         }
     }
@@ -209,6 +209,7 @@ impl<O: Observer> RequestQueue<O> {
         let key = self.scene.clients.insert(client).map_err(|_| AddError::Full { capacity })?;
         self.scene.groups.at_mut(group.index()).members += 1;
         let id = ClientId(key);
+        self.throttle.attach(id.index());
         self.elevator.client_attached(&mut self.scene, id);
         self.end_call();
         Ok(id)
@@ -237,7 +238,7 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(never)]
     pub(crate) fn remove_client(&mut self, id: ClientId) {
         self.stop_sleeping(id);
-        self.forget_owner(id);
+        self.flush.writers.forget(id.index());
         self.elevator.client_detached(&mut self.scene, id);
         let client = self.scene.clients.release(id.index());
         if let Some(group) = client.group {
@@ -366,7 +367,7 @@ impl<O: Observer> RequestQueue<O> {
                 self.free(id);
                 return Ok(());
             }
-            Stage::Owing => {}
+            Stage::Throttled => {}
             Stage::Waiting | Stage::Plugged if !sequenced => {}
             _ => return Err(CancelError::TooLate),
         }
@@ -381,7 +382,10 @@ impl<O: Observer> RequestQueue<O> {
         if first == last {
             match stage {
                 Stage::Waiting => self.elevator.removed(&mut self.scene, id),
-                Stage::Owing => self.leave_door(id),
+                Stage::Throttled => {
+                    let client = self.scene.requests[id].client().index();
+                    self.throttle.cancel(&mut self.links, client, id.0);
+                }
                 _ => self.leave_plug(id),
             }
             self.free(id);

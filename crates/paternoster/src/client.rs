@@ -17,8 +17,6 @@
 
 use core::fmt;
 
-use crate::debt::Debt;
-use crate::flush::Dirt;
 use crate::list::List;
 use crate::request::{Flags, Op};
 use crate::slab::{Key, NIL, Slab};
@@ -289,10 +287,6 @@ pub struct Client {
     pub(crate) expected: bool,
     pub(crate) kept: bool,
     pub(crate) plug: List,
-    /// What it has in the device's volatile cache.
-    pub(crate) dirt: Dirt,
-    /// What it owes others for flushes.
-    pub(crate) debt: Debt,
 }
 
 impl Client {

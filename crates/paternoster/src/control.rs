@@ -18,7 +18,7 @@
 //! | write_cache, fua | what the device's cache can do; `write through` makes flushes no-ops |
 //! | flush_hold, flush_insert, flush_drain, flush_delay | see `flush/hold.rs` |
 //! | flush_elide | see `flush/clean.rs` |
-//! | flush_owners, flush_ahead | see `flush/owner.rs`, `debt.rs` |
+//! | flush_owners, flush_ahead | see `flush/writers.rs`, `block/throttle.rs` |
 //! | ncq | whether elevators believe the device's depth or find out |
 
 use core::fmt;

@@ -51,7 +51,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
             Stage::Plugged => {
                 write!(f, "it waits because its client has plugged itself {waited} ago")
             }
-            Stage::Owing => {
+            Stage::Throttled => {
                 f.write_str(
                     "it waits until others have had the device for as long as its client ",
                 )?;
@@ -107,7 +107,7 @@ impl<O: Observer> RequestQueue<O> {
         self.audit_pools()?;
         self.audit_clients()?;
         self.audit_flush()?;
-        self.audit_door()?;
+        self.throttle.audit(&self.links)?;
         self.elevator.audit(&self.scene)
     }
 
@@ -170,7 +170,7 @@ impl<O: Observer> RequestQueue<O> {
             let linked = self.links.contains(index);
             let right = match request.stage {
                 Stage::Free => false,
-                Stage::Plugged | Stage::Flushing | Stage::Owing | Stage::Dispatched => linked,
+                Stage::Plugged | Stage::Flushing | Stage::Throttled | Stage::Dispatched => linked,
                 Stage::Waiting => !linked && request.epoch == self.epoch,
                 Stage::InDevice => {
                     let tenant =

@@ -53,13 +53,13 @@ mod allocate;
 mod answer;
 pub mod attribute;
 mod bio_slot;
+mod block;
 mod change;
 mod client;
 #[cfg(feature = "conformance")]
 #[doc(hidden)]
 pub mod conformance;
 mod control;
-mod debt;
 pub mod device;
 mod dispatch_list;
 pub mod elevator;

@@ -5,14 +5,14 @@
 //! [`RequestQueue::next`]:
 //!
 //! ```text
-//!  submit ──▶ merge? ──▶ plug ──▶ door ──▶ elevator ──▶ dispatch list ──▶ Issue ──▶ (device)
+//!  submit ──▶ merge? ──▶ plug ─▶ throttle ─▶ elevator ─▶ dispatch list ──▶ Issue ──▶ (device)
 //!      │         │ allocate: Busy, later Wake           ▲     ▲                         │
 //!      └─ flush sequencer ──────────────────────────────┴─────┘                         │
 //!  Done ◀────────┴────────────────────────────────────────────────────── complete ◀─────┘
 //! ```
 //!
 //! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`,
-//! `flush/` (sequencer), `debt.rs` (the door), `change.rs` (elevators, clients, groups), `tell.rs`
+//! `flush/` (sequencer), `block/throttle.rs`, `change.rs` (elevators, clients, groups), `tell.rs`
 //! (events), `control.rs` (attributes), `inspect.rs` (explain, audit). The way of a bio through
 //! them is `queue/intake.rs` (in), this file (what to do next), `queue/ends.rs` (done, refused).
 //!
@@ -23,14 +23,15 @@
 //! # Invariants (asserted in debug builds in passing, see `inspect.rs`)
 //! I1  Every bio that was accepted is in exactly one place (a request, the done list) until its
 //!     one `Done`.
-//! I2  Every request is in exactly one place: a plug, the door, the elevator, a list of the flush
-//!     sequencer, the dispatch list, the device.
+//! I2  Every request is in exactly one place: a plug, the throttle, the elevator, a list of the
+//!     flush sequencer, the dispatch list, the device.
 //! I3  Who got `Busy` gets a `Wake`, as long as others make progress.
 //! I4  While requests wait and the device has room, `Wait` names the rule that says so.
 //!
 //! Source: spec `cfq-flush-block.md` section 13; the plan of the house, the library's contract.
 
 mod ends;
+mod flush_cost;
 mod intake;
 
 use alloc::boxed::Box;
@@ -38,7 +39,7 @@ use alloc::boxed::Box;
 use crate::allocate::Allocator;
 use crate::answer::{Output, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
-use crate::debt::Door;
+use crate::block::throttle::Throttle;
 use crate::device::{Command, DeviceFacts, ServiceClock, Tag};
 use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
@@ -91,7 +92,7 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     /// Requests in the plugs of clients.
     pub(crate) plugged: u32,
     pub(crate) flush: Sequencer,
-    pub(crate) door: Door,
+    pub(crate) throttle: Throttle,
     pub(crate) service: ServiceClock,
     /// The device refused: not before then, or before something ends. `Nanos::MAX`: it did not.
     pub(crate) refused_until: Nanos,
@@ -153,7 +154,7 @@ impl<O: Observer> RequestQueue<O> {
             plug: DevicePlug::OPEN,
             plugged: 0,
             flush: Sequencer::new(&limits),
-            door: Door::with_capacity(limits.clients),
+            throttle: Throttle::with_capacity(limits.clients),
             service: ServiceClock::default(),
             refused_until: Nanos::MAX,
             observer,
@@ -227,8 +228,8 @@ impl<O: Observer> RequestQueue<O> {
             return Err(Waiting::Refused);
         }
         loop {
-            if !self.door.is_empty() {
-                self.open_door();
+            if !self.throttle.is_empty() {
+                self.release_throttled();
             }
             let beside_flush = self.flush.in_flight();
             #[cfg(feature = "planted-bugs")]
@@ -278,8 +279,8 @@ impl<O: Observer> RequestQueue<O> {
             Pick::Idle => Err(Waiting::Idling),
             Pick::Await => Err(Waiting::Completion),
             Pick::Nothing if self.somebody_awaits_flush() => Err(Waiting::Flush),
-            // The door was open a moment ago to whoever may come in now.
-            Pick::Nothing if !self.door.is_empty() => Err(Waiting::Debt),
+            // What may go was released a moment ago.
+            Pick::Nothing if !self.throttle.is_empty() => Err(Waiting::Throttled),
             Pick::Nothing if self.plugged != 0 => Err(Waiting::Plugged),
             Pick::Nothing if !self.tags.is_empty() => Err(Waiting::InDevice),
             Pick::Nothing => Err(Waiting::Empty),
@@ -289,8 +290,8 @@ impl<O: Observer> RequestQueue<O> {
     #[inline]
     fn wait(&self, why: Waiting) -> Output {
         let mut until = self.scene.timer_rings().min(self.plug.deadline());
-        if self.flush.policy.delay != Nanos::ZERO || !self.door.is_empty() {
-            until = until.min(self.flush_due()).min(self.door_deadline());
+        if self.flush.policy.delay != Nanos::ZERO || !self.throttle.is_empty() {
+            until = until.min(self.flush_due()).min(self.throttle_deadline());
         }
         if self.tags.is_empty() {
             until = until.min(self.refused_until);

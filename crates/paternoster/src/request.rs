@@ -213,8 +213,8 @@ pub enum Stage {
     Plugged,
     /// With the elevator.
     Waiting,
-    /// At the door: its client has caused a flush and waits until others had their part.
-    Owing,
+    /// Held back: its client has caused a flush and waits until others had their part.
+    Throttled,
     /// With the flush sequencer: it waits for a flush, before or behind its data.
     Flushing,
     /// Picked, or requeued: on the dispatch list.
@@ -254,8 +254,8 @@ pub struct Request {
     pub(crate) position: u32,
     pub(crate) pool: u8,
     pub(crate) was_started: bool,
-    /// It came from the door to the head of the elevator, which does not charge it.
-    pub(crate) let_in: bool,
+    /// The throttle released it to the head of the elevator, which does not charge it.
+    pub(crate) past_throttle: bool,
     /// The steps of a flush sequence that are behind it.
     pub(crate) steps: Steps,
 }
@@ -279,7 +279,7 @@ impl Request {
         self.clock = Nanos::ZERO;
         self.tag = NIL;
         self.was_started = false;
-        self.let_in = false;
+        self.past_throttle = false;
         self.steps = Steps::default();
     }
 

@@ -275,7 +275,7 @@ pub(super) const REASONS: [Waiting; 9] = [
     Waiting::Completion,
     Waiting::Plugged,
     Waiting::Flush,
-    Waiting::Debt,
+    Waiting::Throttled,
     Waiting::Refused,
 ];
 

@@ -32,7 +32,7 @@ use crate::request::{Flags, Op, Request, RequestId};
 
 /// What the volatile cache may hold.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cleanness {
+pub(crate) struct Cleanness {
     /// A write has ended since a flush last started.
     written: bool,
     /// The flush in the device, if any, has something to do.
@@ -46,7 +46,7 @@ impl Default for Cleanness {
 }
 
 impl Cleanness {
-    pub(super) fn write_ended(&mut self, request: &Request, good: bool) {
+    pub(crate) fn write_ended(&mut self, request: &Request, good: bool) {
         let leaves_dirt = matches!(request.op, Op::Write | Op::Discard);
         if leaves_dirt && !(good && request.flags.contains(Flags::FUA)) {
             self.written = true;

@@ -20,7 +20,7 @@
 //!
 //! Then it stands on the dispatch list, at its tail (53d63e6b0d and later) or its head (before;
 //! blk-mq) by the attribute `flush_insert`. It is *in flight* from then on. What other commands
-//! may go meanwhile is in `hold`, who pays for it in `owner`, what it need not do in `clean`.
+//! may go meanwhile is in `hold`, who pays for it in `writers`, what it need not do in `clean`.
 //!
 //! Data of a sequence go to the head of the dispatch list under legacy rules, and no elevator
 //! sees them; under mq rules they go through the elevator, at its head after a preflush.
@@ -42,8 +42,8 @@
 
 mod clean;
 mod hold;
-mod owner;
 mod steps;
+mod writers;
 
 use crate::allocate::POOL_NONE;
 use crate::bio_slot::BioRun;
@@ -58,11 +58,10 @@ use crate::slab::{Key, NIL};
 use crate::time::Nanos;
 
 use clean::Cleanness;
-use owner::Owners;
 use steps::Step;
+use writers::Writers;
 
 pub(crate) use hold::{HOLDS, Hold};
-pub(crate) use owner::Dirt;
 pub(crate) use steps::Steps;
 
 /// After so long a flush waits no more for data under way (C3).
@@ -114,11 +113,16 @@ pub(crate) struct Sequencer {
     data_in_flight: u32,
     /// Flushes that have ended since anything else was done, with others waiting.
     train: u32,
-    clean: Cleanness,
-    owners: Owners,
+    pub(crate) clean: Cleanness,
+    pub(crate) writers: Writers,
 }
 
 impl Sequencer {
+    /// The requests of one of the two lists, which a flush serves.
+    pub(crate) const fn askers(&self, list: usize) -> &List {
+        &self.lists[list]
+    }
+
     pub(crate) fn new(limits: &Limits) -> Sequencer {
         Sequencer {
             policy: FlushPolicy::default(),
@@ -129,7 +133,7 @@ impl Sequencer {
             data_in_flight: 0,
             train: 0,
             clean: Cleanness::default(),
-            owners: Owners::with_capacity(limits.clients),
+            writers: Writers::with_capacity(limits.clients),
         }
     }
 
@@ -167,7 +171,7 @@ impl<O: Observer> RequestQueue<O> {
         // No elevator is told of it, unless its data go through one.
         self.scene.requests[id].epoch = u32::MAX;
         self.scene.requests[id].steps = steps;
-        if bio.sectors == 0 || !(self.door.is_used() && self.keep_at_door(id)) {
+        if bio.sectors == 0 || !(self.throttle.is_used() && self.throttles(id)) {
             self.begin_sequence(id);
         }
         Ok(Ticket(key))
@@ -321,7 +325,7 @@ impl<O: Observer> RequestQueue<O> {
     #[inline(never)]
     pub(crate) fn flush_starts(&mut self) {
         self.flush.clean.flush_starts();
-        self.flush.owners.flush_starts(&mut self.scene);
+        self.flush.writers.flush_starts(self.scene.exact);
     }
 
     /// The flush has ended, and took so much device time: everyone who waited for it goes on.
@@ -330,7 +334,7 @@ impl<O: Observer> RequestQueue<O> {
         let good = outcome.status == Status::Ok;
         let running = self.flush.running();
         if good && !self.flush.clean.has_work() {
-            self.flush.owners.found_clean(served);
+            self.flush.writers.found_clean(served);
         }
         self.flush.clean.flush_ended(good);
         self.settle_flush(running, good, served);
@@ -382,13 +386,13 @@ impl<O: Observer> RequestQueue<O> {
             let sequenced = request.steps.is_sequenced();
             let at = request.steps.next();
             flushing += u32::from(request.stage == Stage::Flushing);
-            let begun = request.stage != Stage::Owing;
+            let begun = request.stage != Stage::Throttled;
             data += u32::from(sequenced && begun && request.stage != Stage::Flushing);
             let is_command = request.pool == POOL_NONE && request.op == Op::Flush;
             commands += u32::from(is_command);
             let right = match request.stage {
                 Stage::Flushing => matches!(at, Step::Preflush | Step::Postflush),
-                Stage::Owing => true,
+                Stage::Throttled => true,
                 _ => !sequenced || at == Step::Data,
             };
             if !right {
@@ -410,6 +414,6 @@ impl<O: Observer> RequestQueue<O> {
         if !self.flush.in_flight() && !self.flush.lists[self.flush.running()].is_empty() {
             return Err("flush I2: a running list without a flush".into());
         }
-        self.flush.owners.audit(&self.scene)
+        self.flush.writers.audit()
     }
 }

@@ -11,6 +11,7 @@
 use super::{RETRY_AFTER_REFUSAL, RequestQueue};
 use crate::answer::Stale;
 use crate::bio_slot::BioRun;
+use crate::block::throttle::Served;
 use crate::device::{Outcome, Status, Tag};
 use crate::elevator::{Position, Rules};
 use crate::event::{Action, Observer};
@@ -58,12 +59,13 @@ impl<O: Observer> RequestQueue<O> {
     fn command_ended(&mut self, id: RequestId, bound: bool, outcome: Outcome, served: Nanos) {
         let request = &self.scene.requests[id];
         let run = request.bios();
-        let (sequenced, let_in) = (request.steps.is_sequenced(), request.let_in);
+        let (sequenced, released) = (request.steps.is_sequenced(), request.past_throttle);
         let (client, op) = (request.client(), request.op);
         if self.scene.facts.write_cache {
             self.note_written(id, outcome.status == Status::Ok);
             if self.owners_pay() {
-                self.pass_device_time(client, served, let_in, op);
+                let of_writer = self.flush.writers.contains(client);
+                self.pass_device_time(Served { client, time: served, released, op, of_writer });
             }
         }
         if sequenced {

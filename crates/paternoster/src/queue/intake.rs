@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! submit ─▶ valid? ─▶ a slot ─▶ merged ───────────────────────────▶ done with
-//!                       │        └ a request ─▶ plug, or door ─▶ elevator
+//!                       │        └ a request ─▶ plug, or throttle ─▶ elevator
 //!                       └ none: Busy, and its client sleeps
 //! ```
 //!
@@ -118,10 +118,10 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// Gives a bound request to the elevator, unless its client has to wait at the door.
+    /// Gives a bound request to the elevator, unless its client is throttled.
     #[inline(always)]
     pub(crate) fn insert(&mut self, id: RequestId) {
-        if !(self.door.is_used() && self.keep_at_door(id)) {
+        if !(self.throttle.is_used() && self.throttles(id)) {
             self.insert_at(id, Position::Sorted);
         }
     }

@@ -848,7 +848,7 @@ impl World {
             Waiting::Completion => inside > 0 && outside,
             // A flush is in the device, or waits for data under way, or for others (delayed).
             Waiting::Flush => outside && (inside > 0 || until.is_some()),
-            Waiting::Debt => outside && (inside > 0 || until.is_some()),
+            Waiting::Throttled => outside && (inside > 0 || until.is_some()),
             // The device's plug opens with time, also when what it held back was withdrawn.
             Waiting::Plugged => outside || until.is_some(),
             Waiting::Refused => inside > 0 || until.is_some(),

@@ -5,7 +5,7 @@
 //! A global allocator counts what the thread under test asks for. Eight clients bring 100,000
 //! bios, of which many are merged, through each elevator and back, observed and not. Pools run
 //! full on the way, so that sleeping and waking are part of it. Two of them order the device's
-//! cache (flushes, FUA, preflushed writes), so that sequences, owners and the door are, too.
+//! cache (flushes, FUA, preflushed writes), so that sequences, writers and the throttle are, too.
 //!
 //! Debug builds hold the audit after every call, which allocates: there this test only says that
 //! it did nothing. `./test` runs it with `--release`. It is alone in its process because there is
@@ -171,7 +171,7 @@ impl<O: Observer> Caller<O> {
                     }
                 }
                 Output::Wait { until, why } => {
-                    self.owed += u64::from(why == Waiting::Debt);
+                    self.owed += u64::from(why == Waiting::Throttled);
                     let later = self.now + Nanos::from_micros(100);
                     self.now =
                         if self.queue.in_device() > 0 { later } else { until.unwrap_or(later) };
@@ -220,7 +220,7 @@ fn allocations<O: Observer>(elevator: Box<dyn Elevator>, observer: O) -> u64 {
     println!("{name}: {sent} sent, {ended} ended, {slept} slept, {merged} merged commands");
     println!("{name}: {flushes} flushes, {owed} waits for debts");
     assert!(slept > 100 && merged > 1000, "{name}: no pool ran full, or nothing was merged");
-    // bfq-4.19 raises the readers so far that those who flush stand at the door most of the time.
+    // bfq-4.19 raises the readers so far that clients that flush are throttled most of the time.
     assert!(flushes >= 5, "{name}: hardly a flush");
     counted
 }

@@ -67,7 +67,7 @@ pub(crate) struct Census {
     pub(crate) settings: u64,
     /// Sectors that were promised.
     pub(crate) promised: u64,
-    /// Times at which requests were held for a flush, and stood at the door for a debt.
+    /// Times at which requests were held for a flush, and throttled for a debt.
     pub(crate) held: u64,
     pub(crate) indebted: u64,
 }
@@ -289,7 +289,7 @@ impl World {
         // Times of elevators stay short: nobody here waits for years.
         const NUMBERS: [u64; 8] = [0, 1, 2, 3, 8, 16, 40, 100];
         let text = match attribute.values {
-            // Seldom may anybody owe something: else nobody would ever stand at the door.
+            // Seldom may clients owe something: else none would ever be throttled.
             _ if name == "flush_ahead" => (value % 4 / 3).to_string(),
             Values::Number { min, max } => {
                 NUMBERS[usize::from(value) % NUMBERS.len()].clamp(min, max).to_string()
@@ -400,7 +400,7 @@ impl World {
                 }
                 Output::Wait { until, why } => {
                     self.census.held += u64::from(why == Waiting::Flush);
-                    self.census.indebted += u64::from(why == Waiting::Debt);
+                    self.census.indebted += u64::from(why == Waiting::Throttled);
                     self.until = until.filter(|&until| until > self.now);
                     let stands = self.until.is_none() && self.disk.next_event().is_none();
                     let waits = !self.live.is_empty() || self.people.iter().any(|p| p.asleep);

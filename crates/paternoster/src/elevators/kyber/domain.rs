@@ -205,7 +205,7 @@ impl Domains {
                 let right = match stage {
                     Stage::Waiting => waits,
                     Stage::Dispatched | Stage::InDevice => !waits,
-                    Stage::Free | Stage::Plugged | Stage::Owing | Stage::Flushing => false,
+                    Stage::Free | Stage::Plugged | Stage::Throttled | Stage::Flushing => false,
                 };
                 if !right || domain_of(scene, request) != number {
                     return Err(format!("{rule}: request {index} is {stage:?} as a {name}"));

@@ -45,7 +45,7 @@ pub(super) struct Job {
     pub(super) stage: Stage,
     /// It is the first of a stream's turn.
     pub(super) first: bool,
-    /// It has been paid for at the door.
+    /// It has been paid for in the throttle.
     pub(super) is_free: bool,
     /// It counts as held by its client.
     pub(super) is_bound: bool,
@@ -109,13 +109,13 @@ impl Paternoster {
             self.crews.count(crew, 1);
             self.jobs[request.index() as usize].crew = crew;
         }
-        // Who was let in for having waited at the door has paid there.
-        let estimate = if scene.requests[request].let_in { 0 } else { estimate };
+        // What the throttle has released has been paid for there.
+        let estimate = if scene.requests[request].past_throttle { 0 } else { estimate };
         self.accounts.bypass(client, estimate, now);
         self.count_busy(now);
         let job = &mut self.jobs[request.index() as usize];
         job.estimate = estimate;
-        job.is_free = scene.requests[request].let_in;
+        job.is_free = scene.requests[request].past_throttle;
     }
 
     /// A request is in the device no more, and says nothing of what it took.

@@ -9,7 +9,6 @@
 //!
 //! The names of time: a write 1 ms, a flush of a dirty cache 10, of a clean one 0.2, as in 11.9.
 
-mod door;
 mod drive;
 mod errors;
 mod hold;
@@ -19,6 +18,7 @@ mod power;
 mod rules;
 mod sequence;
 mod sharing;
+mod throttle;
 
 use paternoster::{Bio, ClientId, Command, DeviceFacts, Flags, Op, Ticket};
 

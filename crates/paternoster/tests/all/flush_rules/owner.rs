@@ -308,7 +308,7 @@ fn a_client_that_leaves_owns_nothing() {
     assert_eq!(till.charged([newcomer, b, c]), [0, 3200, 200]);
     till.rig.queue.audit().expect("the lists hold");
     let ticket = till.rig.write(newcomer, 1600, 8);
-    assert_eq!(till.stage(ticket), Some(Stage::Waiting), "not at the door");
+    assert_eq!(till.stage(ticket), Some(Stage::Waiting), "not throttled");
 }
 
 /// Is the first flush of all, of what was written before the queue was made, no measure for a clean

@@ -78,7 +78,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 fn progress(stage: Stage, data_ended: bool) -> u8 {
     match stage {
         Stage::Flushing if data_ended => 2,
-        Stage::Flushing | Stage::Owing => 0,
+        Stage::Flushing | Stage::Throttled => 0,
         _ => 1,
     }
 }

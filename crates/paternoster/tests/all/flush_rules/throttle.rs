@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The door at which those stand who have taken the device with a flush: who goes in, and when.
+//! The throttle, which holds clients back that have taken the device with a flush: which of them
+//! are released, and when.
 //!
 //! The elevator is that of `owner`, under which everybody has half of the device; in the end bfq
 //! and cfq are asked what becomes of it.
@@ -17,24 +18,24 @@ fn debtor(till: &mut Till) -> ClientId {
     a
 }
 
-/// Does who owes stand at the door, reads and writes alike, while another is served; with the
+/// Is a client that owes throttled, reads and writes alike, while another is served; with the
 /// reason?
 #[test]
-fn who_owes_stands_at_the_door() {
+fn a_client_that_owes_is_throttled() {
     let mut till = Till::new();
     let a = debtor(&mut till);
     let reader = till.rig.client();
     till.read(reader, 800);
     let tickets = [till.rig.write(a, 8, 8), till.rig.read(a, 80, 8)];
-    assert_eq!(tickets.map(|ticket| till.stage(ticket)), [Some(Stage::Owing); 2]);
+    assert_eq!(tickets.map(|ticket| till.stage(ticket)), [Some(Stage::Throttled); 2]);
     assert_eq!(till.rig.pulled_words(), "");
-    assert_eq!(till.rig.why, Waiting::Debt);
+    assert_eq!(till.rig.why, Waiting::Throttled);
     let why = "it waits until others have had the device for as long as its client has taken it \
                with flushes";
     assert_eq!(till.rig.explain(tickets[0]), why);
-    // So do writes that order the cache; a flush without data passes by the door.
+    // So do writes that order the cache; a flush without data is not throttled.
     let ordered = till.rig.ordered(a, 88, Flags::PREFLUSH | Flags::FUA);
-    assert_eq!(till.stage(ordered), Some(Stage::Owing));
+    assert_eq!(till.stage(ordered), Some(Stage::Throttled));
     till.rig.flush(a, 7);
     assert_eq!(till.rig.pulled_words(), "F");
 }
@@ -48,7 +49,7 @@ fn a_debt_is_repaid_by_others_device_time() {
     let ticket = till.rig.write(a, 8, 8);
     for left in [2, 1, 0] {
         till.rig.read(reader, 800 + left, 8);
-        assert_eq!(till.stage(ticket), Some(Stage::Owing), "{left}");
+        assert_eq!(till.stage(ticket), Some(Stage::Throttled), "{left}");
         assert_eq!(till.rig.pulled_words(), format!("R{}", 800 + left));
         till.pass(1000);
         till.rig.complete_at(800 + left);
@@ -116,14 +117,14 @@ fn patience_is_two_milliseconds() {
     till.rig.write(a, 8, 8);
     assert_eq!(till.rig.pulled_words(), "");
     let until = read_ended + Nanos::from_millis(2);
-    assert_eq!((till.rig.why, till.rig.until), (Waiting::Debt, Some(until)));
+    assert_eq!((till.rig.why, till.rig.until), (Waiting::Throttled, Some(until)));
     till.rig.now = Nanos(until.0 - 1);
     assert_eq!(till.rig.pulled_words(), "");
     till.rig.now = until;
     assert_eq!(till.rig.pulled_words(), "W8");
 }
 
-/// Who goes first when the door opens because nobody else comes? Who owes least. A owes 3 ms, of
+/// Which is released first because no other client comes? The one that owes least. A owes 3 ms, of
 /// which B's flush of 2 repays 2; B owes those 2. The reader is served in no time.
 #[test]
 fn who_owes_least_goes_first() {
@@ -180,9 +181,9 @@ fn two_writers_alone_never_wait() {
     }
 }
 
-/// Can what stands at the door be withdrawn, so that nothing is left of it?
+/// Can what is throttled be withdrawn, so that nothing is left of it?
 #[test]
-fn a_bio_at_the_door_can_be_withdrawn() {
+fn a_throttled_bio_can_be_withdrawn() {
     let mut till = Till::new();
     let a = debtor(&mut till);
     let reader = till.rig.client();
@@ -191,15 +192,15 @@ fn a_bio_at_the_door_can_be_withdrawn() {
     till.rig.queue.cancel(till.rig.now, first).expect("it waits");
     till.rig.queue.audit().expect("one is left");
     till.rig.queue.cancel(till.rig.now, second).expect("it waits");
-    till.rig.queue.audit().expect("nobody is at the door");
+    till.rig.queue.audit().expect("nothing is throttled");
     assert_eq!(till.rig.pulled_words(), "");
     assert_eq!((till.rig.why, till.rig.until), (Waiting::Empty, None));
     assert!(till.rig.done.contains(&(16, Status::Cancelled)));
 }
 
-/// Do the bios of a client that leaves end though they stand at the door?
+/// Do the bios of a client that leaves end though they are throttled?
 #[test]
-fn a_client_may_leave_from_the_door() {
+fn a_throttled_client_may_leave() {
     let mut till = Till::new();
     let a = debtor(&mut till);
     let reader = till.rig.client();
@@ -213,10 +214,10 @@ fn a_client_may_leave_from_the_door() {
     till.rig.queue.audit().expect("nobody is left");
 }
 
-/// What opens the door at once, with somebody else busy all the time: another elevator, the
+/// What releases at once, with another client busy all the time: another elevator, the
 /// attribute, a device that is said to have no cache?
 #[test]
-fn the_door_opens_when_debts_end() {
+fn what_is_throttled_goes_when_debts_end() {
     type Change = fn(&mut Rig);
     let changes: [(&str, Change); 3] = [
         ("elevator", |rig| {
@@ -232,7 +233,7 @@ fn the_door_opens_when_debts_end() {
         let reader = till.rig.client();
         till.read(reader, 800);
         let ticket = till.rig.write(a, 8, 8);
-        assert_eq!(till.stage(ticket), Some(Stage::Owing));
+        assert_eq!(till.stage(ticket), Some(Stage::Throttled));
         till.rig.read(reader, 8000, 8);
         till.rig.pull();
         change(&mut till.rig);
@@ -244,7 +245,7 @@ fn the_door_opens_when_debts_end() {
     }
 }
 
-/// Who is let in past the others, by an elevator that can do so, is charged by the door for it. Is
+/// A request that is released past the others, by an elevator that can do so, is charged for it. Is
 /// it not, once another elevator has taken it over and charges it as any other?
 #[test]
 fn who_is_handed_over_is_charged_once() {
@@ -272,7 +273,7 @@ fn who_is_handed_over_is_charged_once() {
 
 /// Is a debt forgotten that the others do not want, by elevators that divide nothing?
 #[test]
-fn noop_and_deadline_have_no_door() {
+fn noop_and_deadline_throttle_nothing() {
     for elevator in ["noop", "deadline", "mq-deadline", "kyber"] {
         let mut rig = commanded(cached(), elevator);
         let [a, reader] = [0; 2].map(|_| rig.client());

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Block: the parts of the queue, each of which owns its state and is given what it needs.
+//!
+//! Nothing here knows the [`RequestQueue`](crate::RequestQueue): a part answers, the queue acts.
+
+pub(crate) mod throttle;

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Throttle: a client that has taken the device with a flush comes again when the others have had
+//! their part.
+//!
+//! A flush is no request of its owner, and on its way past the elevator it takes as much of the
+//! device as hundreds of requests. An elevator says how much device time the others are to have
+//! for it ([`Elevator::charge`]): with shares f and 1 - f it is `cost * (1 - f) / f`. Until then
+//! the owner's requests are *throttled*: they wait in front of the elevator and of the flush
+//! sequencer (but for flushes without data):
+//!
+//! ```text
+//! a writer with fsync and a reader, weights 100 and 100; a flush costs 3.4 ms
+//!
+//! device   |write| flush 3.4 |r|r|r|r|r| ... 3.4 ms of reads |write| flush 3.4 |r|r| ...
+//! writer    ends       ^fsync returns, next write throttled    ^released
+//! ```
+//!
+//! Time is counted by a clock of device time that has passed, the owner's own taken out. What is
+//! released goes to the head of its elevator, since it has waited its turn here, and its requests
+//! that came so are charged like the flush.
+//!
+//! Beside a client that has nothing to do with flushes (a *bystander*: it reads, and nothing of
+//! what it wrote is in the cache) only the time of those who own no flush passes on that clock, or
+//! two owners would repay their debts with each other's flushes and leave the reader nothing. What
+//! the reader has is repaid to all owners at the same time, so that of three it has a third. (bfq
+//! asks for the other owners' parts, too: under it their time passes.)
+//!
+//! ```text
+//! two writers with fsync and a reader    |w|w| flush of both 3.4 |r|r| ... 1.7 ms |w|w| flush |
+//! ```
+//!
+//! A client that owes no more than some flushes like the last (`flush_ahead`, 4) is not throttled:
+//! clients that call fsync beside each other would else be released one by one, and share no flush.
+//! When nobody is there but those who owe, the least debt is forgiven to all of them.
+//!
+//! Commands cannot be interrupted, so the others have a little more than their part before the
+//! owner is in the device again. So much less it owes the next time, up to [`MOST_CREDIT`], if it
+//! has owed before.
+//!
+//! Nothing waits here for clients that do not come. If nothing is to do but what is throttled, the
+//! client that owes least is released, at once, or, when a client that owes nothing had an I/O a
+//! moment ago and has none now, after [`PATIENCE`].
+//!
+//! The throttle keeps what clients owe and which of their requests wait; what a released request
+//! does next is the queue's affair (`queue/flush_cost.rs`).
+//!
+//! # Invariants
+//! I1  A client stands in the tree exactly while it has throttled requests.
+//! I2  The device is idle while a request is throttled only for [`PATIENCE`] at a time
+//!     (`Waiting::Throttled`).
+//! I3  One charge is at most what the elevator calls a slot, and nobody waits until the others have
+//!     had more than [`MOST_DUE`], however much was charged; nor longer than they use the device.
+//!
+//! Source: our own design; no kernel does it.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::client::ClientId;
+use crate::elevator::Elevator;
+use crate::list::{Links, List};
+use crate::request::Op;
+use crate::scene::Scene;
+use crate::time::Nanos;
+use crate::tree::{Nodes, Root};
+
+/// So long the device waits, while requests are throttled, for a client that was just served.
+const PATIENCE: Nanos = Nanos::from_millis(2);
+/// The most that a client gets back for having been released late.
+const MOST_CREDIT: Nanos = Nanos::from_millis(1);
+/// The most that the others are to have for one charge.
+const MOST_DUE: Nanos = Nanos::from_secs(5);
+
+/// Where a client stands.
+#[derive(Debug, Clone, Copy, Default)]
+struct Debt {
+    /// It owes nothing from this reading of the clock on.
+    until: Nanos,
+    /// Its throttled requests.
+    held: List,
+}
+
+/// What the clock said when something began to be accounted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    before: Nanos,
+    /// It has gone on by what was served.
+    passes: bool,
+}
+
+impl Reading {
+    /// What is to be taken out of the time that has passed.
+    const fn own(self, cost: Nanos) -> Nanos {
+        if self.passes { cost } else { Nanos::ZERO }
+    }
+}
+
+/// A command that has ended, as far as it matters here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served {
+    pub(crate) client: ClientId,
+    pub(crate) time: Nanos,
+    /// It was released from here to the head of the elevator, which has not charged it.
+    pub(crate) released: bool,
+    pub(crate) op: Op,
+    /// Its client has data in the device's cache.
+    pub(crate) of_writer: bool,
+}
+
+/// The throttle.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    /// Some client has owed something since the debts were last forgiven.
+    is_used: bool,
+    /// Device time that has passed.
+    clock: Nanos,
+    /// So much may be owed.
+    ahead: Nanos,
+    /// By client.
+    debts: Vec<Debt>,
+    /// Clients with throttled requests, the one that owes least first.
+    waiting: Root,
+    nodes: Nodes<u64>,
+    /// The client that owes nothing and was served last; and when.
+    last_other: Option<(ClientId, Nanos)>,
+    /// The client that read last of those that own no flush; and when.
+    bystander: Option<(ClientId, Nanos)>,
+}
+
+impl Throttle {
+    pub(crate) fn with_capacity(clients: u32) -> Throttle {
+        Throttle {
+            is_used: false,
+            clock: Nanos::ZERO,
+            ahead: Nanos::ZERO,
+            debts: vec![Debt::default(); clients as usize],
+            waiting: Root::new(),
+            nodes: Nodes::with_capacity(clients),
+            last_other: None,
+            bystander: None,
+        }
+    }
+
+    /// A client comes, into the place of one that has gone: it owes nothing.
+    pub(crate) fn attach(&mut self, client: u32) {
+        *self.debt(client) = Debt::default();
+    }
+
+    /// Whether any client may owe something.
+    pub(crate) const fn is_used(&self) -> bool {
+        self.is_used
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn debt(&mut self, client: u32) -> &mut Debt {
+        &mut self.debts[client as usize]
+    }
+
+    fn until(&self, client: u32) -> Nanos {
+        self.debts[client as usize].until
+    }
+
+    /// Whether the client's requests have to wait.
+    pub(crate) fn holds(&self, client: u32) -> bool {
+        self.until(client) > self.clock + self.ahead
+    }
+
+    /// A flush has ended that took so long: `ahead` of them may be owed.
+    pub(crate) fn allow_ahead(&mut self, flush: Nanos, ahead: u64) {
+        self.ahead = Nanos(flush.0.saturating_mul(ahead));
+    }
+
+    /// Device time passes, of clients with data in the cache or not; what was read before and
+    /// whether the clock has gone on, for [`Throttle::account`].
+    pub(crate) fn begin(
+        &mut self,
+        scene: &Scene,
+        elevator: &dyn Elevator,
+        served: Nanos,
+        of_writers: bool,
+    ) -> Reading {
+        let before = self.clock;
+        let apart = of_writers && !elevator.charges_for_owners();
+        let passes = !(apart && self.present_bystander(scene).is_some());
+        if passes {
+            self.clock += served;
+        }
+        Reading { before, passes }
+    }
+
+    /// Of the device time since a reading so much was `client`'s, beside its turns: the others are
+    /// to have theirs.
+    pub(crate) fn account(
+        &mut self,
+        scene: &mut Scene,
+        elevator: &mut dyn Elevator,
+        client: u32,
+        reading: Reading,
+        cost: Nanos,
+    ) {
+        if cost == Nanos::ZERO || !scene.clients.is_live(client) {
+            return;
+        }
+        let id = ClientId(scene.clients.key_at(client));
+        let last = self.last_other.map(|(other, _)| other);
+        let others = [self.present_bystander(scene), last];
+        let other = others.into_iter().flatten().find(|other| *other != id);
+        let due = elevator.charge(scene, id, cost, other).min(MOST_DUE);
+        if due > Nanos::ZERO {
+            self.owe(client, reading.before, reading.own(cost) + due);
+        } else {
+            self.take_out(client, reading, cost);
+        }
+    }
+
+    /// The time of a client that owes does not count as the others'.
+    fn take_out(&mut self, client: u32, reading: Reading, cost: Nanos) {
+        if self.until(client) > reading.before && reading.passes {
+            self.owe(client, reading.before, cost);
+        }
+    }
+
+    /// The bystander, if it has something here, or had a moment ago.
+    fn present_bystander(&self, scene: &Scene) -> Option<ClientId> {
+        let (id, at) = self.bystander?;
+        let client = scene.clients.get(id.0)?;
+        (client.bios > 0 || scene.exact < at + PATIENCE).then_some(id)
+    }
+
+    fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
+        self.is_used = true;
+        // What passes by here (flushes without data do) may owe more and more: not for ever.
+        let most = self.clock + self.ahead + MOST_DUE;
+        let debt = self.debt(client);
+        let credit = if debt.until == Nanos::ZERO { Nanos::ZERO } else { MOST_CREDIT.min(before) };
+        debt.until = (debt.until.max(before - credit) + more).min(most);
+        let key = debt.until.0;
+        if self.nodes.contains(client) {
+            self.waiting.rekey(&mut self.nodes, client, key);
+        }
+        if self.last_other.is_some_and(|(other, _)| other.index() == client) {
+            self.last_other = None;
+        }
+    }
+
+    /// A command other than a flush has ended.
+    #[inline(never)]
+    pub(crate) fn command_ended(
+        &mut self,
+        scene: &mut Scene,
+        elevator: &mut dyn Elevator,
+        served: Served,
+    ) {
+        let Served { client, time, released, op, of_writer } = served;
+        let index = client.index();
+        let of_owner = self.until(index) > self.clock || of_writer;
+        let reading = self.begin(scene, elevator, time, of_owner);
+        if released {
+            self.account(scene, elevator, index, reading, time);
+        } else {
+            self.take_out(index, reading, time);
+        }
+        if !self.holds(index) {
+            self.last_other = Some((client, scene.exact));
+        }
+        if op == Op::Read && !of_owner {
+            self.bystander = Some((client, scene.exact));
+        }
+    }
+
+    /// A request of `client` waits here.
+    pub(crate) fn hold(&mut self, links: &mut Links, client: u32, request: u32) {
+        let debt = self.debt(client);
+        debt.held.push_back(links, request);
+        let key = debt.until.0;
+        if !self.nodes.contains(client) {
+            self.waiting.insert(&mut self.nodes, client, key);
+        }
+    }
+
+    /// The client whose requests may go now, if there is one: it is first of those that wait.
+    pub(crate) fn released(&self) -> Option<u32> {
+        self.waiting.first().filter(|&client| !self.holds(client))
+    }
+
+    /// The first client that waits, whatever it owes.
+    pub(crate) fn first(&self) -> Option<u32> {
+        self.waiting.first()
+    }
+
+    /// The client waits no more. Its requests are taken one by one.
+    pub(crate) fn release(&mut self, client: u32) {
+        self.waiting.remove(&mut self.nodes, client);
+    }
+
+    /// The last or the first request of a client that was released.
+    pub(crate) fn take(&mut self, links: &mut Links, client: u32, last: bool) -> Option<u32> {
+        let held = &mut self.debt(client).held;
+        let request = if last { held.last() } else { held.first() }?;
+        held.remove(links, request);
+        Some(request)
+    }
+
+    /// The debt of the waiting client that owes least is forgiven, and as much of every other's.
+    pub(crate) fn forgive_least(&mut self) {
+        if let Some(first) = self.waiting.first() {
+            self.clock = self.clock.max(self.until(first));
+        }
+    }
+
+    /// When clients that owe are released, if no other comes; zero if none was served lately that
+    /// may come. One that has bios here does not: it waits for them.
+    pub(crate) fn opens(&self, scene: &Scene) -> Nanos {
+        let thinks = |id: ClientId| scene.clients.get(id.0).is_some_and(|c| c.bios == 0);
+        let others = [self.last_other, self.bystander];
+        let comes = others.into_iter().flatten().filter(|(other, _)| thinks(*other));
+        comes.map(|(_, at)| at + PATIENCE).max().unwrap_or(Nanos::ZERO)
+    }
+
+    /// When the queue has to look here again, while the device is idle.
+    pub(crate) fn deadline(&self, scene: &Scene) -> Nanos {
+        let opens = if self.is_empty() { Nanos::ZERO } else { self.opens(scene) };
+        if opens > scene.exact { opens } else { Nanos::MAX }
+    }
+
+    /// Takes a request away, because its bio is withdrawn.
+    pub(crate) fn cancel(&mut self, links: &mut Links, client: u32, request: u32) {
+        let held = &mut self.debt(client).held;
+        held.remove(links, request);
+        if held.is_empty() {
+            self.waiting.remove(&mut self.nodes, client);
+        }
+    }
+
+    /// Nobody owes anything any more; all that waited were released before.
+    pub(crate) fn forgive_all(&mut self) {
+        debug_assert!(self.is_empty(), "throttle: requests wait for debts that are forgiven");
+        for debt in &mut self.debts {
+            debt.until = Nanos::ZERO;
+        }
+        self.is_used = false;
+        (self.last_other, self.bystander) = (None, None);
+    }
+
+    /// Verifies I1.
+    pub(crate) fn audit(&self, links: &Links) -> Result<(), String> {
+        for (client, debt) in (0..).zip(&self.debts) {
+            debt.held.check(links)?;
+            let stands = self.nodes.contains(client);
+            if stands == debt.held.is_empty() {
+                return Err(format!("throttle I1: client {client} waits: {stands}"));
+            }
+            if stands && self.nodes.key(client) != Some(debt.until.0) {
+                return Err(format!("throttle I1: client {client} owes otherwise"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flush cost: what the queue does about what flushes cost. Who has written what is in
+//! `flush/writers.rs`, what each owes in `block/throttle.rs`; here the one is told by the other.
+//!
+//! ```text
+//! flush ends ─▶ writers split its time ─▶ throttle charges them
+//! insert ─▶ throttle holds its client? ─yes─▶ held ─released─▶ elevator's head, or flush sequence
+//!                         └─no─▶ elevator
+//! ```
+
+use crate::block::throttle::Served;
+use crate::elevator::Position;
+use crate::event::Observer;
+use crate::queue::RequestQueue;
+use crate::request::{Flags, Op, RequestId, Stage};
+use crate::slab::NIL;
+use crate::time::Nanos;
+
+impl<O: Observer> RequestQueue<O> {
+    /// Whether flushes are charged, and device time passes for clients that owe.
+    pub(crate) const fn owners_pay(&self) -> bool {
+        self.flush.policy.owned && self.scene.facts.write_cache
+    }
+
+    /// A command other than a flush has ended: what it wrote may be in the cache.
+    #[inline(never)]
+    pub(crate) fn note_written(&mut self, id: RequestId, good: bool) {
+        let request = &self.scene.requests[id];
+        self.flush.clean.write_ended(request, good);
+        let cached = request.op == Op::Write && !request.flags.contains(Flags::FUA);
+        if !cached || !self.owners_pay() {
+            return;
+        }
+        let mut index = request.bios_first;
+        while index != NIL {
+            let slot = self.bios.at(index);
+            if self.scene.clients.get(slot.client.0).is_some() {
+                self.flush.writers.wrote(self.scene.exact, slot.client.index(), slot.sectors);
+            }
+            index = slot.next;
+        }
+    }
+
+    /// The flush that those in `list` asked for has ended and took `served`: its owners are
+    /// charged, and those who asked share the rest.
+    pub(crate) fn settle_flush(&mut self, list: usize, good: bool, served: Nanos) {
+        let pays = self.owners_pay();
+        let RequestQueue { flush, throttle, scene, elevator, links, .. } = self;
+        throttle.allow_ahead(served, flush.policy.ahead);
+        let reading = throttle.begin(scene, &**elevator, served, true);
+        let mut charge = |client, cost| {
+            if pays {
+                throttle.account(scene, &mut **elevator, client, reading, cost);
+            }
+        };
+        let rest = flush.writers.flush_ends(good, served, &mut charge);
+        let askers = flush.askers(list);
+        let share = Nanos(rest.0 / u64::from(askers.len()).max(1));
+        let mut at = askers.first();
+        while let Some(index) = at {
+            at = links.next(index);
+            if pays {
+                let client = scene.request(index).client().index();
+                throttle.account(scene, &mut **elevator, client, reading, share);
+            }
+        }
+    }
+
+    /// Whether a request has to wait for what its client owes; if so it does.
+    #[inline(never)]
+    pub(crate) fn throttles(&mut self, id: RequestId) -> bool {
+        let client = self.scene.requests[id].client().index();
+        let holds = self.throttle.holds(client);
+        if holds {
+            self.scene.requests[id].stage = Stage::Throttled;
+            self.throttle.hold(&mut self.links, client, id.0);
+        }
+        holds
+    }
+
+    /// A command other than a flush has ended: device time passes.
+    pub(crate) fn pass_device_time(&mut self, served: Served) {
+        self.throttle.command_ended(&mut self.scene, &mut *self.elevator, served);
+    }
+
+    /// Lets those go that owe nothing any more; if there are none but those that owe, also the one
+    /// that owes least, and what owes hardly more.
+    #[inline(never)]
+    pub(crate) fn release_throttled(&mut self) {
+        let alone = self.tags.is_empty() && self.elevator.waiting() == 0;
+        let now = self.scene.exact;
+        if alone && self.dispatch.is_empty() && self.throttle.opens(&self.scene) <= now {
+            self.throttle.forgive_least();
+        }
+        while let Some(client) = self.throttle.released() {
+            self.release(client);
+        }
+    }
+
+    /// All requests of a client go; before all others, if the elevator can do that.
+    fn release(&mut self, client: u32) {
+        self.throttle.release(client);
+        let first = self.elevator.lets_in_first();
+        let position = if first { Position::Head } else { Position::Sorted };
+        // Each goes to the head, so that the last must go first.
+        while let Some(index) = self.throttle.take(&mut self.links, client, first) {
+            let id = RequestId(index);
+            if self.scene.requests[id].steps.is_sequenced() {
+                self.begin_sequence(id);
+                continue;
+            }
+            self.scene.requests[id].past_throttle = first;
+            self.insert_at(id, position);
+        }
+    }
+
+    /// When the queue has to look at the throttle again.
+    pub(crate) fn throttle_deadline(&self) -> Nanos {
+        if self.tags.is_empty() { self.throttle.deadline(&self.scene) } else { Nanos::MAX }
+    }
+
+    /// All debts are forgiven, and all that waited goes.
+    pub(crate) fn forgive_debts(&mut self) {
+        while let Some(client) = self.throttle.first() {
+            self.release(client);
+        }
+        self.throttle.forgive_all();
+    }
+}
