@@ -134,7 +134,7 @@ impl<O: Observer> RequestQueue<O> {
     fn take_everything_back(&mut self) -> List {
         let mut waiting = List::new();
         while let Some(id) = self.elevator.drain(&mut self.scene) {
-            self.leave_merging(id);
+            self.merger.leave(id);
             self.elevator.released(&mut self.scene, id);
             waiting.push_back(&mut self.links, id.0);
         }
@@ -377,7 +377,7 @@ impl<O: Observer> RequestQueue<O> {
         let waiting = stage == Stage::Waiting;
         let bio = self.bios.at(index).bio();
         if waiting {
-            self.leave_merging(id);
+            self.merger.leave(id);
         }
         if first == last {
             match stage {
@@ -395,15 +395,14 @@ impl<O: Observer> RequestQueue<O> {
         if waiting {
             let side = if index == first { Side::Front } else { Side::Back };
             self.elevator.shrunk(&mut self.scene, id, side);
-            self.merge.offer(id.0, &self.scene.requests[id]);
+            self.merger.offer(id, &self.scene.requests[id]);
         }
         Ok(())
     }
 
     fn leave_plug(&mut self, id: RequestId) {
         let client = self.scene.requests[id].client();
-        self.scene.clients.at_mut(client.index()).plug.remove(&mut self.links, id.0);
-        self.plugged -= 1;
+        self.plugs.remove(&mut self.links, client, id);
     }
 
     /// A request of several bios loses its first or last.
@@ -426,10 +425,6 @@ impl<O: Observer> RequestQueue<O> {
         request.segments -= bio.segments;
         request.sector = sector;
         request.flags = request.flags.without(Flags::NOMERGE);
-    }
-
-    pub(crate) fn priority_of(&self, bio: &Bio) -> Priority {
-        bio.priority.unwrap_or_else(|| self.scene.clients.at(bio.client.index()).priority)
     }
 
     /// A client, to read its place.

@@ -17,7 +17,6 @@
 
 use core::fmt;
 
-use crate::list::List;
 use crate::request::{Flags, Op};
 use crate::slab::{Key, NIL, Slab};
 use crate::time::Nanos;
@@ -286,7 +285,6 @@ pub struct Client {
     /// It has been woken for a tag and not told yet; the tag is kept for it.
     pub(crate) expected: bool,
     pub(crate) kept: bool,
-    pub(crate) plug: List,
 }
 
 impl Client {

@@ -65,18 +65,18 @@ impl<O: Observer> RequestQueue<O> {
             "nomerges",
             "",
             "0 try all merges, 1 only with the request merged last, 2 none",
-            |queue, ()| queue.policy.nomerges.into(),
-            |queue, (), value| queue.policy.nomerges = u8::try_from(value).unwrap_or(2),
+            |queue, ()| queue.merger.nomerges.into(),
+            |queue, (), value| queue.merger.nomerges = u8::try_from(value).unwrap_or(2),
         )
         .at_most(2),
         Row::<O>::number(
             "max_sectors_kb",
             "KiB",
             "largest request; at most what the device takes",
-            |queue, ()| u64::from(queue.policy.max_sectors) / 2,
+            |queue, ()| u64::from(queue.merger.max_sectors) / 2,
             |queue, (), value| {
                 let sectors = u32::try_from(value.saturating_mul(2)).unwrap_or(u32::MAX);
-                queue.policy.max_sectors = sectors.min(queue.scene.facts.max_sectors);
+                queue.merger.max_sectors = sectors.min(queue.scene.facts.max_sectors);
             },
         )
         .at_least(4)

@@ -107,6 +107,7 @@ impl<O: Observer> RequestQueue<O> {
         self.audit_pools()?;
         self.audit_clients()?;
         self.audit_flush()?;
+        self.plugs.audit(&self.links)?;
         self.throttle.audit(&self.links)?;
         self.elevator.audit(&self.scene)
     }
@@ -179,7 +180,7 @@ impl<O: Observer> RequestQueue<O> {
                     !linked && tenant
                 }
             };
-            let indexed = self.merge.contains(index);
+            let indexed = self.merger.contains(RequestId(index));
             if !right || (indexed && (request.stage != Stage::Waiting || request.was_started)) {
                 return Err(format!(
                     "queue I2: request {index} is not where {:?} is",
@@ -188,7 +189,7 @@ impl<O: Observer> RequestQueue<O> {
             }
         }
         let expected = [
-            ("plugged", counts[Stage::Plugged as usize], self.plugged),
+            ("plugged", counts[Stage::Plugged as usize], self.plugs.held()),
             ("waiting", counts[Stage::Waiting as usize], self.elevator.waiting()),
             ("in device", counts[Stage::InDevice as usize], self.tags.len()),
             ("in device, sync", sync, self.scene.in_device.sync),
@@ -249,7 +250,6 @@ impl<O: Observer> RequestQueue<O> {
         }
         for (key, client) in self.scene.clients.iter() {
             let index = key.index();
-            client.plug.check(&self.links)?;
             if bios[index as usize] != client.bios {
                 let found = bios[index as usize];
                 return Err(format!("client {index} has {found} bios, counts {}", client.bios));

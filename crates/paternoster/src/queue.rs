@@ -11,10 +11,11 @@
 //!  Done ◀────────┴────────────────────────────────────────────────────── complete ◀─────┘
 //! ```
 //!
-//! Its parts have a file each: `merge.rs`, `plug.rs`, `allocate.rs`, `dispatch_list.rs`,
-//! `flush/` (sequencer), `block/throttle.rs`, `change.rs` (elevators, clients, groups), `tell.rs`
-//! (events), `control.rs` (attributes), `inspect.rs` (explain, audit). The way of a bio through
-//! them is `queue/intake.rs` (in), this file (what to do next), `queue/ends.rs` (done, refused).
+//! Its parts are in `block/` (merge, plug, dispatch, throttle), `allocate.rs` and `flush/`
+//! (sequencer); what it does with them in `queue/`, `change.rs` (elevators, clients, groups),
+//! `tell.rs` (events), `control.rs` (attributes), `inspect.rs` (explain, audit). The way of a bio
+//! through them is `queue/intake.rs` (in), this file (what to do next), `queue/ends.rs` (done,
+//! refused).
 //!
 //! # Order at one instant
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
@@ -30,23 +31,26 @@
 //!
 //! Source: spec `cfq-flush-block.md` section 13; the plan of the house, the library's contract.
 
+mod dispatching;
 mod ends;
 mod flush_cost;
 mod intake;
+mod merging;
+mod plugging;
 
 use alloc::boxed::Box;
 
 use crate::allocate::Allocator;
 use crate::answer::{Output, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
+use crate::block::merge::Merger;
+use crate::block::plug::{DevicePlug, TaskPlugs};
 use crate::block::throttle::Throttle;
 use crate::device::{Command, DeviceFacts, ServiceClock, Tag};
 use crate::elevator::{Elevator, Pick, Place, Rules};
 use crate::event::{Action, NoObserver, Observer};
 use crate::flush::Sequencer;
 use crate::list::{Links, List};
-use crate::merge::MergeIndex;
-use crate::plug::DevicePlug;
 use crate::request::{Cookie, Op, Request, RequestId, Stage};
 use crate::scene::{Limits, Scene};
 use crate::slab::Slab;
@@ -65,10 +69,7 @@ pub(crate) struct Policy {
     /// Set by attribute: a change of elevator leaves it alone.
     pub(crate) rules_fixed: bool,
     pub(crate) requests_fixed: bool,
-    /// 0 all merges, 1 only with the last merged, 2 none (BLK-3).
-    pub(crate) nomerges: u8,
     pub(crate) device_plug: bool,
-    pub(crate) max_sectors: u32,
     /// Not used here: kept for the page cache in front of the queue.
     pub(crate) read_ahead_kb: u64,
 }
@@ -82,15 +83,14 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) policy: Policy,
     pub(crate) bios: Slab<BioSlot>,
     pub(crate) done: BioRun,
-    pub(crate) merge: MergeIndex,
+    pub(crate) merger: Merger,
     pub(crate) allocator: Allocator,
     /// Of plug lists and the dispatch list.
     pub(crate) links: Links,
     pub(crate) dispatch: List,
     pub(crate) tags: Slab<u32>,
     pub(crate) plug: DevicePlug,
-    /// Requests in the plugs of clients.
-    pub(crate) plugged: u32,
+    pub(crate) plugs: TaskPlugs,
     pub(crate) flush: Sequencer,
     pub(crate) throttle: Throttle,
     pub(crate) service: ServiceClock,
@@ -138,21 +138,19 @@ impl<O: Observer> RequestQueue<O> {
                 rules: elevator.rules(),
                 rules_fixed: false,
                 requests_fixed: false,
-                nomerges: 0,
                 device_plug: false,
-                max_sectors: facts.max_sectors.max(1),
                 read_ahead_kb: READ_AHEAD_KB,
             },
             elevator,
             bios: Slab::with_capacity(limits.bios),
             done: BioRun::EMPTY,
-            merge: MergeIndex::with_capacity(limits.requests + 1),
+            merger: Merger::new(limits.requests + 1, facts.max_sectors.max(1)),
             allocator: Allocator::new(&limits),
             links: Links::with_capacity(limits.requests + 1),
             dispatch: List::new(),
             tags: Slab::with_capacity(facts.depth),
             plug: DevicePlug::OPEN,
-            plugged: 0,
+            plugs: TaskPlugs::with_capacity(limits.clients),
             flush: Sequencer::new(&limits),
             throttle: Throttle::with_capacity(limits.clients),
             service: ServiceClock::default(),
@@ -263,7 +261,7 @@ impl<O: Observer> RequestQueue<O> {
     fn ask_elevator(&mut self) -> Result<Option<RequestId>, Waiting> {
         match self.elevator.pick(&mut self.scene) {
             Pick::Dispatch(id, place) => {
-                self.leave_merging(id);
+                self.merger.leave(id);
                 if self.hold_write(id) {
                     return Ok(None);
                 }
@@ -281,7 +279,7 @@ impl<O: Observer> RequestQueue<O> {
             Pick::Nothing if self.somebody_awaits_flush() => Err(Waiting::Flush),
             // What may go was released a moment ago.
             Pick::Nothing if !self.throttle.is_empty() => Err(Waiting::Throttled),
-            Pick::Nothing if self.plugged != 0 => Err(Waiting::Plugged),
+            Pick::Nothing if self.plugs.held() != 0 => Err(Waiting::Plugged),
             Pick::Nothing if !self.tags.is_empty() => Err(Waiting::InDevice),
             Pick::Nothing => Err(Waiting::Empty),
         }
@@ -401,7 +399,7 @@ impl<O: Observer> RequestQueue<O> {
     /// Largest bio and request, in sectors.
     #[must_use]
     pub const fn max_sectors(&self) -> u32 {
-        self.policy.max_sectors
+        self.merger.max_sectors
     }
 
     /// The present elevator's name.

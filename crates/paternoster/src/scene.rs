@@ -11,10 +11,10 @@
 //! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (flush
 //!     commands apart).
 
-use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups};
+use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups, Priority};
 use crate::device::DeviceFacts;
 use crate::event::{Note, Notes};
-use crate::request::{Request, Requests};
+use crate::request::{Bio, Request, Requests};
 use crate::slab::{NIL, Slab};
 use crate::time::{Hz, Nanos};
 
@@ -214,6 +214,11 @@ impl Scene {
     #[must_use]
     pub const fn root(&self) -> GroupId {
         self.root
+    }
+
+    /// What a bio counts with: its own priority, or its client's.
+    pub(crate) fn priority_of(&self, bio: &Bio) -> Priority {
+        bio.priority.unwrap_or_else(|| self.clients.at(bio.client.index()).priority)
     }
 
     /// The group of a client; the root if it has none.

@@ -136,6 +136,23 @@ fn unsafe_code_gives_its_reason() {
     }
 }
 
+/// Does no part of the queue know the queue? A part owns its state and is given what it needs; the
+/// queue acts.
+#[test]
+fn parts_of_the_queue_do_not_know_it() {
+    let folder = Path::new(ROOT).join("crates/paternoster/src/block");
+    let mut parts = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
+        let named = code.filter(|code| code.contains("RequestQueue")).count();
+        assert_eq!(named, 0, "{}", path.display());
+        parts += 1;
+    }
+    assert!(parts >= 5, "there were five");
+}
+
 /// Is every file one concept long?
 #[test]
 fn files_are_one_concept_long() {

@@ -177,7 +177,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Whether a flush that could be issued waits for others to share it.
     pub(super) fn is_delayed(&self, waited: Nanos) -> bool {
-        let busy = !self.tags.is_empty() || self.elevator.waiting() != 0 || self.plugged != 0;
+        let busy = !self.tags.is_empty() || self.elevator.waiting() != 0 || self.plugs.held() != 0;
         busy && waited < self.flush.policy.delay
     }
 

@@ -54,8 +54,8 @@ impl<O: Observer> RequestQueue<O> {
         if end.is_none_or(|end| end > capacity) {
             return Err(SubmitError::BeyondEnd { end: end.unwrap_or(u64::MAX), capacity });
         }
-        if bio.sectors > self.policy.max_sectors {
-            return Err(SubmitError::TooLarge { size: bio.sectors, most: self.policy.max_sectors });
+        if bio.sectors > self.merger.max_sectors {
+            return Err(SubmitError::TooLarge { size: bio.sectors, most: self.merger.max_sectors });
         }
         if bio.segments > facts.max_segments {
             let (size, most) = (bio.segments.into(), facts.max_segments.into());
@@ -130,7 +130,7 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn insert_at(&mut self, id: RequestId, position: Position) {
         let request = &mut self.scene.requests[id];
         request.stage = Stage::Waiting;
-        self.merge.offer(id.0, request);
+        self.merger.offer(id, request);
         self.emit_request(Action::Insert, id);
         self.elevator.insert(&mut self.scene, id, position);
     }

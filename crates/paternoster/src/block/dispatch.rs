@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Dispatch list: what has left the elevator and not yet reached the device.
+//!
+//! The device pulls: the elevator is asked for one request only when this list is empty, so that
+//! at most one scheduled request stands here (BLK-17). More come together when the elevator is
+//! emptied by force (`RequestQueue::dispatch_all`) or the device refuses. Picked requests are
+//! sorted one way from the boundary, which is the end of the last request that was issued
+//! (BLK-12):
+//!
+//! ```text
+//! boundary 50     picked 30, 70, 20, 60     list 60 70 20 30
+//! ```
+//!
+//! A refused request goes to the head and keeps its precedence (BLK-11).
+//!
+//! # Invariants
+//! I1  The list holds exactly the requests whose stage is `Dispatched`.
+//!
+//! Source: spec `cfq-flush-block.md` 13.5: BLK-10, BLK-11, BLK-12, BLK-17.
+
+use crate::list::{Links, List};
+use crate::request::{Op, Request, RequestId, Requests};
+
+/// Sorts a picked request in (BLK-12).
+pub(crate) fn sort_in(
+    list: &mut List,
+    links: &mut Links,
+    requests: &Requests,
+    boundary: u64,
+    id: RequestId,
+) {
+    let new = &requests[id];
+    let mut place = list.last();
+    while let Some(index) = place {
+        let other = requests.0.at(index);
+        if is_fence(other, new) || !goes_before(new, other, boundary) {
+            break;
+        }
+        place = links.prev(index);
+    }
+    match place {
+        Some(index) => list.insert_after(links, index, id.0),
+        None => list.push_front(links, id.0),
+    }
+}
+
+/// Nothing is sorted across: another direction, a discard beside others, what the device has
+/// already seen.
+fn is_fence(other: &Request, new: &Request) -> bool {
+    let discard = |request: &Request| request.op == Op::Discard;
+    other.op != new.op || discard(other) != discard(new) || other.was_started
+}
+
+/// One-way order from the boundary: what lies behind it first, ascending; then what lies before
+/// it, ascending.
+fn goes_before(new: &Request, other: &Request, boundary: u64) -> bool {
+    match (new.sector >= boundary, other.sector >= boundary) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => new.sector < other.sector,
+    }
+}

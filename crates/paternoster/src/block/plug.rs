@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plugs: requests are held back for a moment, so that adjacent bios find each other.
+//!
+//! Two generations of Linux, chosen by the attribute `plug`:
+//!
+//! * **task** (2.6.39 and later): a client that is about to submit several bios plugs itself; its
+//!   requests stay in a private list until it unplugs, sleeps, or the list is full (BLK-6).
+//! * **device** (until 2.6.38): an empty queue holds its first requests for everybody until four
+//!   wait, 3 ms have passed, somebody unplugs, or a client sleeps (BLK-5). Flash that queues
+//!   commands is not plugged.
+//!
+//! ```text
+//! task    plug  b0 b1 b2 … b15  b16        unplug
+//!               └──── list ───┘  └ the list is full: the 16 go to the elevator first
+//! ```
+//!
+//! Which requests are held is known here; what becomes of them is in `queue/plugging.rs`.
+//!
+//! # Invariants
+//! I1  A request is in its client's plug exactly while its stage is `Plugged`.
+//! I2  A client that sleeps has an empty plug.
+//!
+//! Source: spec `cfq-flush-block.md` 13.3. Differs: a plug has one queue here, so the limits for
+//! several do not apply; the elevator is asked whether it allows a merge in a plug too, as it is
+//! for all others.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::client::ClientId;
+use crate::elevator::Rules;
+use crate::list::{Links, List};
+use crate::request::{RequestId, Requests};
+use crate::time::Nanos;
+
+/// A legacy plug list this long is flushed before one more is added (R36, BLK-6).
+const LEGACY_PLUG_MAX: u32 = 16;
+/// The same under blk-mq.
+const MQ_PLUG_MAX: u32 = 32;
+/// Under blk-mq a request of this many sectors (128 KiB) ends the plug as well.
+const MQ_PLUG_LARGE: u32 = 256;
+/// The device plug opens when so many requests wait (BLK-5).
+const DEVICE_PLUG_REQUESTS: u32 = 4;
+/// The device plug opens after this time (BLK-5).
+const DEVICE_PLUG_TIME: Nanos = Nanos::from_millis(3);
+
+/// The plug that holds back all requests of an empty queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DevicePlug {
+    /// `Nanos::MAX` while it is open.
+    until: Nanos,
+}
+
+impl DevicePlug {
+    pub(crate) const OPEN: DevicePlug = DevicePlug { until: Nanos::MAX };
+
+    pub(crate) fn is_plugged(&self) -> bool {
+        self.until != Nanos::MAX
+    }
+
+    /// When it opens by itself; `Nanos::MAX` while it is open.
+    pub(crate) const fn deadline(&self) -> Nanos {
+        self.until
+    }
+
+    pub(crate) fn close(&mut self, now: Nanos) {
+        self.until = now + DEVICE_PLUG_TIME;
+    }
+
+    /// Whether so many waiting requests open it.
+    pub(crate) const fn opens_at(waiting: u32) -> bool {
+        waiting >= DEVICE_PLUG_REQUESTS
+    }
+}
+
+/// The plugs of the clients, each a list of what its client has submitted since it plugged itself.
+#[derive(Debug)]
+pub(crate) struct TaskPlugs {
+    lists: Vec<List>,
+    /// Requests in all of them.
+    held: u32,
+}
+
+impl TaskPlugs {
+    pub(crate) fn with_capacity(clients: u32) -> TaskPlugs {
+        TaskPlugs { lists: vec![List::new(); clients as usize], held: 0 }
+    }
+
+    /// How many requests are held, in all plugs.
+    pub(crate) const fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// What the client's plug holds.
+    pub(crate) fn of(&self, client: ClientId) -> &List {
+        &self.lists[client.index() as usize]
+    }
+
+    fn list(&mut self, client: ClientId) -> &mut List {
+        &mut self.lists[client.index() as usize]
+    }
+
+    /// Whether a plug has to be flushed before one more request is added (BLK-6).
+    pub(crate) fn is_full(
+        &self,
+        client: ClientId,
+        rules: Rules,
+        requests: &Requests,
+        merges: bool,
+    ) -> bool {
+        let list = self.of(client);
+        match rules {
+            Rules::Legacy => list.len() >= LEGACY_PLUG_MAX,
+            Rules::Mq => {
+                let large = |index| requests.0.at(index).sectors >= MQ_PLUG_LARGE;
+                list.len() >= MQ_PLUG_MAX || (merges && list.last().is_some_and(large))
+            }
+        }
+    }
+
+    /// Whether the request is the plug's first.
+    pub(crate) fn add(&mut self, links: &mut Links, client: ClientId, id: RequestId) -> bool {
+        let first = self.of(client).is_empty();
+        self.list(client).push_back(links, id.0);
+        self.held += 1;
+        first
+    }
+
+    /// Takes the oldest request out of a plug.
+    pub(crate) fn pop(&mut self, links: &mut Links, client: ClientId) -> Option<RequestId> {
+        let index = self.list(client).pop_front(links)?;
+        self.held -= 1;
+        Some(RequestId(index))
+    }
+
+    /// Takes one request out of a plug, because its bio is withdrawn.
+    pub(crate) fn remove(&mut self, links: &mut Links, client: ClientId, id: RequestId) {
+        self.list(client).remove(links, id.0);
+        self.held -= 1;
+    }
+
+    /// Verifies the lists and their count.
+    pub(crate) fn audit(&self, links: &Links) -> Result<(), String> {
+        let mut held = 0;
+        for list in &self.lists {
+            list.check(links)?;
+            held += list.len();
+        }
+        if held != self.held {
+            let counted = self.held;
+            return Err(alloc::format!("plug: {held} requests are held, counted {counted}"));
+        }
+        Ok(())
+    }
+}

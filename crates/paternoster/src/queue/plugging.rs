@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plugging: when requests are held back, and when they go on. What is held is in `block/plug.rs`.
+
+use super::RequestQueue;
+use crate::answer::Stale;
+use crate::block::merge::adjoining_side;
+use crate::block::plug::DevicePlug;
+use crate::client::ClientId;
+use crate::elevator::Rules;
+use crate::event::{Action, Observer};
+use crate::request::{Bio, Flags, Op, RequestId, Stage};
+use crate::time::Nanos;
+
+impl<O: Observer> RequestQueue<O> {
+    /// `client` is about to submit several bios: its requests are held back until
+    /// [`RequestQueue::unplug`].
+    ///
+    /// # Errors
+    /// [`Stale`] when there is no such client.
+    pub fn plug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
+        self.advance(now);
+        self.scene.clients.get_mut(client.0).ok_or(Stale)?.plugged = true;
+        self.end_call();
+        Ok(())
+    }
+
+    /// `client` has submitted what it had: its requests go to the elevator. Opens the device plug
+    /// as well.
+    ///
+    /// # Errors
+    /// [`Stale`] when there is no such client.
+    pub fn unplug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
+        self.arrive(now);
+        self.scene.clients.get_mut(client.0).ok_or(Stale)?.plugged = false;
+        self.flush_plug(client);
+        self.unplug_device(Action::Unplug);
+        self.end_call();
+        Ok(())
+    }
+
+    #[inline(never)]
+    pub(crate) fn add_to_plug(&mut self, client: ClientId, id: RequestId) {
+        let merges = self.merger.nomerges == 0;
+        if self.plugs.is_full(client, self.policy.rules, &self.scene.requests, merges) {
+            self.flush_plug(client);
+        }
+        self.scene.requests[id].stage = Stage::Plugged;
+        if self.plugs.add(&mut self.links, client, id) {
+            self.emit(Action::Plug, client, Op::Read, Flags::NONE, (0, 0));
+        }
+    }
+
+    /// All requests in the client's plug go to the elevator.
+    pub(crate) fn flush_plug(&mut self, client: ClientId) {
+        let count = self.plugs.of(client).len();
+        if count == 0 {
+            return;
+        }
+        self.emit(Action::Unplug, client, Op::Read, Flags::NONE, (0, count));
+        while let Some(id) = self.plugs.pop(&mut self.links, client) {
+            if self.policy.rules == Rules::Mq || !self.absorb_before_insert(id) {
+                self.insert(id);
+            }
+        }
+    }
+
+    /// Makes the bio part of a request in its client's own plug. Whether it did.
+    pub(crate) fn merge_into_plug(&mut self, index: u32, bio: &Bio) -> bool {
+        let plugged = || self.scene.clients.at(bio.client.index()).plugged;
+        if self.plugs.held() == 0 || !plugged() {
+            return false;
+        }
+        // The newest first: a stream continues where it was a moment ago.
+        let mut at = self.plugs.of(bio.client).last();
+        while let Some(candidate) = at {
+            let request = self.scene.request(candidate);
+            if let Some(side) = adjoining_side(request, bio) {
+                let id = RequestId(candidate);
+                if self.may_join(id, bio) {
+                    self.join(id, index, bio, side);
+                    return true;
+                }
+            }
+            at = self.links.prev(candidate);
+        }
+        false
+    }
+
+    /// The first request of an empty queue plugs the device, if that is the policy.
+    #[inline(never)]
+    pub(crate) fn plug_device(&mut self) {
+        if self.plug.is_plugged() {
+            return;
+        }
+        let facts = &self.scene.facts;
+        let queues_flash = !facts.rotational && facts.depth > 1;
+        let empty = self.elevator.waiting() == 0 && self.dispatch.is_empty();
+        if !queues_flash && empty {
+            self.plug.close(self.scene.exact);
+            self.emit(Action::Plug, ClientId::NOBODY, Op::Read, Flags::NONE, (0, 0));
+        }
+    }
+
+    /// Opens the device plug when enough waits.
+    #[inline(never)]
+    pub(crate) fn unplug_device_if_enough(&mut self) {
+        if DevicePlug::opens_at(self.elevator.waiting() + self.dispatch.len()) {
+            self.unplug_device(Action::Unplug);
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn unplug_device(&mut self, action: Action) {
+        if self.plug.is_plugged() {
+            self.plug = DevicePlug::OPEN;
+            let waiting = self.elevator.waiting();
+            self.emit(action, ClientId::NOBODY, Op::Read, Flags::NONE, (0, waiting));
+        }
+    }
+}
