@@ -357,6 +357,7 @@ impl Accounts {
         let Node { parent, class, .. } = nodes[at as usize];
         let group = &mut self.groups[(parent - self.clients) as usize];
         group.raise_floor(nodes, at, kind, nodes[parent as usize].queued[1 - kind]);
+        group.remember_dearest(now);
         if class == Class::Idle as u8 {
             group.idle_class_served = now;
             group.idlers_flying += 1;

@@ -117,11 +117,14 @@ impl Gate {
     /// as far up as nothing of theirs waits.
     #[inline(never)]
     fn note(&mut self, accounts: &Accounts, client: u32, asks_until: Option<Nanos>, now: Nanos) {
-        let mut at = client;
+        let (mut at, mut asks_until) = (client, asks_until);
         loop {
             let node = accounts.at(at);
             if node.parent == NIL || node.waiting() > 0 {
                 return;
+            }
+            if at != client {
+                asks_until = asks_until.or_else(|| self.owed_in(accounts, at, now));
             }
             let place = accounts.number_of(node.parent) as usize;
             let slot = &mut self.owed[place][usize::from(node.class)];
@@ -140,6 +143,16 @@ impl Gate {
             }
             at = node.parent;
         }
+    }
+
+    /// Until when a group has more because one of its members has: what one client does not ask
+    /// for another of its group may.
+    #[inline(never)]
+    fn owed_in(&self, accounts: &Accounts, group: u32, now: Nanos) -> Option<Nanos> {
+        let slots = self.owed[accounts.number_of(group) as usize];
+        let owed = |class: u8, slot| Gate::is_owed(accounts, slot, group, class, now);
+        let members = (0..).zip(slots).filter(|&(class, slot)| owed(class, slot));
+        members.map(|(_, slot)| slot.until).max()
     }
 
     /// Until when a client is held at most that is ahead of one that is owed, itself or a group

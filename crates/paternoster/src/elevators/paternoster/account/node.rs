@@ -176,6 +176,9 @@ pub(in super::super) struct Group {
     pub(super) asking: u32,
     /// The dearest request of late, in virtual time: fades by 1/256 with each one that ends.
     pub(in super::super) dearest: i64,
+    /// The dearest of longer ago, and since when it fades.
+    pub(super) dearest_then: i64,
+    pub(super) then: Nanos,
     pub(super) idle_class_served: Nanos,
     /// Requests in the device of those of the idle class right in it.
     pub(super) idlers_flying: u32,
@@ -185,6 +188,26 @@ pub(in super::super) struct Group {
 }
 
 impl Group {
+    /// The dearest request is remembered for longer than [`Group::dearest`] does.
+    #[inline(always)]
+    pub(super) const fn remember_dearest(&mut self, now: Nanos) {
+        if self.dearest >= self.faded(now) {
+            (self.dearest_then, self.then) = (self.dearest, now);
+        }
+    }
+
+    /// What is left of the dearest of longer ago: a half every 2^28 ns, a quarter of a second.
+    #[inline(always)]
+    const fn faded(&self, now: Nanos) -> i64 {
+        let halvings = now.0.saturating_sub(self.then.0) >> 28;
+        self.dearest_then >> if halvings < 63 { halvings } else { 63 }
+    }
+
+    /// The dearest request of the last second or so.
+    pub(super) fn dearest_lately(&self, now: Nanos) -> i64 {
+        self.dearest.max(self.faded(now))
+    }
+
     /// From then on the idle class goes before all others, once.
     pub(super) fn idlers_due_at(&self) -> Nanos {
         self.idle_class_served + IDLE_WAITS_MOST

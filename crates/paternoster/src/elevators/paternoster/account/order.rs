@@ -81,14 +81,16 @@ impl Group {
     /// C4: what was not used is released, but for the little that one is behind that is expected. A
     /// client that always has something in the device, and nothing waiting, has all that it asks
     /// for: what it is owed for that is at most [`OWED_MOST`], and without turns [`OWED_REQUESTS`]
-    /// of the dearest requests. The rest the gate did not get for it, and is nobody's.
+    /// of the dearest requests: of the last second or so, not only of the last few hundred, or a
+    /// client with many small requests would forgive one with large ones what it is ahead. The rest
+    /// the gate did not get for it, and is nobody's.
     pub(super) fn lift(&self, own: &mut Node, now: Nanos, slack: i64) {
         let floor = self.floor[usize::from(own.class)];
         if own.vt >= floor {
             return;
         }
         let behind = match (own.flying > 0, own.expected > now) {
-            (true, _) => self.debt_most(own.weight, slack),
+            (true, _) => self.debt_most(own.weight, now, slack),
             (_, true) => 2 * (self.dearest + slack * UNIT),
             _ => 0,
         };
@@ -99,8 +101,8 @@ impl Group {
     }
 
     /// How far behind the floor one may be that has something in the device.
-    fn debt_most(&self, weight: u32, slack: i64) -> i64 {
+    fn debt_most(&self, weight: u32, now: Nanos, slack: i64) -> i64 {
         let turns = self.dearest + OWED_MOST * UNIT / i64::from(weight);
-        if slack > 0 { turns } else { turns.min(OWED_REQUESTS * self.dearest) }
+        if slack > 0 { turns } else { turns.min(OWED_REQUESTS * self.dearest_lately(now)) }
     }
 }

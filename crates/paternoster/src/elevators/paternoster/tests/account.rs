@@ -105,6 +105,31 @@ fn c4_g5_who_was_away_starts_at_the_floor() {
     assert_eq!(accounts.check(), Ok(()));
 }
 
+/// Is what a client is owed that has something in the device counted in the dearest requests of the
+/// last second, though many small ones have ended since? One of 1 ms, weight 1, is 64 000 000; 64
+/// of them may be owed. 1 ms is 16 half-lives later less than any of the small ones.
+#[test]
+fn c4_a_dear_request_counts_for_a_while() {
+    let owed = |later: u64| {
+        let mut accounts = four([1; 4]);
+        accounts.arrive(0, CROWD, NOW, 0);
+        accounts.dispatch(0, CROWD, 1000, NOW);
+        for took in core::iter::once(1_000_000).chain([1000; 4096]) {
+            accounts.arrive(1, CROWD, NOW, 0);
+            accounts.dispatch(1, CROWD, took, NOW);
+            accounts.end(1, took, took);
+        }
+        // The floor is where client 1 stands that goes, and client 0 is far below it.
+        accounts.groups[0].floor[1] = 1 << 40;
+        accounts.arrive(0, CROWD, NOW + Nanos(later << 28), 0);
+        (1 << 40) - accounts.at(0).vt
+    };
+    assert_eq!(owed(0), 64 * 64_000_000);
+    assert_eq!(owed(1), 64 * 32_000_000);
+    // 64 of those of 1000 ns.
+    assert_eq!(owed(16), 64 * 64_000);
+}
+
 /// Do requests and accounts come along to another group, and to another kind?
 #[test]
 fn i1_i2_moves_keep_the_counts() {

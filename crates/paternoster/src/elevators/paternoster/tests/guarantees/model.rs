@@ -61,6 +61,8 @@ struct Plain {
     flying: u32,
     floor: i128,
     dearest: i128,
+    /// Of longer ago; no time passes here.
+    dearest_then: i128,
     expected: bool,
 }
 
@@ -93,14 +95,14 @@ impl Model {
 
     /// C4 and G5: who was idle starts at the floor, or two of the dearest behind it; who had
     /// something in the device, but nothing waiting, two turns behind it and one of the dearest, or
-    /// 64 of the dearest if that is less.
+    /// 64 of the dearest of longer ago if that is less.
     fn arrive(&mut self, client: u32, kind: usize) {
         for at in Model::ways(client) {
             let own = self.all[at];
             if !own.waits() && PARENTS[at] != NIL {
                 let above = self.all[PARENTS[at] as usize];
                 let turns = above.dearest + 320_000_000 * 64 / own.weight;
-                let owed = turns.min(64 * above.dearest);
+                let owed = turns.min(64 * above.dearest.max(above.dearest_then));
                 let idle = if own.expected { 2 * above.dearest } else { 0 };
                 let behind = if own.flying > 0 { owed } else { idle };
                 let least = above.floor - behind;
@@ -120,6 +122,7 @@ impl Model {
                 let least = self.least_waiting(parent).expect("one goes");
                 let above = &mut self.all[parent as usize];
                 above.floor = above.floor.max(least);
+                above.dearest_then = above.dearest_then.max(above.dearest);
             }
             let own = &mut self.all[at];
             own.waiting[kind] -= 1;
