@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arguments: what can be asked, and the way of fio's options through ours.
+//! Arguments: what can be asked.
 //!
-//! `paternoster run` takes fio's options beside its own (`--name=a --rw=randread --bs=4k`). Those
-//! that are not ours are split off before ours are parsed; `--runtime` is ours before the first
-//! `--name=` and the job's behind it.
+//! `paternoster run` takes fio's options next to its own (`--name=a --rw=randread --bs=4k`);
+//! [`crate::split`] takes them apart before ours are parsed.
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use paternoster_workload::report::TerseVersion;
 
 use crate::analyze::AnalyzeOptions;
@@ -122,7 +121,8 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "fio's own options may stand beside these: before a job file or the first \
      --name they are \
-defaults for all jobs, after --name they belong to that job. Write them as --option=value.
+defaults for all jobs, after --name they belong to that job. --option=value and --option value \
+are the same.
 
 Examples:
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
@@ -262,56 +262,15 @@ fn terse_version(text: &str) -> Result<u8, String> {
     known.ok_or_else(|| "the versions are 2, 3, 4 and 5".to_owned())
 }
 
-/// Our own arguments, and fio's options of `run`, each in their order.
-pub(crate) fn split_off_fio(all: Vec<String>) -> (Vec<String>, Vec<String>) {
-    if all.get(1).map(String::as_str) != Some("run") {
-        return (all, Vec::new());
-    }
-    let command = Program::command();
-    let run = command.find_subcommand("run");
-    let ours = |name: &str| {
-        let known = |argument: &clap::Arg| argument.get_long() == Some(name);
-        name == "help" || run.is_some_and(|run| run.get_arguments().any(known))
-    };
-    let mut in_job = false;
-    all.into_iter().partition(|argument| match argument.strip_prefix("--") {
-        Some(option) if !option.is_empty() => {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            in_job |= name == "name";
-            // Both know a runtime; behind a job's name it is that job's.
-            let of_job = in_job && name == "runtime" && !value.is_empty();
-            ours(name) && !of_job
-        }
-        _ => true,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     /// Are the definitions sound by clap's own check?
     #[test]
     fn definitions_are_sound() {
         Program::command().debug_assert();
-    }
-
-    /// Does a runtime belong to the job behind whose name it stands?
-    #[test]
-    fn a_jobs_runtime_is_its_own() {
-        let all = ["paternoster", "run", "--runtime=9", "--name=a", "--runtime=2", "--name=b"];
-        let (own, fio) = split_off_fio(all.map(String::from).to_vec());
-        assert_eq!(own, ["paternoster", "run", "--runtime=9"]);
-        assert_eq!(fio, ["--name=a", "--runtime=2", "--name=b"]);
-    }
-
-    /// Do fio's options go to fio, and ours to us?
-    #[test]
-    fn fio_options_are_split_off() {
-        let all =
-            ["paternoster", "run", "--name=a", "--rw=read", "--seed", "3", "a.fio", "--direct=1"];
-        let (own, fio) = split_off_fio(all.map(String::from).to_vec());
-        assert_eq!(own, ["paternoster", "run", "--seed", "3", "a.fio"]);
-        assert_eq!(fio, ["--name=a", "--rw=read", "--direct=1"]);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paternoster::{Elevator, Nanos, Observer, RequestQueue, elevators};
+use paternoster::{AttributeError, Elevator, Nanos, Observer, RequestQueue, elevators, near};
 use paternoster_sim::{Description, catalog};
 
 use crate::Failure;
@@ -21,10 +21,9 @@ impl SchedulerChoice {
     pub(crate) fn parse(text: &str) -> Result<SchedulerChoice, Failure> {
         let (name, attributes) = text.split_once(':').unwrap_or((text, ""));
         if elevators::by_name(name).is_none() {
-            let names: Vec<&str> = elevators::ALL.iter().map(|entry| entry.name).collect();
-            let known = names.join(", ");
+            let hint = near::hint(name, elevators::ALL.iter().map(|entry| entry.name));
             return Err(Failure::Request(format!(
-                "--scheduler {text}: there is no scheduler `{name}`; there are {known}"
+                "--scheduler {text}: there is no scheduler `{name}`{hint}"
             )));
         }
         let attributes = attributes.split(',').filter(|part| !part.is_empty());
@@ -53,16 +52,43 @@ impl SchedulerChoice {
         for_all: &[(String, String)],
     ) -> Result<(), Failure> {
         for (name, value) in for_all.iter().chain(&self.attributes) {
-            queue.set_attribute(Nanos::ZERO, name, value).map_err(|error| {
-                let text = &self.text;
+            // sysfs would bring a number into the range without a word; here it is refused.
+            let taken = queue.check_attribute(name, value);
+            taken.and_then(|()| queue.set_attribute(Nanos::ZERO, name, value)).map_err(|error| {
+                let (text, more) = (&self.text, more(queue, name, &error));
                 Failure::Request(format!(
-                    "{name}={value} for {text}: {error}; `paternoster schedulers {}` lists them",
+                    "{name}={value} for {text}: {error}{more}; `paternoster schedulers {}` lists \
+                     them",
                     self.name
                 ))
             })?;
         }
         Ok(())
     }
+}
+
+/// What the error about an attribute does not say: the name that was meant, or the unit.
+fn more<O: Observer>(queue: &RequestQueue<O>, name: &str, error: &AttributeError) -> String {
+    let mut known: Vec<(String, &str)> = Vec::new();
+    queue.for_each_attribute(|path, attribute, _| {
+        known.push((short(path).to_owned(), attribute.unit));
+    });
+    let names = || known.iter().map(|(name, _)| name.as_str());
+    let near = match error {
+        AttributeError::Unknown { .. } => near::nearest(short(name), names()),
+        _ => None,
+    };
+    let unit = known.iter().find(|(known, unit)| known == short(name) && !unit.is_empty());
+    match (near, error, unit) {
+        (Some(near), ..) => format!("; did you mean `{near}`?"),
+        (_, AttributeError::Value { .. }, Some((_, unit))) => format!(", in {unit}"),
+        _ => String::new(),
+    }
+}
+
+/// An attribute's name without its folder.
+fn short(path: &str) -> &str {
+    path.strip_prefix("iosched/").unwrap_or(path)
 }
 
 /// `NAME=VALUE`, as given to `option`.
@@ -83,10 +109,9 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
     let looks_like_a_file = name.contains('/')
         || Path::new(name).extension().is_some_and(|extension| extension == "toml");
     if !looks_like_a_file {
-        let names: Vec<&str> = catalog::FILES.iter().map(|(name, _)| *name).collect();
-        let known = names.join(", ");
+        let hint = near::hint(name, catalog::FILES.iter().map(|(name, _)| *name));
         return Err(Failure::Request(format!(
-            "there is no device `{name}`; there are {known}, or name a device file (FILE.toml)"
+            "there is no device `{name}`{hint}, or name a device file (FILE.toml)"
         )));
     }
     // Others, as /dev/zero, have no end.
@@ -101,6 +126,8 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use paternoster::{DeviceFacts, Limits};
+
     use super::*;
 
     fn refusal(text: &str) -> String {
@@ -117,7 +144,38 @@ mod tests {
         assert_eq!(choice.name, "deadline");
         assert_eq!(choice.attributes[1], ("read_expire".to_owned(), "50".to_owned()));
         assert!(SchedulerChoice::parse("none").is_ok());
-        assert!(refusal("anticipatory").contains("there are noop, deadline, mq-deadline"));
+        assert!(refusal("anticipatory").contains("; known are noop, deadline, mq-deadline"));
+        assert!(refusal("bqf").contains("there is no scheduler `bqf`; did you mean `bfq`?"));
         assert_eq!(refusal("noop:x"), "--scheduler: `x` is not ATTRIBUTE=VALUE");
+    }
+
+    /// Is the device said that was probably meant?
+    #[test]
+    fn a_device_nearly_named_is_said() {
+        let Err(Failure::Request(message)) = device("ssd-870") else { panic!("it is one") };
+        let start = "there is no device `ssd-870`; did you mean `ssd-870evo`? Known are array-eva";
+        assert!(message.starts_with(start), "{message}");
+    }
+
+    /// Is an attribute refused with the name, the range and the unit that would be right?
+    #[test]
+    fn attributes_are_refused_with_a_remedy() {
+        let message = |text: &str, set: &[(String, String)]| {
+            let choice = SchedulerChoice::parse(text).unwrap();
+            let facts = DeviceFacts::default();
+            let mut queue = RequestQueue::unobserved(facts, Limits::default(), choice.make());
+            match choice.prepare(&mut queue, set) {
+                Err(Failure::Request(message)) => message,
+                other => panic!("{text}: {other:?}"),
+            }
+        };
+        let set = [("nr_request".to_owned(), "8".to_owned())];
+        let unknown = message("bfq", &set);
+        assert!(unknown.contains("no attribute `nr_request`; did you mean `nr_requests`?"));
+        for text in ["bfq:slice_idle=-1", "bfq:slice_idle=8ms"] {
+            let wrong = message(text, &[]);
+            assert!(wrong.contains("it takes a whole number from 0"), "{wrong}");
+            assert!(wrong.contains(", in ms; `paternoster schedulers bfq` lists"), "{wrong}");
+        }
     }
 }

@@ -8,9 +8,14 @@
 //! no default features   fio jobs, other workloads and traces in virtual time
 //! ```
 //!
-//! A command that is not there is refused with the feature that it needs, not as unknown.
+//! A command that is not there is refused with the feature that it needs, not as unknown; one that
+//! nearly is, with the name that was probably meant.
+
+use clap::CommandFactory;
+use paternoster::near;
 
 use crate::Failure;
+use crate::arguments::Program;
 
 /// Commands that need features.
 const NEEDS: [(&str, &str, bool); 9] = [
@@ -30,6 +35,20 @@ pub(crate) fn absent(words: &[String]) -> Option<Failure> {
     let command = words.get(1)?;
     let (name, feature, _) = NEEDS.iter().find(|(name, _, here)| name == command && !here)?;
     Some(missing(name, feature))
+}
+
+/// The refusal of a command whose name is nearly one that there is.
+pub(crate) fn misspelt(words: &[String]) -> Option<Failure> {
+    let wrong = words.get(1).filter(|word| !word.starts_with('-') && *word != "help")?;
+    let program = Program::command();
+    let names = || program.get_subcommands().map(clap::Command::get_name);
+    if names().any(|name| name == wrong) {
+        return None;
+    }
+    let near = near::nearest(wrong, names())?;
+    Some(Failure::Request(format!(
+        "there is no command `{wrong}`; did you mean `{near}`? `paternoster --help` lists them"
+    )))
 }
 
 /// The refusal of `what`, which needs `feature`.
@@ -60,5 +79,14 @@ mod tests {
         }
         assert!(absent(&["paternoster".into(), "run".into()]).is_none());
         assert!(absent(&["paternoster".into()]).is_none());
+    }
+
+    /// Is a command that was nearly named said, and everything else left to clap?
+    #[test]
+    fn a_command_nearly_named_is_said() {
+        let refusal = |word: &str| misspelt(&["paternoster".to_owned(), word.to_owned()]);
+        let Some(Failure::Request(message)) = refusal("rnu") else { panic!("it is one") };
+        assert!(message.starts_with("there is no command `rnu`; did you mean `run`?"), "{message}");
+        assert!(["run", "help", "--help", "xyzzyxyzzy"].into_iter().all(|w| refusal(w).is_none()));
     }
 }

@@ -46,6 +46,7 @@ mod scoreboard;
 #[cfg(feature = "serve")]
 mod serve;
 mod setting;
+mod split;
 mod startup;
 mod sysbench;
 mod sysfs;
@@ -102,11 +103,12 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (own, fio) = arguments::split_off_fio(words);
-    let done = match features::absent(&own) {
-        Some(refusal) => Err(refusal),
-        None => command(Program::parse_from(own), &fio),
-    };
+    let done = split::split_off_fio(words).and_then(|(own, fio)| {
+        match features::absent(&own).or_else(|| features::misspelt(&own)) {
+            Some(refusal) => Err(refusal),
+            None => command(Program::parse_from(own), &fio),
+        }
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         #[cfg(feature = "serve")]

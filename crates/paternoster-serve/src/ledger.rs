@@ -16,6 +16,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use paternoster::near;
 use paternoster::{
     AddError, AttributeError, Bio, CancelError, ClientId, ClientSpec, DeviceFacts, Elevator,
     GroupId, GroupSpec, InUse, Limits, Nanos, Observer, Outcome, Output, Priority, RequestQueue,
@@ -331,7 +332,8 @@ impl<O: Observer> Ledger<O> {
     /// The name, if there is no such elevator.
     pub fn change_elevator(&mut self, now: Nanos, name: &str) -> Result<(), String> {
         let Some(elevator) = paternoster::elevators::by_name(name) else {
-            return Err(format!("there is no scheduler {name}"));
+            let names = paternoster::elevators::ALL.iter().map(|entry| entry.name);
+            return Err(format!("there is no scheduler `{name}`{}", near::hint(name, names)));
         };
         let (queue, clerk) = self.begin();
         queue.change_elevator(now, elevator);

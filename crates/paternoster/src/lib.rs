@@ -68,6 +68,8 @@ mod flush;
 mod inspect;
 pub mod knob;
 pub mod list;
+#[doc(hidden)]
+pub mod near;
 pub mod observe;
 pub mod pick;
 #[cfg(feature = "planted-bugs")]

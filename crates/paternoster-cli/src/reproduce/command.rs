@@ -161,13 +161,14 @@ mod tests {
     use paternoster_workload::builtin::sysbench::{Mode, SyncCall};
 
     use super::*;
-    use crate::arguments::{Command, Program, split_off_fio};
+    use crate::arguments::{Command, Program};
     use crate::experiments;
+    use crate::split::split_off_fio;
     use crate::startup::asked;
 
     fn parsed(line: &str) -> Program {
         let words = line.split_whitespace().map(str::to_owned).collect();
-        let parsed = Program::try_parse_from(split_off_fio(words).0);
+        let parsed = Program::try_parse_from(split_off_fio(words).unwrap().0);
         parsed.unwrap_or_else(|wrong| panic!("{line}: {wrong}"))
     }
 

@@ -31,6 +31,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use clap::{Args, ValueEnum};
+use paternoster::near;
 use serde_json::json;
 
 use crate::progress::Steps;
@@ -134,9 +135,8 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
     }
     let find = |name: &String| {
         all.iter().find(|experiment| experiment.name == name).cloned().ok_or_else(|| {
-            let known: Vec<&str> = all.iter().map(|experiment| experiment.name).collect();
-            let known = known.join(", ");
-            Failure::Request(format!("there is no experiment `{name}`; there are {known}"))
+            let hint = near::hint(name, all.iter().map(|experiment| experiment.name));
+            Failure::Request(format!("there is no experiment `{name}`{hint}"))
         })
     };
     // Who is named twice is done once.
@@ -195,7 +195,8 @@ mod tests {
         let Err(Failure::Request(message)) = chosen(&["flash".to_owned()]) else {
             panic!("not refused")
         };
-        assert!(message.starts_with("there is no experiment `flash`; there are "), "{message}");
+        let start = "there is no experiment `flash`; did you mean `flash-fairness`? Known are ";
+        assert!(message.starts_with(start), "{message}");
         assert!(message.contains("flash-fairness, "), "{message}");
     }
 

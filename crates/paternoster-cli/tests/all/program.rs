@@ -215,6 +215,9 @@ fn refusals_name_place_and_remedy() {
             &["run", "jobs/fair.fio", "--scheduler", "cfg"],
             &["there is no scheduler `cfg`", "mq-deadline"],
         ),
+        (&["rnu"], &["did you mean `run`?"]),
+        (&["run", "jobs/fair.fio", "--shceduler", "bfq"], &["did you mean --scheduler?"]),
+        (&["run", "jobs/fair.fio", "--scheduler=bfq:slice_idle=-1"], &["from 0", "in ms"]),
         (
             &["run", "jobs/fair.fio", "--scheduler", "noop:x=1"],
             &["no attribute `x`", "schedulers noop"],

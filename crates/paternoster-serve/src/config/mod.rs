@@ -11,6 +11,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use paternoster::near;
 use paternoster::{Class, Nanos};
 
 mod check;
@@ -19,7 +20,6 @@ mod document;
 mod file;
 pub(crate) mod fuse;
 pub mod limits;
-mod near;
 mod overlap;
 pub mod quantity;
 pub mod rules;

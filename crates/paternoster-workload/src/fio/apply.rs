@@ -34,7 +34,7 @@ pub(super) fn apply(
         return Err(unknown(name));
     };
     match option.status {
-        Status::Supported if value.is_none_or(str::is_empty) && takes_text(option) => {
+        Status::Supported if value.is_none_or(str::is_empty) && option.takes_text() => {
             Err(format!("`{name}` needs a value: {}", option.help))
         }
         Status::Supported => {
@@ -61,50 +61,6 @@ fn unknown(name: &str) -> String {
         Some(near) => format!("unknown option `{name}`; did you mean `{near}`?"),
         None => format!("unknown option `{name}`: fio 3.33 has none like it; leave it out"),
     }
-}
-
-/// Options that mean nothing as a bare word; the others are numbers, of which bare is 1.
-fn takes_text(option: &FioOption) -> bool {
-    matches!(
-        option.name,
-        "name"
-            | "description"
-            | "rw"
-            | "rw_sequencer"
-            | "bs"
-            | "bsrange"
-            | "bssplit"
-            | "random_generator"
-            | "filename"
-            | "directory"
-            | "filename_format"
-            | "ioengine"
-            | "size"
-            | "io_size"
-            | "cgroup"
-            | "percentile_list"
-            | "random_distribution"
-            | "file_service_type"
-            | "zonemode"
-            | "sync"
-            | "sync_file_range"
-            | "io_submit_mode"
-            | "wait_for"
-            | "exit_what"
-            | "thinktime_blocks_type"
-            | "rate_process"
-            | "cmdprio_bssplit"
-            | "verify"
-            | "read_iolog"
-            | "write_iolog"
-            | "replay_redirect"
-            | "replay_skip"
-            | "profile"
-            | "frame_period"
-            | "frame_size"
-            | "frame_deadline"
-            | "change"
-    )
 }
 
 fn supported(

@@ -19,6 +19,8 @@
 //!
 //! Source: spec `fio.md` sections 1 (aliases), 2 (which subset) and 3.
 
+use paternoster::near;
+
 /// What becomes of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
@@ -375,29 +377,62 @@ pub fn find(name: &str) -> Option<&'static FioOption> {
     OPTIONS.iter().find(|option| option.name == name || option.aliases.contains(&name))
 }
 
-/// The known name nearest to `wrong`, if it is near: a third of its letters may differ.
-#[must_use]
-pub fn nearest(wrong: &str) -> Option<&'static str> {
-    let letters: Vec<char> = wrong.chars().take(64).collect();
-    let names = OPTIONS.iter().flat_map(|o| core::iter::once(&o.name).chain(o.aliases));
-    let (distance, name) = names.map(|name| (edit_distance(&letters, name), *name)).min()?;
-    (distance <= (letters.len() / 3).max(1)).then_some(name)
+impl FioOption {
+    /// Options that mean nothing as a bare word; the others are numbers, of which bare is 1.
+    #[must_use]
+    pub fn takes_text(&self) -> bool {
+        matches!(
+            self.name,
+            "name"
+                | "description"
+                | "rw"
+                | "rw_sequencer"
+                | "bs"
+                | "bsrange"
+                | "bssplit"
+                | "random_generator"
+                | "filename"
+                | "directory"
+                | "filename_format"
+                | "ioengine"
+                | "size"
+                | "io_size"
+                | "cgroup"
+                | "percentile_list"
+                | "random_distribution"
+                | "file_service_type"
+                | "zonemode"
+                | "sync"
+                | "sync_file_range"
+                | "io_submit_mode"
+                | "wait_for"
+                | "exit_what"
+                | "thinktime_blocks_type"
+                | "rate_process"
+                | "cmdprio_bssplit"
+                | "verify"
+                | "read_iolog"
+                | "write_iolog"
+                | "replay_redirect"
+                | "replay_skip"
+                | "profile"
+                | "frame_period"
+                | "frame_size"
+                | "frame_deadline"
+                | "change"
+        )
+    }
 }
 
-/// How many letters must be inserted, removed or replaced to make `left` into `right`.
-fn edit_distance(left: &[char], right: &str) -> usize {
-    // One row of Levenshtein's table: the distance of the prefix so far to each prefix of `left`.
-    let mut row: Vec<usize> = (0..=left.len()).collect();
-    for (below, letter) in right.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = below + 1;
-        for (index, other) in left.iter().enumerate() {
-            let replaced = diagonal + usize::from(*other != letter);
-            diagonal = row[index + 1];
-            row[index + 1] = replaced.min(row[index] + 1).min(diagonal + 1);
-        }
-    }
-    row[left.len()]
+/// Every name, with the aliases.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().flat_map(|o| core::iter::once(&o.name).chain(o.aliases)).copied()
+}
+
+/// The known name nearest to `wrong`, if it is near.
+#[must_use]
+pub fn nearest(wrong: &str) -> Option<&'static str> {
+    near::nearest(wrong, names())
 }
 
 #[cfg(test)]
@@ -446,7 +481,5 @@ mod tests {
         assert_eq!(nearest("iodeph"), Some("iodepth"));
         assert_eq!(nearest("blocksise"), Some("blocksize"));
         assert_eq!(nearest("xyzzyxyzzy"), None);
-        let letters: Vec<char> = "kitten".chars().collect();
-        assert_eq!(edit_distance(&letters, "sitting"), 3);
     }
 }

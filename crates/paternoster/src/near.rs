@@ -1,27 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Near: the known word that was probably meant.
+//! Near: the known word that was probably meant; the one place that decides it, for devices and
+//! schedulers, fio's options, the server's configuration and the command line.
 //!
 //! Distance is counted in letters inserted, removed, replaced or swapped with the next one;
-//! `shceduler` is 1 from `scheduler`. A word is near within a third of its letters.
+//! `shceduler` is 1 from `scheduler`. A word is near within a third of its letters. If none is, the
+//! first one that begins with what was written is: `flash` means `flash-card-2010`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use alloc::{borrow::ToOwned, format, vec};
 
 /// Longer words are nobody's slip of the pen, and would take time to compare.
 const LETTERS_MAX: usize = 64;
+/// Fewer letters begin too many words.
+const BEGINNING_MIN: usize = 3;
 /// More names are not listed.
 const NAMES_SHOWN: usize = 20;
 
 /// The known word nearest to `word`, if one is near.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LETTERS_MAX {
         return None;
     }
-    let plain: String = word.to_lowercase().replace('_', "-");
-    let distances = known.into_iter().map(|other| (distance(&plain, other), other));
-    let (distance, other) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance * 3 <= other.chars().count().max(3)).then_some(other)
+    let word = plain(word);
+    let mut begun = None;
+    let mut best: Option<(usize, &str)> = None;
+    for other in known {
+        let name = plain(other);
+        let begins = word.len() >= BEGINNING_MIN && name.starts_with(&word);
+        begun = begun.or(begins.then_some(other));
+        let distance = distance(&word, &name);
+        if best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, other));
+        }
+    }
+    let near = best.filter(|(distance, other)| distance * 3 <= other.chars().count().max(3));
+    near.map(|(_, other)| other).or(begun)
+}
+
+/// Letters as they are compared: neither case nor the kind of dash counts.
+fn plain(word: &str) -> String {
+    word.to_lowercase().replace('_', "-")
 }
 
 /// What to say behind an unknown word: `; did you mean `x`? Known are x, y`.
-pub(super) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+#[must_use]
+pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     let near = nearest(word, known.clone());
     let mut names: Vec<&str> = known.into_iter().take(NAMES_SHOWN + 1).collect();
     if names.len() > NAMES_SHOWN {
@@ -50,7 +75,7 @@ fn distance(one: &str, other: &str) -> usize {
             }
             row.push(best);
         }
-        before_last = std::mem::replace(&mut last, row);
+        before_last = core::mem::replace(&mut last, row);
     }
     last[other.len()]
 }
@@ -67,6 +92,8 @@ mod tests {
         assert_eq!(nearest("delay_bound", known), Some("delay-bound"));
         assert_eq!(nearest("Depht", known), Some("depth"));
         assert_eq!(nearest("uit", known), Some("uid"));
+        assert_eq!(nearest("del", known), Some("delay-bound"));
+        assert_eq!(nearest("iodepth_batc", ["iodepth_batch"]), Some("iodepth_batch"));
         assert_eq!(nearest("banana", known), None);
         assert_eq!(nearest("", known), None);
         assert_eq!(nearest(&"x".repeat(1000), known), None);
