@@ -205,10 +205,16 @@ pub(crate) enum Form {
 #[command(after_help = "Examples:
   paternoster schedulers
   paternoster schedulers mq-deadline
-  paternoster schedulers deadline --grep")]
+  paternoster schedulers deadline --grep
+  paternoster schedulers bfq --json | jq -r '.attributes[].name'
+
+Exit status: 0 done, 2 the request was wrong.")]
 pub(crate) struct SchedulersOptions {
     /// Only this one, with every attribute and its meaning
     pub(crate) name: Option<String>,
+    /// Print as JSON: name and summary of each, or all of one
+    #[arg(long, conflicts_with = "grep")]
+    pub(crate) json: bool,
     /// Print as `grep -r . .` does in /sys/block/DEVICE/queue
     #[arg(long)]
     pub(crate) grep: bool,
@@ -220,10 +226,16 @@ pub(crate) struct SchedulersOptions {
   paternoster devices
   paternoster devices flash-card-2010
   paternoster devices my-disk.toml --grep
-  paternoster devices array-eva --grep=2.6.34 --scheduler deadline --set read_ahead_kb=512")]
+  paternoster devices array-eva --grep=2.6.34 --scheduler deadline --set read_ahead_kb=512
+  paternoster devices --json | jq -r '.devices[].name'
+
+Exit status: 0 done, 2 the request was wrong.")]
 pub(crate) struct DevicesOptions {
     /// Only this one; a name or a device file
     pub(crate) name: Option<String>,
+    /// Print as JSON: name, model and summary of each, or all of one
+    #[arg(long, conflicts_with = "grep")]
+    pub(crate) json: bool,
     /// Print as `grep -r . .` does in /sys/block/DEVICE/queue: everything there is, or what one
     /// kernel has, in its order
     #[arg(long, value_name = "KERNEL", value_enum, num_args = 0..=1, require_equals = true)]

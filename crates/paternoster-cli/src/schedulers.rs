@@ -2,6 +2,7 @@
 //! `paternoster schedulers`: what there is, and every attribute with its meaning.
 
 use paternoster::{Attribute, DeviceFacts, Limits, RequestQueue, Values, elevators};
+use serde_json::{Value, json};
 
 use crate::arguments::SchedulersOptions;
 use crate::choice::{SchedulerChoice, assignment};
@@ -17,6 +18,11 @@ pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
             });
             each.collect::<Result<String, Failure>>()?
         }
+        None if options.json => {
+            let each = elevators::ALL.iter();
+            let each = each.map(|entry| json!({ "name": entry.name, "summary": entry.summary }));
+            format!("{:#}\n", json!({ "schedulers": each.collect::<Vec<_>>() }))
+        }
         None => {
             let mut table = plain_table();
             for entry in elevators::ALL {
@@ -27,7 +33,11 @@ pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
         }
         Some(name) => {
             let queue = queue(name, DeviceFacts::default(), &[])?;
-            if options.grep { grep(&queue) } else { describe(name, &queue) }
+            match () {
+                () if options.grep => grep(&queue),
+                () if options.json => format!("{:#}\n", json_of(&queue)),
+                () => describe(name, &queue),
+            }
         }
     };
     print(&text)
@@ -60,6 +70,24 @@ fn scheduler_line(present: &str) -> String {
         if entry.name == present { format!("[{present}]") } else { entry.name.to_owned() }
     });
     names.collect::<Vec<_>>().join(" ")
+}
+
+fn json_of(queue: &RequestQueue) -> Value {
+    let name = queue.elevator_name();
+    let summary = elevators::ALL.iter().find(|entry| entry.name == name);
+    let mut attributes = Vec::new();
+    queue.for_each_attribute(|path, attribute, value| {
+        attributes.push(json!({
+            "name": path.strip_prefix("iosched/").unwrap_or(path),
+            "path": path,
+            "value": value,
+            "unit": attribute.unit,
+            "takes": takes(attribute),
+            "help": attribute.help,
+        }));
+    });
+    let summary = summary.map_or("", |entry| entry.summary);
+    json!({ "name": name, "summary": summary, "attributes": attributes })
 }
 
 fn describe(name: &str, queue: &RequestQueue) -> String {

@@ -198,6 +198,23 @@ fn several_schedulers_give_one_table() {
     assert_eq!(rows, 8 + 4, "eight jobs and four groups");
 }
 
+/// Can a program read which devices and schedulers there are, and what attributes one takes?
+#[test]
+fn lists_are_json() {
+    let json = |words: &[&str]| -> Value { serde_json::from_str(&succeeds(words)).expect("JSON") };
+    let named = |list: &Value, name: &str| {
+        list.as_array().expect("a list").iter().find(|one| one["name"] == name).cloned()
+    };
+    assert!(named(&json(&["devices", "--json"])["devices"], "ssd-870evo").is_some());
+    assert!(named(&json(&["schedulers", "--json"])["schedulers"], "bfq").is_some());
+    let bfq = json(&["schedulers", "bfq", "--json"]);
+    let slice_idle = named(&bfq["attributes"], "slice_idle").expect("it has one");
+    assert_eq!((&slice_idle["unit"], &slice_idle["value"]), (&"ms".into(), &"8".into()));
+    // 4 GiB: 4 x 2^30.
+    let card = json(&["devices", "flash-card-2010", "--json"]);
+    assert_eq!(card["capacity_bytes"], 4_294_967_296_u64);
+}
+
 /// Is everything that is wrong refused with its place and its remedy?
 #[test]
 fn refusals_name_place_and_remedy() {
