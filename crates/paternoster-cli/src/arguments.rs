@@ -178,6 +178,10 @@ pub(crate) struct RunOptions {
     /// Add a digest of the event stream to the JSON: equal digests, equal runs
     #[arg(long)]
     pub(crate) event_hash: bool,
+
+    /// Do not find out what each job is entitled to: saves a short run of each kind of job alone
+    #[arg(long)]
+    pub(crate) no_entitlement: bool,
 }
 
 /// How results are told.

@@ -2,13 +2,16 @@
 //! Compare: schedulers and devices side by side, job by job.
 //!
 //! Two tables: one row for each job, direction and scheduler; then one for each section between
-//! two stonewalls and scheduler, with its total, Jain's index of device time and the part of the
-//! time that the device was idle. Between them, if there are players, one row for each and
+//! two stonewalls and scheduler, with its total, which job got least of what it is entitled to (or,
+//! where that is not known, Jain's index of device time) and the part of the time that the device
+//! was idle. What a job got and what it is entitled to are parts of what the device does when it is
+//! full of such requests. Between them, if there are players, one row for each and
 //! scheduler. Bandwidths are in kB/s (1000 bytes), as in the tables of the seeds.
 
 use comfy_table::{ContentArrangement, Table};
 use paternoster::Nanos;
 use paternoster_workload::Direction;
+use paternoster_workload::entitlement::Part;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::report::JobReport;
 use paternoster_workload::shares::SectionShares;
@@ -50,18 +53,13 @@ fn wide_table() -> Table {
 
 fn jobs_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Table {
     let mut table = wide_table();
-    table.set_header([
-        "group",
-        "job",
-        "",
-        "scheduler",
-        "bw kB/s",
-        "IOPS",
-        "mean us",
-        "p99 us",
-        "max us",
-        "device time %",
-    ]);
+    let heads = ["group", "job", "", "scheduler", "bw kB/s", "IOPS", "mean us", "p99 us", "max us"];
+    let mut heads = [&heads[..], &["device time %"]].concat();
+    let is_entitled = is_entitled(outcomes);
+    if is_entitled {
+        heads.extend(["got %", "entitled %"]);
+    }
+    table.set_header(heads);
     align_right(&mut table, 4);
     let Some(first) = outcomes.first() else { return table };
     for (place, job) in first.report.jobs.iter().enumerate() {
@@ -83,13 +81,27 @@ fn jobs_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Tabl
                 let head = if nth == 0 { head } else { [const { String::new() }; 3] };
                 let figures = figures(outcome, place, direction);
                 // Device time is the whole job's, whatever its directions.
-                let share = if row == 0 { share(outcome, place) } else { String::new() };
+                let mut whole = vec![share(outcome, place)];
+                if is_entitled {
+                    let percent = |part: f64| format!("{:.1}", 100.0 * part);
+                    let none = || ["-".to_owned(), "-".to_owned()];
+                    let told = |part: Part| [part.got, part.entitled].map(percent);
+                    whole.extend(outcome.parts[place].map_or_else(none, told));
+                }
+                if row > 0 {
+                    whole.fill(String::new());
+                }
                 let row = head.into_iter().chain([label(outcome)]).chain(figures);
-                table.add_row(row.chain([share]));
+                table.add_row(row.chain(whole));
             }
         }
     }
     table
+}
+
+/// Whether it is known of anything what it is entitled to.
+fn is_entitled(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().flat_map(|outcome| &outcome.parts).any(Option::is_some)
 }
 
 /// The job's name; with a number if several clones share it.
@@ -175,7 +187,7 @@ fn sections_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> 
         "scheduler",
         "total bw kB/s",
         "total IOPS",
-        "Jain of device time",
+        if is_entitled(outcomes) { "worst off" } else { "Jain of device time" },
         "device idle %",
     ]);
     align_right(&mut table, 2);
@@ -190,12 +202,27 @@ fn sections_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> 
                 label(outcome),
                 format!("{:.0}", bandwidth / 1000.0),
                 format!("{iops:.1}"),
-                format!("{:.3}", section.jain),
+                fairness(outcomes, outcome, section),
                 format!("{:.1}", section.idle * 100.0),
             ]);
         }
     }
     table
+}
+
+/// The job of a section that got least of what it is entitled to; the index where nothing is known
+/// of any section, and of a section by itself nothing.
+fn fairness(outcomes: &[Outcome], outcome: &Outcome, section: &SectionShares) -> String {
+    if !is_entitled(outcomes) {
+        return format!("{:.3}", section.jain);
+    }
+    outcome.worst_off(section).map_or_else(
+        || "-".to_owned(),
+        |(place, part)| {
+            let name = job_name(&outcome.report.jobs, place);
+            format!("{name}: {:.0} % of its due", (100.0 * part.ratio()).min(100.0))
+        },
+    )
 }
 
 /// Bytes and I/Os of all jobs of a section per second of the longest of them, as fio's `Run status`

@@ -21,6 +21,7 @@ mod ctl;
 mod devices;
 #[cfg(feature = "serve")]
 mod emulate;
+mod entitled;
 mod evidence;
 #[cfg(feature = "lab")]
 mod experiments;

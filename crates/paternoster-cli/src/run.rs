@@ -25,6 +25,7 @@ use crate::Failure;
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
 use crate::compare;
+use crate::entitled::Entitled;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::real::RealFile;
@@ -57,9 +58,10 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     let mut outcomes = Vec::new();
+    let mut entitled = (!options.no_entitlement).then(Entitled::default);
     for device in &plan.setting.devices {
         for scheduler in &plan.setting.schedulers {
-            outcomes.push(plan.run(device, scheduler, &mut evidence)?);
+            outcomes.push(plan.run(device, scheduler, &mut evidence, entitled.as_mut())?);
         }
     }
     tell(options, &outcomes)?;
@@ -204,6 +206,7 @@ impl Plan<'_> {
         device: &Target,
         scheduler: &SchedulerChoice,
         evidence: &mut Evidence,
+        entitled: Option<&mut Entitled>,
     ) -> Result<Outcome, Failure> {
         let jobs = &self.jobs.jobs;
         let subject = Subject {
@@ -231,7 +234,11 @@ impl Plan<'_> {
             evidence.keep(which, witness)?;
             (result, None)
         };
-        Ok(Outcome::new(&subject, &result, hash))
+        let mut outcome = Outcome::new(&subject, &result, hash);
+        if let Some(entitled) = entitled {
+            entitled.judge(&self.setting, jobs, device, &result, &mut outcome)?;
+        }
+        Ok(outcome)
     }
 }
 

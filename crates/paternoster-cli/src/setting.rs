@@ -7,7 +7,7 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 
 use clap::Args;
-use paternoster::{Device, Nanos, Observer, RequestQueue};
+use paternoster::{Device, Nanos, NoObserver, Observer, RequestQueue};
 use paternoster_sim::{Model, Rule, Simulated};
 use paternoster_workload::Queue;
 use paternoster_workload::fio::job::Job;
@@ -220,6 +220,25 @@ impl Setting {
         done
     }
 
+    /// A run of `jobs` on a fresh model under `noop` with its own attributes, that leaves nothing
+    /// behind: what clients can do.
+    pub(crate) fn probe(&self, jobs: &[Job], device: &Target) -> Result<RunResult, Failure> {
+        let settings = Settings { runtime: None, ..self.on(device) };
+        let noop = SchedulerChoice::parse("noop")?.make();
+        let mut model = self.fresh(device)?;
+        let prepare = |_: &mut _| Ok::<(), Failure>(());
+        let done = paternoster_workload::run(
+            jobs,
+            &settings,
+            &mut model,
+            noop,
+            NoObserver,
+            prepare,
+            &mut Silent,
+        );
+        done.map(|(result, ..)| result)
+    }
+
     /// The run itself, in the time of whatever device it is.
     fn drive<O: Observer + 'static>(
         &self,
@@ -231,6 +250,15 @@ impl Setting {
         let prepare = |queue: &mut _| self.prepare(scheduler, queue);
         let elevator = scheduler.make();
         paternoster_workload::run(jobs, settings, device, elevator, observer, prepare, onlooker)
+    }
+}
+
+/// Does not look on, and drops what jobs write about themselves.
+struct Silent;
+
+impl Watcher for Silent {
+    fn create(&mut self, _name: &str) -> io::Result<Output> {
+        Ok(Box::new(io::sink()))
     }
 }
 

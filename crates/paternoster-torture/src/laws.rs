@@ -18,7 +18,7 @@
 use crate::bench::{Bench, Given, Got};
 use crate::bounds::Bounds;
 use crate::load::{Class, Client, Engine, Load};
-use paternoster_workload::entitlement::{Party, Use, misses};
+use paternoster_workload::entitlement::{Party, Use, misses, tree};
 
 /// Clients alike get at most so many times what another gets ...
 const UNEQUAL: u64 = 3;
@@ -228,27 +228,10 @@ pub fn shares(bench: &mut Bench, load: &Load, given: &Given) -> Vec<(usize, f64)
     misses(&parties(load), &uses).into_iter().enumerate().collect()
 }
 
-/// Clients and their groups, as they stand beside each other. A group of groups weighs 100.
+/// Clients and their groups, as they stand beside each other.
 fn parties(load: &Load) -> Vec<Party> {
-    let mut all: Vec<Party> = Vec::new();
-    let mut above: Vec<(&str, usize)> = Vec::new();
-    for (place, client) in load.clients.iter().enumerate() {
-        let own = |weight: u32| Party::Client(place, f64::from(weight));
-        let Some((over, _)) = client.group.as_deref().and_then(|path| path.split_once('/')) else {
-            all.push(own(if client.group.is_some() { client.weight } else { 100 }));
-            continue;
-        };
-        let known = above.iter().find(|(name, _)| *name == over).map(|&(_, at)| at);
-        let at = known.unwrap_or(all.len());
-        if known.is_none() {
-            above.push((over, at));
-            all.push(Party::Group(Vec::new(), 100.0));
-        }
-        if let Party::Group(members, _) = &mut all[at] {
-            members.push(own(client.weight));
-        }
-    }
-    all
+    let own = load.clients.iter().map(|one| (one.group.as_deref(), f64::from(one.weight)));
+    tree(&own.collect::<Vec<_>>())
 }
 
 /// The client that misses most of what it is entitled to, if that is too much.

@@ -24,6 +24,9 @@
 //!
 //! Source: water-filling (max-min fairness); findings of the schedulers' review, "The measure".
 
+/// The weight of what has none, as of a new cgroup.
+pub const WEIGHT: f64 = 100.0;
+
 /// What a client did, beside what it could do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
@@ -117,6 +120,63 @@ pub fn level(demands: &[f64], weights: &[f64], whole: f64) -> f64 {
     order.last().map_or(0.0, |(demand, weight)| demand / weight)
 }
 
+/// The parts of the device that a client got and that it is entitled to, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// What it used.
+    pub got: f64,
+    /// What it ought to have had.
+    pub entitled: f64,
+}
+
+impl Part {
+    /// How much of what it is entitled to it got; 1 and more is content.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        if self.entitled > 0.0 { self.got / self.entitled } else { 1.0 }
+    }
+}
+
+/// By client: what it got beside what it is entitled to.
+#[must_use]
+pub fn parts(parties: &[Party], uses: &[Use]) -> Vec<Part> {
+    let part = |(&entitled, own): (&f64, &Use)| Part { got: own.cost(), entitled };
+    entitled(parties, uses).iter().zip(uses).map(part).collect()
+}
+
+/// Clients as they stand beside each other, each with its group's path and that group's weight. A
+/// group that only others name on their way weighs [`WEIGHT`], as does a client without a group;
+/// clients of one group are alike.
+#[must_use]
+pub fn tree<'a>(clients: &[(Option<&'a str>, f64)]) -> Vec<Party> {
+    let path = |(path, _): &(Option<&'a str>, f64)| path.map(|path| path.split('/').collect());
+    let paths: Vec<Vec<&str>> = clients.iter().map(|one| path(one).unwrap_or_default()).collect();
+    let weights: Vec<f64> = clients.iter().map(|&(_, weight)| weight).collect();
+    below(0, &(0..clients.len()).collect::<Vec<_>>(), &paths, &weights)
+}
+
+/// What stands beside each other `deep` levels down, of the clients at `places`.
+fn below(deep: usize, places: &[usize], paths: &[Vec<&str>], weights: &[f64]) -> Vec<Party> {
+    let mut all = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for &place in places {
+        let Some(&name) = paths[place].get(deep) else {
+            all.push(Party::Client(place, WEIGHT));
+            continue;
+        };
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        let is_in = |&&other: &&usize| paths[other].get(deep) == Some(&name);
+        let members: Vec<usize> = places.iter().filter(is_in).copied().collect();
+        let own = members.iter().find(|&&other| paths[other].len() == deep + 1);
+        let weight = own.map_or(WEIGHT, |&other| weights[other]);
+        all.push(Party::Group(below(deep + 1, &members, paths, weights), weight));
+    }
+    all
+}
+
 /// By client: the part of what it is entitled to that it did not get, 0 to 1.
 #[must_use]
 pub fn misses(parties: &[Party], uses: &[Use]) -> Vec<f64> {
@@ -151,6 +211,18 @@ mod tests {
         let all = [Party::Client(0, 8.0), Party::Client(1, 1.0), Party::Client(2, 2.0)];
         let found = entitled(&all, &[little, flood, flood]);
         assert!(near(found[0], 0.1) && near(found[1], 0.3) && near(found[2], 0.6), "{found:?}");
+    }
+
+    /// Do paths of groups become groups, with the weights that were given? `a` is only named on the
+    /// way, `b` holds two clients, and one client has no group.
+    #[test]
+    fn paths_of_groups_are_a_tree() {
+        let clients = [(Some("a/x"), 300.0), (Some("b"), 200.0), (None, 7.0), (Some("b"), 200.0)];
+        let x = Party::Group(vec![Party::Client(0, WEIGHT)], 300.0);
+        let b = vec![Party::Client(1, WEIGHT), Party::Client(3, WEIGHT)];
+        let client = Party::Client(2, WEIGHT);
+        let wanted = [Party::Group(vec![x], WEIGHT), Party::Group(b, 200.0), client];
+        assert_eq!(tree(&clients), wanted);
     }
 
     /// Is a group one party, however many are in it? Two of three floods are in one group: a half

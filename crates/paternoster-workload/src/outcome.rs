@@ -7,6 +7,7 @@
 use paternoster::Nanos;
 use serde_json::{Value, json};
 
+use crate::entitlement::Part;
 use crate::fio::job::{Job, reporting_groups};
 use crate::fio::jobfile::JobFile;
 use crate::report::{DiskReport, JobReport, RunReport};
@@ -20,6 +21,9 @@ pub struct Outcome {
     pub report: RunReport,
     /// Who got how much of the device.
     pub shares: Vec<SectionShares>,
+    /// What each process got beside what it is entitled to, where that is known; see
+    /// [`Outcome::entitle`].
+    pub parts: Vec<Option<Part>>,
     /// Digest of the event stream, if it was asked for.
     pub event_hash: Option<u64>,
 }
@@ -57,7 +61,36 @@ impl Outcome {
             disks: vec![disk(subject.device, result)],
             extra: extra(subject, result, &shares, event_hash),
         };
-        Outcome { report, shares, event_hash }
+        let parts = vec![None; result.processes.len()];
+        Outcome { report, shares, parts, event_hash }
+    }
+
+    /// Adds what each process got beside what it is entitled to, for the JSON too.
+    pub fn entitle(&mut self, parts: Vec<Option<Part>>) {
+        self.parts = parts;
+        for (place, section) in self.shares.iter().enumerate() {
+            let worst_off = self.worst_off(section);
+            let told = &mut self.report.extra["sections"][place];
+            for (nth, &process) in section.processes.iter().enumerate() {
+                if let Some(part) = self.parts[process] {
+                    told["processes"][nth]["device_got"] = json!(part.got);
+                    told["processes"][nth]["device_entitled"] = json!(part.entitled);
+                }
+            }
+            if let Some((process, part)) = worst_off {
+                told["worst_off"] = json!({
+                    "jobname": self.report.jobs[process].name,
+                    "got_of_entitled": part.ratio(),
+                });
+            }
+        }
+    }
+
+    /// The process of a section that got least of what it is entitled to, where that is known.
+    #[must_use]
+    pub fn worst_off(&self, section: &SectionShares) -> Option<(usize, Part)> {
+        let known = section.processes.iter().filter_map(|&place| Some((place, self.parts[place]?)));
+        known.min_by(|one, other| one.1.ratio().total_cmp(&other.1.ratio()))
     }
 
     /// Whether no job failed.

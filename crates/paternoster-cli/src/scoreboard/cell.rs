@@ -149,7 +149,7 @@ pub(super) fn alone(job: &Job, times: Times) -> Job {
 }
 
 /// What tells jobs that run alone apart: equal ones are run once.
-pub(super) fn key(job: &Job) -> String {
+pub(crate) fn key(job: &Job) -> String {
     let nameless = Job {
         name: String::new(),
         given: Vec::new(),

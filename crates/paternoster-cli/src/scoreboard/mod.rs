@@ -15,7 +15,7 @@
 //! told in the order of the arguments: equal arguments give equal bytes.
 
 mod board;
-mod cell;
+pub(crate) mod cell;
 pub(crate) mod figures;
 mod frontier;
 mod page;

@@ -15,6 +15,7 @@ mod builtin;
 mod ctl;
 mod decisions;
 mod emulate;
+mod entitled;
 mod fio_examples_run;
 mod guarantees;
 mod journal;

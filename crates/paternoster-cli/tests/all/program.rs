@@ -193,7 +193,7 @@ fn several_schedulers_give_one_table() {
     for column in ["bw kB/s", "IOPS", "mean us", "p99 us", "max us", "device time %"] {
         assert!(head.contains(column), "{head}");
     }
-    assert!(text.contains("Jain of device time") && text.contains("device idle %"));
+    assert!(text.contains("worst off") && text.contains("device idle %"));
     let rows = text.lines().filter(|line| line.contains("mq-deadline")).count();
     assert_eq!(rows, 8 + 4, "eight jobs and four groups");
 }

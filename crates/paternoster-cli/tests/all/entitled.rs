@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `run` says of each job: what it got of the device, and what it is entitled to.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// Two readers of weights 100 and 300 on an SSD under noop, for a tenth of a second.
+fn output(more: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["run", "--device", "ssd-870evo", "--scheduler", "noop", "-q"]).args(more);
+    command.args(["--direct=1", "--rw=randread", "--ioengine=libaio", "--iodepth=32"]);
+    command.args(["--size=1g", "--runtime=100ms", "--time_based=1"]);
+    command.args(["--name=light", "--cgroup=light", "--cgroup_weight=100"]);
+    command.args(["--name=heavy", "--cgroup=heavy", "--cgroup_weight=300"]);
+    let output = command.stdin(Stdio::null()).output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Is the job told that got least of what it is entitled to? noop gives each half of a full device;
+/// of it the weights entitle to a quarter and three quarters: the heavy one has 0.5 / 0.75 = 67 %.
+#[test]
+fn the_worst_off_is_told() {
+    let text = output(&["--output-format", "table"]);
+    let has = |words: &str| text.contains(words);
+    assert!(has("got %  entitled %") && has("heavy: 67 % of its due"), "{text}");
+    assert!(!has("Jain"), "{text}");
+}
+
+/// Has the JSON the same, and what it had before? Even device time is an index of 1.
+#[test]
+fn the_document_has_both_measures() {
+    let report: Value = serde_json::from_str(&output(&["--output-format", "json"])).expect("JSON");
+    let section = &report["paternoster"]["sections"][0];
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert_eq!(section["worst_off"]["jobname"], "heavy");
+    let ratio = number(&section["worst_off"]["got_of_entitled"]);
+    assert!((ratio - 0.667).abs() < 0.01, "{ratio}");
+    let heavy = &section["processes"][1];
+    let (got, due) = (number(&heavy["device_got"]), number(&heavy["device_entitled"]));
+    assert!((got - 0.5).abs() < 0.02 && (due - 0.75).abs() < 0.02, "{got} of {due}");
+    assert!(number(&section["jain_device_time"]) > 0.999);
+}
+
+/// Can it be turned off?
+#[test]
+fn it_can_be_turned_off() {
+    let text = output(&["--output-format", "table", "--no-entitlement"]);
+    assert!(text.contains("Jain of device time") && !text.contains("entitled %"), "{text}");
+}
