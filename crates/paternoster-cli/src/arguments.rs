@@ -25,7 +25,7 @@ use crate::reproduce::ReproduceOptions;
 use crate::scoreboard::ScoreboardOptions;
 #[cfg(feature = "serve")]
 use crate::serve::ServeOptions;
-use crate::setting::SettingOptions;
+use crate::setting::{START_JITTER, SettingOptions};
 use crate::startup::StartupOptions;
 use crate::sysbench::SysbenchOptions;
 #[cfg(feature = "serve")]
@@ -119,6 +119,7 @@ pub(crate) enum Command {
 /// Run fio jobs on a modelled device in virtual time, or on a file or block device for real, under
 /// one scheduler or several
 #[derive(Debug, Args)]
+#[command(mut_arg("start_jitter", |option| option.default_value(START_JITTER)))]
 #[command(after_help = "fio's own options may stand beside these: before a job file or the first \
      --name they are \
 defaults for all jobs, after --name they belong to that job. --option=value and --option value \

@@ -20,6 +20,10 @@ use crate::progress::Display;
 use crate::target::{Real, Target};
 use crate::{Failure, host};
 
+/// The jitter of `run`, whose processes are fio's: between the starts of two of those pass 120 us
+/// in the median (`run/starts.rs` of the workload).
+pub(crate) const START_JITTER: &str = "250us";
+
 /// The device or devices, the schedulers, the host.
 #[derive(Debug, Args)]
 pub(crate) struct SettingOptions {
@@ -50,6 +54,11 @@ pub(crate) struct SettingOptions {
     /// unit); the device file's unless given
     #[arg(long, value_name = "TIME")]
     pub(crate) submit_cost: Option<String>,
+
+    /// A process begins up to so much behind the one before, by chance (microseconds without a
+    /// unit); all begin at once with 0
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start_jitter: Option<String>,
 
     /// The memory in front of the device, by names of /proc/sys/vm: memory, dirty_ratio,
     /// dirty_background_ratio, dirty_expire_centisecs, dirty_writeback_centisecs; copy_cost; and a
@@ -107,9 +116,9 @@ impl Setting {
         let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
         let set = options.set.iter().map(|text| choice::assignment("--set", text));
         let faults = options.fault.iter().map(|text| fault(text));
-        let submit_cost = options.submit_cost.as_deref();
-        let submit_cost =
-            submit_cost.map(|text| time("--submit-cost", text, Nanos::from_micros(1)));
+        let micros = |option, text: &Option<String>| {
+            text.as_deref().map(|text| time(option, text, Nanos::from_micros(1))).transpose()
+        };
         Ok(Setting {
             devices: devices.collect::<Result<_, _>>()?,
             schedulers: schedulers.collect::<Result<_, _>>()?,
@@ -118,11 +127,13 @@ impl Setting {
             settings: Settings {
                 seed: options.seed,
                 runtime,
+                start_jitter: micros("--start-jitter", &options.start_jitter)?
+                    .unwrap_or(Nanos::ZERO),
                 host: host::settings(&options.host)?,
                 placement: host::placement(&options.placement)?,
                 ..Settings::default()
             },
-            submit_cost: submit_cost.transpose()?,
+            submit_cost: micros("--submit-cost", &options.submit_cost)?,
             quiet: options.quiet,
         })
     }

@@ -17,6 +17,7 @@ use crate::trace_input::InputOptions;
 #[command(mut_arg("device", |device| device.default_value("hdd-7200")))]
 #[command(mut_arg("seed", |seed| seed.help("Seeds what faults leave to chance")))]
 #[command(mut_arg("submit_cost", |option| option.hide(true)))]
+#[command(mut_arg("start_jitter", |option| option.hide(true)))]
 #[command(mut_arg("host", |option| option.hide(true)))]
 #[command(mut_arg("placement", |option| option.hide(true)))]
 #[command(after_help = "What each process asked for comes again: under `timed` at the recorded \
@@ -76,7 +77,7 @@ pub(crate) struct ReplayOptions {
 }
 
 /// What means nothing to a record of decisions.
-const OF_TRACES: [&str; 17] = [
+const OF_TRACES: [&str; 18] = [
     "recording",
     "manner",
     "speed",
@@ -92,6 +93,7 @@ const OF_TRACES: [&str; 17] = [
     "fault",
     "seed",
     "submit_cost",
+    "start_jitter",
     "host",
     "plot",
 ];
@@ -155,9 +157,10 @@ impl ReplayOptions {
 
     /// Options that all runs have and that mean nothing here are refused.
     pub(super) fn check_setting(&self) -> Result<(), Failure> {
-        let SettingOptions { submit_cost, host, placement, .. } = &self.setting;
+        let SettingOptions { submit_cost, start_jitter, host, placement, .. } = &self.setting;
         let given = [
             ("--submit-cost", submit_cost.is_some(), "computing is part of the recorded times"),
+            ("--start-jitter", start_jitter.is_some(), "processes begin when they began"),
             ("--host", !host.is_empty(), "what was recorded is behind the page cache"),
             ("--dispatch", self.dispatch.is_some(), "it goes with --decisions"),
             ("--placement", placement != "near", "sectors are those of the recording; see --fit"),

@@ -57,6 +57,9 @@ pub(crate) fn line(run: &Run) -> String {
     if !matches!(run.workload, Workload::Listing) {
         words.push(format!("--device {device} --scheduler {scheduler}"));
     }
+    if matches!(run.workload, Workload::Fio(_)) {
+        words.push("--start-jitter 0".to_owned());
+    }
     words.extend(set.iter().map(|text| format!("--set {text}")));
     words.extend(submit_cost.iter().map(|time| format!("--submit-cost {time}")));
     if *placement != "near" {

@@ -109,7 +109,8 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// Everything but the device and the scheduler, which are read already.
+/// Everything but the device and the scheduler, which are read already. All processes begin at
+/// once, so that nothing is left to chance.
 fn options(run: &Run) -> SettingOptions {
     SettingOptions {
         device: Vec::new(),
@@ -118,6 +119,7 @@ fn options(run: &Run) -> SettingOptions {
         fault: Vec::new(),
         seed: 0,
         submit_cost: run.submit_cost.clone(),
+        start_jitter: None,
         host: Vec::new(),
         placement: run.placement.to_owned(),
         trace: None,

@@ -171,6 +171,7 @@ pub(super) fn setting(device: &str, seed: u64) -> Result<Setting, Failure> {
         fault: Vec::new(),
         seed,
         submit_cost: None,
+        start_jitter: None,
         host: Vec::new(),
         placement: "far".to_owned(),
         trace: None,

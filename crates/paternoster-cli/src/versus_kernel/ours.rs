@@ -24,6 +24,7 @@ use super::loop_device::Attributes;
 use super::way::{Behind, Costs};
 use crate::Failure;
 use crate::choice::SchedulerChoice;
+use crate::setting::{START_JITTER, time};
 
 /// What a run of ours is set to.
 #[derive(Debug, Clone)]
@@ -45,7 +46,7 @@ pub(super) struct Mapped {
     pub(super) unknown: Vec<String>,
 }
 
-/// What each clone of `jobs` got; `seed` is that of the ways.
+/// What each clone of `jobs` got; `seed` is that of the ways, and of when processes start.
 ///
 /// # Errors
 /// Of the job, or an attribute's value that ours does not take.
@@ -59,7 +60,9 @@ pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>,
     description.facts.max_sectors = same.attributes.max_sectors_kb.saturating_mul(2);
     let mapped = map(&choice, &description, same)?;
     let model = Behind::new(description.model(), same.costs, (tags, peeks), seed);
-    let settings = Settings { submit_cost: same.costs.submit.max(Nanos(1)), ..Settings::default() };
+    let submit_cost = same.costs.submit.max(Nanos(1));
+    let start_jitter = time("start jitter", START_JITTER, Nanos::from_micros(1))?;
+    let settings = Settings { seed, submit_cost, start_jitter, ..Settings::default() };
     let prepare = |queue: &mut Queue| choice.prepare(queue, &mapped.set);
     let mut device = Simulated::new(model);
     let (result, ..) = paternoster_workload::run(

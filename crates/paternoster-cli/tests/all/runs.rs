@@ -120,6 +120,26 @@ fn start_delays_count_from_the_beginning() {
     assert_eq!(seconds, 30, "tenths of a second");
 }
 
+/// Do processes begin up to the jitter behind each other, by the seed, and all at once without?
+/// Four do one read of 8.127 ms each, one after the other, behind the 20 us of the first: 32.5 ms.
+/// With a jitter of 1 s the last begins up to 3 s behind the first, and by the default of 250 us
+/// nobody notices: the first still reads when all have begun.
+#[test]
+fn processes_begin_behind_each_other() {
+    let time = |more: &[&str]| {
+        let jobs = ["--rw=randread", "--size=64m", "--number_ios=1", "--numjobs=4", "--name=a"];
+        let report = run("lab-disk", &[more, &jobs].concat());
+        number(&report["paternoster"]["virtual_time_ns"])
+    };
+    let at_once = 20_000 + 4 * 8_127_306;
+    assert_eq!(time(&["--start-jitter=0"]), at_once);
+    assert_eq!(time(&[]), at_once);
+    let apart = ["0", "1", "2"].map(|seed| time(&["--start-jitter=1s", "--seed", seed]));
+    assert!(apart.iter().all(|time| *time < 3_000_000_000 + at_once), "{apart:?}");
+    assert!(apart[0] > 100_000_000 && apart[0] != apart[1] && apart[1] != apart[2], "{apart:?}");
+    assert_eq!(time(&["--start-jitter=1s"]), apart[0]);
+}
+
 /// Is a rate kept, with catching up? 100 I/Os of 4 KiB at 400 KiB/s: the last may start at 0.99 s.
 #[test]
 fn a_rate_is_kept() {

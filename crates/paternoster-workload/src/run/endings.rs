@@ -77,7 +77,7 @@ impl Run {
             let new = new && seat.process.phase() == Phase::Waiting && seat.timer == Nanos::MAX;
             if new && concerned && !waits {
                 // As in fio a start delay counts from the beginning of the run.
-                seat.timer = now.max(self.began + seat.delay);
+                seat.timer = now.max(self.began + seat.delay) + seat.behind;
                 self.timers.push(Reverse((seat.timer, u32::try_from(number).unwrap_or(u32::MAX))));
             }
         }

@@ -28,6 +28,7 @@
 mod changes;
 mod endings;
 mod setup;
+mod starts;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -66,6 +67,8 @@ pub struct Settings {
     pub seed: u64,
     /// CPU time for each I/O.
     pub submit_cost: Nanos,
+    /// A process begins up to so much behind the one before; with zero all begin at once.
+    pub start_jitter: Nanos,
     /// Ends every job after this time of its own, whatever it says.
     pub runtime: Option<Nanos>,
     /// Memory for buffered I/O.
@@ -77,11 +80,12 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Seed 0, 20 us for each I/O, the default host, files near each other.
+    /// Seed 0, 20 us for each I/O, all processes at once, the default host, files near each other.
     fn default() -> Settings {
         Settings {
             seed: 0,
             submit_cost: Nanos::from_micros(20),
+            start_jitter: Nanos::ZERO,
             runtime: None,
             host: HostSettings::default(),
             placement: Placement::Near,
@@ -243,6 +247,8 @@ struct Seat {
     /// The job that must have ended before it begins.
     after: Option<usize>,
     delay: Nanos,
+    /// How long it begins behind the first that begins with it.
+    behind: Nanos,
     timer: Nanos,
     /// Device time when its measurement began.
     served_before: Option<Nanos>,

@@ -11,6 +11,7 @@ use paternoster::{
     RequestQueue,
 };
 
+use super::starts::{Starts, start_delay};
 use super::{FIRST_PID, FLUSHER_PID, JOURNAL_PID, Run, RunError, Seat, Settings, Watcher};
 use crate::builtin::sysbench::generator::Generator;
 use crate::fio::cmdprio::IoPriority;
@@ -19,7 +20,7 @@ use crate::fio::iolog::LogWriter;
 use crate::fio::job::Job;
 use crate::fio::job_logs::JobLog;
 use crate::fio::offsets::{Extent, Offsets};
-use crate::fio::random::{Choice, Seeds};
+use crate::fio::random::Seeds;
 use crate::fio::relay::{Relays, Runner};
 use crate::fio::unwired;
 use crate::layout::{self, Region};
@@ -37,6 +38,7 @@ struct Seats<'a> {
     settings: &'a Settings,
     flows: Flows,
     relays: Relays,
+    starts: Starts,
     seats: Vec<Seat>,
 }
 
@@ -62,7 +64,8 @@ impl Run {
         let mut queue = RequestQueue::new(facts, limits, elevator, observers);
         let groups = add_groups(jobs, &mut queue);
         let (flows, relays) = (Flows::new(), Relays::default());
-        let mut made = Seats { jobs, settings, flows, relays, seats: Vec::new() };
+        let starts = Starts::new(settings.start_jitter, seed);
+        let mut made = Seats { jobs, settings, flows, relays, starts, seats: Vec::new() };
         let mut section = 0;
         for (place, job) in jobs.iter().enumerate() {
             section += usize::from(job.stonewall && place > 0);
@@ -166,6 +169,7 @@ impl Seats<'_> {
             section,
             after,
             delay,
+            behind: self.starts.next(section, after),
             timer: Nanos::MAX,
             served_before: None,
             served: Nanos::ZERO,
@@ -279,12 +283,4 @@ pub(super) fn priority(job: &Job) -> Priority {
             IoPriority { class, level }.in_queue()
         }
     }
-}
-
-/// A draw from the range of `startdelay`, by the job's own generator for it.
-fn start_delay(job: &Job, seeds: &Seeds) -> Nanos {
-    let draw = seeds.generator(Choice::StartDelay).next_u32();
-    let (low, high) = job.start_delay;
-    let part = (u128::from((high - low).0) * u128::from(draw)) >> 32;
-    low + Nanos(u64::try_from(part).unwrap_or(0))
 }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Starts: when each process of a section begins.
+//!
+//! Nobody starts several processes in the same nanosecond. fio forks them, waits until all are
+//! there, and then lets one after the other go; between two of them passes what it takes to wake
+//! one. With a jitter of 250 us four processes without `startdelay` begin, for seed 0,
+//!
+//! ```text
+//! 0 us ── 218 ── 218 us ── 31 ── 249 us ── 95 ── 344 us
+//! ```
+//!
+//! each a gap behind the one before, drawn from 0 to the jitter. What begins is the process: its
+//! `runtime` and `ramp_time` count from there. A section behind a `stonewall`, and a job that waits
+//! for another, begin anew, so that the first process of each is never late.
+//!
+//! Without a jitter all begin at once, in the order of the job file.
+//!
+//! Source: measured with fio 3.33 on two processors: ten runs of `numjobs=8`, the 70 gaps between
+//! first reads: 120 us in the median, 0.8 to 4.9 ms from the first to the last of eight.
+
+use paternoster::Nanos;
+
+use crate::fio::job::Job;
+use crate::fio::random::{Choice, Seeds, Taus88};
+
+/// The starts of a run's processes, in the order of jobs and clones.
+#[derive(Debug)]
+pub(super) struct Starts {
+    jitter: Nanos,
+    chance: Taus88,
+    /// The last process: its section, and the job that it waits for.
+    last: Option<(usize, Option<usize>)>,
+    behind: Nanos,
+}
+
+impl Starts {
+    pub(super) fn new(jitter: Nanos, seed: u64) -> Starts {
+        let chance = Seeds::new(None, false, false, 1, seed).generator(Choice::StartDelay);
+        Starts { jitter, chance, last: None, behind: Nanos::ZERO }
+    }
+
+    /// How long the next process begins behind the first of those that begin with it.
+    pub(super) fn next(&mut self, section: usize, after: Option<usize>) -> Nanos {
+        let with = Some((section, after));
+        let gap = part_of(self.jitter, self.chance.next_u32());
+        self.behind = if self.last == with { self.behind + gap } else { Nanos::ZERO };
+        self.last = with;
+        self.behind
+    }
+}
+
+/// A draw from the range of `startdelay`, by the job's own generator for it.
+pub(super) fn start_delay(job: &Job, seeds: &Seeds) -> Nanos {
+    let draw = seeds.generator(Choice::StartDelay).next_u32();
+    let (low, high) = job.start_delay;
+    low + part_of(high - low, draw)
+}
+
+/// The part of `all` that `draw` is of 2^32.
+fn part_of(all: Nanos, draw: u32) -> Nanos {
+    let part = (u128::from(all.0) * u128::from(draw)) >> 32;
+    Nanos(u64::try_from(part).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does each process begin behind the one before, by no more than the jitter, and the first
+    /// of a section and of those who wait for another at once?
+    #[test]
+    fn processes_begin_one_behind_the_other() {
+        let mut starts = Starts::new(Nanos(1000), 7);
+        let first: Vec<u64> = (0..50).map(|_| starts.next(0, None).0).collect();
+        assert_eq!(first[0], 0);
+        assert!(first.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] < pair[0] + 1000));
+        // 49 gaps of 500 in the mean: 24,500, give or take 2,000 (49 * 1000^2 / 12, twice).
+        assert!((20_000..29_000).contains(&first[49]), "{}", first[49]);
+        assert_eq!(starts.next(0, Some(0)), Nanos::ZERO);
+        assert_eq!(starts.next(1, None), Nanos::ZERO);
+        let four = [1, 2, 3].map(|place| Starts::new(Nanos(250), 0).nth_start(place).0);
+        assert_eq!(four, [218, 249, 344], "as the essay shows");
+        assert_ne!(Starts::new(Nanos(1000), 8).nth_start(9).0, first[9]);
+        assert_eq!(Starts::new(Nanos(1000), 7).nth_start(9).0, first[9]);
+    }
+
+    /// Do all begin at once without a jitter?
+    #[test]
+    fn without_a_jitter_all_begin_at_once() {
+        assert_eq!(Starts::new(Nanos::ZERO, 7).nth_start(9), Nanos::ZERO);
+    }
+
+    impl Starts {
+        fn nth_start(&mut self, place: usize) -> Nanos {
+            (0..=place).map(|_| self.next(0, None)).last().unwrap_or(Nanos::ZERO)
+        }
+    }
+}
