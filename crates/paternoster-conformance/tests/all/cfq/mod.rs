@@ -111,7 +111,8 @@ fn decisions_are_those_of_linux() {
     let mut all = Tally::default();
     for (name, text) in logs().filter(|(_, text)| is_cfq(text)) {
         let calls = Calls::cut(lines(&text));
-        all.add(&replay::Replay::run(&name, Setup::of(&name, &results), &calls.steps));
+        let setup = Setup::of(&name, &calls.steps, &results);
+        all.add(&replay::Replay::run(&name, setup, &calls.steps));
     }
     println!("{}", all.report());
     assert_eq!(all.decided(), 730_965);

@@ -2,13 +2,16 @@
 //! How the device and the scheduler of each log were set.
 //!
 //! Source: the names of the logs, `results.json` beside them (classes, levels), the README there
-//! (devices, weights).
+//! (devices, weights), and what a log itself tells of the run before it.
 
 use std::collections::BTreeMap;
 
 use paternoster::conformance::Probe;
 use paternoster::elevators::Cfq;
 use paternoster::{Class, Elevator, Priority};
+
+use super::calls::{Said, Step};
+use super::message::Message;
 
 /// What a log does not tell of itself.
 #[derive(Debug, Clone, Default)]
@@ -18,23 +21,23 @@ pub(super) struct Setup {
     group_idle_ms: u64,
     low_latency: bool,
     quantum: u64,
-    /// What the run before it had left, where there was one: the most requests that the device
-    /// took, and the average of busy queues.
-    settled: Option<(u32, u32)>,
+    /// The most requests that the device took in the run before it, where there was one.
+    settled: Option<u32>,
+    /// How many queues that one left busy on average.
+    average_busy: u32,
     priorities: BTreeMap<u32, Priority>,
     weights: BTreeMap<u32, u32>,
 }
 
 impl Setup {
-    pub(super) fn of(log: &str, results: &serde_json::Value) -> Setup {
+    pub(super) fn of(log: &str, steps: &[Step], results: &serde_json::Value) -> Setup {
         let has = |part: &str| log.contains(part);
         let flash = ["A.log", "E.log.nonrot", "D.log.w4.cfq.rot0", "D2.log"];
         let rotational = !flash.iter().any(|part| has(part)) || has("rot1");
         let no_idle = has("si0") || (!rotational && (has("D.log") || has("D2.log")));
         let settled = match log {
-            _ if has("cfq-si8-hwtag0") => Some((2, 8)),
-            "E.log.nonrot.si8.hwtag1" => Some((33, 6)),
-            "E.log.nonrot.si8.gi0.hwtag1" => Some((33, 3)),
+            _ if has("cfq-si8-hwtag0") => Some(2),
+            "E.log.nonrot.si8.hwtag1" | "E.log.nonrot.si8.gi0.hwtag1" => Some(33),
             _ => None,
         };
         let mut setup = Setup {
@@ -44,6 +47,7 @@ impl Setup {
             low_latency: !has("ll0"),
             quantum: if has("quantum2") { 2 } else { 8 },
             settled,
+            average_busy: first_average(steps),
             ..Setup::default()
         };
         setup.read_results(log, results);
@@ -95,10 +99,21 @@ impl Setup {
         probe.set("group_idle", self.group_idle_ms);
         probe.set("low_latency", self.low_latency.into());
         probe.set("quantum", self.quantum);
-        if let Some((depth, average)) = self.settled {
-            probe.settle(depth, average);
+        probe.set_average_busy(self.average_busy);
+        if let Some(depth) = self.settled {
+            probe.settle(depth);
         }
     }
+}
+
+/// The average of busy queues that a log begins with: its first workload tells, before it renews
+/// the average for the first time. From there on each is ours, and judged.
+fn first_average(steps: &[Step]) -> u32 {
+    let told = |said: &Said| match said.message {
+        Message::Workload { average, .. } => u32::try_from(average).ok(),
+        _ => None,
+    };
+    steps.iter().flat_map(|step| &step.said).find_map(told).unwrap_or(0)
 }
 
 /// Processes of the runs with groups are named after them.

@@ -53,15 +53,18 @@ pub fn tree(class: Class, kind: u32) -> Option<usize> {
 }
 
 impl Probe<Cfq> {
-    /// Begins where another run ended: the most requests that the device took at a time, and how
-    /// many queues of the root were busy on average.
-    pub fn settle(&mut self, depth: u32, average: u32) {
+    /// Begins where another run ended, as to how many queues of the root were busy on average.
+    pub fn set_average_busy(&mut self, average: u32) {
+        self.elevator.groups[self.scene.root().index() as usize].averages[0] = average;
+    }
+
+    /// Begins where another run ended, as to the most requests that the device took at a time.
+    pub fn settle(&mut self, depth: u32) {
         self.elevator.depth = QueueDepth::default();
         // The one behind the last sample decides.
         for _ in 0..=Probing::CFQ.samples {
             self.elevator.depth.sample(&Probing::CFQ, depth, true);
         }
-        self.elevator.groups[self.scene.root().index() as usize].averages[0] = average;
     }
 
     /// Busy queues.
