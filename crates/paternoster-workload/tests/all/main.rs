@@ -12,4 +12,5 @@ mod fio_files;
 mod fio_real;
 mod flush_owners;
 mod iolog_real;
+mod levels;
 mod report_forms;
