@@ -88,6 +88,8 @@ struct Need {
     name: String,
     start: u64,
     bytes: u64,
+    /// How long the job says that it is.
+    own_bytes: u64,
     /// How long the file must be.
     file_bytes: u64,
     /// Whether it has data from the beginning.
@@ -142,15 +144,16 @@ pub fn plan(
 ) -> Result<Layout, Problem> {
     let mut files = Files::default();
     let mut needed = Vec::new();
-    let mut thread = 0;
+    // fio counts its threads from 1 over all jobs.
+    let mut first = 1;
     for (place, job) in jobs.iter().enumerate() {
         for clone in 0..job.numjobs {
-            // fio counts its threads from 1 over all jobs.
-            thread += 1;
+            let thread = job.thread_of(first, clone);
             let needs = needs(job, clone, capacity, &Seeds::of(job, thread, entropy));
             let numbers: Vec<usize> = needs.iter().map(|need| files.add(need)).collect();
             needed.push((place, needs, numbers));
         }
+        first += job.numjobs;
     }
     let extents = place(&files, capacity, drawn(placement, entropy));
     let mut regions: Vec<Vec<Region>> = jobs.iter().map(|_| Vec::new()).collect();
@@ -238,7 +241,8 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
     if let Some(log) = recorded(job, clone) {
         let need = |(name, &bytes): (&String, &u64)| {
             let bytes = if is_device(name) { capacity } else { bytes };
-            Need { name: name.clone(), start: 0, bytes, file_bytes: bytes, filled: true }
+            let (start, own_bytes) = (0, bytes);
+            Need { name: name.clone(), start, bytes, own_bytes, file_bytes: bytes, filled: true }
         };
         return log.files.iter().zip(&log.sizes).map(need).collect();
     }
@@ -250,18 +254,20 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
     let several = count > 1 || job.filesize_range.is_some();
     let sizes = file_sizes(job, count, capacity, seeds);
     let need = |(name, size): (String, Option<u64>)| {
-        let whole = whole_of(job, &name, capacity);
-        let start = start(job, clone, whole);
+        let start = start(job, clone, whole_of(job, &name, count, capacity));
         let bytes = match (job.size, size) {
+            // What is behind the start of a file whose size is said, and not all of it.
+            (_, Some(size)) if job.filesize.is_some() && !is_device(&name) => {
+                size.saturating_sub(start)
+            }
             (_, Some(size)) if several => size,
-            (Some(size), _) => size.of(whole),
-            (None, _) => whole.saturating_sub(start),
+            (Some(size), _) => size.of(capacity),
+            (None, _) => capacity.saturating_sub(start),
         };
-        let own = if is_device(&name) { 0 } else { job.filesize.unwrap_or(0) };
-        let own = if job.filesize_range.is_some() { 0 } else { own };
-        let file_bytes = start.saturating_add(bytes).max(own);
+        let own_bytes = if is_device(&name) { 0 } else { size.unwrap_or(0) };
+        let file_bytes = start.saturating_add(bytes).max(own_bytes);
         let filled = job.overwrite || matches!(job.rw.kind, Kind::ReadOnly | Kind::ReadWrite);
-        Need { name, start, bytes, file_bytes, filled }
+        Need { name, start, bytes, own_bytes, file_bytes, filled }
     };
     names.into_iter().zip(sizes).map(need).collect()
 }
@@ -299,7 +305,10 @@ fn region(
     let amount = match (job.io_size, job.size) {
         (Some(io_size), _) => io_size.of(all),
         // With sizes of files given, `size` is the amount of I/O alone.
-        (None, Some(Amount::Bytes(size))) if files.len() > 1 && job.filesize.is_some() => size,
+        (None, Some(size)) if job.filesize.is_some() => {
+            let sizes = needs.iter().fold(0, |sum: u64, need| sum.saturating_add(need.own_bytes));
+            size.of(sizes).min(all)
+        }
         _ => all,
     };
     Ok(Region { files, io_bytes: amount })
@@ -320,20 +329,28 @@ fn too_small(job: &Job, bytes: u64, block: u64) -> Problem {
     ))
 }
 
-/// What percentages are of: the device, or the file.
-fn whole_of(job: &Job, name: &str, capacity: u64) -> u64 {
-    if is_device(name) { capacity } else { job.filesize.unwrap_or(capacity) }
+/// What offsets in percent are of: the device, or a file's part of the size, which a file that is
+/// not there yet has.
+fn whole_of(job: &Job, name: &str, files: u32, capacity: u64) -> u64 {
+    match job.size {
+        _ if is_device(name) => capacity,
+        Some(Amount::Bytes(size)) => size / u64::from(files.max(1)),
+        _ => job.filesize.unwrap_or(capacity),
+    }
 }
 
-/// Where a clone begins in a file of `whole` bytes.
+/// Where a clone begins in a file of `whole` bytes. What is in percent, in part or as a whole, is
+/// rounded up.
 fn start(job: &Job, clone: u32, whole: u64) -> u64 {
     let step = job.offset_increment.of(whole).saturating_mul(clone.into());
     let offset = job.offset.of(whole);
-    let offset = match job.offset {
-        Amount::Percent(_) if job.offset_align > 0 => offset - offset % job.offset_align,
-        _ => offset,
-    };
-    offset.saturating_add(step)
+    let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
+    let align = if job.offset_align > 0 { job.offset_align } else { least };
+    let start = offset.saturating_add(step);
+    match (job.offset, job.offset_increment) {
+        (Amount::Bytes(_), Amount::Bytes(_)) => start,
+        _ => start.div_ceil(align).saturating_mul(align),
+    }
 }
 
 #[cfg(test)]

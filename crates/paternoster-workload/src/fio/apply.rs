@@ -3,8 +3,9 @@
 //!
 //! The table of `option.rs` says which options exist; here is what the supported ones do, by
 //! subject in the files below; options of one concept are read beside their concept (`Syncs::set`
-//! and its kin). An option given twice counts as given last. Options that exclude each other (`bs`,
-//! `bsrange`, `bssplit`; `direct`, `buffered`; `rwmixread`, `rwmixwrite`) undo each other alike.
+//! and its kin). An option given twice counts as given last. Options that exclude each other (`direct`,
+//! `buffered`; `rwmixread`, `rwmixwrite`) undo each other alike; but `bs` is nothing beside a
+//! `bsrange` or a `bssplit`, before or behind it.
 //!
 //! Source: spec `fio.md` section 3.
 
@@ -132,7 +133,12 @@ mod tests {
         let blank = job(&[("bssplit", "4k/30:8k:16k/")]);
         assert_eq!(blank.bssplit[0], [(4096, 30), (8192, 35), (16_384, 35)]);
         assert!(error("bssplit", "4k/60:8k/41").contains("101 %"));
-        assert!(job(&[("bssplit", "4k/30:8k"), ("bs", "2k")]).bssplit[0].is_empty());
+        // A `bs` behind it changes nothing, as in fio; in a direction of which it says nothing it does.
+        let both = job(&[("bssplit", "4k/30:8k,"), ("bs", "2k")]);
+        assert_eq!((both.block_size[0], both.block_size[1]), ((4096, 8192), (2048, 2048)));
+        assert_eq!(both.bssplit[0], [(4096, 30), (8192, 70)]);
+        let range = job(&[("bsrange", "4k-8k"), ("bs", "2k")]);
+        assert_eq!(range.block_size, [(4096, 8192); 3]);
     }
 
     /// Does the option given last win where two say the same thing?

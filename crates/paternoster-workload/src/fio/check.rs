@@ -98,8 +98,9 @@ fn whole_sectors(job: &Job) -> Result<(), String> {
     const SECTOR: u64 = 512;
     let ranges = job.block_size.iter().flat_map(|&(least, greatest)| [least, greatest]);
     let splits = job.bssplit.iter().flatten().map(|&(size, _)| size);
-    let own = [job.block_align, Some(job.offset.of(0)), Some(job.offset_increment.of(0))];
-    let mut all = ranges.chain(splits).chain(own.into_iter().flatten());
+    let own = [job.offset.of(0), job.offset_increment.of(0)];
+    let aligns = job.block_align.iter().flatten().copied();
+    let mut all = ranges.chain(splits).chain(aligns).chain(own);
     match all.find(|bytes| !bytes.is_multiple_of(SECTOR)) {
         Some(bytes) if job.engine != Engine::Null && job.direct == Some(true) => Err(format!(
             "job `{}` has a block size, alignment or offset of {bytes} bytes, which is no multiple \

@@ -21,7 +21,7 @@
 
 use super::job::Job;
 use super::offsets::skew::Skew;
-use super::random::{Choice, Seeds, Taus88};
+use super::random::{Choice, Draw, Seeds};
 
 /// How many places a skewed choice has for each file.
 const PLACES: u64 = 1024;
@@ -87,10 +87,14 @@ pub struct FileChoice {
     /// The file that is served, and for how many I/Os more.
     current: usize,
     left: u64,
-    generator: Taus88,
+    generator: Draw,
     skew: Option<Skew>,
     done: Vec<bool>,
     done_count: usize,
+    /// With `openfiles` only so many are served by turns; another follows when one is at its end.
+    open_most: usize,
+    open: Vec<bool>,
+    open_count: usize,
 }
 
 impl FileChoice {
@@ -112,10 +116,13 @@ impl FileChoice {
             // The first turn begins with file 0.
             current: files - 1,
             left: 0,
-            generator: seeds.generator(Choice::File),
+            generator: Draw::of(job, seeds, Choice::File),
             skew: skew.map(Skew::without_hash),
             done: vec![false; files],
             done_count: 0,
+            open_most: job.open_files.map_or(files, |most| most.min(files)),
+            open: vec![false; files],
+            open_count: 0,
         }
     }
 
@@ -154,6 +161,7 @@ impl FileChoice {
     pub fn at_end(&mut self, file: usize) {
         if self.skew.is_none() && !core::mem::replace(&mut self.done[file], true) {
             self.done_count += 1;
+            self.open_count -= usize::from(core::mem::take(&mut self.open[file]));
         }
     }
 
@@ -161,6 +169,8 @@ impl FileChoice {
     pub fn restart(&mut self) {
         self.done.fill(false);
         self.done_count = 0;
+        self.open.fill(false);
+        self.open_count = 0;
         self.current = self.files - 1;
         self.left = 0;
     }
@@ -168,7 +178,16 @@ impl FileChoice {
     /// The order of draws begins again too.
     pub fn replay(&mut self, seeds: &Seeds) {
         self.restart();
-        self.generator = seeds.generator(Choice::File);
+        self.generator = self.generator.again(seeds, Choice::File);
+    }
+
+    /// Whether a file is open, or can be opened beside the others.
+    fn opens(&mut self, file: usize) -> bool {
+        if !self.open[file] && self.open_count < self.open_most {
+            self.open[file] = true;
+            self.open_count += 1;
+        }
+        self.open[file]
     }
 
     /// Goes to another file that is not at its end; there is one.
@@ -181,7 +200,7 @@ impl FileChoice {
             } else {
                 (self.current + 1) % self.files
             };
-            if !self.done[self.current] {
+            if !self.done[self.current] && self.opens(self.current) {
                 break;
             }
         }

@@ -11,7 +11,7 @@
 //! f.dat close                  4000 f.dat close
 //! ```
 //!
-//! Actions are read, write, trim, sync, datasync, and in version 2 wait. A wait lasts so many
+//! Actions are read, write, trim, sync, datasync, sync_file_range, and in version 2 wait. A wait lasts so many
 //! microseconds since the last one, as the manual says; fio 3.33 itself waits until so many
 //! *milliseconds* after the start, which [`WaitRule::Fio`] repeats.
 //!
@@ -30,6 +30,7 @@ use std::io::{BufRead, Read as _, Write};
 use paternoster::Nanos;
 
 use super::problem::Problem;
+use super::syncs::SyncKind;
 use crate::direction::Direction;
 
 /// Bytes of one line.
@@ -58,6 +59,8 @@ pub enum LogAction {
     Sync,
     /// fdatasync the file.
     Datasync,
+    /// sync_file_range of the file.
+    SyncFileRange,
 }
 
 impl LogAction {
@@ -70,12 +73,14 @@ impl LogAction {
             LogAction::Trim => "trim",
             LogAction::Sync => "sync",
             LogAction::Datasync => "datasync",
+            LogAction::SyncFileRange => "sync_file_range",
         }
     }
 
     fn of(word: &str) -> Option<LogAction> {
-        use LogAction::{Datasync, Read, Sync, Trim, Write};
-        [Read, Write, Trim, Sync, Datasync].into_iter().find(|action| action.name() == word)
+        use LogAction::{Datasync, Read, Sync, SyncFileRange, Trim, Write};
+        let all = [Read, Write, Trim, Sync, Datasync, SyncFileRange];
+        all.into_iter().find(|action| action.name() == word)
     }
 }
 
@@ -85,6 +90,16 @@ impl From<Direction> for LogAction {
             Direction::Read => LogAction::Read,
             Direction::Write => LogAction::Write,
             Direction::Trim => LogAction::Trim,
+        }
+    }
+}
+
+impl From<SyncKind> for LogAction {
+    fn from(kind: SyncKind) -> LogAction {
+        match kind {
+            SyncKind::Fsync => LogAction::Sync,
+            SyncKind::Fdatasync => LogAction::Datasync,
+            SyncKind::Range => LogAction::SyncFileRange,
         }
     }
 }
@@ -300,7 +315,7 @@ impl<R: BufRead> LogReader<R> {
         let offset = self.number(text, offset, "an offset in bytes")?;
         let bytes = self.number(text, bytes, "a length in bytes")?;
         let (offset, bytes) = match action {
-            LogAction::Sync | LogAction::Datasync => (0, 0),
+            LogAction::Sync | LogAction::Datasync | LogAction::SyncFileRange => (0, 0),
             _ if bytes == 0 || bytes > BYTES_MAX || offset.checked_add(bytes).is_none() => {
                 let message = format!("an I/O has 1 to {BYTES_MAX} bytes, and ends below 2^64");
                 return Err(self.wrong(text, &message));

@@ -154,10 +154,12 @@ pub struct Job {
     pub rw_text: &'static str,
     /// Smallest and largest block in bytes: reads, writes, trims.
     pub block_size: [(u64, u64); 3],
+    /// Whether `bsrange` or `bssplit` says it: they win over `bs`, wherever that stands.
+    pub ranged: [bool; 3],
     /// Block sizes in bytes with their shares in percent, rising; empty without `bssplit`.
     pub bssplit: [Vec<(u64, u8)>; 3],
-    /// `ba`: alignment of random offsets; turns the random map off.
-    pub block_align: Option<u64>,
+    /// `ba`: alignment of random offsets, by direction; turns the random map off.
+    pub block_align: [Option<u64>; 3],
     /// Sizes of a range need not be multiples of its smallest.
     pub bs_unaligned: bool,
     /// The block sizes of reads and writes are those of sequential and random I/O.
@@ -170,7 +172,7 @@ pub struct Job {
     pub offset: Amount,
     /// Added to the offset once for each clone before this one.
     pub offset_increment: Amount,
-    /// What an offset in percent is rounded down to a multiple of; 0 is not given.
+    /// What an offset in percent is rounded up to a multiple of; 0 is the least block.
     pub offset_align: u64,
     /// Zones with gaps between them.
     pub strides: Strides,
@@ -190,6 +192,8 @@ pub struct Job {
     pub filesize: Option<u64>,
     /// Least and greatest size of each file, if they differ.
     pub filesize_range: Option<(u64, u64)>,
+    /// How many files are open at one time; not given: all.
+    pub open_files: Option<usize>,
     /// Which file is next.
     pub file_service: FileService,
     /// Bypass the page cache; `None`: not said, which means no, as in fio.
@@ -348,8 +352,9 @@ impl Default for Job {
             rw: Pattern { random: false, kind: Kind::ReadOnly, skip: 0 },
             rw_text: "read",
             block_size: [(BLOCK_SIZE, BLOCK_SIZE); 3],
+            ranged: [false; 3],
             bssplit: [const { Vec::new() }; 3],
-            block_align: None,
+            block_align: [None; 3],
             bs_unaligned: false,
             bs_is_seq_rand: false,
             size: None,
@@ -366,6 +371,7 @@ impl Default for Job {
             nrfiles: 1,
             filesize: None,
             filesize_range: None,
+            open_files: None,
             file_service: FileService::RoundRobin(1),
             direct: None,
             pre_read: false,
@@ -466,6 +472,13 @@ impl Job {
         names.into_iter().map(|name| self.in_directory(name)).collect()
     }
 
+    /// The number of a clone among fio's threads, the job's first one being number `first`. What is
+    /// seeded by it is another's than one would think: of four clones they are 1, 4, 3 and 2.
+    #[must_use]
+    pub fn thread_of(&self, first: u32, clone: u32) -> u32 {
+        if clone == 0 { first } else { first + self.numjobs.saturating_sub(clone) }
+    }
+
     fn in_directory(&self, name: String) -> String {
         match &self.directory {
             // A device's path is whole in itself.
@@ -480,10 +493,11 @@ impl Job {
     #[must_use]
     pub fn has_random_map(&self) -> bool {
         // An alignment that is the block itself is none.
-        let aligned = |align| self.block_size.iter().all(|(least, _)| *least == align);
+        let aligned = self.block_align.iter().zip(&self.block_size);
+        let aligned = aligned.map(|(align, (least, _))| align.is_none_or(|align| align == *least));
         self.rw.random
             && !self.norandommap
-            && self.block_align.is_none_or(aligned)
+            && aligned.fold(true, |all, one| all && one)
             && self.random_generator != Generator::Lfsr
             && self.random_distribution.is_uniform()
     }

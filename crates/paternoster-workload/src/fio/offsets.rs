@@ -14,23 +14,27 @@
 //! For each I/O the file is chosen first, then the direction, then the place. If the file has none
 //! left, it is at its end and all three are chosen anew; when all files are, the pass ends.
 //!
-//! A *pass* is what the job's size asks for; `loops` are several. A pass that has made its bytes
-//! leaves everything as it is, and the next goes on from there. When a region is used up (map full,
-//! end reached) all is begun anew: map, positions, and every generator. That happens between two
-//! passes if the first one ended early by it, in the midst of a later pass, and also of the first
-//! if `io_size` is beyond the region:
+//! A *pass* goes on until the region is used up (map full, end reached). Then all begins anew: map,
+//! positions, and every generator. The job as a whole makes at most `loops` times its size (or
+//! `io_size`, or `number_ios`), and ends in the midst of a pass when it has; passes are begun as
+//! many as there are `loops`, and with an `io_size` as long as a largest block of it is left:
 //!
 //! ```text
-//! loops=2               0 2 3 1 | 0 2 3 1     the fifth draw finds the map full: all begins anew
-//! loops=2 norandommap   0 2 3 1 | 1 3 1 2     nothing is ever used up
-//! rw=rw loops=2         ... r28 w34 | w35     neither direction was at its end
-//! time_based            0 2 3 1 | 3 1 2 0     a draw is lost, and only the map is cleared
+//! 16k in blocks of 4k            |: a pass begins
+//! io_size=20k                    0 4 8 12 | 0            20k are made
+//! io_size=19k                    0 4 8 12                3k are left: no block
+//! loops=2                        0 4 8 12 | 0 4 8 12
+//! loops=2 io_size=12k            0 4 8 12 | 0 4          24k
+//! loops=2 io_size=20k            0 4 8 12 | 0 4 8 12     two passes, and 20k are made
+//! loops=3 number_ios=3           0 4 8 12 | 0 4 8 12 | 0
+//! loops=2 norandommap            8 0 8 4 12 0 4 8        nothing is ever used up: one pass
+//! time_based                     0 8 12 4 | 12 4 8 0     only the map is cleared
 //! ```
 //!
-//! [`Offsets::replay`] begins the pass of a further loop. A time_based pass on one file has no end;
-//! on several it ends when all of them are at theirs, and [`Offsets::restart`] begins another.
+//! [`Offsets::next_pass`] begins a further pass. A time_based pass on one file has no end; on
+//! several it ends when all of them are at theirs, and [`Offsets::restart`] begins another.
 //!
-//! A trimwrite job counts its blocks once, not for trim and write, so that it covers its size.
+//! A trimwrite job counts twice its size, for trim and write.
 //!
 //! Invariants: I1 each piece lies in the region of its file and is not empty; I2 with a map no
 //! block is random twice in a pass; I3 no call allocates.
@@ -81,11 +85,14 @@ pub struct Extent<'a> {
 pub struct Offsets {
     kind: Kind,
     rwmixread: u64,
-    number_ios: u64,
-    /// Bytes of a pass.
-    pass_bytes: u64,
-    /// A pass is larger than the region.
-    wraps: bool,
+    /// I/Os and bytes of all passes together.
+    ios_most: u64,
+    bytes_most: u64,
+    /// With an `io_size`: passes are begun until so many bytes are made, but for less than a
+    /// largest block.
+    wanted: Option<u64>,
+    largest_block: u64,
+    passes_left: u64,
     seeds: Seeds,
     mix_generator: Taus88,
     shared: Shared,
@@ -93,15 +100,9 @@ pub struct Offsets {
     files: Vec<FileOffsets>,
 
     mix: Mix,
-    /// The second half of a trimwrite.
-    pending: Option<Piece>,
     issued_bytes: u64,
     issued_in_pass: u64,
     issued: u64,
-    /// The pass began where an earlier one stopped.
-    carried: bool,
-    /// The pass ended before its bytes were made.
-    used_up: bool,
     finished: bool,
 }
 
@@ -109,8 +110,8 @@ impl Offsets {
     /// The I/Os of the clone that is thread number `thread` of the run, from 1, on one file: the
     /// first of the job's first clone.
     ///
-    /// The region is `region_bytes` from `region_start` on; a pass is `io_bytes` long. `entropy`
-    /// counts only for jobs with `randrepeat=0`.
+    /// The region is `region_bytes` from `region_start` on; `io_bytes` are made, times `loops`.
+    /// `entropy` counts only for jobs with `randrepeat=0`.
     #[must_use]
     pub fn new(
         job: &Job,
@@ -125,7 +126,7 @@ impl Offsets {
         Offsets::over(job, thread, &[extent], io_bytes, entropy)
     }
 
-    /// The same on several files, in the job's order; a pass is `io_bytes` over all of them.
+    /// The same on several files, in the job's order; `io_bytes` over all of them.
     #[must_use]
     pub fn over(
         job: &Job,
@@ -135,8 +136,10 @@ impl Offsets {
         entropy: u64,
     ) -> Offsets {
         let seeds = Seeds::of(job, thread, entropy);
-        let pass_bytes = if job.time_based { u64::MAX } else { io_bytes };
-        let region = extents.iter().fold(0_u64, |sum, extent| sum.saturating_add(extent.bytes));
+        // With time_based only the time counts, in fio too.
+        let counted = |most: u64| if job.time_based { u64::MAX } else { most };
+        let halves = if job.rw.kind == Kind::TrimWrite { 2 } else { 1 };
+        let times = job.loops.max(1).saturating_mul(halves);
         // On several files the end of one is for the choice of files to know.
         let endless = job.time_based && extents.len() <= 1;
         let choice = FileChoice::new(job, extents.len(), &seeds);
@@ -148,22 +151,20 @@ impl Offsets {
         Offsets {
             kind: job.rw.kind,
             rwmixread: u64::from(job.rwmixread),
-            // With time_based only the time counts, in fio too.
-            number_ios: job.number_ios.filter(|_| !job.time_based).unwrap_or(u64::MAX),
-            pass_bytes,
-            wraps: !job.time_based && pass_bytes > region,
+            ios_most: counted(job.number_ios.unwrap_or(u64::MAX).saturating_mul(times)),
+            bytes_most: counted(io_bytes.saturating_mul(times)),
+            wanted: job.io_size.map(|_| io_bytes),
+            largest_block: job.block_size.iter().map(|(_, most)| *most).max().unwrap_or(1),
+            passes_left: job.loops.saturating_sub(1),
             mix_generator: seeds.generator(Choice::Mix),
             shared,
             choice,
             files,
             seeds,
             mix: Mix::default(),
-            pending: None,
             issued_bytes: 0,
             issued_in_pass: 0,
             issued: 0,
-            carried: false,
-            used_up: false,
             finished: false,
         }
     }
@@ -171,14 +172,15 @@ impl Offsets {
     /// The next I/O; `None` at the end of the pass.
     #[allow(clippy::should_implement_trait, reason = "after None a pass may follow: no iterator")]
     pub fn next(&mut self) -> Option<Piece> {
-        if self.issued >= self.number_ios {
+        if !self.has_more() {
             self.finished = true;
             return None;
         }
-        let piece = self.piece();
-        if piece.is_some() {
+        let piece = self.on_some_file();
+        if let Some(piece) = &piece {
             self.issued += 1;
             self.issued_in_pass += 1;
+            self.issued_bytes = self.issued_bytes.saturating_add(piece.bytes);
         } else if self.issued_in_pass == 0 {
             // A pass without any I/O: the region is too small, and no other pass will do better.
             self.finished = true;
@@ -192,11 +194,10 @@ impl Offsets {
         self.choice.choose()
     }
 
-    /// Whether the pass has bytes and I/Os left. At the very end of the files it may say so in
-    /// vain.
+    /// Whether the job has bytes and I/Os left. At the very end of the files it may say so in vain.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        self.issued < self.number_ios && self.issued_bytes < self.pass_bytes
+        self.issued < self.ios_most && self.issued_bytes < self.bytes_most
     }
 
     /// Begins a pass of a time_based job: the generators go on.
@@ -206,18 +207,22 @@ impl Offsets {
         self.issued_in_pass = 0;
     }
 
-    /// Begins a pass of a job with loops. Everything goes on from where it is, unless the last one
-    /// ended early: then all begins again.
-    pub fn replay(&mut self) {
-        self.carried = true;
-        if core::mem::take(&mut self.used_up) {
-            self.rewind();
+    /// Begins a further pass, if there is one to be made: all begins again.
+    pub fn next_pass(&mut self) -> bool {
+        if self.finished || !self.has_more() {
+            return false;
         }
-        self.finished = false;
-        self.issued = 0;
-        self.issued_bytes = 0;
+        if self.passes_left > 0 {
+            self.passes_left -= 1;
+        } else {
+            let left = self.wanted.unwrap_or(0).saturating_sub(self.issued_bytes);
+            if left == 0 || left < self.largest_block {
+                return false;
+            }
+        }
+        self.rewind();
         self.issued_in_pass = 0;
-        self.pending = None;
+        true
     }
 
     /// Whether a further [`Offsets::restart`] would be in vain: `number_ios` were made, or the
@@ -230,41 +235,13 @@ impl Offsets {
     fn clear_regions(&mut self) {
         self.files.iter_mut().for_each(FileOffsets::clear);
         self.choice.restart();
-        self.pending = None;
     }
 
     fn rewind(&mut self) {
-        self.carried = false;
         self.clear_regions();
         self.choice.replay(&self.seeds);
         self.shared.replay(&self.seeds);
         self.mix_generator = self.seeds.generator(Choice::Mix);
-    }
-
-    fn piece(&mut self) -> Option<Piece> {
-        if let Some(write) = self.pending.take() {
-            return Some(write);
-        }
-        if self.issued_bytes >= self.pass_bytes {
-            return None;
-        }
-        let piece = match self.on_some_file() {
-            Some(found) => found,
-            // Once more from the beginning.
-            None if self.wraps || self.carried => {
-                self.rewind();
-                self.on_some_file()?
-            }
-            None => {
-                self.used_up = true;
-                return None;
-            }
-        };
-        self.issued_bytes = self.issued_bytes.saturating_add(piece.bytes);
-        if self.kind == Kind::TrimWrite {
-            self.pending = Some(Piece { direction: Direction::Write, ..piece });
-        }
-        Some(piece)
     }
 
     /// The next I/O of the file that is chosen, over the ends of files; `None` when all are at
@@ -274,7 +251,7 @@ impl Offsets {
         let mut begun_anew = 0;
         loop {
             let file = self.choice.choose()?;
-            let direction = self.direction();
+            let direction = self.direction(file);
             if let Some((offset, bytes)) = self.files[file].next(&mut self.shared, direction) {
                 self.mix.issued(direction);
                 return Some(Piece { file, direction, offset, bytes });
@@ -290,11 +267,12 @@ impl Offsets {
         }
     }
 
-    fn direction(&mut self) -> Direction {
+    fn direction(&mut self, file: usize) -> Direction {
         match self.kind {
             Kind::ReadOnly => Direction::Read,
             Kind::WriteOnly => Direction::Write,
-            Kind::TrimOnly | Kind::TrimWrite => Direction::Trim,
+            Kind::TrimOnly => Direction::Trim,
+            Kind::TrimWrite => self.files[file].trim_or_write(self.shared.pattern.random),
             Kind::ReadWrite => self.mix.next(&mut self.mix_generator, self.rwmixread),
         }
     }

@@ -26,7 +26,8 @@
 //!
 //! Source: spec `fio.md` 4.1 and 4.2, verified there against fio 3.33.
 
-use super::job::Job;
+use super::job::{Generator, Job};
+use super::taus258::Taus258;
 
 /// The multiplier of seeds that repeat from run to run.
 const REPEATABLE_SEED: u64 = 0xb189_9bed;
@@ -147,6 +148,43 @@ impl Seeds {
     #[must_use]
     pub fn seed(&self, choice: Choice) -> u64 {
         self.seeds[choice as usize]
+    }
+}
+
+/// The generator of a choice that `random_generator` says the kind of.
+#[derive(Debug, Clone)]
+pub enum Draw {
+    /// taus88.
+    Taus88(Taus88),
+    /// LFSR258, with `tausworthe64`.
+    Taus258(Taus258),
+}
+
+impl Draw {
+    /// A fresh one of `job` for `choice`.
+    #[must_use]
+    pub fn of(job: &Job, seeds: &Seeds, choice: Choice) -> Draw {
+        match job.random_generator {
+            Generator::Tausworthe64 => Draw::Taus258(Taus258::new(seeds.seed(choice))),
+            Generator::Tausworthe | Generator::Lfsr => Draw::Taus88(seeds.generator(choice)),
+        }
+    }
+
+    /// A fresh one of the same kind.
+    #[must_use]
+    pub fn again(&self, seeds: &Seeds, choice: Choice) -> Draw {
+        match self {
+            Draw::Taus88(_) => Draw::Taus88(seeds.generator(choice)),
+            Draw::Taus258(_) => Draw::Taus258(Taus258::new(seeds.seed(choice))),
+        }
+    }
+
+    /// A number below `count`, and 0 if that is 0.
+    pub fn below(&mut self, count: u64) -> u64 {
+        match self {
+            Draw::Taus88(generator) => generator.below(count),
+            Draw::Taus258(generator) => generator.below(count),
+        }
     }
 }
 

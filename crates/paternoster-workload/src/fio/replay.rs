@@ -77,7 +77,7 @@ impl ReplayRules {
             LogAction::Read => 0,
             LogAction::Write => 1,
             LogAction::Trim => 2,
-            LogAction::Sync | LogAction::Datasync => 3,
+            LogAction::Sync | LogAction::Datasync | LogAction::SyncFileRange => 3,
         };
         if self.skip[place] {
             return None;

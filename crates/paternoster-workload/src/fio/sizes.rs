@@ -7,12 +7,13 @@
 //! ```text
 //! bsrange=4k-16k   4k + floor(16k * r / 2^32), down to a multiple of 4k, at most 16k
 //!                  draws 4k..20k: 1/4 each for 4k, 8k, 12k ... and the rest, 16k and above, is 16k
-//! bssplit          the smallest share first; r picks by cumulative percent, else the last
+//! bssplit          the smallest share first; r picks by cumulative percent, else the last;
+//!                  12k of 8k:12k is no multiple of the least size and becomes 8k
 //! ```
 //!
 //! Source: spec `fio.md` 3.2 and 4.3.
 
-use super::job::Job;
+use super::job::{Job, Kind};
 use super::random::{Choice, Seeds, Taus88};
 
 /// Draws before a size that fits is given up; then it is the smallest one.
@@ -25,6 +26,7 @@ pub(super) struct Sizes {
     splits: [Vec<(u64, u8)>; 3],
     unaligned: bool,
     generators: [Taus88; 3],
+    kind: Kind,
 }
 
 impl Sizes {
@@ -33,13 +35,14 @@ impl Sizes {
             ranges: job.block_size,
             splits: job.bssplit.clone(),
             unaligned: job.bs_unaligned,
-            generators: generators(seeds),
+            generators: generators(job.rw.kind, seeds),
+            kind: job.rw.kind,
         }
     }
 
     /// Begins the order of sizes again.
     pub(super) fn replay(&mut self, seeds: &Seeds) {
-        self.generators = generators(seeds);
+        self.generators = generators(self.kind, seeds);
     }
 
     /// The smallest size of a place in the triple.
@@ -65,7 +68,8 @@ impl Sizes {
         let (least, most) = self.ranges[place];
         let generator = &mut self.generators[place];
         if !self.splits[place].is_empty() {
-            return pick(&self.splits[place], generator.next_u32(), room);
+            let size = pick(&self.splits[place], generator.next_u32(), room);
+            return if self.unaligned { size } else { (size / least * least).max(least) };
         }
         let size = least + generator.below(most);
         let size = if self.unaligned { size } else { size / least * least };
@@ -73,9 +77,11 @@ impl Sizes {
     }
 }
 
-fn generators(seeds: &Seeds) -> [Taus88; 3] {
-    [Choice::BlockSizeRead, Choice::BlockSizeWrite, Choice::BlockSizeTrim]
-        .map(|choice| seeds.generator(choice))
+fn generators(kind: Kind, seeds: &Seeds) -> [Taus88; 3] {
+    // The trims of a trimwrite are as long as its writes.
+    let trims =
+        if kind == Kind::TrimWrite { Choice::BlockSizeWrite } else { Choice::BlockSizeTrim };
+    [Choice::BlockSizeRead, Choice::BlockSizeWrite, trims].map(|choice| seeds.generator(choice))
 }
 
 /// The first size whose cumulative percentage reaches `draw` and which fits, else the last.

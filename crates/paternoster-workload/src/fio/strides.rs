@@ -85,45 +85,39 @@ impl Strides {
     }
 }
 
-/// Where a file's zone is.
+/// Where a file's zone is. Bytes of I/O are counted over all files of a clone: the file that is next
+/// when a zone has had its I/O moves on, and the others stay where they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ZoneCursor {
     strides: Strides,
     /// Start of the zone in the region.
     at: u64,
-    /// Bytes of I/O in it.
-    done: u64,
 }
 
 impl ZoneCursor {
     /// The cursor of a job, if it has strides.
     pub(super) fn new(strides: &Strides) -> Option<ZoneCursor> {
         let strided = strides.mode == ZoneMode::Strided && strides.size > 0;
-        strided.then_some(ZoneCursor { strides: *strides, at: 0, done: 0 })
+        strided.then_some(ZoneCursor { strides: *strides, at: 0 })
     }
 
     /// Goes back to the first zone.
     pub(super) fn restart(&mut self) {
-        (self.at, self.done) = (0, 0);
+        self.at = 0;
     }
 
-    /// Moves on if the zone has had its I/O; true if it did.
-    pub(super) fn advance(&mut self, region: u64) -> bool {
-        if self.done < self.strides.size {
+    /// Moves on if `done` bytes of I/O are what a zone has, and counts from zero; true if it did.
+    pub(super) fn advance(&mut self, region: u64, done: &mut u64) -> bool {
+        if *done < self.strides.size {
             return false;
         }
-        self.done = 0;
+        *done = 0;
         let step = self.strides.range.saturating_add(self.strides.skip);
         self.at = self.at.saturating_add(step);
         if self.at >= region {
             self.at = 0;
         }
         true
-    }
-
-    /// An I/O was made in the zone.
-    pub(super) fn made(&mut self, bytes: u64) {
-        self.done = self.done.saturating_add(bytes);
     }
 
     /// Start and size of the zone.
@@ -145,11 +139,11 @@ mod tests {
         strides.complete().unwrap();
         assert_eq!(strides.range, 16);
         let mut cursor = ZoneCursor::new(&strides).unwrap();
-        let mut starts = Vec::new();
+        let (mut starts, mut done) = (Vec::new(), 0);
         for _ in 0..8 {
-            cursor.advance(100);
+            cursor.advance(100, &mut done);
             starts.push(cursor.zone().0);
-            cursor.made(8);
+            done += 8;
         }
         assert_eq!(starts, [0, 0, 48, 48, 96, 96, 0, 0]);
     }

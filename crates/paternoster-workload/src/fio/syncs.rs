@@ -97,6 +97,12 @@ impl Syncs {
         }
     }
 
+    /// The same without the syncs between writes, which a trimwrite job does not make.
+    #[must_use]
+    pub const fn at_end_only(self) -> Syncs {
+        Syncs { fsync_every: 0, fdatasync_every: 0, range: None, ..self }
+    }
+
     /// Whether write number `writes`, from 1, is a barrier.
     #[must_use]
     pub fn is_barrier(&self, writes: u64) -> bool {

@@ -307,7 +307,7 @@ mod tests {
     fn overlaps_are_taken_out() {
         let mut plan = plan(|job| {
             job.block_size = [(2 * BLOCK, 2 * BLOCK); 3];
-            job.block_align = Some(BLOCK);
+            job.block_align = [Some(BLOCK); 3];
         });
         for block in [0, 8, 9, 5, 4, 9] {
             let piece = Piece {

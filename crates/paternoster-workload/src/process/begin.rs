@@ -14,7 +14,7 @@ use crate::fio::cmdprio::{IoPriority, PriorityDraw};
 use crate::fio::job::Engine;
 use crate::fio::offsets::Piece;
 use crate::fio::recorded::Link;
-use crate::fio::syncs::{FileSync, SyncKind};
+use crate::fio::syncs::{FileSync, SyncFileRange, SyncKind};
 use crate::page_cache::PageCache;
 use crate::page_cache::extent::Extent;
 use crate::page_cache::pages::{PAGE, Run};
@@ -187,14 +187,19 @@ impl Process {
         let nothing = Run { first: 0, pages: 0 };
         let written = self.unsynced[place].take().unwrap_or(nothing);
         let (steps, run) = match (kind, self.syncs.range) {
-            (SyncKind::Range, Some(range)) => (Steps::range(range), written),
+            (SyncKind::Range, range) => {
+                // Of a log, which does not tell the words: what most call it for.
+                let writes =
+                    SyncFileRange { wait_before: false, write: true, wait_after: false, every: 1 };
+                (Steps::range(range.unwrap_or(writes)), written)
+            }
             _ => (Steps::whole(kind == SyncKind::Fdatasync), whole),
         };
-        self.last_was_sync = true;
+        self.last_was_sync = !core::mem::take(&mut self.forgets_sync);
         if steps.durable.is_some() {
             self.written[place] = false;
         }
-        self.record.synced(now - self.began, place);
+        self.record.synced(now - self.began, kind, place);
         self.sync = Some(SyncCall::new(now, steps, file, run));
     }
 

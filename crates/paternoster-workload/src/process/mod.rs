@@ -41,7 +41,7 @@ use paternoster::{ClientId, Nanos};
 use crate::fio::cmdprio::PriorityDraw;
 use crate::fio::flow::{FlowMember, Flows};
 use crate::fio::frames::Player;
-use crate::fio::job::{Engine, Job, SubmitMode};
+use crate::fio::job::{Engine, Job, Kind, SubmitMode};
 use crate::fio::latency_target::{LatencyGoal, LatencySearch};
 use crate::fio::offsets::Offsets;
 use crate::fio::pace::{MinimumRate, Pace, RateRules};
@@ -225,6 +225,8 @@ pub struct Process {
     file: usize,
     sync: Option<SyncCall>,
     last_was_sync: bool,
+    /// The sync that comes is the last of its pass.
+    forgets_sync: bool,
     /// The files whose syncs end a loop, in turn; whether one is ending, and whether the last is.
     last_syncs: VecDeque<usize>,
     ends_loop: bool,
@@ -280,7 +282,7 @@ impl Process {
             think: Think::new(job),
             player: Player::new(&job.frames),
             cycle: job.cpu_load.cycle(),
-            syncs: job.syncs,
+            syncs: if job.rw.kind == Kind::TrimWrite { job.syncs.at_end_only() } else { job.syncs },
             source: Source::new(job, offsets, time_based, setup.together, setup.log),
             phase: Phase::Waiting,
             began: Nanos::ZERO,
@@ -301,6 +303,7 @@ impl Process {
             file: 0,
             sync: None,
             last_was_sync: false,
+            forgets_sync: false,
             last_syncs: VecDeque::new(),
             ends_loop: false,
             ends_last: false,

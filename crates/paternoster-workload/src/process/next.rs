@@ -58,10 +58,19 @@ impl Process {
         if let Some(step) = self.sync_in_turn() {
             return step;
         }
-        let Some(planned) = self.pending.take().or_else(|| self.source.next()) else {
-            return Step::Stop;
+        let planned = self.pending.take().or_else(|| self.source.next());
+        let loop_ended = self.source.take_loop_end();
+        self.ends_loop |= loop_ended && self.syncs.ends_with_sync();
+        let Some(planned) = planned else {
+            let step = self.sync_in_vain();
+            if !loop_ended {
+                return step.unwrap_or(Step::Stop);
+            }
+            // A further pass knows nothing of syncs in the one before.
+            self.forgets_sync = step.is_some();
+            self.last_was_sync = false;
+            return step.unwrap_or_else(|| self.next_step(now, shared));
         };
-        self.ends_loop |= self.source.take_loop_end() && self.syncs.ends_with_sync();
         if self.ends_loop {
             self.pending = Some(planned);
             return if self.in_flight() > 0 { Step::Nothing } else { Step::EndLoop };
@@ -81,6 +90,15 @@ impl Process {
         let kind = self.syncs.due(self.writes, self.last_was_sync)?;
         let place = self.source.sync_file()?;
         Some(Step::Sync(kind, place))
+    }
+
+    /// A sync that is due where the job has bytes left and its region has not: fio sees that only
+    /// behind it.
+    fn sync_in_vain(&self) -> Option<Step> {
+        if self.files.len() != 1 || !self.source.has_more() {
+            return None;
+        }
+        Some(Step::Sync(self.syncs.due(self.writes, self.last_was_sync)?, 0))
     }
 
     /// Whether a task may begin, or when, or after what.

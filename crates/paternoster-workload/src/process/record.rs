@@ -11,6 +11,7 @@ use paternoster::Nanos;
 use crate::fio::iolog::{LogAction, LogEntry, LogWriter};
 use crate::fio::job_logs::{JobLog, LoggedIo};
 use crate::fio::offsets::Piece;
+use crate::fio::syncs::SyncKind;
 
 /// Where a file goes.
 pub type Output = Box<dyn Write>;
@@ -55,8 +56,8 @@ impl Record {
         self.entry(LogEntry { at, file, action: LogAction::from(direction), offset, bytes });
     }
 
-    pub(super) fn synced(&mut self, at: Nanos, file: usize) {
-        self.entry(LogEntry { at, file, action: LogAction::Sync, offset: 0, bytes: 0 });
+    pub(super) fn synced(&mut self, at: Nanos, kind: SyncKind, file: usize) {
+        self.entry(LogEntry { at, file, action: LogAction::from(kind), offset: 0, bytes: 0 });
     }
 
     fn entry(&mut self, entry: LogEntry) {

@@ -7,7 +7,7 @@
 //! generator what comes next for all clones of the job, for the one that asks (sysbench)
 //! ```
 //!
-//! A pass that ends is followed by another if the job is time_based or has loops left. Clones that
+//! A pass that ends is followed by another if the job is time_based or has more to do. Clones that
 //! share one position (disktest) take the place of their pieces from it.
 //!
 //! Source: spec `fio.md` 3.3, 3.8, 3.9.
@@ -103,7 +103,8 @@ pub(super) struct Planned {
 #[derive(Debug)]
 pub(super) struct Source {
     offsets: Offsets,
-    passes_left: u64,
+    /// Of a log.
+    replays_left: u64,
     time_based: bool,
     together: Together,
     verify: Option<VerifyPlan>,
@@ -124,7 +125,7 @@ impl Source {
     ) -> Source {
         Source {
             offsets,
-            passes_left: job.loops.saturating_sub(1),
+            replays_left: job.loops.saturating_sub(1),
             time_based,
             together,
             verify: VerifyPlan::new(job).filter(|_| !job.verify.only),
@@ -137,11 +138,17 @@ impl Source {
     /// The file of a sync that is due, of several: it takes the turn of an I/O. `None` if nothing
     /// follows, because a sync that would be the last is not made, or if what follows says it.
     pub(super) fn sync_file(&mut self) -> Option<usize> {
-        let of_pattern = self.log.is_none() && self.together.position.is_none();
-        if of_pattern && self.offsets.has_more() { self.offsets.sync_file() } else { None }
+        if self.has_more() { self.offsets.sync_file() } else { None }
     }
 
-    /// Whether the task that came last is the first of another of its loops; once.
+    /// Whether the pattern has bytes and I/Os to make, be there room for them or not.
+    pub(super) fn has_more(&self) -> bool {
+        let of_pattern = self.log.is_none() && self.together.position.is_none();
+        of_pattern && self.together.generator.is_none() && self.offsets.has_more()
+    }
+
+    /// Whether another of its loops has begun; once. The pattern's next task is still to come then,
+    /// a log's is the first of that loop.
     pub(super) fn take_loop_end(&mut self) -> bool {
         std::mem::take(&mut self.loop_ended)
     }
@@ -177,8 +184,8 @@ impl Source {
 
     fn next_of_log(&mut self) -> Option<Planned> {
         let (log, next) = self.log.as_mut()?;
-        if *next >= log.entries.len() && self.passes_left > 0 {
-            self.passes_left -= 1;
+        if *next >= log.entries.len() && self.replays_left > 0 {
+            self.replays_left -= 1;
             self.loop_ended = true;
             *next = 0;
         }
@@ -192,6 +199,7 @@ impl Source {
             LogAction::Trim => Direction::Trim,
             LogAction::Sync => return Some(sync(SyncKind::Fsync)),
             LogAction::Datasync => return Some(sync(SyncKind::Fdatasync)),
+            LogAction::SyncFileRange => return Some(sync(SyncKind::Range)),
         };
         let (file, offset, bytes) = (entry.file, entry.offset, entry.bytes);
         let piece = Piece { file, direction, offset, bytes };
@@ -218,11 +226,8 @@ impl Source {
         }
         if self.time_based && !self.offsets.is_finished() {
             self.offsets.restart();
-        } else if self.passes_left > 0 {
-            self.passes_left -= 1;
-            self.loop_ended = true;
-            self.offsets.replay();
         } else {
+            self.loop_ended = self.offsets.next_pass();
             return None;
         }
         self.offsets.next()

@@ -134,7 +134,7 @@ impl Seats<'_> {
     ) -> Result<(), RunError> {
         let job = &self.jobs[place];
         // fio counts its threads from 1 over all jobs.
-        let thread = self.number() + 1;
+        let thread = job.thread_of(self.number() + 1 - clone, clone);
         let entropy = self.settings.seed;
         let names = names(job, clone);
         // Who has a generator draws nothing himself.

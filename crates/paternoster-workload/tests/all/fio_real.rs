@@ -241,16 +241,16 @@ fn ours(arguments: &[String]) -> Vec<Io> {
     let io_size = job.io_size.map_or(all_bytes, |io_size| io_size.of(size));
     let mut offsets = Offsets::over(job, thread, &extents, io_size, 0);
     let mut all = Vec::new();
-    for pass in 0..job.loops {
-        if pass > 0 {
-            offsets.replay();
-        }
+    loop {
         while let Some(piece) = next(job, &mut offsets) {
             let direction = piece.direction.name().to_owned();
             all.push((names[piece.file].clone(), direction, piece.offset, piece.bytes));
             if all.len() > IOS_MAX || (job.time_based && all.len() > 2000) {
-                break;
+                return all;
             }
+        }
+        if !offsets.next_pass() {
+            break;
         }
     }
     all

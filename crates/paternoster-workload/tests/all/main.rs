@@ -7,6 +7,7 @@
 mod changes;
 mod common;
 
+mod fio_drawn;
 mod fio_examples;
 mod fio_files;
 mod fio_real;

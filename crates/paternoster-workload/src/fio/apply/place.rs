@@ -37,6 +37,10 @@ pub(super) fn place(
         }
         "offset_align" => job.offset_align = read.size(text)?,
         "nrfiles" => job.nrfiles = read.small(text, 1, FILES_MAX_NUMBER)?,
+        "openfiles" => {
+            let most = read.small::<u32>(text, 0, FILES_MAX_NUMBER)?;
+            job.open_files = usize::try_from(most).ok().filter(|most| *most > 0);
+        }
         "file_service_type" => job.file_service = FileService::read(text)?,
         "pre_read" => job.pre_read = value::boolean(text)?,
         "invalidate" => job.invalidate = value::boolean(text)?,

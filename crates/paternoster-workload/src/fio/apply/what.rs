@@ -33,21 +33,36 @@ pub(super) fn what(
                 }
             }
         }
-        "bs" => block_sizes(job, text, |text| {
-            let size = read.integer(text, 1, BLOCK_SIZE_MAX)?;
-            Ok((size, size))
-        })?,
-        "bsrange" => block_sizes(job, text, |text| {
-            let (low, high) = read.range(text)?;
-            if low == 0 || high > BLOCK_SIZE_MAX {
-                return Err(format!("`{text}` is out of range: blocks have 1 byte to 1g"));
+        "bs" => {
+            for (place, text) in value::triple(text)?.into_iter().enumerate() {
+                let Some(text) = text else { continue };
+                let size = read.integer(text, 1, BLOCK_SIZE_MAX)?;
+                if !job.ranged[place] {
+                    job.block_size[place] = (size, size);
+                }
             }
-            Ok((low, high))
-        })?,
+        }
+        "bsrange" => {
+            for (place, text) in value::triple(text)?.into_iter().enumerate() {
+                let Some(text) = text else { continue };
+                let (low, high) = read.range(text)?;
+                if low == 0 || high > BLOCK_SIZE_MAX {
+                    return Err(format!("`{text}` is out of range: blocks have 1 byte to 1g"));
+                }
+                job.ranged[place] = true;
+                job.block_size[place] = (low, high);
+            }
+        }
         "bssplit" => splits(job, text, read)?,
         "bs_unaligned" => job.bs_unaligned = value::boolean(text)?,
         "bs_is_seq_rand" => job.bs_is_seq_rand = value::boolean(text)?,
-        "ba" => job.block_align = Some(read.integer(text, 0, BLOCK_SIZE_MAX)?).filter(|a| *a > 0),
+        "ba" => {
+            for (place, text) in job.block_align.iter_mut().zip(value::triple(text)?) {
+                if let Some(text) = text {
+                    *place = Some(read.integer(text, 0, BLOCK_SIZE_MAX)?).filter(|a| *a > 0);
+                }
+            }
+        }
         "norandommap" => job.norandommap = value::boolean(text)?,
         "random_generator" => job.random_generator = generator(text)?,
         "random_distribution" => job.random_distribution = Distribution::read(text, read)?,
@@ -112,21 +127,6 @@ fn generator(text: &str) -> Result<Generator, String> {
     }
 }
 
-/// Sets the ranges that `text` gives, each read by `read`; a split of that direction is undone.
-fn block_sizes(
-    job: &mut Job,
-    text: &str,
-    mut read: impl FnMut(&str) -> Result<(u64, u64), String>,
-) -> Result<(), String> {
-    for (direction, text) in value::triple(text)?.into_iter().enumerate() {
-        if let Some(text) = text {
-            job.block_size[direction] = read(text)?;
-            job.bssplit[direction].clear();
-        }
-    }
-    Ok(())
-}
-
 fn splits(job: &mut Job, text: &str, read: &mut Reader<'_>) -> Result<(), String> {
     for (direction, text) in value::triple(text)?.into_iter().enumerate() {
         let Some(text) = text else { continue };
@@ -134,6 +134,7 @@ fn splits(job: &mut Job, text: &str, read: &mut Reader<'_>) -> Result<(), String
         let sizes = || split.iter().map(|(size, _)| *size);
         if let (Some(low), Some(high)) = (sizes().min(), sizes().max()) {
             job.block_size[direction] = (low, high);
+            job.ranged[direction] = true;
         }
         job.bssplit[direction] = split;
     }

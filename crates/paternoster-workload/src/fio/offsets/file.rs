@@ -6,19 +6,19 @@
 //! seed is made of the file's name). What a clone has once for all its files comes as [`Shared`].
 //!
 //! Choices where the spec is silent:
-//! * I/Os between random ones (`randread:4`, `percentage_random`) neither ask nor mark the map, and
-//!   where they would leave the region a random one is made instead.
-//! * `read:4k` returns to the start when a step leaves the region, as `read:-8k` does to the end.
+//! * I/Os between random ones (`randread:4`, `percentage_random`) neither ask nor mark the map; at
+//!   the very end of the region a random one is made instead.
+//! * `read:4k` returns to the start when a step leaves the region, as `read:-8k` does to the end;
+//!   an I/O up to the very end, or a rest in which no block fits, ends the pass.
 //! * More than 2^32 blocks have no map, which would be larger than 512 MiB.
 
 use crate::direction::Direction;
 use crate::fio::block_map::BlockMap;
 use crate::fio::distribution::Distribution;
 use crate::fio::job::{Generator, Job, Kind, Pattern, Sequencer};
-use crate::fio::random::{Choice, Seeds, Taus88};
+use crate::fio::random::{Choice, Draw, Seeds, Taus88};
 use crate::fio::sizes::Sizes;
 use crate::fio::strides::ZoneCursor;
-use crate::fio::taus258::Taus258;
 
 use super::Extent;
 use super::lfsr::Lfsr;
@@ -29,49 +29,25 @@ use super::zones::ZoneDraw;
 /// The largest map: 512 MiB of bits.
 const MAP_BLOCKS_MAX: u64 = 1 << 32;
 
-/// Draws the blocks of uniform offsets.
-#[derive(Debug, Clone)]
-enum BlockDraw {
-    Taus88(Taus88),
-    Taus258(Taus258),
-}
-
-impl BlockDraw {
-    fn new(generator: Generator, seeds: &Seeds) -> BlockDraw {
-        match generator {
-            Generator::Tausworthe64 => BlockDraw::Taus258(Taus258::new(seeds.seed(Choice::Offset))),
-            Generator::Tausworthe | Generator::Lfsr => {
-                BlockDraw::Taus88(seeds.generator(Choice::Offset))
-            }
-        }
-    }
-
-    fn below(&mut self, count: u64) -> u64 {
-        match self {
-            BlockDraw::Taus88(generator) => generator.below(count),
-            BlockDraw::Taus258(generator) => generator.below(count),
-        }
-    }
-}
-
 /// What a clone has once for all its files.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     pub(super) pattern: Pattern,
     sequencer: Sequencer,
-    generator: Generator,
     percentage_random: [u8; 3],
     bs_is_seq_rand: bool,
     /// A sequential direction goes from the end of a region back to its start.
     endless: bool,
     /// A map that is full is cleared at once, and the next draw counts.
     reuses: bool,
-    blocks: BlockDraw,
+    blocks: Draw,
     zones: Option<ZoneDraw>,
     random: [Taus88; 3],
     sizes: Sizes,
     /// I/Os until the next random offset.
     pub(super) until_random: i64,
+    /// Bytes of I/O since a zone was left.
+    zone_done: u64,
 }
 
 impl Shared {
@@ -79,29 +55,30 @@ impl Shared {
         Shared {
             pattern: job.rw,
             sequencer: job.rw_sequencer,
-            generator: job.random_generator,
             percentage_random: job.percentage_random,
             bs_is_seq_rand: job.bs_is_seq_rand,
             endless,
             reuses,
-            blocks: BlockDraw::new(job.random_generator, seeds),
+            blocks: Draw::of(job, seeds, Choice::Offset),
             zones: ZoneDraw::new(&job.random_distribution, seeds),
             random: random_generators(seeds),
             sizes: Sizes::new(job, seeds),
             until_random: 0,
+            zone_done: 0,
         }
     }
 
     /// All generators begin again.
     pub(super) fn replay(&mut self, seeds: &Seeds) {
-        self.blocks = BlockDraw::new(self.generator, seeds);
+        self.blocks = self.blocks.again(seeds, Choice::Offset);
         self.random = random_generators(seeds);
         self.sizes.replay(seeds);
+        self.zone_done = 0;
     }
 
-    /// The smallest block of a direction.
+    /// The smallest block of a direction, whatever `bs_is_seq_rand` says.
     fn least(&self, direction: Direction) -> u64 {
-        self.sizes.least(place(self.bs_is_seq_rand, direction, true)).max(1)
+        self.sizes.least(direction as usize).max(1)
     }
 }
 
@@ -120,6 +97,10 @@ pub(super) struct FileOffsets {
     zone: Option<ZoneCursor>,
     /// By direction: where the last I/O began and ended, in the region.
     last: [Option<(u64, u64)>; 3],
+    /// The job trims what it then writes.
+    trims_first: bool,
+    /// The last trim has not been written.
+    unwritten: bool,
 }
 
 impl FileOffsets {
@@ -133,8 +114,8 @@ impl FileOffsets {
         // The end of the address space ends the region too.
         let region = extent.bytes.min(u64::MAX - extent.start);
         let least = |direction| shared.least(direction);
-        let aligns =
-            Direction::ALL.map(|direction| job.block_align.unwrap_or(least(direction)).max(1));
+        let align = |way: Direction| job.block_align[way as usize].unwrap_or(least(way)).max(1);
+        let aligns = Direction::ALL.map(align);
         let mut blocks = [0; 3];
         for (direction, blocks) in Direction::ALL.into_iter().zip(&mut blocks) {
             let align = aligns[direction as usize];
@@ -142,7 +123,8 @@ impl FileOffsets {
                 (region / align).saturating_sub(least(direction).saturating_sub(align) / align);
         }
         let ways = directions(job.rw.kind);
-        let unit = ways.iter().map(|direction| least(*direction)).min().unwrap_or(1);
+        // The least of all directions, those included that the job does not have.
+        let unit = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
         let uniform = job.random_distribution.is_uniform();
         let scattered = job.rw.random && uniform && job.random_generator == Generator::Lfsr;
         let units = region / unit;
@@ -160,6 +142,20 @@ impl FileOffsets {
             skew: skew(&job.random_distribution, places, seed).filter(|_| job.rw.random),
             zone: ZoneCursor::new(&job.strides),
             last: [None; 3],
+            trims_first: job.rw.kind == Kind::TrimWrite,
+            unwritten: false,
+        }
+    }
+
+    /// What a trimwrite job does next here. A sequential one, whose trims and writes have sizes of
+    /// their own, writes until a write has begun where the last trim did.
+    pub(super) fn trim_or_write(&self, random: bool) -> Direction {
+        let began = |way: Direction| self.last[way as usize].map(|(begin, _)| begin);
+        let unwritten = began(Direction::Trim) != began(Direction::Write);
+        if if random { self.unwritten } else { unwritten } {
+            Direction::Write
+        } else {
+            Direction::Trim
         }
     }
 
@@ -175,11 +171,13 @@ impl FileOffsets {
             zone.restart();
         }
         self.last = [None; 3];
+        self.unwritten = false;
     }
 
     /// Offset in the file and length of the next I/O; `None` if the region is used up.
     pub(super) fn next(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
-        if self.zone.as_mut().is_some_and(|zone| zone.advance(self.region)) {
+        let done = &mut shared.zone_done;
+        if self.zone.as_mut().is_some_and(|zone| zone.advance(self.region, done)) {
             self.last = [None; 3];
             if let Some(map) = &mut self.map {
                 map.clear();
@@ -196,9 +194,8 @@ impl FileOffsets {
         };
         debug_assert!(bytes > 0 && at + bytes <= self.region, "I1: a piece lies in the region");
         self.last[direction as usize] = Some((at, at + bytes));
-        if let Some(zone) = &mut self.zone {
-            zone.made(bytes);
-        }
+        self.unwritten |= direction == Direction::Trim;
+        shared.zone_done = shared.zone_done.saturating_add(bytes);
         Some((self.start + at, bytes))
     }
 
@@ -206,11 +203,19 @@ impl FileOffsets {
         if !shared.pattern.random {
             return self.sequential(shared, direction);
         }
-        if shared.until_random > 0 {
-            shared.until_random -= 1;
+        let between = shared.until_random > 0;
+        shared.until_random =
+            if between { shared.until_random } else { shared.pattern.skip.max(1) } - 1;
+        if self.trims_first && direction == Direction::Write {
+            let (at, end) = self.last[Direction::Trim as usize]?;
+            // fio 3.33 counts the region's start twice here, and then takes it for another place.
+            let again = at.checked_add(self.start)?;
+            self.unwritten = self.start > 0;
+            return Some((again, end - at)).filter(|_| again <= self.region - (end - at));
+        }
+        if between {
             return self.between(shared, direction);
         }
-        shared.until_random = shared.pattern.skip.max(1) - 1;
         let way = direction as usize;
         let share = u64::from(shared.percentage_random[way]);
         if share < 100 && shared.random[way].percent() > share {
@@ -245,8 +250,14 @@ impl FileOffsets {
         };
         // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
         // of one direction hides the block of the same number of the other, as in fio.
-        let block = if self.zone.is_some() {
-            free_in_zone(map, drawn, blocks)
+        let block = if let Some(zone) = &self.zone {
+            let (_, room) = zone.zone();
+            let block = free_in_zone(map, drawn, room.div_ceil(align));
+            // The rest of a zone has no room for a block, and ends the pass.
+            if (block + 1).checked_mul(align)? > room {
+                return None;
+            }
+            block
         } else {
             map.next_free(drawn).or_else(|| map.next_free(0))?
         };
@@ -284,10 +295,14 @@ impl FileOffsets {
         }
     }
 
-    /// The I/O behind the last one of the direction, or a random one at the end of the region.
+    /// The I/O behind the last one of the direction, or a random one at the very end of the region.
+    /// A rest that no block fits in ends the pass.
     fn behind(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
         let at = self.last[direction as usize].map_or(0, |(_, end)| end);
-        self.sized(shared, direction, at).or_else(|| self.random(shared, direction, false))
+        if at >= self.region {
+            return self.random(shared, direction, false);
+        }
+        self.sized(shared, direction, at)
     }
 
     /// The next I/O of a sequential job.
@@ -301,21 +316,20 @@ impl FileOffsets {
         if zone.is_some_and(|(at, room)| end.saturating_sub(at) >= room) {
             return self.sized(shared, direction, start);
         }
-        match shared.pattern.skip {
-            0 => {}
-            step if step > 0 => {
-                let at = end.saturating_add(step.unsigned_abs());
-                return self
-                    .sized(shared, direction, at)
-                    .or_else(|| self.sized(shared, direction, start));
+        if end >= self.region {
+            // An I/O up to the very end is the last one, whatever the step would be.
+            return if shared.endless { self.sized(shared, direction, start) } else { None };
+        }
+        let next = match shared.pattern.skip {
+            step if step < 0 => {
+                return self.backward(shared, direction, end, step.unsigned_abs());
             }
-            step => return self.backward(shared, direction, end, step.unsigned_abs()),
-        }
-        let next = self.sized(shared, direction, end);
-        if shared.endless {
-            return next.or_else(|| self.sized(shared, direction, start));
-        }
-        next
+            step => end.saturating_add(step.unsigned_abs()),
+        };
+        let next = if next >= self.region { start } else { next };
+        let found = self.sized(shared, direction, next);
+        // A rest that no block fits in ends the pass.
+        if shared.endless { found.or_else(|| self.sized(shared, direction, start)) } else { found }
     }
 
     /// `step` bytes back from `end`, or from the region's end if that is before its start.
@@ -326,10 +340,8 @@ impl FileOffsets {
         end: u64,
         step: u64,
     ) -> Option<(u64, u64)> {
-        let place = place(shared.bs_is_seq_rand, direction, false);
-        let last_fitting = self.region.checked_sub(shared.sizes.least(place))?;
         let at = end.checked_sub(step).unwrap_or(self.region.saturating_sub(step));
-        self.sized(shared, direction, at.min(last_fitting))
+        self.sized(shared, direction, at)
     }
 
     /// A sequential I/O at `at`, if one fits there.

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drawn jobs: does a job that nobody wrote make the very I/Os that fio makes?
+//!
+//! ```text
+//! seed ─▶ draw: a file of sections ─▶ fio, and we ─▶ equal? ─▶ shrink what is not, and keep it
+//! ```
+//!
+//! A case is a section. fio takes 0.1 s of CPU to start, so a file holds several; if either side
+//! takes no such file, each section is judged in a file of its own. `PATERNOSTER_FIO_CASES` says
+//! how many cases, `PATERNOSTER_FIO_SEED` from which seed on; the smallest files that differ are in
+//! `target/fio-drawn`. Without fio the test says so and passes.
+
+mod both;
+mod draw;
+mod shrink;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::common::{number, skipped};
+use both::{Answer, difference};
+use draw::{Chance, Section};
+
+/// Sections of one drawn file.
+const SECTIONS: usize = 4;
+/// Cases of every day.
+const CASES: u64 = 240;
+/// fios that run at one time: one sleeps for most of its life.
+const JUDGES: usize = 6;
+
+/// What became of one section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Equal,
+    Different(String),
+    BothRefuse,
+    /// We do, for this reason.
+    WeRefuse(String),
+    /// fio does.
+    FioRefuses(String),
+}
+
+impl Verdict {
+    fn kind(&self) -> &'static str {
+        match self {
+            Verdict::Equal => "equal",
+            Verdict::Different(_) => "different",
+            Verdict::BothRefuse => "both refuse",
+            Verdict::WeRefuse(_) => "refused, fio runs",
+            Verdict::FioRefuses(_) => "accepted, fio fails",
+        }
+    }
+}
+
+/// The verdict about one section, of what both made of its file.
+fn of_section(log: &str, ours: &Answer, theirs: &Answer) -> Verdict {
+    let empty = Vec::new();
+    match (ours, theirs) {
+        (Err(_), Err(_)) => Verdict::BothRefuse,
+        (Err(why), Ok(_)) => Verdict::WeRefuse(why.clone()),
+        (Ok(_), Err(why)) => Verdict::FioRefuses(why.clone()),
+        (Ok(ours), Ok(theirs)) => {
+            let (ours, theirs) = (ours.get(log), theirs.get(log));
+            let found = difference(ours.unwrap_or(&empty), theirs.unwrap_or(&empty));
+            found.map_or(Verdict::Equal, Verdict::Different)
+        }
+    }
+}
+
+/// The verdict about the last section of a file.
+pub(crate) fn judged(file: &[Section], folder: &Path) -> Verdict {
+    let text = draw::text(file);
+    let log = format!("log-{}", file.last().expect("a section").name);
+    of_section(&log, &both::ours(&text), &both::theirs(&text, folder))
+}
+
+/// The verdicts about all sections of a file, each with the smallest file that still has it.
+fn all_judged(file: &[Section], folder: &Path) -> Vec<(Verdict, Vec<Section>)> {
+    let text = draw::text(file);
+    let (ours, theirs) = (both::ours(&text), both::theirs(&text, folder));
+    let sections = (0..file.len()).filter(|&at| !file[at].is_global());
+    if ours.is_ok() && theirs.is_ok() {
+        let one = |at: usize| {
+            let log = format!("log-{}", file[at].name);
+            (of_section(&log, &ours, &theirs), file[..=at].to_vec())
+        };
+        return sections.map(one).collect();
+    }
+    let alone = |at: usize| {
+        let globals = file[..at].iter().filter(|section| section.is_global());
+        let file: Vec<Section> = globals.chain([&file[at]]).cloned().collect();
+        (judged(&file, folder), file)
+    };
+    sections.map(alone).collect()
+}
+
+/// A folder in memory if there is one: fio lays out files.
+fn folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    base.join(format!("paternoster-drawn-{}", std::process::id()))
+}
+
+/// Does every drawn job make the very I/Os that fio makes, or is it refused by both?
+#[test]
+fn drawn_jobs_make_the_ios_of_fio() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        return skipped("fio is not installed (Debian package fio)");
+    }
+    let cases = number("PATERNOSTER_FIO_CASES").unwrap_or(CASES);
+    let first = number("PATERNOSTER_FIO_SEED").unwrap_or(1);
+    let shrinks = std::env::var_os("PATERNOSTER_FIO_SHRINK").is_some();
+    let (base, kept) = (folder(), Path::new(env!("CARGO_TARGET_TMPDIR")).join("fio-drawn"));
+    std::fs::create_dir_all(&kept).expect("a folder");
+    let next = AtomicU64::new(0);
+    let files = cases.div_ceil(u64::try_from(SECTIONS).expect("few"));
+    let all = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for judge in 0..JUDGES {
+            let (folder, all, next) = (base.join(judge.to_string()), &all, &next);
+            let kept = &kept;
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= files {
+                        break;
+                    }
+                    let seed = first + seed;
+                    let file = draw::file(&mut Chance::new(seed), SECTIONS);
+                    for (nth, (verdict, file)) in (0..).zip(all_judged(&file, &folder)) {
+                        let mut told = (verdict, file);
+                        if !matches!(told.0, Verdict::Equal | Verdict::BothRefuse) {
+                            if shrinks {
+                                told = shrink::smallest(told.1, &told.0, &folder);
+                            }
+                            let name = format!("{seed}-{nth}.fio");
+                            let text = format!("# {:?}\n{}", told.0, draw::text(&told.1));
+                            std::fs::write(kept.join(name), text).expect("a file");
+                        }
+                        all.lock().expect("no judge panics").push((seed, nth, told));
+                    }
+                }
+            });
+        }
+    });
+    let mut all = all.into_inner().expect("no judge panics");
+    all.sort_by_key(|(seed, nth, _)| (*seed, *nth));
+    let mut counts = BTreeMap::new();
+    for (seed, nth, (verdict, file)) in &all {
+        *counts.entry(verdict.kind()).or_insert(0) += 1;
+        if !matches!(verdict, Verdict::Equal | Verdict::BothRefuse) {
+            println!("--- seed {seed}, section {nth}: {verdict:?}\n{}", draw::text(file));
+        }
+    }
+    println!("seeds {first} to {}: {counts:?}", first + files - 1);
+    let _left = std::fs::remove_dir_all(base);
+}
