@@ -28,7 +28,9 @@ use paternoster_workload::{RunError, Settings, Watcher, run};
 use crate::common::jobs_of;
 
 /// Seconds that fio has for one file; every job here ends in milliseconds.
-const SECONDS: &str = "10";
+const SECONDS: u32 = 5;
+/// Blocks of 512 bytes of its largest file: 16 MiB.
+const BLOCKS_MOST: u32 = 32_768;
 
 /// One I/O: file, what is done, offset, bytes; the last two are 0 for syncs.
 pub(crate) type Io = (String, String, u64, u64);
@@ -94,8 +96,11 @@ pub(crate) fn theirs(text: &str, folder: &Path) -> Answer {
     let _none = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).expect("a folder in memory");
     fs::write(folder.join("job.fio"), text).expect("a file in it");
-    let output = Command::new("timeout")
-        .args([SECONDS, "fio", "--minimal", "job.fio"])
+    // A job that does not end would fill the memory with its log.
+    let command =
+        format!("ulimit -f {BLOCKS_MOST}; exec timeout -k 1 {SECONDS} fio --minimal job.fio");
+    let output = Command::new("sh")
+        .args(["-c", &command])
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
