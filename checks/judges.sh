@@ -20,6 +20,11 @@ step "drawn loads: is a client starved, is every law obeyed?"
 PATERNOSTER_LOADS=80 PATERNOSTER_CASES=300 run_tests drawn-loads cargo test --release -p paternoster-torture --test all
 test_options=()
 
+step "drawn fio jobs: do they make the I/Os of the installed fio?"
+test_options=(fio_drawn::)
+PATERNOSTER_FIO_CASES=1000 run_tests fio-drawn cargo test -p paternoster-workload --test all
+test_options=()
+
 step "the server's streams"
 test_options=(desk::judge::)
 PATERNOSTER_STREAM_REQUESTS=50000 run_tests streams cargo test --release -p paternoster-serve --lib

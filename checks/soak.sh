@@ -64,6 +64,7 @@ while [ "$(left)" -gt 0 ]; do
     PATERNOSTER_STREAM_REQUESTS=100000 \
     PATERNOSTER_LOADS=20 PATERNOSTER_LOADS_SEED=$((1000 * seed)) \
     PATERNOSTER_CASES=100 PATERNOSTER_CASES_SEED=$((10000 * seed)) \
+    PATERNOSTER_FIO_CASES=2000 PATERNOSTER_FIO_SEED=$((1000 * seed)) \
     cargo test --workspace "${planted[@]}"; then
     echo "failed with seed $seed; again: PROPTEST_RNG_SEED=$seed PATERNOSTER_POWER_SEED=$seed" \
       "PATERNOSTER_STREAM_SEED=${seed}000000 ./test"

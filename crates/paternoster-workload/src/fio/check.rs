@@ -124,6 +124,15 @@ fn depths(job: &mut Job) {
 /// A device has a size of its own; a file that the simulator lays out has not.
 fn sizes(job: &Job) -> Result<(), String> {
     use super::value::Amount;
+    let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
+    if let Some(Amount::Bytes(size)) = job.size
+        && size < least
+    {
+        return Err(format!(
+            "job `{}` has a size of {size} bytes, less than its smallest block of {least}",
+            job.name
+        ));
+    }
     if job.on_devices() || job.filesize.is_some() {
         return Ok(());
     }

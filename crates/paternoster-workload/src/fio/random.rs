@@ -179,6 +179,14 @@ impl Draw {
         }
     }
 
+    /// The next random bits, and the largest number that they can be.
+    pub fn next(&mut self) -> (u64, u64) {
+        match self {
+            Draw::Taus88(generator) => (generator.next_u32().into(), u32::MAX.into()),
+            Draw::Taus258(generator) => (generator.next_u64(), u64::MAX),
+        }
+    }
+
     /// A number below `count`, and 0 if that is 0.
     pub fn below(&mut self, count: u64) -> u64 {
         match self {

@@ -14,7 +14,7 @@
 //! Source: spec `fio.md` 3.2 and 4.3.
 
 use super::job::{Job, Kind};
-use super::random::{Choice, Seeds, Taus88};
+use super::random::{Choice, Draw, Seeds};
 
 /// Draws before a size that fits is given up; then it is the smallest one.
 const DRAWS_MAX: u32 = 1000;
@@ -25,7 +25,7 @@ pub(super) struct Sizes {
     ranges: [(u64, u64); 3],
     splits: [Vec<(u64, u8)>; 3],
     unaligned: bool,
-    generators: [Taus88; 3],
+    generators: [Draw; 3],
     kind: Kind,
 }
 
@@ -35,14 +35,16 @@ impl Sizes {
             ranges: job.block_size,
             splits: job.bssplit.clone(),
             unaligned: job.bs_unaligned,
-            generators: generators(job.rw.kind, seeds),
+            generators: choices(job.rw.kind).map(|choice| Draw::of(job, seeds, choice)),
             kind: job.rw.kind,
         }
     }
 
     /// Begins the order of sizes again.
     pub(super) fn replay(&mut self, seeds: &Seeds) {
-        self.generators = generators(self.kind, seeds);
+        for (generator, choice) in self.generators.iter_mut().zip(choices(self.kind)) {
+            *generator = generator.again(seeds, choice);
+        }
     }
 
     /// The smallest size of a place in the triple.
@@ -68,7 +70,7 @@ impl Sizes {
         let (least, most) = self.ranges[place];
         let generator = &mut self.generators[place];
         if !self.splits[place].is_empty() {
-            let size = pick(&self.splits[place], generator.next_u32(), room);
+            let size = pick(&self.splits[place], generator.next(), room);
             return if self.unaligned { size } else { (size / least * least).max(least) };
         }
         let size = least + generator.below(most);
@@ -77,19 +79,19 @@ impl Sizes {
     }
 }
 
-fn generators(kind: Kind, seeds: &Seeds) -> [Taus88; 3] {
-    // The trims of a trimwrite are as long as its writes.
+/// What seeds the sizes of reads, writes and trims: those of a trimwrite are as long as its writes.
+fn choices(kind: Kind) -> [Choice; 3] {
     let trims =
         if kind == Kind::TrimWrite { Choice::BlockSizeWrite } else { Choice::BlockSizeTrim };
-    [Choice::BlockSizeRead, Choice::BlockSizeWrite, trims].map(|choice| seeds.generator(choice))
+    [Choice::BlockSizeRead, Choice::BlockSizeWrite, trims]
 }
 
 /// The first size whose cumulative percentage reaches `draw` and which fits, else the last.
-fn pick(split: &[(u64, u8)], draw: u32, room: u64) -> u64 {
-    let mut cumulative = 0_u32;
+fn pick(split: &[(u64, u8)], (draw, most): (u64, u64), room: u64) -> u64 {
+    let mut cumulative = 0_u64;
     for (size, percent) in split.iter().filter(|(_, percent)| *percent > 0) {
-        cumulative += u32::from(*percent);
-        if draw / cumulative <= u32::MAX / 100 && *size <= room {
+        cumulative += u64::from(*percent);
+        if draw / cumulative <= most / 100 && *size <= room {
             return *size;
         }
     }

@@ -252,12 +252,8 @@ impl FileOffsets {
         // of one direction hides the block of the same number of the other, as in fio.
         let block = if let Some(zone) = &self.zone {
             let (_, room) = zone.zone();
-            let block = free_in_zone(map, drawn, room.div_ceil(align));
-            // The rest of a zone has no room for a block, and ends the pass.
-            if (block + 1).checked_mul(align)? > room {
-                return None;
-            }
-            block
+            // A zone with a rest that has no room for a block ends the pass when the others are used.
+            free_in_zone(map, drawn, blocks, room.is_multiple_of(align))?
         } else {
             map.next_free(drawn).or_else(|| map.next_free(0))?
         };
@@ -354,14 +350,15 @@ impl FileOffsets {
 }
 
 /// A free block below `blocks`. A zone that is full but has not had its I/O is gone over once
-/// more, from the draw on that found it so.
-fn free_in_zone(map: &mut BlockMap, drawn: u64, blocks: u64) -> u64 {
+/// more if it can be, from the draw on that found it so.
+fn free_in_zone(map: &mut BlockMap, drawn: u64, blocks: u64, again: bool) -> Option<u64> {
     let within = |block: &u64| *block < blocks;
     let free = map.next_free(drawn).filter(within).or_else(|| map.next_free(0).filter(within));
-    free.unwrap_or_else(|| {
+    if free.is_none() && again {
         map.clear();
-        drawn
-    })
+        return Some(drawn);
+    }
+    free
 }
 
 /// The skewed distribution of a file, if the job has one.

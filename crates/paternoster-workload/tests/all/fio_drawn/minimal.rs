@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Minimal jobs: what was once made otherwise than by fio, each as small as the shrinker made it.
+//!
+//! The answers are fio 3.33's: how many I/Os there are, and one of them by its number. So they are
+//! judged where fio is not installed, too; where it is, all I/Os are compared.
+
+use super::both::{self, difference};
+use super::folder;
+
+/// Options of a job on 4k blocks, how many I/Os it makes, and one of them: number, what it is.
+type Minimal = (&'static str, usize, (usize, &'static str));
+
+const MINIMAL: &[Minimal] = &[
+    // The map has 64 blocks of 4k, of which 32 are drawn: behind the last of these block 32 is
+    // free, beyond the end, which ends the pass.
+    ("rw=randread bs=8k,4k size=256k", 25, (24, "a.0.0 read 253952+8192")),
+    // 44k is inside 46k, and has no room for a block: the end. At 48k a random one is made instead.
+    ("rw=randread:4 size=46k", 7, (6, "a.0.0 read 40960+4096")),
+    ("rw=randread:4 size=48k", 12, (10, "a.0.0 read 20480+4096")),
+    // 7 * 4608 = 32256 of 32768: no room. 24k + 8k is the end itself: from the start again. An I/O
+    // that ends at the end, 32k + 4k, is the last.
+    ("rw=write:512 size=32k", 7, (6, "a.0.0 write 27648+4096")),
+    ("rw=write:4k size=32k", 8, (4, "a.0.0 write 0+4096")),
+    ("rw=write:4k size=36k", 5, (4, "a.0.0 write 32768+4096")),
+    // bsrange and bssplit win over bs wherever it stands; 12k and 32k of a least of 12k are 12k
+    // and 24k.
+    ("rw=write bsrange=4k-16k bs=4k size=80k", 9, (2, "a.0.0 write 8192+8192")),
+    ("rw=write bssplit=12k/50:32k/50 size=200k", 11, (3, "a.0.0 write 36864+24576")),
+    ("rw=randread ba=8k,16k size=64k", 16, (0, "a.0.0 read 0+4096")),
+    // Passes of 4 blocks: 4 + 1; 4 and less than a block; 2 * 12k = 4 + 2; two passes, by then
+    // 20k are made; three, because 36k - 32k is a block; 3 * 3.
+    ("size=16k io_size=20k", 5, (4, "a.0.0 read 0+4096")),
+    ("size=16k io_size=17k", 4, (3, "a.0.0 read 12288+4096")),
+    ("size=16k loops=2 io_size=12k", 6, (4, "a.0.0 read 0+4096")),
+    ("size=16k loops=2 io_size=20k", 8, (7, "a.0.0 read 12288+4096")),
+    ("size=16k loops=2 io_size=36k", 12, (11, "a.0.0 read 12288+4096")),
+    ("size=16k loops=3 number_ios=3", 9, (8, "a.0.0 read 0+4096")),
+    // A pass ends when its reads would pass 30k, after 13; 90k are 22.5 blocks.
+    ("rw=rw size=30k loops=3", 23, (13, "a.0.0 read 0+4096")),
+    // The region is the file, behind the offset: 48k of 64k, at most size.
+    ("size=64k filesize=64k offset=16k", 12, (11, "a.0.0 read 61440+4096")),
+    ("rw=randread size=64k filesize=128k", 16, (1, "a.0.0 read 94208+4096")),
+    ("size=96k filesize=40k nrfiles=2", 20, (19, "a.0.1 read 36864+4096")),
+    // 30 % of 67584 are 20275, rounded up 20480. 1k + 10 % of 32k are 4300, rounded up 8k.
+    ("size=66k offset=30%", 16, (0, "a.0.0 read 20480+4096")),
+    ("size=32k numjobs=2 offset_increment=10% offset=1k", 16, (8, "a.1.0 read 8192+4096")),
+    // The second of three clones is thread 3, whose first blocks are 0, 6, 5.
+    ("rw=randread size=32k numjobs=3", 24, (9, "a.1.0 read 24576+4096")),
+    // One after the other in each file; sequential trims and writes have sizes of their own.
+    ("rw=trimwrite nrfiles=2 size=32k", 16, (1, "a.0.1 trim 0+4096")),
+    ("rw=trimwrite bs=4k,8k,16k size=32k", 5, (3, "a.0.0 write 8192+8192")),
+    ("rw=trimwrite bsrange=4k-16k size=80k", 18, (4, "a.0.0 trim 8192+8192")),
+    ("rw=randtrimwrite:4 size=48k", 24, (4, "a.0.0 trim 32768+4096")),
+    ("rw=randtrimwrite number_ios=5 size=32k", 10, (9, "a.0.0 write 16384+4096")),
+    ("rw=trimwrite fsync=4 size=32k", 16, (8, "a.0.0 trim 16384+4096")),
+    // Two blocks of 8k are in a zone of 20k, whose rest ends the pass. 7 blocks of two files leave
+    // the first zone: y, whose turn it is, begins again.
+    ("rw=randread bs=8k size=64k zonemode=strided zonesize=20k", 2, (1, "a.0.0 read 8192+8192")),
+    ("size=42k zonemode=strided zonesize=28k filename=x:y", 11, (7, "y read 0+4096")),
+    // Two of three files are served by turns until one is at its end.
+    ("size=48k nrfiles=3 openfiles=2", 12, (2, "a.0.0 read 4096+4096")),
+    // At the end of a pass the sync that is due is made, and once more when the next begins.
+    ("rw=write fsync=2 size=16k loops=2", 12, (6, "a.0.0 sync 0+0")),
+    ("rw=write fsync=2 size=16k nrfiles=2 loops=2", 12, (6, "a.0.0 sync 0+0")),
+    ("rw=write fdatasync=2 size=16k", 5, (2, "a.0.0 datasync 0+0")),
+    ("rw=write sync_file_range=write:2 size=16k", 5, (2, "a.0.0 sync_file_range 0+0")),
+    // tausworthe64 draws sizes and files, too.
+    ("bsrange=1k-5k size=4k random_generator=tausworthe64", 2, (0, "a.0.0 read 0+2048")),
+    (
+        "size=412k nrfiles=2 file_service_type=random:3 random_generator=tausworthe64",
+        102,
+        (0, "a.0.0 read 0+4096"),
+    ),
+];
+
+fn text(options: &str) -> String {
+    let lines: Vec<&str> = options.split(' ').collect();
+    format!("[a]\nioengine=null\nwrite_iolog=log\n{}\n", lines.join("\n"))
+}
+
+/// Does each job make the number of I/Os that fio made, and the one that was wrong?
+#[test]
+fn minimal_jobs_make_what_fio_made() {
+    let mut wrong = Vec::new();
+    for (options, count, (nth, io)) in MINIMAL {
+        let logs = both::ours(&text(options)).unwrap_or_else(|why| panic!("{options}: {why}"));
+        let ios = &logs["log"];
+        let show =
+            |(file, action, offset, bytes): &both::Io| format!("{file} {action} {offset}+{bytes}");
+        let found = ios.get(*nth).map(show).unwrap_or_default();
+        if ios.len() != *count || found != *io {
+            let ours = ios.len();
+            wrong.push(format!("{options}: {ours} for {count}; I/O {nth} {found} for {io}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Are those answers, and all other I/Os of these jobs, still the installed fio's?
+#[test]
+fn minimal_jobs_equal_the_installed_fio() {
+    if !super::fio_is_here() {
+        return;
+    }
+    let folder = folder().join("minimal");
+    let mut wrong = Vec::new();
+    for (options, ..) in MINIMAL {
+        let text = text(options);
+        let (ours, theirs) = (both::ours(&text), both::theirs(&text, &folder));
+        let both = ours.and_then(|ours| Ok((ours, theirs?)));
+        let (ours, theirs) = both.unwrap_or_else(|why| panic!("{options}: {why}"));
+        if let Some(found) = difference(&ours["log"], &theirs["log"]) {
+            wrong.push(format!("{options}: {found}"));
+        }
+    }
+    let _left = std::fs::remove_dir_all(folder);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
