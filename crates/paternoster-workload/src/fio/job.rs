@@ -494,10 +494,11 @@ impl Job {
     pub fn has_random_map(&self) -> bool {
         // An alignment that is the block itself is none.
         let aligned = self.block_align.iter().zip(&self.block_size);
-        let aligned = aligned.map(|(align, (least, _))| align.is_none_or(|align| align == *least));
+        let mut aligned =
+            aligned.map(|(align, (least, _))| align.is_none_or(|align| align == *least));
         self.rw.random
             && !self.norandommap
-            && aligned.fold(true, |all, one| all && one)
+            && aligned.all(|one| one)
             && self.random_generator != Generator::Lfsr
             && self.random_distribution.is_uniform()
     }

@@ -180,7 +180,7 @@ impl Draw {
     }
 
     /// The next random bits, and the largest number that they can be.
-    pub fn next(&mut self) -> (u64, u64) {
+    pub fn bits(&mut self) -> (u64, u64) {
         match self {
             Draw::Taus88(generator) => (generator.next_u32().into(), u32::MAX.into()),
             Draw::Taus258(generator) => (generator.next_u64(), u64::MAX),

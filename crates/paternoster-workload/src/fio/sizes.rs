@@ -70,7 +70,7 @@ impl Sizes {
         let (least, most) = self.ranges[place];
         let generator = &mut self.generators[place];
         if !self.splits[place].is_empty() {
-            let size = pick(&self.splits[place], generator.next(), room);
+            let size = pick(&self.splits[place], generator.bits(), room);
             return if self.unaligned { size } else { (size / least * least).max(least) };
         }
         let size = least + generator.below(most);

@@ -175,10 +175,8 @@ fn section(chance: &mut Chance) -> Vec<Opt> {
     if !suffix.is_empty() && random && chance.percent(30) {
         set("rw_sequencer", chance.of(&["sequential", "identical"]).to_owned());
     }
-    if way.ends_with("rw") || way == "readwrite" {
-        if chance.percent(40) {
-            set(chance.of(&["rwmixread", "rwmixwrite"]), chance.number(0, 100).to_string());
-        }
+    if (way.ends_with("rw") || way == "readwrite") && chance.percent(40) {
+        set(chance.of(&["rwmixread", "rwmixwrite"]), chance.number(0, 100).to_string());
     }
     sizes_of_blocks(chance, &mut options);
     place(chance, &mut options, psync);
