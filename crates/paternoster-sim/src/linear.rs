@@ -19,7 +19,7 @@
 //! # Not here
 //! Seeks by distance, rotation, caches, channels: see the models `hdd`, `ssd`, `array`.
 //!
-//! Source: plan of the house, section 6; `devices.md` 1.3 (flash card), `lab.md` (emulated
+//! Source: plan of the house, section 6; `docs/rules/devices.md` (flash card), `lab.md` (emulated
 //! devices).
 
 use std::cmp::Reverse;

@@ -9,7 +9,7 @@
 //! seed 7 ──▶ model = "ssd", depth = 32, dies = 4, read = ["70 us"], program = "900 us" …
 //! ```
 //!
-//! Source: devices.md 1.1 to 1.8 for the ranges of classes; no drawn device is one that exists.
+//! Source: `docs/rules/devices.md` for the ranges of classes; no drawn device is one that exists.
 
 use std::fmt::Write;
 

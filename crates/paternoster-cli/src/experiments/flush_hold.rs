@@ -14,7 +14,7 @@
 //! Workload and device were fixed before anything was looked at: sysbench's `rndwr` as it is when
 //! nothing is said (128 files of 16 MiB, 16 KiB buffered, fsync of all files after each 100
 //! requests), on the disk whose flushes take 28 ms and 9.4 ms for each write, next to nothing when
-//! there is none (devices.md 1.8). Only the number of threads is swept.
+//! there is none (`docs/rules/devices.md`). Only the number of threads is swept.
 
 use paternoster::Nanos;
 use paternoster_sim::catalog;

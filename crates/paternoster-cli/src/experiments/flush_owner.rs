@@ -58,13 +58,14 @@ const PROTECTED: Pair = Pair {
 };
 const SHOWN: [Pair; 4] = [DEEP, FOUR, DISK, PROTECTED];
 
-const SOURCE: &str = "devices.md B14: a real 850 EVO, 10 700 reads/s and 612 beside the writer";
+const SOURCE: &str =
+    "ublk-disksim README: a real 850 EVO, 10 700 reads/s and 612 beside the writer";
 
 pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "flush-owner",
         summary: "a random reader beside a writer with fsync, its flushes charged to it or not",
-        source: "our own; published is only what happens without it (devices.md B14)",
+        source: "our own; published is only what happens without it (ublk-disksim README)",
         notes: &[
             "4 KiB, direct, depth 1 unless said otherwise; the writer calls fsync after each \
              write; 1 s of ramp and 10 s. `least` is of the whole seconds in them. Shares are of \

@@ -268,7 +268,7 @@ fn fsync_us(disk: &str, host: HostSettings) -> f64 {
     sync.mean() / 1000.0
 }
 
-/// What does an fsync'd write cost a disk? Published are 12 to 35 ms (`devices.md` 1.8).
+/// What does an fsync'd write cost a disk? Published are 12 to 35 ms (`docs/rules/devices.md`).
 ///
 /// The BarraCuda flushes for 28 ms and a place to write: 34 ms if that is all. Behind a journal it
 /// flushes twice, as it has no FUA: data and log (two places) with the first, the commit block with

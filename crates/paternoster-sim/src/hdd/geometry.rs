@@ -25,7 +25,8 @@
 //! Spare sectors, defects, serpentine layouts (bands of one surface before the next): a disk that
 //! has them differs in which track a sector lies on, hardly in how long a transfer takes.
 //!
-//! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994); `devices.md` 1.1.
+//! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994);
+//! `docs/rules/devices.md`.
 
 use paternoster::Nanos;
 

@@ -29,7 +29,7 @@ use crate::sections::{DeviceFileError, Fields, Sections};
 const SECOND: Nanos = Nanos::from_secs(1);
 const HOUR: Nanos = Nanos::from_secs(3600);
 const MINUTE: u64 = 60_000_000_000;
-/// Firmware does not let a command starve: `devices.md` 1.1.
+/// Firmware does not let a command starve: `docs/rules/devices.md`.
 const AGE_LIMIT: Nanos = Nanos::from_millis(500);
 /// More dirty extents than any firmware's table holds would only take memory.
 const EXTENTS_MAX: u64 = 65_536;

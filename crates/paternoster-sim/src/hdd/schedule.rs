@@ -15,7 +15,8 @@
 //! # Invariants
 //! I1  Once the oldest has waited longer than the limit, it is chosen.
 //!
-//! Source: `devices.md` 1.1: "shortest positioning time first over the oldest N, with an age limit
+//! Source: `docs/rules/devices.md`:
+//! "shortest positioning time first over the oldest N, with an age limit
 //! (500 ms)"; what it gains on two disks.
 
 use super::geometry::Place;

@@ -18,7 +18,7 @@
 //!
 //! No floating point: roots are integer roots of d * 2^32, good to 2^-16 of a root.
 //!
-//! Source: `devices.md` 1.1.
+//! Source: `docs/rules/devices.md`.
 
 use paternoster::Nanos;
 

@@ -25,7 +25,7 @@
 //! Garbage collection as a process that goes on in idle time, SLC caching, wear, and reads from
 //! the buffer. Data of an open unit stay until it is full or a flush closes it.
 //!
-//! Source: `devices.md` 1.7 (WAF, buffer). Assumed: what continues one of the last
+//! Source: `docs/rules/devices.md` (WAF, buffer). Assumed: what continues one of the last
 //! [`STREAMS`] writes is a stream.
 
 use std::collections::VecDeque;

@@ -24,7 +24,8 @@
 //! I1  Reads of one die never overlap, and end in the order of their beginning.
 //! I2  A program ends no later than twice its time after it began.
 //!
-//! Source: `devices.md` 1.7 (read modes 88/116/165 us, suspend of 20 to 24 us). Assumed: the bound
+//! Source: `docs/rules/devices.md` (read modes 88/116/165 us, suspend of 20 to 24 us).
+//! Assumed: the bound
 //! of I2; drives do not publish theirs.
 
 use paternoster::Nanos;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a flush costs, on flash and after idle time: `devices.md` 1.8 beside the models.
+//! What a flush costs, on flash and after idle time: `docs/rules/devices.md` beside the models.
 //!
 //! The disks' own figures (28 + 9.4 N ms, 73 and 335 ms, a full cache) are in `hdd_figures.rs`,
 //! synced writes a second in `ssd_figures.rs`. Here commands go to the model itself, without a

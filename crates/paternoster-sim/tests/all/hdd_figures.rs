@@ -225,7 +225,8 @@ fn flush_of_a_clean_cache_is_cheap() {
     assert!(bench.flush_ms(0) < 0.1);
 }
 
-/// B14: a reader at depth 1 beside one that writes 4 KiB and flushes, on the 7K8: from 80 to 41
+/// The ublk-disksim README: a reader at depth 1 beside one that writes 4 KiB and flushes, on
+/// the 7K8: from 80 to 41
 /// reads a second. They take turns at the arm, which halves it.
 #[test]
 fn reader_beside_write_and_flush() {

@@ -9,7 +9,8 @@
 //! * *short*: the model cannot show it; the row says what it shows instead, and
 //!   `docs/models/ssd.md` says why.
 //!
-//! Figures of data sheets are those that `devices.md` 1.7's source compares its own parameters
+//! Figures of data sheets are those that `docs/rules/devices.md`'s source compares its own
+//! parameters
 //! with. Times are short, since the models are in their steady state within 100 ms.
 
 use paternoster::{Nanos, Op};
@@ -50,7 +51,7 @@ const READ_32: Load = Load::random(Op::Read, 4, 32);
 const WRITE_1: Load = Load::random(Op::Write, 4, 1);
 const WRITE_32: Load = Load::random(Op::Write, 4, 32);
 
-/// Does the drive of seed 002 read as the seed says (`devices.md` 1.4; B5's `none` is 110 MB/s)?
+/// Does the drive of seed 002 read as the seed says (`docs/rules/devices.md`; `none` is 110 MB/s)?
 #[test]
 fn px256m5s() {
     let name = "ssd-px256m5s";
@@ -67,7 +68,7 @@ fn px256m5s() {
     near("PX-256M5S 4K write, 32", writes, 70_000.0, 2.0);
 }
 
-/// Does a consumer's drive come out (`devices.md` 1.7, 1.8)?
+/// Does a consumer's drive come out (`docs/rules/devices.md`)?
 #[test]
 fn evo_870() {
     let name = "ssd-870evo";
@@ -85,7 +86,7 @@ fn evo_870() {
     near("870 EVO 4K write + flush", synced, 279.5, 11.0);
 }
 
-/// Does a server's SATA drive come out (`devices.md` 1.7)?
+/// Does a server's SATA drive come out (`docs/rules/devices.md`)?
 #[test]
 fn pm883() {
     let name = "ssd-pm883";
@@ -101,7 +102,7 @@ fn pm883() {
     near("PM883 4K write + flush", synced, 15_500.0, 8.0);
 }
 
-/// Does a server's NVMe drive come out (`devices.md` 1.7)?
+/// Does a server's NVMe drive come out (`docs/rules/devices.md`)?
 #[test]
 fn pm9a3() {
     let name = "nvme-pm9a3";
@@ -119,7 +120,8 @@ fn pm9a3() {
     near("PM9A3 4K write + flush", synced, 70_000.0, 7.0);
 }
 
-/// Does TLC with its kinds of pages come out (`devices.md` 1.7)? The data sheet says 90 us. Short:
+/// Does TLC with its kinds of pages come out (`docs/rules/devices.md`)? The data sheet says
+/// 90 us. Short:
 /// the real drive needed 88, 116 and 165 us, 117 on average, through a host that is not known; and
 /// it took 163 K random writes a second when empty, which the model, always full, does not show.
 #[test]
@@ -137,7 +139,7 @@ fn micron_7300() {
     near("7300 4K write, steady", steady, 73_500.0, 7.0);
 }
 
-/// How much does a reader lose beside somebody who flushes after each write (B14)?
+/// How much does a reader lose beside somebody who flushes after each write?
 ///
 /// Follows on the drive with power-loss protection: 41 % were published for the same parameters.
 /// Short on the other: a real 850 EVO went from 10.7 K to 612 reads a second (-94 %, p99 6.7 ms),
