@@ -28,6 +28,7 @@ mod real_device;
 mod replay;
 mod replay_again;
 mod reproduce;
+mod rules;
 mod runs;
 mod serve_arguments;
 mod serve_loss;

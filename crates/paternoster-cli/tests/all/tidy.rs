@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 use paternoster::{DeviceFacts, Limits, RequestQueue, elevators};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const COLUMNS: usize = 100;
 const DOCUMENT_COLUMNS: usize = 112;
 /// Lines before a file's tests. A file that needs more must earn it by being one thing.
 const LINES: usize = 700;
 
 /// Every file of the project with one of these endings, in the order of their names.
-fn files(endings: &[&str]) -> Vec<(PathBuf, String)> {
+pub(crate) fn files(endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     collect(Path::new(ROOT), &mut found);
     found.sort();
