@@ -11,7 +11,8 @@ use crate::common::skipped;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Real fio's outputs, where the folder is there.
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/fio-samples");
+const SAMPLES: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../paternoster-workload/tests/samples/fio-3.33");
 
 fn paternoster(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));

@@ -18,7 +18,7 @@ use crate::fio::latency_target::LatencyGoal;
 use crate::statistics::histogram::reaches;
 use crate::statistics::{DirectionStatistics, Histogram, Latency, Moments};
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/fio-samples");
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/fio-3.33");
 
 fn sample(name: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("{SAMPLES}/{name}"));

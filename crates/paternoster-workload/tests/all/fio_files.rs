@@ -37,9 +37,9 @@ fn messages(text: &str) -> Vec<String> {
     parsed(text).unwrap_err().iter().map(Problem::to_string).collect()
 }
 
-/// A file of the material that is shared between the project's machines, if it is here.
+/// A file that real fio wrote or was given, if it is here.
 fn sample(name: &str) -> Option<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/fio-samples");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/fio-3.33");
     let text = fs::read_to_string(path.join(name)).ok();
     if text.is_none() {
         skipped(&format!("no sample {}", path.join(name).display()));

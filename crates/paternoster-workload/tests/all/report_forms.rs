@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::common::skipped;
 
-const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/fio-samples");
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/fio-3.33");
 
 const PERCENTILES: [f64; 17] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
