@@ -47,9 +47,10 @@ fn range_end(rest: &str, family: &str) -> Option<u32> {
     number(rest.strip_prefix("..")?).map(|(last, _)| last)
 }
 
-/// What `text` cites of a family.
-fn cited(text: &str, family: &str) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
+/// What `text` cites of a family: by name, and between the ends of a range. The latter need not all
+/// exist, since families have gaps.
+fn cited(text: &str, family: &str) -> (BTreeSet<u32>, BTreeSet<u32>) {
+    let (mut found, mut between) = (BTreeSet::new(), BTreeSet::new());
     let test = format!("fn {}_", family.to_lowercase());
     found.extend(text.split(&test).skip(1).filter_map(number).map(|(first, _)| first));
     let mark = format!("{family}-");
@@ -57,18 +58,22 @@ fn cited(text: &str, family: &str) -> BTreeSet<u32> {
         let is_inside = text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
         let Some((first, rest)) = number(&text[at + mark.len()..]) else { continue };
         if !is_inside {
-            found.extend(first..=range_end(rest, family).unwrap_or(first));
+            let last = range_end(rest, family).unwrap_or(first);
+            found.extend([first, last]);
+            between.extend(first..last);
         }
     }
-    found
+    (found, between)
 }
 
 /// Are citations read as they are written: alone, as a range, as the name of a test?
 #[test]
 fn citations_are_read() {
     let text = "(BLK-7), XBLK-8: BLK-1 to BLK-3\nfn blk_12_order() BLK-20..22 BLK-x";
-    assert_eq!(cited(text, "BLK"), BTreeSet::from([1, 2, 3, 7, 12, 20, 21, 22]));
-    assert_eq!(cited(text, "KY"), BTreeSet::new());
+    let (named, between) = cited(text, "BLK");
+    assert_eq!(named, BTreeSet::from([1, 3, 7, 12, 20, 22]));
+    assert_eq!(between, BTreeSet::from([1, 2, 20, 21]));
+    assert_eq!(cited(text, "KY"), (BTreeSet::new(), BTreeSet::new()));
 }
 
 /// Does each rule that is cited exist, is each cited that exists (or says why it is not had), and
@@ -86,9 +91,10 @@ fn rules_and_citations_agree() {
             continue;
         }
         for family in &families {
-            for number in cited(&text, family) {
-                let rule = ((*family).to_owned(), number);
-                if !rules.contains_key(&rule) {
+            let (named, between) = cited(&text, family);
+            for number in named.union(&between) {
+                let rule = ((*family).to_owned(), *number);
+                if named.contains(number) && !rules.contains_key(&rule) {
                     wrong.push(format!("{}: no rule {family}-{number}", path.display()));
                 }
                 // A rule that only another rule names is not had by anything.
@@ -112,6 +118,37 @@ fn rules_and_citations_agree() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Does our own elevator cite rules that its page has, and each of them? They have no dash (`L5`),
+/// and mean something only in its folder.
+#[test]
+fn rules_of_our_own_elevator_agree() {
+    let root = Path::new(ROOT);
+    let folder = root.join("crates/paternoster/src/elevators/paternoster");
+    let page = root.join("docs/rules/adaptive.md");
+    let (mut cited, mut had) = (BTreeSet::new(), BTreeSet::new());
+    for (path, text) in files(&["rs", "md"]) {
+        if path == page {
+            for section in text.split("\n## ").skip(1) {
+                assert!(section.contains("\nSource: "), "no source: {section}");
+                had.extend(section.lines().next().map(str::to_owned));
+            }
+        } else if path.starts_with(&folder) {
+            let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let is_rule = |word: &&str| {
+                let mut letters = word.chars();
+                letters.next().is_some_and(|letter| "CRSLG".contains(letter))
+                    && word.len() == 2
+                    && letters.all(|digit| digit.is_ascii_digit())
+            };
+            cited.extend(words.filter(is_rule).map(str::to_owned));
+        }
+    }
+    let dangling: Vec<_> = cited.difference(&had).collect();
+    assert!(dangling.is_empty() && cited.len() > 20, "not on the page: {dangling:?}");
+    let idle: Vec<_> = had.difference(&cited).collect();
+    assert!(idle.is_empty(), "cited nowhere: {idle:?}");
 }
 
 /// Does each number of a device name a source that is not a section of a paper outside of here?
