@@ -22,7 +22,7 @@ test_options=()
 
 step "drawn fio jobs: do they make the I/Os of the installed fio?"
 test_options=(fio_drawn::)
-PATERNOSTER_FIO_CASES=1000 run_tests fio-drawn cargo test -p paternoster-workload --test all
+PATERNOSTER_FIO_CASES=480 run_tests fio-drawn cargo test -p paternoster-workload --test all
 test_options=()
 
 step "the server's streams"

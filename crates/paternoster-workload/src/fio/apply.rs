@@ -3,9 +3,9 @@
 //!
 //! The table of `option.rs` says which options exist; here is what the supported ones do, by
 //! subject in the files below; options of one concept are read beside their concept (`Syncs::set`
-//! and its kin). An option given twice counts as given last. Options that exclude each other (`direct`,
-//! `buffered`; `rwmixread`, `rwmixwrite`) undo each other alike; but `bs` is nothing beside a
-//! `bsrange` or a `bssplit`, before or behind it.
+//! and its kin). An option given twice counts as given last. Options that exclude each other
+//! (`direct`, `buffered`; `rwmixread`, `rwmixwrite`) undo each other alike; but `bs` is nothing
+//! beside a `bsrange` or a `bssplit`, before or behind it.
 //!
 //! Source: spec `fio.md` section 3.
 
@@ -133,7 +133,7 @@ mod tests {
         let blank = job(&[("bssplit", "4k/30:8k:16k/")]);
         assert_eq!(blank.bssplit[0], [(4096, 30), (8192, 35), (16_384, 35)]);
         assert!(error("bssplit", "4k/60:8k/41").contains("101 %"));
-        // A `bs` behind it changes nothing, as in fio; in a direction of which it says nothing it does.
+        // A `bs` behind it changes nothing, as in fio, but for a direction that it leaves out.
         let both = job(&[("bssplit", "4k/30:8k,"), ("bs", "2k")]);
         assert_eq!((both.block_size[0], both.block_size[1]), ((4096, 8192), (2048, 2048)));
         assert_eq!(both.bssplit[0], [(4096, 30), (8192, 70)]);

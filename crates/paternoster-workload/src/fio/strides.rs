@@ -85,8 +85,8 @@ impl Strides {
     }
 }
 
-/// Where a file's zone is. Bytes of I/O are counted over all files of a clone: the file that is next
-/// when a zone has had its I/O moves on, and the others stay where they are.
+/// Where a file's zone is. Bytes of I/O are counted over all files of a clone: the file that is
+/// next when a zone has had its I/O moves on, and the others stay where they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ZoneCursor {
     strides: Strides,

@@ -252,7 +252,7 @@ impl FileOffsets {
         // of one direction hides the block of the same number of the other, as in fio.
         let block = if let Some(zone) = &self.zone {
             let (_, room) = zone.zone();
-            // A zone with a rest that has no room for a block ends the pass when the others are used.
+            // A zone whose rest has no room for a block ends the pass when the others are used.
             free_in_zone(map, drawn, blocks, room.is_multiple_of(align))?
         } else {
             map.next_free(drawn).or_else(|| map.next_free(0))?

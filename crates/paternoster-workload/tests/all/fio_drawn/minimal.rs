@@ -102,7 +102,7 @@ fn minimal_jobs_equal_the_installed_fio() {
     if !super::fio_is_here() {
         return;
     }
-    let folder = folder().join("minimal");
+    let folder = folder("minimal").join("minimal");
     let mut wrong = Vec::new();
     for (options, ..) in MINIMAL {
         let text = text(options);

@@ -29,7 +29,7 @@ use draw::{Chance, Section};
 /// Sections of one drawn file.
 const SECTIONS: usize = 4;
 /// Cases of every day.
-const CASES: u64 = 200;
+const CASES: u64 = 60;
 /// Of a hundred judged cases so many are equal or refused by both; what the others are is in
 /// docs/workloads.md.
 const EQUAL_LEAST: usize = 90;
@@ -112,10 +112,10 @@ fn fio_is_here() -> bool {
 }
 
 /// A folder in memory if there is one: fio lays out files.
-fn folder() -> PathBuf {
+fn folder(test: &str) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    base.join(format!("paternoster-drawn-{}", std::process::id()))
+    base.join(format!("paternoster-{test}-{}", std::process::id()))
 }
 
 /// Does every drawn job make the very I/Os that fio makes, or is it refused by both?
@@ -127,7 +127,7 @@ fn drawn_jobs_make_the_ios_of_fio() {
     let cases = number("PATERNOSTER_FIO_CASES").unwrap_or(CASES);
     let first = number("PATERNOSTER_FIO_SEED").unwrap_or(1);
     let shrinks = std::env::var_os("PATERNOSTER_FIO_SHRINK").is_some();
-    let (base, kept) = (folder(), Path::new(env!("CARGO_TARGET_TMPDIR")).join("fio-drawn"));
+    let (base, kept) = (folder("drawn"), Path::new(env!("CARGO_TARGET_TMPDIR")).join("fio-drawn"));
     std::fs::create_dir_all(&kept).expect("a folder");
     let next = AtomicU64::new(0);
     let files = cases.div_ceil(u64::try_from(SECTIONS).expect("few"));
