@@ -94,6 +94,7 @@ pub(super) fn server(server: &Server) -> Result<(), Complaint> {
         ("handshake-timeout", server.handshake_timeout),
         ("stall-timeout", server.stall_timeout),
         ("drain-timeout", server.drain_timeout),
+        ("device-timeout", server.device_timeout),
     ] {
         within(&["server", key], &timeout, &limits::TIMEOUT, time)?;
     }

@@ -76,6 +76,9 @@ pub struct Server {
     pub stall_timeout: Nanos,
     /// At a stop: how long guests may finish what they asked for.
     pub drain_timeout: Nanos,
+    /// At a stop: how long a device may take for what is under way once that time is over, and
+    /// for its last flush.
+    pub device_timeout: Nanos,
     /// TCP without TLS beyond loopback.
     pub insecure: bool,
     /// Requests are told on standard error.
@@ -98,6 +101,7 @@ impl Default for Server {
             handshake_timeout: Nanos::from_secs(10),
             stall_timeout: Nanos::from_secs(60),
             drain_timeout: Nanos::from_secs(10),
+            device_timeout: Nanos::from_secs(30),
             insecure: false,
             verbose: false,
         }

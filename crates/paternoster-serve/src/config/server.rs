@@ -37,6 +37,9 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
         drain_timeout: section
             .parsed("drain-timeout", quantity::time)?
             .unwrap_or(default.drain_timeout),
+        device_timeout: section
+            .parsed("device-timeout", quantity::time)?
+            .unwrap_or(default.device_timeout),
         insecure: section.switch("insecure")?.unwrap_or(default.insecure),
         verbose: section.switch("verbose")?.unwrap_or(default.verbose),
         tls,

@@ -20,7 +20,7 @@
 //! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
 //!   `pool`, `shared`: whose memory and places.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
-//!   what a running desk can be asked.
+//!   what a running desk can be asked. `ending`: a device that hangs at a stop.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
 //! has gone; I3 memory is bounded by what was configured.
@@ -31,6 +31,7 @@ mod caps;
 mod cgroups;
 mod cut;
 mod doors;
+mod ending;
 mod errand;
 mod geometry;
 mod guest;
@@ -150,6 +151,7 @@ pub struct Desk {
     connection_memory: u64,
     stall_timeout: Nanos,
     drain_timeout: Nanos,
+    device_timeout: Nanos,
 
     clock: Clock,
     now: Nanos,
@@ -226,7 +228,7 @@ impl Desk {
         loop {
             self.sleep(until);
             until = self.turn();
-            if self.stopping && self.is_done() {
+            if self.stopping && (self.is_done() || self.is_stuck()) {
                 return self.end();
             }
         }
@@ -417,7 +419,13 @@ impl Desk {
 
     /// The last flush, and the answers to those who asked for the end.
     fn end(mut self) {
-        self.flush_at_the_end();
+        if self.in_device != 0 {
+            let under_way = self.under_way();
+            return self.leave_behind(&under_way);
+        }
+        if !self.flush_at_the_end() {
+            return self.leave_behind("the last flush");
+        }
         if let Some(trace) = self.ledger.observer_mut().end_trace()
             && let Err(error) = trace.wait()
         {
@@ -442,8 +450,8 @@ impl Desk {
         }
     }
 
-    /// Makes everything durable that was accepted.
-    fn flush_at_the_end(&mut self) {
+    /// Makes everything durable that was accepted; whether the device has answered.
+    fn flush_at_the_end(&mut self) -> bool {
         let job = crate::device::Job {
             slot: 0,
             work: crate::device::Work::Flush,
@@ -454,21 +462,22 @@ impl Desk {
             sector: 0,
         };
         if self.lender.submit(self.now, job, &mut Vec::new()).is_err() {
-            return;
+            return true;
         }
         self.lender.kick();
-        let limit = self.clock.now() + self.drain_timeout;
+        let limit = self.last_flush_by();
         while !self.lender.reap(self.clock.now()) && self.clock.now() < limit {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        let ended = self.lender.ended(&mut Vec::new());
-        if let Some(finished) = ended.filter(|finished| finished.error != 0) {
+        let Some(finished) = self.lender.ended(&mut Vec::new()) else { return false };
+        if finished.error != 0 {
             let error = std::io::Error::from_raw_os_error(finished.error);
             crate::log::tell(format_args!(
                 "paternoster: device {}: the last flush failed: {error}",
                 self.name
             ));
         }
+        true
     }
 }
 

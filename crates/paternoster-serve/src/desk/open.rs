@@ -160,7 +160,7 @@ impl Desk {
             places.iter().map(|place| export_facts(place, &facts)).collect();
         let processes = Processes::new(config, &exports);
         let volumes = places.iter().map(|place| place.name.clone()).collect();
-        let handle = handle(device.name.clone(), volumes, slot.clone());
+        let handle = handle(device.name.clone(), volumes, slot.clone(), &config.server);
         let mut bound = Bound::new(device.delay_bound, facts.depth);
         bound.divide(&tenants);
         // A part is a request of the queue at most. In legacy pools each kind of I/O has a third of
@@ -182,6 +182,7 @@ impl Desk {
             connection_memory: share_of_one(config, device),
             stall_timeout: config.server.stall_timeout,
             drain_timeout: config.server.drain_timeout,
+            device_timeout: config.server.device_timeout,
             clock: Clock::Since(Instant::now()),
             now: Nanos::ZERO,
             next_tick: Nanos::ZERO,
@@ -314,10 +315,19 @@ fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
     }
 }
 
-fn handle(device: String, volumes: Vec<String>, slot: Slot<Letter>) -> DeskHandle {
+fn handle(
+    device: String,
+    volumes: Vec<String>,
+    slot: Slot<Letter>,
+    server: &config::Server,
+) -> DeskHandle {
+    // Clients, then what is in the device, then the last flush: the desk keeps to these itself.
+    let limits = [server.drain_timeout, server.device_timeout, server.device_timeout];
+    let end: Duration = limits.iter().map(|limit| Duration::from_nanos(limit.0)).sum();
     DeskHandle::new(device, volumes, move |order| {
         let patience = match order {
-            Order::Drain { .. } | Order::Stop => 6 * PATIENCE,
+            Order::Drain { .. } => 6 * PATIENCE,
+            Order::Stop => end + PATIENCE,
             _ => PATIENCE,
         };
         let (answer, answers) = channel();

@@ -165,7 +165,7 @@ impl Desk {
     }
 
     /// The first part of a command.
-    fn part_of(&self, tag: Tag) -> Option<u32> {
+    pub(super) fn part_of(&self, tag: Tag) -> Option<u32> {
         self.ledger.queue().cookies(tag).next().map(index_of)
     }
 

@@ -107,6 +107,7 @@ fn every_key() {
         handshake-timeout = "1s"
         stall-timeout = "2s"
         drain-timeout = "3s"
+        device-timeout = "7s"
         insecure = true
         verbose = true
         [device.d]
@@ -161,6 +162,7 @@ fn every_key() {
     assert_eq!(server.metrics.unwrap().to_string(), "127.0.0.1:9809");
     assert_eq!((server.user.as_deref(), server.group.as_deref()), (Some("nbd"), Some("kvm")));
     assert_eq!(server.drain_timeout, Nanos::from_secs(3));
+    assert_eq!(server.device_timeout, Nanos::from_secs(7));
     assert!(server.insecure && server.verbose);
     let device = &config.devices[0];
     let attributes = [("fifo_batch", "1"), ("nr_requests", "256"), ("front_merges", "0")];
@@ -248,9 +250,9 @@ fn every_key_is_documented() {
             count += 1;
         }
     }
-    // 13 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 8 of volumes, 5 of
+    // 14 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 8 of volumes, 5 of
     // groups, 8 of tenants, 7 of rules.
-    assert_eq!(count, 13 + 3 + 5 + 7 + 8 + 5 + 8 + 7);
+    assert_eq!(count, 14 + 3 + 5 + 7 + 8 + 5 + 8 + 7);
 }
 
 /// Is a file that cannot be read told by name?

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod caps;
+mod ending;
 mod memory;
 mod places;
 mod ragged;

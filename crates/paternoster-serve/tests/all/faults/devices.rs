@@ -202,6 +202,27 @@ fn a_device_that_takes_nothing() {
     assert!(waiting.told().is_err(), "nobody has answered, nobody ever will");
 }
 
+/// Does a device that hangs not keep a server from ending, and does the end say which device, and
+/// what it had not done?
+#[test]
+fn a_device_that_hangs() {
+    fn hangs(inner: Box<dyn Backend>) -> Box<dyn Backend> {
+        let late = Effect::Late(Nanos::from_secs(1 << 20));
+        with_fault(inner, Which::Writes, Often::Every(1), late)
+    }
+    let (folder, mut config) = setting("hangs");
+    config.server.drain_timeout = Nanos::from_millis(100);
+    config.server.device_timeout = Nanos::from_millis(100);
+    let server = start_behind(config, hangs);
+    let mut waiting = connect(&folder);
+    waiting.send(WRITE, 0, 8192, 4096, &[1; 4096]).unwrap();
+    until("its write", || snapshot(&server).in_device == 1);
+    server.stop();
+    let told = server.wait().unwrap_err();
+    assert!(told.contains("device dev") && told.contains("Write of 4096 bytes at 8192"), "{told}");
+    assert!(waiting.told().is_err(), "nobody has answered, nobody ever will");
+}
+
 /// Is a file that became shorter while it was served told as EIO, whatever does the reading, and
 /// are reads of what is left good?
 #[test]

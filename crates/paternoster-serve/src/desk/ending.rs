@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ending: what a desk does about a device that hangs while the server stops.
+//!
+//! ```text
+//! stop ──drain-timeout──▶ clients are gone ──device-timeout──▶ stuck: told, left behind
+//! ```
+//!
+//! A kernel or a thread may still write to the memory of a command that has not ended. So nothing
+//! of a stuck desk is taken apart: its memory, files and threads stay until the process ends.
+
+use paternoster::Nanos;
+
+use super::Desk;
+use super::errand::Errand;
+use crate::config::quantity;
+
+/// How many commands are told one by one.
+const TOLD: usize = 4;
+
+impl Desk {
+    /// Whether the server stops, and the device has not ended what it has within its time.
+    pub(super) fn is_stuck(&self) -> bool {
+        let by = self.stop_by.map(|by| by.0.saturating_add(self.device_timeout.0));
+        self.in_device != 0 && by.is_some_and(|by| by <= self.now.0)
+    }
+
+    /// What the device has not ended, in words: at most [`TOLD`] one by one.
+    pub(super) fn under_way(&self) -> String {
+        let mut words = format!("{} commands", self.in_device);
+        for (number, tag) in self.tags.iter().flatten().take(TOLD).enumerate() {
+            words.push_str(if number == 0 { ": " } else { ", " });
+            match self.part_of(*tag) {
+                None => words.push_str("a flush"),
+                Some(part) => {
+                    let Errand { request, .. } = self.errands.at(self.parts.at(part).errand);
+                    let (kind, length, at) = (request.kind, request.length, request.offset);
+                    words.push_str(&format!("{kind:?} of {length} bytes at {at}"));
+                }
+            }
+        }
+        if self.in_device as usize > TOLD {
+            words.push_str(", …");
+        }
+        words
+    }
+
+    /// Says that the device hangs, and leaves everything as it is.
+    pub(super) fn leave_behind(mut self, under_way: &str) {
+        let why = format!(
+            "it hangs: {under_way} did not end within {}; what was acknowledged and not flushed \
+             may be lost",
+            quantity::show_time(self.device_timeout)
+        );
+        crate::log::tell(format_args!("paternoster: device {}: {why}", self.name));
+        for asked in std::mem::take(&mut self.stop_asked) {
+            let _gone = asked.answer.send(Err(why.clone()));
+        }
+        std::mem::forget(self);
+    }
+
+    /// Until when the last flush may take.
+    pub(super) fn last_flush_by(&self) -> Nanos {
+        self.clock.now() + self.device_timeout
+    }
+}
