@@ -38,5 +38,6 @@ pub mod nbd;
 pub mod server;
 mod spool;
 mod table;
+mod vital;
 mod wire;
 pub mod witness;

@@ -160,8 +160,7 @@ impl Log {
     fn start(sink: impl Write + Send + 'static) -> Arc<Log> {
         let log = Arc::new(Log::default());
         let theirs = Arc::clone(&log);
-        let writer = std::thread::Builder::new().name("log".to_owned());
-        let _none = writer.spawn(move || theirs.write_to(sink));
+        let _none = crate::vital::spawn("log".to_owned(), move || theirs.write_to(sink));
         log
     }
 

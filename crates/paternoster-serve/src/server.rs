@@ -34,7 +34,7 @@ use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
 use crate::locked::locked;
-use crate::wire;
+use crate::{vital, wire};
 
 /// How long the end waits for the log's last lines: what they are written to may take none.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -259,8 +259,7 @@ fn files_of(opened: &Opened) -> impl Iterator<Item = File> {
 }
 
 fn thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
-    let made = std::thread::Builder::new().name(name).spawn(run);
-    made.map_err(|error| format!("no thread could be started: {error}"))
+    vital::spawn(name, run).map_err(|error| format!("no thread could be started: {error}"))
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]

@@ -20,7 +20,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 /// Bytes of a chunk; a single piece is smaller.
 pub(crate) const CHUNK_BYTES: usize = 1 << 16;
@@ -70,7 +70,7 @@ impl Spool {
         let shared = Arc::<Shared>::default();
         let seen = shared.clone();
         let work = move || work(&pressed, &back, press, &seen);
-        let thread = Builder::new().name(name.to_owned()).spawn(work)?;
+        let thread = crate::vital::spawn(name.to_owned(), work)?;
         Ok(Spool { current: Vec::with_capacity(CHUNK_BYTES), full, empty, shared, thread })
     }
 

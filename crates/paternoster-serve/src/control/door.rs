@@ -185,8 +185,7 @@ impl Door {
             refuse,
             guests: Vec::new(),
         };
-        let thread = thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || keeper.keep())?;
+        let thread = crate::vital::spawn(name.to_owned(), move || keeper.keep())?;
         Ok(Door { bell: Some(bell), thread: Some(thread) })
     }
 

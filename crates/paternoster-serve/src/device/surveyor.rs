@@ -64,8 +64,7 @@ impl Surveyor {
     pub(super) fn ask(&mut self, slot: u32, question: Question) -> io::Result<()> {
         if !self.is_started {
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name("holes".to_owned());
-            thread.spawn(move || answer(&shared))?;
+            crate::vital::spawn("holes".to_owned(), move || answer(&shared))?;
             self.is_started = true;
         }
         self.under_way += 1;

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use paternoster::{DeviceFacts, Nanos};
 
@@ -24,6 +24,7 @@ use super::holes::Holes;
 use super::open::facts;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
 use crate::locked::locked;
+use crate::vital;
 
 /// More threads would only wait for each other.
 const THREADS_MAX: u32 = 32;
@@ -83,8 +84,8 @@ impl Threads {
             Threads { shared: Arc::clone(&shared), threads: Vec::new(), depth, inside: 0 };
         for number in 0..depth.min(THREADS_MAX) {
             let shared = Arc::clone(&shared);
-            let thread = Builder::new().name(format!("disk {number}"));
-            backend.threads.push(thread.spawn(move || work(&shared))?);
+            let thread = vital::spawn(format!("disk {number}"), move || work(&shared));
+            backend.threads.push(thread?);
         }
         Ok(backend)
     }
