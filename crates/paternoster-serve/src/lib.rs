@@ -22,6 +22,7 @@
 //! * [`host`]: sockets, peers, privileges, signals: what the system gives and takes.
 
 mod catalog;
+mod clock;
 pub mod config;
 pub mod control;
 pub mod decisions;

@@ -13,40 +13,43 @@
 //!
 //! Invariants: I1 a seat is taken before a visitor is greeted; I2 nothing here blocks.
 
+mod entrance;
+
 use std::collections::HashMap;
 use std::io::{ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
 
 use crate::table::Table;
+use paternoster::Nanos;
 use rustix::event::{Timespec, epoll};
 use rustls::ServerConfig;
 
 use crate::catalog::Catalog;
+use crate::clock::Clock;
 use crate::config::{self, Identity, TlsMode, rules};
 use crate::desk::inbox::Inbox;
 use crate::desk::seats::Seats;
 use crate::desk::{Letter, Newcomer, Seat, next_id};
-use crate::host::listen::{Listener, Socket};
-use crate::host::peer::{self, Origin, Peer};
+use crate::host::listen::Socket;
+use crate::host::peer::{Origin, Peer};
 use crate::nbd::handshake::ANSWERS_MOST;
 use crate::nbd::{Handshake, Negotiated, Step};
 use crate::wire::Wire;
+pub(crate) use entrance::{Entrance, Who};
 
 /// Clients that shake hands at a time; more wait in the listener's queue.
 const VISITORS: u32 = 1024;
 /// Clients let in, or turned away, before others are heard.
 const AT_ONCE: u32 = 64;
 /// How long a visitor is left alone by newcomers of its own user or address.
-const AGE: Duration = Duration::from_secs(1);
+const AGE: Nanos = Nanos::from_secs(1);
+/// How long listeners are left alone that would ring for nothing.
+const REST: Nanos = Nanos::from_millis(100);
 const EVENTS: usize = 128;
 const TOKEN_INBOX: u64 = u64::MAX;
-/// Bytes that a unix socket keeps for its client.
-const SEND_BUFFER: usize = 512 << 10;
 /// Listeners count down from here.
 const TOKEN_LISTENER: u64 = u64::MAX - 1;
 
@@ -67,15 +70,16 @@ struct Visitor {
     secures: bool,
     identity: Identity,
     peer: Peer,
-    came: Instant,
+    came: Nanos,
     seat: Seat,
 }
 
 /// Where clients come in.
-pub(crate) struct Lobby {
+pub(crate) struct Lobby<E: Entrance = Socket> {
     config: Arc<config::Config>,
     catalog: Catalog,
-    listeners: Vec<Socket>,
+    clock: Clock,
+    listeners: Vec<E>,
     tls: Option<Arc<ServerConfig>>,
     inbox: Inbox<()>,
     poll: OwnedFd,
@@ -87,16 +91,16 @@ pub(crate) struct Lobby {
     parked: Option<Parked>,
     /// The system is out of file descriptors, or visitors have no places: listeners are left alone
     /// until then.
-    rest_until: Option<Instant>,
+    rest_until: Option<Nanos>,
 }
 
-impl std::fmt::Debug for Lobby {
+impl<E: Entrance> std::fmt::Debug for Lobby<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lobby").field("listeners", &self.listeners).finish_non_exhaustive()
+        f.debug_struct("Lobby").field("listeners", &self.listeners.len()).finish_non_exhaustive()
     }
 }
 
-impl Lobby {
+impl<E: Entrance> Lobby<E> {
     /// A lobby behind these listeners.
     ///
     /// # Errors
@@ -104,22 +108,23 @@ impl Lobby {
     pub(crate) fn new(
         config: Arc<config::Config>,
         catalog: Catalog,
-        listeners: Vec<Socket>,
+        listeners: Vec<E>,
         tls: Option<Arc<ServerConfig>>,
         inbox: Inbox<()>,
-    ) -> std::io::Result<Lobby> {
+    ) -> std::io::Result<Lobby<E>> {
         let seats = Seats::new(config.server.connections);
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN;
         epoll::add(&poll, inbox.bell(), epoll::EventData::new_u64(TOKEN_INBOX), flags)?;
         for (place, listener) in (0..).zip(&listeners) {
             let token = epoll::EventData::new_u64(TOKEN_LISTENER - place);
-            set_nonblocking(listener)?;
+            listener.open()?;
             epoll::add(&poll, listener, token, flags)?;
         }
         Ok(Lobby {
             config,
             catalog,
+            clock: Clock::start(),
             listeners,
             tls,
             inbox,
@@ -135,31 +140,34 @@ impl Lobby {
 
     /// Lets clients in until a letter comes.
     pub(crate) fn run(mut self) {
-        loop {
-            let timeout = self.timeout();
-            let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-            let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(&timeout)) {
-                Ok(found) => found,
-                Err(_) => (&mut [][..], &mut [][..]),
-            };
-            for event in events {
-                let token = event.data.u64();
-                let listeners = self.listeners.len() as u64;
-                if token == TOKEN_INBOX {
-                    self.inbox.hush();
-                    if self.inbox.take().is_some() {
-                        return;
-                    }
-                } else if token > TOKEN_LISTENER - listeners {
-                    self.accept(usize::try_from(TOKEN_LISTENER - token).unwrap_or(0));
-                } else if let Ok(index) = u32::try_from(token)
-                    && self.visitors.is_live(index)
-                {
-                    self.hear(index);
+        while !self.round(&self.timeout()) {}
+    }
+
+    /// Waits for something to happen, so long at most, and does it; whether a letter has come.
+    fn round(&mut self, timeout: &Timespec) -> bool {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(timeout)) {
+            Ok(found) => found,
+            Err(_) => (&mut [][..], &mut [][..]),
+        };
+        for event in events {
+            let token = event.data.u64();
+            let listeners = self.listeners.len() as u64;
+            if token == TOKEN_INBOX {
+                self.inbox.hush();
+                if self.inbox.take().is_some() {
+                    return true;
                 }
+            } else if token > TOKEN_LISTENER - listeners {
+                self.accept(usize::try_from(TOKEN_LISTENER - token).unwrap_or(0));
+            } else if let Ok(index) = u32::try_from(token)
+                && self.visitors.is_live(index)
+            {
+                self.hear(index);
             }
-            self.see_off_the_slow();
         }
+        self.see_off_the_slow();
+        false
     }
 
     fn timeout(&self) -> Timespec {
@@ -174,7 +182,7 @@ impl Lobby {
         }
         let most = self.config.server.connections;
         for _ in 0..AT_ONCE {
-            let (socket, who) = match let_in(&self.listeners[place]) {
+            let (socket, who) = match self.listeners[place].let_in() {
                 Ok(client) => client,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error)
@@ -233,7 +241,7 @@ impl Lobby {
             came: visitor.came,
         });
         let visitors: Vec<Stands> = visitors.collect();
-        let Some(place) = to_go(&visitors, origin, Instant::now()) else { return false };
+        let Some(place) = to_go(&visitors, origin, self.clock.now()) else { return false };
         let visitor = self.visitors.release(place);
         crate::log::tell_of(
             visitor.peer.origin,
@@ -248,7 +256,7 @@ impl Lobby {
     /// Listeners are not looked at for a moment: they would ring all the time.
     fn rest(&mut self) {
         if self.rest_until.is_none() {
-            self.rest_until = Some(Instant::now() + Duration::from_millis(100));
+            self.rest_until = Some(self.clock.now() + REST);
             for listener in &self.listeners {
                 let _known = epoll::delete(&self.poll, listener);
             }
@@ -259,7 +267,7 @@ impl Lobby {
         let Parked { socket, who, place, seat } = parked;
         // Small answers go out at once; on a unix socket there is nothing to set.
         let _not_tcp = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
-        let mut handshake = Handshake::new(self.listeners[place].tls, false);
+        let mut handshake = Handshake::new(self.listeners[place].tls(), false);
         let mut output = Vec::new();
         handshake.greet(&mut output);
         let visitor = Visitor {
@@ -274,7 +282,7 @@ impl Lobby {
             secures: false,
             peer: Peer { words: who.words, origin: Origin::of(&who.identity) },
             identity: who.identity,
-            came: Instant::now(),
+            came: self.clock.now(),
             seat,
         };
         let Ok(key) = self.visitors.insert(visitor) else { return };
@@ -397,8 +405,8 @@ impl Lobby {
 
     /// Those who took too long go; listeners that were left alone are looked at again.
     fn see_off_the_slow(&mut self) {
-        let now = Instant::now();
-        let patience = Duration::from_nanos(self.config.server.handshake_timeout.0);
+        let now = self.clock.now();
+        let patience = self.config.server.handshake_timeout;
         let late = self.visitors.iter().filter(|(_, visitor)| visitor.came + patience <= now);
         let late: Vec<u32> = late.map(|(key, _)| key).collect();
         for index in late {
@@ -411,7 +419,7 @@ impl Lobby {
         if self.rest_until.is_some_and(|until| until <= now) {
             self.rest_until = None;
             if !self.unpark() {
-                self.rest_until = Some(now + Duration::from_millis(100));
+                self.rest_until = Some(now + REST);
                 return;
             }
             for (place, listener) in (0..).zip(&self.listeners) {
@@ -453,12 +461,12 @@ struct Stands {
     place: u32,
     origin: Origin,
     is_silent: bool,
-    came: Instant,
+    came: Nanos,
 }
 
 /// Which visitor goes for one of `newcomer`: of the origin that has most, the oldest silent one, or
 /// the oldest. One of the newcomer's own only if it has had [`AGE`] to speak.
-fn to_go(visitors: &[Stands], newcomer: Origin, now: Instant) -> Option<u32> {
+fn to_go(visitors: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
     let mut counts: HashMap<Origin, u32> = HashMap::new();
     for visitor in visitors {
         *counts.entry(visitor.origin).or_default() += 1;
@@ -485,42 +493,6 @@ struct Parked {
     seat: Seat,
 }
 
-/// A client, as far as its socket tells.
-struct Who {
-    identity: Identity,
-    words: String,
-}
-
-/// Accepts one client.
-fn let_in(listener: &Socket) -> std::io::Result<(OwnedFd, Who)> {
-    match &listener.listener {
-        Listener::Unix(listener) => {
-            let (socket, _) = listener.accept()?;
-            socket.set_nonblocking(true)?;
-            // Room for an answer of 128 KiB beside the one that is being read; the system may
-            // give less, and that is fine, too.
-            let _less = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
-            let identity = peer::of_unix(&socket, Path::new("/proc"))?;
-            let number = |number: Option<u32>| number.map_or("?".to_owned(), |n| n.to_string());
-            let words = format!("unix uid {} pid {}", number(identity.uid), number(identity.pid));
-            Ok((socket.into(), Who { identity, words }))
-        }
-        Listener::Tcp(listener) => {
-            let (socket, at) = listener.accept()?;
-            socket.set_nonblocking(true)?;
-            let who = Who { identity: peer::of_tcp(at), words: at.to_string() };
-            Ok((socket.into(), who))
-        }
-    }
-}
-
-fn set_nonblocking(socket: &Socket) -> std::io::Result<()> {
-    match &socket.listener {
-        Listener::Unix(listener) => listener.set_nonblocking(true),
-        Listener::Tcp(listener) => listener.set_nonblocking(true),
-    }
-}
-
 /// Whether any listener speaks TLS.
 pub(crate) fn wants_tls(listeners: &[Socket]) -> bool {
     listeners.iter().any(|listener| listener.tls != TlsMode::Off)
@@ -530,44 +502,42 @@ pub(crate) fn wants_tls(listeners: &[Socket]) -> bool {
 mod tests {
     use super::*;
 
-    fn at(base: Instant, place: u32, origin: Origin, is_silent: bool, ms: u64) -> Stands {
-        Stands { place, origin, is_silent, came: base + Duration::from_millis(ms) }
+    fn at(place: u32, origin: Origin, is_silent: bool, ms: u64) -> Stands {
+        Stands { place, origin, is_silent, came: Nanos::from_millis(ms) }
     }
 
     /// Who makes room? A user with 3 of 4 places, of which one has spoken; for another user the
     /// oldest silent one goes, however new it is; for its own only one that is a second old.
     #[test]
     fn the_greediest_makes_room() {
-        let base = Instant::now();
         let (crowd, other, third) = (Origin::User(1), Origin::User(2), Origin::User(3));
         let visitors = [
-            at(base, 0, crowd, false, 0),
-            at(base, 1, crowd, true, 200),
-            at(base, 2, crowd, true, 100),
-            at(base, 3, other, true, 0),
+            at(0, crowd, false, 0),
+            at(1, crowd, true, 200),
+            at(2, crowd, true, 100),
+            at(3, other, true, 0),
         ];
-        let goes = |newcomer, ms| to_go(&visitors, newcomer, base + Duration::from_millis(ms));
+        let goes = |newcomer, ms| to_go(&visitors, newcomer, Nanos::from_millis(ms));
         assert_eq!(goes(third, 300), Some(2));
         assert_eq!(goes(other, 300), Some(2));
         assert_eq!(goes(crowd, 300), None);
         assert_eq!(goes(crowd, 1000), Some(0), "it has spoken, and is the only one of that age");
         assert_eq!(goes(crowd, 1100), Some(2));
         // Where two have as many, another's goes.
-        let two = [at(base, 0, crowd, true, 0), at(base, 1, other, true, 0)];
-        assert_eq!(to_go(&two, crowd, base), Some(1));
+        let two = [at(0, crowd, true, 0), at(1, other, true, 0)];
+        assert_eq!(to_go(&two, crowd, Nanos::ZERO), Some(1));
     }
 
     /// Does a newcomer find a place in the crowd of another, each time, and once it has spoken keep
     /// it, as long as others of the crowd are silent? 1024 places, 10,000 newcomers of the crowd.
     #[test]
     fn a_crowd_locks_no_one_out() {
-        let base = Instant::now();
         let (crowd, other) = (Origin::Address([10, 0, 0, 1].into()), Origin::User(2));
-        let mut visitors: Vec<Stands> = (0..1024).map(|n| at(base, n, crowd, true, 0)).collect();
+        let mut visitors: Vec<Stands> = (0..1024).map(|n| at(n, crowd, true, 0)).collect();
         let mut come = |origin, ms| {
-            let now = base + Duration::from_millis(ms);
+            let now = Nanos::from_millis(ms);
             let goes = to_go(&visitors, origin, now)?;
-            visitors[goes as usize] = at(base, goes, origin, origin != other, ms);
+            visitors[goes as usize] = at(goes, origin, origin != other, ms);
             Some(goes)
         };
         let place = come(other, 1).expect("it finds a place at once");

@@ -62,7 +62,6 @@ mod weights;
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
 
 use crate::table::Table;
 use paternoster::{Nanos, Tag};
@@ -72,6 +71,7 @@ pub use handle::DeskHandle;
 pub use open::{Letter, Newcomer, Opened, next_id};
 pub use seats::Seat;
 
+use crate::clock::Clock;
 use crate::control::order::Asked;
 use crate::device::arena::Arena;
 use crate::device::lender::{Lender, Loan};
@@ -97,28 +97,6 @@ const TOKEN_INBOX: u64 = u64::MAX;
 const TOKEN_BACKEND: u64 = u64::MAX - 1;
 /// How often stalls and deadlines are looked after.
 const TICK: Nanos = Nanos::from_millis(250);
-
-/// Time since the desk began.
-#[derive(Debug, Clone, Copy)]
-enum Clock {
-    /// As it passes.
-    Since(Instant),
-    /// As a judge says.
-    #[cfg(test)]
-    Told(Nanos),
-}
-
-impl Clock {
-    fn now(self) -> Nanos {
-        match self {
-            Clock::Since(begin) => {
-                Nanos(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
-            }
-            #[cfg(test)]
-            Clock::Told(now) => now,
-        }
-    }
-}
 
 /// Whether a volume takes requests, and who waits for its last one.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::table::Table;
 use paternoster::{DeviceFacts, Limits, Nanos, elevators};
@@ -29,9 +29,8 @@ use super::seats;
 use super::shared::Pools;
 use super::tenants::Tenants;
 use super::vigil::Vigil;
-use super::{
-    Clock, Desk, DeskHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch,
-};
+use super::{Desk, DeskHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch};
+use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::control::order::{Asked, Order};
 use crate::device;
@@ -183,7 +182,7 @@ impl Desk {
             stall_timeout: config.server.stall_timeout,
             drain_timeout: config.server.drain_timeout,
             device_timeout: config.server.device_timeout,
-            clock: Clock::Since(Instant::now()),
+            clock: Clock::start(),
             now: Nanos::ZERO,
             next_tick: Nanos::ZERO,
             poll,

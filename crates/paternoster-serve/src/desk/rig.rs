@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use paternoster::{DeviceFacts, Nanos};
 
-use super::{Clock, Desk, NO_TIME, Newcomer, Opened, Seat};
+use super::{Desk, NO_TIME, Newcomer, Opened, Seat};
+use crate::clock::Clock;
 use crate::config::{Config, Device, Direct, Engine, Volume};
 use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job};
 use crate::nbd::Negotiated;

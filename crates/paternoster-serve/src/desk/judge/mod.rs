@@ -40,7 +40,8 @@ use paternoster::Nanos;
 use paternoster_sim::chance::Chance;
 
 use super::outbox::planted::plant_interleaving;
-use super::{Clock, Desk, NO_TIME, Newcomer, Seat, TICK};
+use super::{Desk, NO_TIME, Newcomer, Seat, TICK};
+use crate::clock::Clock;
 use crate::config::{Config, Device, Direct, Engine, Server, Volume};
 use crate::device::arena::{Block, LARGEST, PAGE};
 use crate::device::durability::planted::plant_forgotten_doubt;
