@@ -78,7 +78,7 @@ struct Visitor {
 pub(crate) struct Lobby<E: Entrance = Socket> {
     config: Arc<config::Config>,
     catalog: Catalog,
-    clock: Clock,
+    pub(crate) clock: Clock,
     listeners: Vec<E>,
     tls: Option<Arc<ServerConfig>>,
     inbox: Inbox<()>,
@@ -144,7 +144,7 @@ impl<E: Entrance> Lobby<E> {
     }
 
     /// Waits for something to happen, so long at most, and does it; whether a letter has come.
-    fn round(&mut self, timeout: &Timespec) -> bool {
+    pub(crate) fn round(&mut self, timeout: &Timespec) -> bool {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
         let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(timeout)) {
             Ok(found) => found,
@@ -168,6 +168,12 @@ impl<E: Entrance> Lobby<E> {
         }
         self.see_off_the_slow();
         false
+    }
+
+    /// Clients that shake hands.
+    #[cfg(test)]
+    pub(crate) const fn visitors(&self) -> u32 {
+        self.visitors.len()
     }
 
     fn timeout(&self) -> Timespec {

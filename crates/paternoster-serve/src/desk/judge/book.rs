@@ -29,6 +29,8 @@ pub(super) enum Leaves {
     Zeroes,
     /// Zeroes, perhaps.
     Hint,
+    /// What a power cut has left.
+    Left,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +48,7 @@ pub(super) struct Book {
     /// By first byte: those that may be there, until the next one's first byte.
     runs: BTreeMap<u64, Vec<u32>>,
     size: u64,
+    left: Vec<u8>,
 }
 
 /// What write `id` leaves from `at` on: a run of one noise, which is compared many at a time.
@@ -72,7 +75,7 @@ impl Book {
     pub(super) fn new(size: u64) -> Book {
         let first =
             Write { leaves: Leaves::Zeroes, begin: 0, end: Some(0), good: true, promised: true };
-        Book { writes: vec![first], runs: BTreeMap::from([(0, vec![0])]), size }
+        Book { writes: vec![first], runs: BTreeMap::from([(0, vec![0])]), size, left: Vec::new() }
     }
 
     fn split(&mut self, at: u64) {
@@ -116,6 +119,15 @@ impl Book {
         }
     }
 
+    /// The server goes on from what a power cut has left; nothing else can be there any more.
+    pub(super) fn go_on_from(&mut self, left: Vec<u8>, beat: u64) {
+        let id = u32::try_from(self.writes.len()).unwrap();
+        let (leaves, end) = (Leaves::Left, Some(beat));
+        self.writes.push(Write { leaves, begin: beat, end, good: true, promised: true });
+        self.runs = BTreeMap::from([(0, vec![id])]);
+        self.left = left;
+    }
+
     /// The first byte of `found`, from `at` on, that nothing could have left there, for a read that
     /// was sent at `begin`; `None` for `begin`: for a cut.
     pub(super) fn wrong(&self, at: u64, found: &[u8], begin: Option<u64>) -> Option<String> {
@@ -152,10 +164,11 @@ impl Book {
         None
     }
 
-    fn leaves(&self, id: u32, at: u64, length: usize) -> &'static [u8] {
+    fn leaves(&self, id: u32, at: u64, length: usize) -> &[u8] {
         match self.writes[id as usize].leaves {
             Leaves::Data => bytes(id, at, length),
             Leaves::Zeroes | Leaves::Hint => zeroes(length),
+            Leaves::Left => &self.left[usize::try_from(at).unwrap()..][..length],
         }
     }
 }

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use super::book::{Book, Leaves, bytes, zeroes};
@@ -20,7 +21,9 @@ use super::plan::{
     Ask, CACHE, ClientPlan, DF, DISC, EXTENDED, FLUSH, FUA, LEAVE, READ, REQ_ONE, STATUS, TRIM,
     WRITE, ZEROES,
 };
+use super::shake::{Lie, Shake, Wanted};
 
+const ESHUTDOWN: u32 = 108;
 const SIMPLE: u32 = 0x6744_6698;
 const CHUNK: u32 = 0x668e_33ef;
 const EXTENDED_REQUEST: u32 = 0x21e4_1c71;
@@ -70,6 +73,12 @@ impl Count {
 /// A client.
 pub(super) struct Client {
     stream: Option<UnixStream>,
+    wanted: Wanted,
+    /// It has come, to this server.
+    came: bool,
+    shake: Option<Shake>,
+    /// It comes no more.
+    is_gone: bool,
     plan: ClientPlan,
     /// First byte of its volume in the medium.
     base: u64,
@@ -88,6 +97,8 @@ pub(super) struct Client {
     pub(super) answered: Count,
     /// Bytes of data that were moved for it, at least.
     pub(super) moved: u64,
+    /// Of all bytes that have come.
+    pub(super) digest: u64,
 }
 
 /// What the judge knows beside the stream.
@@ -97,13 +108,18 @@ pub(super) struct World<'a> {
     pub(super) beat: u64,
     pub(super) oldest: u64,
     pub(super) forgotten: &'a [Forgotten],
+    /// The server was asked to stop.
+    pub(super) stops: bool,
 }
 
 impl Client {
-    pub(super) fn new(plan: ClientPlan, base: u64, stream: UnixStream) -> Client {
-        stream.set_nonblocking(true).expect("a socket");
+    pub(super) fn new(plan: ClientPlan, base: u64, wanted: Wanted) -> Client {
         Client {
-            stream: Some(stream),
+            stream: None,
+            wanted,
+            came: false,
+            shake: None,
+            is_gone: false,
             plan,
             base,
             next: 0,
@@ -117,12 +133,43 @@ impl Client {
             asked: Count::default(),
             answered: Count::default(),
             moved: 0,
+            digest: 0,
         }
+    }
+
+    /// Whether it waits for its round to come.
+    pub(super) fn is_to_come(&self, round: u64) -> bool {
+        !self.came && !self.is_gone && self.plan.shake.comes <= round
+    }
+
+    /// It comes; the server's end of its socket.
+    pub(super) fn come(&mut self) -> OwnedFd {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        ours.set_nonblocking(true).expect("a socket");
+        theirs.set_nonblocking(true).expect("a socket");
+        let (shake, said) = Shake::begin(&self.plan.shake, self.wanted.clone());
+        (self.stream, self.shake, self.came) = (Some(ours), Some(shake), true);
+        self.out.splice(0..0, said);
+        OwnedFd::from(theirs)
+    }
+
+    /// Its server has gone. What was not answered is there or not, and comes no more.
+    pub(super) fn lose_server(&mut self, book: &mut Book, beat: u64) {
+        self.is_gone |= self.is_done() || self.goes || self.is_lost;
+        self.is_gone |= self.came && self.plan.shake.lie.is_some();
+        for write in std::mem::take(&mut self.open).into_values().filter_map(|open| open.write) {
+            book.end(write, beat, false, false);
+        }
+        (self.stream, self.shake, self.came) = (None, None, false);
+        self.out.clear();
+        self.input.clear();
+        self.sent = 0;
     }
 
     pub(super) fn is_done(&self) -> bool {
         let has_all = self.next == self.plan.asks.len() && self.open.is_empty();
-        self.stream.is_none() || (has_all && !self.goes && !self.is_lost)
+        let is_in = self.came && self.shake.is_none();
+        self.is_gone || (is_in && has_all && !self.goes && !self.is_lost)
     }
 
     /// When the oldest request was sent that is not answered.
@@ -140,11 +187,15 @@ impl Client {
 
     /// Sends up to `most` bytes; how many went.
     pub(super) fn send(&mut self, most: usize, book: &mut Book, state: &mut State) -> usize {
-        while self.open.len() < self.plan.depth && self.out.len() - self.sent < most {
+        let lie = self.plan.shake.lie;
+        let may_ask = self.stream.is_some()
+            && lie.is_none()
+            && (self.shake.is_none() || self.plan.shake.is_eager);
+        while may_ask && self.open.len() < self.plan.depth && self.out.len() - self.sent < most {
             let Some(&ask) = self.plan.asks.get(self.next) else { break };
             self.next += 1;
             if ask.kind == LEAVE {
-                self.stream = None;
+                (self.stream, self.is_gone) = (None, true);
                 return 1;
             }
             if ask.kind == EXTENDED {
@@ -167,6 +218,9 @@ impl Client {
         if self.sent == self.out.len() {
             self.out.clear();
             self.sent = 0;
+            if lie == Some(Lie::Leaves) {
+                (self.stream, self.is_gone) = (None, true);
+            }
         }
         sent
     }
@@ -230,12 +284,25 @@ impl Client {
         self.input.truncate(before + *read.as_ref().unwrap_or(&0));
         match read {
             Ok(0) => return self.hung_up(world).map(|()| 1),
-            Ok(_) => {}
+            Ok(_) => {
+                for &byte in &self.input[before..] {
+                    self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+                }
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
             Err(_) => return self.hung_up(world).map(|()| 1),
         }
         let input = std::mem::take(&mut self.input);
         let mut from = 0;
+        if let Some(shake) = &mut self.shake {
+            let (used, is_in) = shake.hear(&input)?;
+            from = used;
+            if !is_in {
+                self.input = input[from..].to_vec();
+                return Ok(input.len() - before);
+            }
+            self.shake = None;
+        }
         while let Some(used) = self.reply(&input[from..], world)? {
             from += used;
         }
@@ -243,9 +310,20 @@ impl Client {
         Ok(input.len() - before)
     }
 
-    /// S6, S9.
-    fn hung_up(&mut self, world: &World<'_>) -> Result<(), String> {
-        self.stream = None;
+    /// S6, S9, H3.
+    fn hung_up(&mut self, world: &mut World<'_>) -> Result<(), String> {
+        if world.stops {
+            self.lose_server(world.book, world.beat);
+            return Ok(());
+        }
+        (self.stream, self.is_gone) = (None, true);
+        if self.plan.shake.lie.is_some() {
+            return Ok(());
+        }
+        // An eager one may have said already what it is hung up on for.
+        if self.shake.is_some() && self.next == 0 {
+            return Err("H3: the server hung up in the handshake".to_owned());
+        }
         if self.is_lost || (self.goes && self.open.is_empty()) {
             return Ok(());
         }
@@ -333,13 +411,15 @@ impl Client {
         let open = self.open.remove(&cookie).expect("it was open");
         let Open { ask, begin, write, ref got, told, ref runs, .. } = open;
         self.answered.errors += u64::from(told != 0);
+        // A server that stops takes nothing new.
+        let is_shut = world.stops && told == ESHUTDOWN;
         if ask.due != 0 {
-            let right = told == ask.due;
+            let right = told == ask.due || is_shut;
             return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));
         }
         // One that wants all in one chunk may want too much.
         let too_long = ask.flags & DF != 0 && ask.kind == READ && told == 75;
-        if told != 0 && !too_long && !is_due(&open, world) {
+        if told != 0 && !too_long && !is_shut && !is_due(&open, world) {
             return Err(format!("S4: {ask:?} is told {told}, but nothing failed"));
         }
         if !too_long {

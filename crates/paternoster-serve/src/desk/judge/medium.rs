@@ -307,6 +307,33 @@ impl State {
         told.err().map_or(0, |_| self.note(0, all, true))
     }
 
+    /// The server's process is killed: of what the kernel was given some is done, unheard.
+    pub(super) fn kill(&mut self) {
+        for held in std::mem::take(&mut self.held) {
+            if held.work != Work::Read && self.chance.once_in(2) {
+                let _unheard = self.perform(&held);
+            }
+        }
+        self.begin_again();
+    }
+
+    /// The power fails; what is left of it all.
+    pub(super) fn lose_power(&mut self) -> Vec<u8> {
+        let left = self.cut();
+        self.held.clear();
+        self.cache.clone_from(&left);
+        self.disk.clone_from(&left);
+        self.dirty.fill(false);
+        self.begin_again();
+        left
+    }
+
+    /// Another server opens the files, and knows nothing of the one before.
+    fn begin_again(&mut self) {
+        self.durability = Durability::default();
+        self.seen = [self.errors; 2];
+    }
+
     /// What a power cut leaves.
     pub(super) fn cut(&mut self) -> Vec<u8> {
         let mut left = self.disk.clone();

@@ -1,57 +1,67 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Judge: clients that take their own streams apart, against a desk in virtual time.
+//! Judge: clients that take their own streams apart, against a whole server in virtual time.
 //!
 //! ```text
-//! plan ─▶ clients ══ socket pairs ══▶ desk (as in production) ─▶ medium (held, faulty, cut)
-//!            │  laws S1 to S8                                       │
-//!            └────────────▶ book: what bytes are admissible ◀───────┘  law D1
+//! plan ─▶ clients ─▶ street ─▶ lobby ─▶ desk ─▶ medium (held, faulty, cut)
+//!            │    (sockets)  (as in production)    │
+//!            │  laws H1 to H3, S1 to S9            │
+//!            └────────▶ book: what bytes are ◀─────┘  laws D1 to D4
+//!                       admissible
 //! ```
 //!
-//! One thread does everything: what each client sends and takes, how many bytes of it, a turn of
-//! the desk, the ends of jobs in any order, write-back, the clock. All of it follows from a seed. A
-//! case that fails is made smaller until nothing can be left out, and printed.
+//! One thread does everything: what each client sends and takes, how many bytes of it, the rounds
+//! of lobby and desk, the ends of jobs in any order, write-back, the clock. All of it follows from
+//! a seed, to the last byte that a client is sent. A case that fails is made smaller until nothing
+//! can be left out, and printed.
+//!
+//! What is replaced has one seam each: `Clock`, `Entrance` (the listener; sockets are pairs of the
+//! kernel's, which it fills and empties as the judge says), `Backend` (files and ring at once), the
+//! log (silent). The rest is what serves (`house`).
 //!
 //! A case has one to three volumes of one device, mostly side by side, and one to three tenants of
-//! it; a client is of one of each.
+//! it; a client is of one of each, comes when its time has come, and may lie (`shake`). The server
+//! is killed, loses power, is stopped, begins again, and is given orders (`life`).
 //!
-//! Laws: S1 to S9 of the streams (`client`); D1 after a cut the disk has what was promised
-//! (`book`), D2 and what it had beside the volumes; D3 of the medium (`medium`); L1 nothing stands
+//! Laws: H1 to H3 of the handshake (`shake`); S1 to S9 of the streams (`client`); D1 after a cut
+//! the disk has what was promised (`book`), D2 and what it had beside the volumes; D3 of the medium
+//! (`medium`); D4 a server that has stopped well has everything on the disk; L1 nothing stands
 //! still while something is owed; L2 when all have gone nothing is left: no memory, no part, no
-//! errand, no connection; T1 and T2 of the tenants (`tenants`).
+//! errand, no connection, no visitor; O1 an order is answered; T1 and T2 of the tenants
+//! (`tenants`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
-//! which seed on. Not judged here: the lobby, TLS, calls of FUSE, files of a real kernel; how much
-//! each tenant gets, but for its caps.
+//! which seed on. Not judged here: TLS, calls of FUSE, single calls of files and of the ring below
+//! `Backend`, claims, control's sockets, threads; how much each tenant gets, but for its caps.
 
 mod book;
 mod client;
+mod house;
+mod life;
 mod medium;
 mod plan;
+mod shake;
 mod tenants;
 
 use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::Receiver;
 
 use paternoster::Nanos;
 use paternoster_sim::chance::Chance;
 
 use super::outbox::planted::plant_interleaving;
-use super::{Desk, NO_TIME, Newcomer, Seat, TICK};
-use crate::clock::Clock;
+use super::{Desk, NO_TIME, TICK};
 use crate::config::{Config, Device, Direct, Engine, Server, Volume};
+use crate::control::order::{Answer, Order};
 use crate::device::arena::{Block, LARGEST, PAGE};
 use crate::device::durability::planted::plant_forgotten_doubt;
-use crate::nbd::Negotiated;
-use crate::server::Options;
-use crate::wire::Wire;
 use book::{Book, zeroes};
 use client::{Client, World};
+use house::{House, Street};
+use life::End;
 use medium::Medium;
-use plan::Plan;
+use plan::{Plan, pick};
+use shake::Wanted;
 
 /// Requests to be judged, unless `PATERNOSTER_STREAM_REQUESTS` says otherwise.
 const REQUESTS: usize = 5_000;
@@ -67,9 +77,10 @@ fn asked(name: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number was expected")))
 }
 
-/// A desk, its medium and its clients.
+/// A server, its medium and its clients.
 struct Stage {
-    desk: Desk,
+    house: House,
+    street: Street,
     medium: Medium,
     /// Bytes of the medium that are no volume's.
     beside: Vec<Range<usize>>,
@@ -80,73 +91,132 @@ struct Stage {
     kept: Vec<Block>,
     now: Nanos,
     beat: u64,
+    round: u64,
+    /// Where the answer to an order to stop will be.
+    stops: Option<Receiver<Answer>>,
 }
 
 impl Stage {
     fn new(plan: &Plan) -> Stage {
         let chance = Chance::new(plan.seed, 1);
         let medium = Medium::new(plan, Chance::new(plan.seed, 2));
-        let (config, device) = config(plan);
-        let options = Options::default();
-        let backend = Box::new(medium.clone());
-        let opened = Desk::before(backend, Vec::new(), &config, &device, &options);
-        let mut opened = opened.expect("a desk");
-        let desk = &mut opened.desk;
-        desk.clock = Clock::Told(Nanos::ZERO);
-        let mut kept = Vec::new();
-        while desk.free_memory() > (plan.memory + LARGEST) as u64 {
-            kept.extend(desk.arena.take(LARGEST));
-        }
-        while desk.free_memory() > plan.memory as u64 {
-            kept.extend(desk.arena.take(PAGE));
-        }
-        let seats = Arc::new(AtomicU32::new(0));
-        let mut clients = Vec::new();
-        for (number, client) in plan.clients.iter().enumerate() {
-            let (ours, theirs) = UnixStream::pair().expect("sockets");
-            theirs.set_nonblocking(true).expect("a socket");
-            desk.welcome(Newcomer {
-                wire: Wire::plain(OwnedFd::from(theirs)),
-                negotiated: Negotiated {
-                    export: volume_name(client.volume),
-                    facts: opened.exports[client.volume].clone(),
-                    structured: client.structured,
-                    allocation: client.structured,
-                    block_sizes_known: client.knows_blocks,
-                },
-                id: number as u64 + 1,
-                peer: format!("client {number}").into(),
-                pid: 0,
-                tenant: tenants::name(client.tenant),
-                input: Vec::new(),
-                output: Vec::new(),
-                seat: Seat::take(&seats, u32::MAX).expect("a seat"),
-            });
-            let base = plan.volumes[client.volume].start as u64;
-            clients.push(Client::new(client.clone(), base, ours));
-        }
-        let book = Book::new(plan.bytes as u64);
+        let street = Street::new();
+        let mut house = House::open(plan, &medium, &street);
+        let clients = plan.clients.iter().map(|client| {
+            let volume = &plan.volumes[client.volume];
+            let wanted = Wanted {
+                name: volume_name(client.volume),
+                size: volume.size as u64,
+                readonly: volume.readonly,
+                structured: client.structured,
+                knows_blocks: client.knows_blocks,
+            };
+            Client::new(client.clone(), volume.start as u64, wanted)
+        });
         Stage {
-            desk: opened.desk,
+            kept: keep_memory(plan, &mut house.desk),
+            house,
+            street,
             beside: beside(plan),
             medium,
-            clients,
-            book,
+            clients: clients.collect(),
+            book: Book::new(plan.bytes as u64),
             chance,
-            kept,
             now: Nanos(1),
             beat: 1,
+            round: 0,
+            stops: None,
         }
     }
 
-    /// A turn of the desk.
+    /// A round of the server.
     fn turn(&mut self, passes: u64) {
         self.now = Nanos(self.now.0 + passes);
-        self.desk.clock = Clock::Told(self.now);
         self.medium.state().beat = self.beat;
-        self.desk.look(&NO_TIME);
-        self.desk.note_events();
-        self.desk.turn();
+        self.house.turn(self.now);
+    }
+
+    /// Those come whose time it is.
+    fn clients_come(&mut self, plan: &Plan) -> bool {
+        let mut came = false;
+        for (which, client) in self.clients.iter_mut().enumerate() {
+            if !client.is_to_come(self.round) {
+                continue;
+            }
+            came = true;
+            // EINTR, ECONNABORTED, EMFILE.
+            let fails = self.chance.once_in(20).then(|| pick(&mut self.chance, &[4, 103, 24]));
+            self.street.come(client.come(), plan.clients[which].tenant, fails);
+        }
+        came
+    }
+
+    /// What happens to the server in this round, if anything does.
+    fn live(&mut self, plan: &Plan) -> Result<(), String> {
+        let round = self.round;
+        if self.stops.is_some() {
+            return Ok(());
+        }
+        let mut answers = Vec::new();
+        for order in plan.orders.iter().filter(|order| order.round == round) {
+            answers.push((&order.what, self.house.ask(order.what.clone())));
+        }
+        if !answers.is_empty() {
+            self.turn(1);
+        }
+        for (order, answer) in answers {
+            answer.try_recv().map_err(|_| format!("O1: no answer to {order:?}"))?.ok();
+        }
+        match plan.ends.iter().find(|end| end.round == round).map(|end| end.what) {
+            None => Ok(()),
+            Some(End::Stop) => {
+                self.stops = Some(self.house.ask(Order::Stop));
+                Ok(())
+            }
+            Some(End::Kill) => {
+                self.medium.state().kill();
+                self.begin_again(plan);
+                Ok(())
+            }
+            Some(End::PowerCut) => {
+                let left = self.medium.state().lose_power();
+                self.is_admissible(&left)?;
+                self.book.go_on_from(left, self.beat);
+                self.begin_again(plan);
+                Ok(())
+            }
+        }
+    }
+
+    /// Another server takes the place of the one that is there.
+    fn begin_again(&mut self, plan: &Plan) -> Desk {
+        self.beat += 1;
+        for client in &mut self.clients {
+            client.lose_server(&mut self.book, self.beat);
+        }
+        self.street = Street::new();
+        let next = House::open(plan, &self.medium, &self.street);
+        let last = std::mem::replace(&mut self.house, next);
+        self.kept = keep_memory(plan, &mut self.house.desk);
+        last.desk
+    }
+
+    /// D4, once a server that was asked to stop has nothing left to do.
+    fn stop(&mut self, plan: &Plan) -> Result<(), String> {
+        let desk = &self.house.desk;
+        if !(self.stops.is_some() && desk.stopping && desk.is_done()) {
+            return Ok(());
+        }
+        let Some(answer) = self.stops.take() else { return Ok(()) };
+        self.begin_again(plan).end();
+        let told = answer.try_recv().map_err(|_| "O1: no answer to a stop".to_owned())?;
+        if told.is_ok() {
+            self.beat += 1;
+            self.book.flushed(self.beat, self.beat);
+            self.cut().map_err(|why| format!("D4: it has stopped, but {why}"))?;
+        }
+        self.medium.state().kill();
+        Ok(())
     }
 
     /// Every client sends and takes something, `all` of it or as chance says; whether any did.
@@ -178,6 +248,7 @@ impl Stage {
                 beat: self.beat,
                 forgotten: &state.forgotten,
                 oldest: oldest.unwrap_or(self.beat),
+                stops: self.stops.is_some(),
             };
             let took = self.clients[which].take(usize::try_from(take).unwrap(), &mut world);
             moved |= took.map_err(|law| format!("client {which}: {law}"))? != 0;
@@ -188,11 +259,16 @@ impl Stage {
     /// D1.
     fn cut(&mut self) -> Result<(), String> {
         let left = self.medium.state().cut();
+        self.is_admissible(&left)
+    }
+
+    /// D1 and D2, of what a cut would leave.
+    fn is_admissible(&self, left: &[u8]) -> Result<(), String> {
         let is_nothing = |range: &Range<usize>| left[range.clone()] == *zeroes(range.len());
         if let Some(range) = self.beside.iter().find(|range| !is_nothing(range)) {
             return Err(format!("D2: bytes of no volume were changed: some of {range:?}"));
         }
-        match self.book.wrong(0, &left, None) {
+        match self.book.wrong(0, left, None) {
             Some(wrong) => Err(format!("D1: after a cut {wrong}")),
             None => Ok(()),
         }
@@ -205,9 +281,13 @@ impl Stage {
         while !self.clients.iter().all(Client::is_done) {
             let all = still > QUIET;
             let ended = self.medium.state().ended;
-            let mut moved = self.clients_move(all)?;
+            self.round += 1;
+            self.live(plan)?;
+            let mut moved = self.clients_come(plan);
+            moved |= self.clients_move(all)?;
             let passes = if all { long } else { self.chance.below(200_000) };
             self.turn(passes);
+            self.stop(plan)?;
             if self.chance.once_in(6) {
                 self.medium.state().write_some_back();
             }
@@ -222,9 +302,16 @@ impl Stage {
             }
         }
         self.cut()?;
-        tenants::are_kept_to_their_caps(plan, &self.clients, self.now)?;
+        // A server that begins again has counted nothing yet, and its caps are fresh.
+        let has_ended = !plan.ends.is_empty();
+        if !has_ended {
+            tenants::are_kept_to_their_caps(plan, &self.clients, self.now)?;
+        }
         self.leave()?;
-        tenants::are_counted(plan, &self.clients, &self.desk.tenants)
+        if has_ended {
+            return Ok(());
+        }
+        tenants::are_counted(plan, &self.clients, &self.house.desk.tenants)
     }
 
     /// L2.
@@ -232,7 +319,7 @@ impl Stage {
         self.clients.iter_mut().for_each(Client::hang_up);
         for _ in 0..STILL {
             self.turn(1_000_000);
-            if self.desk.guests.is_empty() && self.desk.in_device == 0 {
+            if self.house.desk.is_done() && self.house.visitors() == 0 {
                 break;
             }
         }
@@ -240,15 +327,32 @@ impl Stage {
         self.turn(TICK.0);
         self.cut()?;
         for block in self.kept.drain(..) {
-            self.desk.arena.give_back(block);
+            self.house.desk.arena.give_back(block);
         }
-        let desk = &self.desk;
-        let left = (desk.guests.len(), desk.errands.len(), desk.parts.len(), desk.arena.used());
+        let desk = &self.house.desk;
+        let left = (
+            desk.guests.len() + self.house.visitors(),
+            desk.errands.len(),
+            desk.parts.len(),
+            desk.arena.used(),
+        );
         if (left.0 as u64, left.1 as u64, left.2 as u64, left.3 as u64) == (0, 0, 0, 0) {
             return Ok(());
         }
         Err(format!("L2: guests, errands, parts and bytes that are left: {left:?}"))
     }
+}
+
+/// Takes memory until the desk has as much as the plan leaves it.
+fn keep_memory(plan: &Plan, desk: &mut Desk) -> Vec<Block> {
+    let mut kept = Vec::new();
+    while desk.free_memory() > (plan.memory + LARGEST) as u64 {
+        kept.extend(desk.arena.take(LARGEST));
+    }
+    while desk.free_memory() > plan.memory as u64 {
+        kept.extend(desk.arena.take(PAGE));
+    }
+    kept
 }
 
 fn volume_name(number: usize) -> String {
@@ -273,7 +377,8 @@ fn beside(plan: &Plan) -> Vec<Range<usize>> {
 
 fn config(plan: &Plan) -> (Config, Device) {
     let server = Server {
-        connections: 16,
+        connections: u32::try_from(16 + plan.clients.len()).unwrap(),
+        handshake_timeout: Nanos::from_secs(3),
         connection_memory: plan.connection_memory,
         // No client is late by the clock here.
         stall_timeout: Nanos::from_secs(1 << 20),
@@ -301,7 +406,7 @@ fn config(plan: &Plan) -> (Config, Device) {
     };
     let (groups, tenants) = (tenants::groups(plan), tenants::configured(plan));
     let devices = vec![device.clone()];
-    (Config { server, devices, groups, tenants, rules: Vec::new() }, device)
+    (Config { server, devices, groups, tenants, rules: tenants::rules(plan) }, device)
 }
 
 /// Plays a case; which law it breaks.
@@ -388,7 +493,8 @@ fn a_case_follows_from_its_seed() {
             let plan = Plan::draw(seed);
             let mut stage = Stage::new(&plan);
             let played = stage.play(&plan);
-            (played, stage.beat, stage.now, stage.medium.state().ended)
+            let digests: Vec<u64> = stage.clients.iter().map(|client| client.digest).collect();
+            (played, stage.beat, stage.now, stage.medium.state().ended, digests)
         };
         assert_eq!(end(), end(), "seed {seed}");
     }

@@ -6,8 +6,11 @@ use std::ops::Range;
 use paternoster::{Class, Nanos};
 use paternoster_sim::chance::Chance;
 
+use super::life::{self, End, When};
 use super::medium::Faults;
+use super::shake::ShakePlan;
 use crate::config::{Caps, ServiceClass};
+use crate::control::order::Order;
 
 pub(super) const READ: u16 = 0;
 pub(super) const WRITE: u16 = 1;
@@ -53,6 +56,7 @@ pub(super) struct ClientPlan {
     pub(super) structured: bool,
     pub(super) knows_blocks: bool,
     pub(super) depth: usize,
+    pub(super) shake: ShakePlan,
     pub(super) asks: Vec<Ask>,
 }
 
@@ -123,13 +127,16 @@ pub(super) struct Plan {
     pub(super) faults: Faults,
     pub(super) lazy: u64,
     pub(super) clients: Vec<ClientPlan>,
+    /// Ends of the server, and orders to it.
+    pub(super) ends: Vec<When<End>>,
+    pub(super) orders: Vec<When<Order>>,
 }
 
 fn index(chance: &mut Chance, count: usize) -> usize {
     usize::try_from(chance.below(count as u64)).unwrap()
 }
 
-fn pick<T: Copy>(chance: &mut Chance, from: &[T]) -> T {
+pub(super) fn pick<T: Copy>(chance: &mut Chance, from: &[T]) -> T {
     from[index(chance, from.len())]
 }
 
@@ -148,7 +155,9 @@ impl Plan {
         };
         let holes = chance.once_in(2);
         let mix = Mix::draw(chance);
-        let count = 1 + chance.below(5);
+        let crowd = if chance.once_in(80) { 40 } else { 0 };
+        let count = 1 + chance.below(5) + crowd;
+        let ends = life::ends(chance);
         let requests = pick(chance, &[4, 12, 40]);
         Plan {
             seed,
@@ -167,7 +176,11 @@ impl Plan {
             faults: Faults {
                 reads: often(chance),
                 writes: often(chance),
-                write_backs: if fails { pick(chance, &[0, 2, 3]) } else { 0 },
+                // The next server does not know what the one before was told.
+                write_backs: match fails && ends.is_empty() {
+                    true => pick(chance, &[0, 2, 3]),
+                    false => 0,
+                },
             },
             lazy: pick(chance, &[2, 3, 8]),
             clients: (0..count)
@@ -178,6 +191,8 @@ impl Plan {
                     client(chance, places, tenant, (&mix, holes), requests)
                 })
                 .collect(),
+            orders: life::orders(chance),
+            ends,
             tenants,
             volumes,
         }
@@ -195,6 +210,7 @@ impl Plan {
             plans.push(plain);
         }
         plans.extend(self.without_idle_volumes());
+        plans.extend(life::smaller(self));
         for which in 0..self.clients.len() {
             let count = self.clients[which].asks.len();
             let mut run = count / 2;
@@ -382,7 +398,8 @@ fn client(
         1..6 => asks.push(Ask { kind: DISC, flags: 0, at: 0, length: 0, due: 0 }),
         _ => {}
     }
-    ClientPlan { volume, tenant, structured, knows_blocks, depth, asks }
+    let shake = ShakePlan::draw(chance, knows_blocks);
+    ClientPlan { volume, tenant, structured, knows_blocks, depth, shake, asks }
 }
 
 fn ask(

@@ -14,12 +14,23 @@
 use paternoster::Nanos;
 
 use super::client::{Client, Count};
+use super::house::FIRST_USER;
 use super::plan::{ClientPlan, Plan, READ, WRITE};
-use crate::config::{Caps, Group, Tenant};
+use crate::config::{Caps, Group, Rule, Tenant, Who};
 use crate::desk::tenants::Tenants;
 
 pub(super) fn name(number: usize) -> String {
     format!("t{number}")
+}
+
+/// Clients are of a tenant by their user.
+pub(super) fn rules(plan: &Plan) -> Vec<Rule> {
+    let numbers = (FIRST_USER..).zip(0..plan.tenants.len());
+    let rules = numbers.map(|(uid, number)| Rule {
+        who: Who { uid: Some(uid), ..Who::default() },
+        tenant: name(number),
+    });
+    rules.collect()
 }
 
 fn group_name(number: usize) -> String {

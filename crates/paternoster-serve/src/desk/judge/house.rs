@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! House: a whole server in the judge's thread, as it is started, lives and ends.
+//!
+//! ```text
+//! client ─▶ street ─▶ Lobby (production) ─▶ Desk (production) ─▶ medium
+//!           (the one entrance)   └── catalog, rules, seats ──┘
+//! ```
+//!
+//! What is replaced: the clock (told), the listener (`Street`), the backend (`Medium`), and the
+//! log, which is silent. Lobby, catalog, rules, seats, inboxes, loop, queue and ledger are those
+//! that serve. A server that dies leaves the street and the medium; the next one finds them so.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+
+use paternoster::Nanos;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::medium::Medium;
+use super::plan::Plan;
+use super::{NO_TIME, config};
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::config::{Identity, TlsMode};
+use crate::control::order::{Answer, Asked, Order};
+use crate::desk::inbox::{Slot, inbox};
+use crate::desk::{Desk, Letter};
+use crate::lobby::{Entrance, Lobby, Who};
+use crate::locked::locked;
+use crate::server::Options;
+
+/// The user of the first tenant's clients.
+pub(super) const FIRST_USER: u32 = 1000;
+
+#[derive(Debug)]
+struct Waiting {
+    clients: VecDeque<(OwnedFd, Who)>,
+    /// The next call fails in this way.
+    fails: Option<i32>,
+}
+
+/// Clients that wait to be let in: a listener's queue.
+#[derive(Debug, Clone)]
+pub(super) struct Street {
+    waiting: Arc<Mutex<Waiting>>,
+    /// Readable while one waits.
+    bell: Arc<OwnedFd>,
+}
+
+impl Street {
+    pub(super) fn new() -> Street {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("a bell");
+        let waiting = Waiting { clients: VecDeque::new(), fails: None };
+        Street { waiting: Arc::new(Mutex::new(waiting)), bell: Arc::new(bell) }
+    }
+
+    /// A client of this tenant comes; the call that lets it in fails first, if it is to.
+    pub(super) fn come(&self, socket: OwnedFd, tenant: usize, fails: Option<i32>) {
+        let uid = FIRST_USER + u32::try_from(tenant).unwrap();
+        let identity = Identity { uid: Some(uid), ..Identity::default() };
+        let mut waiting = locked(&self.waiting);
+        waiting.clients.push_back((socket, Who { identity, words: format!("uid {uid}") }));
+        waiting.fails = fails;
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).expect("it rings");
+    }
+}
+
+impl AsFd for Street {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+impl Entrance for Street {
+    fn tls(&self) -> TlsMode {
+        TlsMode::Off
+    }
+
+    fn open(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn let_in(&self) -> io::Result<(OwnedFd, Who)> {
+        let mut waiting = locked(&self.waiting);
+        if let Some(errno) = waiting.fails.take() {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        let next = waiting.clients.pop_front();
+        if waiting.clients.is_empty() {
+            let _was_ringing = rustix::io::read(&self.bell, &mut [0; 8]);
+        }
+        next.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// A server.
+pub(super) struct House {
+    pub(super) desk: Desk,
+    lobby: Lobby<Street>,
+    letters: Slot<Letter>,
+    /// Nobody closes the lobby's door but by taking it down.
+    _door: Slot<()>,
+}
+
+impl House {
+    /// One that has just been started.
+    pub(super) fn open(plan: &Plan, medium: &Medium, street: &Street) -> House {
+        let (config, device) = config(plan);
+        let backend = Box::new(medium.clone());
+        let opened = Desk::before(backend, Vec::new(), &config, &device, &Options::default());
+        let opened = opened.expect("a desk");
+        let mut catalog = Catalog::default();
+        catalog.add(opened.exports, &opened.slot);
+        let (door, inbox) = inbox().expect("an inbox");
+        let lobby = Lobby::new(Arc::new(config), catalog, vec![street.clone()], None, inbox);
+        let lobby = lobby.expect("a lobby");
+        House { desk: opened.desk, lobby, letters: opened.slot, _door: door }
+    }
+
+    /// A round of the lobby, and one of the loop.
+    pub(super) fn turn(&mut self, now: Nanos) {
+        self.lobby.clock = Clock::Told(now);
+        self.desk.clock = Clock::Told(now);
+        self.lobby.round(&NO_TIME);
+        self.desk.look(&NO_TIME);
+        self.desk.note_events();
+        self.desk.turn();
+    }
+
+    /// Asks the loop something; where its answer will be.
+    pub(super) fn ask(&self, order: Order) -> Receiver<Answer> {
+        let (answer, answers) = channel();
+        self.letters.put(Letter::Asked(Asked { order, answer })).expect("the loop is there");
+        answers
+    }
+
+    /// Clients that shake hands.
+    pub(super) fn visitors(&self) -> u32 {
+        self.lobby.visitors()
+    }
+}
