@@ -101,7 +101,7 @@ pub(super) struct House {
     pub(super) desk: Desk,
     lobby: Lobby<Street>,
     letters: Slot<Letter>,
-    /// Nobody closes the lobby's door but by taking it down.
+    /// The lobby closes with it.
     _door: Slot<()>,
 }
 
