@@ -101,12 +101,8 @@ fn serve(peer: &mut Peer<TcpStream>, desks: &[DeskHandle], patience: Duration) {
     let deadline = Instant::now() + patience;
     let mut bytes = Vec::new();
     let reply = loop {
-        match head_end(&bytes) {
-            Some(end) => break respond(&bytes[..end], desks),
-            None if bytes.len() >= REQUEST_LIMIT => {
-                break Reply::refusal(431, "a request has at most 8 KiB\n");
-            }
-            None => {}
+        if let Some(reply) = answer(&bytes, desks) {
+            break reply;
         }
         let mut piece = [0; 1024];
         match peer.read(&mut piece, deadline) {
@@ -122,6 +118,25 @@ fn serve(peer: &mut Peer<TcpStream>, desks: &[DeskHandle], patience: Duration) {
     let with_body = !bytes.starts_with(b"HEAD ");
     if peer.write_all(&reply.bytes(with_body), Instant::now() + patience).is_ok() {
         peer.see_off(Instant::now() + Duration::from_secs(1));
+    }
+}
+
+/// What is answered to these bytes, in bytes; `None`: the head goes on.
+///
+/// For fuzzing: it is what a connection does, without one.
+#[must_use]
+pub fn reply(bytes: &[u8], desks: &[DeskHandle]) -> Option<Vec<u8>> {
+    let reply = answer(bytes, desks)?;
+    Some(reply.bytes(!bytes.starts_with(b"HEAD ")))
+}
+
+fn answer(bytes: &[u8], desks: &[DeskHandle]) -> Option<Reply> {
+    match head_end(bytes) {
+        Some(end) => Some(respond(&bytes[..end], desks)),
+        None if bytes.len() >= REQUEST_LIMIT => {
+            Some(Reply::refusal(431, "a request has at most 8 KiB\n"))
+        }
+        None => None,
     }
 }
 
