@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use paternoster_workload::report::TerseVersion;
 
+use crate::advise::CompareOptions;
 use crate::analyze::AnalyzeOptions;
 use crate::builtin::{DdOptions, DisktestOptions, IostestOptions, TiobenchOptions, TiotestOptions};
 use crate::capture::RecordOptions;
@@ -48,6 +49,7 @@ pub(crate) struct Program {
 fn examples() -> String {
     let mut lines = vec![
         "run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline",
+        "compare jobs/recipes/database.fio --device ssd-870evo --goal 'pg-read p99<5ms'",
         "iostest bsr --device array-eva --scheduler noop --scheduler kyber",
         "startup --profile gnome-terminal --scheduler noop --scheduler cfq",
         "sysbench fileio --file-test-mode=rndwr --threads=16 run",
@@ -70,6 +72,7 @@ fn examples() -> String {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<RunOptions>),
+    Compare(CompareOptions),
     Tiotest(Box<TiotestOptions>),
     Tiobench(Box<TiobenchOptions>),
     Disktest(Box<DisktestOptions>),

@@ -10,6 +10,7 @@
 //! figure is outside, 2 if the request was wrong.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod analyze;
 mod arguments;
 mod builtin;
@@ -129,6 +130,7 @@ fn main() -> ExitCode {
 fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
     match program.command {
         Command::Run(options) => run::run(&options, fio),
+        Command::Compare(options) => advise::advise(&options),
         Command::Tiotest(options) => builtin::tiotest(&options),
         Command::Tiobench(options) => builtin::tiobench(&options),
         Command::Disktest(options) => builtin::disktest(&options),

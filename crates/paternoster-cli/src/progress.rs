@@ -50,11 +50,9 @@ impl Display {
 }
 
 /// The line of many runs that threads do.
-#[cfg(feature = "lab")]
 #[derive(Debug)]
 pub(crate) struct Steps(Option<ProgressBar>);
 
-#[cfg(feature = "lab")]
 impl Steps {
     /// A line for so many runs, if standard error is a terminal.
     pub(crate) fn new(quiet: bool, count: usize) -> Steps {

@@ -12,6 +12,7 @@ mod timeline;
 
 mod buffered;
 mod builtin;
+mod compare;
 mod ctl;
 mod decisions;
 mod emulate;
