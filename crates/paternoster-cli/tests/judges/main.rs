@@ -19,5 +19,6 @@ mod cfq_shares;
 mod determinism;
 mod guarantees;
 mod kernel_results;
+mod recipes;
 mod reproduce;
 mod worked_example;
