@@ -80,7 +80,7 @@ fn table_and_lines() {
 #[test]
 fn what_is_wrong_is_refused() {
     for (arguments, wrong, right) in [
-        (["--goal", "glod p99<5ms"], "`glod`", "did you mean `gold`?"),
+        (["--goal", "golt p99<5ms"], "`golt`", "did you mean `gold`?"),
         (["--goal", "gold p99<5"], "`5`", "5ms"),
         (["--scheduler", "bfk"], "`bfk`", "bfq"),
         (["--scheduler", "bfq:nonsense=1"], "nonsense", "lists them"),
