@@ -192,6 +192,7 @@ fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Advice, Failure> {
         fault: Vec::new(),
         seed: 1,
         submit_cost: None,
+        start_jitter: None,
         host: Vec::new(),
         placement: "near".to_owned(),
         plot: Vec::new(),
