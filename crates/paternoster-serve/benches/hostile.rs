@@ -2,7 +2,7 @@
 //! Hostile: what a client of weight 1 gets beside attacks, compared with well-behaved clients.
 //!
 //! ```text
-//! victim, 4 KiB reads one by one ──▶ server ◀── N connections that read one by one: what is its due
+//! victim, 4 KiB reads one by one ──▶ server ◀── N connections that read one by one: its due
 //!                                           ◀── N connections that attack:          what it gets
 //! ```
 //!

@@ -46,6 +46,9 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
 

@@ -9,6 +9,8 @@ use serde_json::Value;
 fn output(more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.args(["run", "--device", "ssd-870evo", "--scheduler", "noop", "-q"]).args(more);
+    // Both from the beginning, or the one that comes later has less of it.
+    command.arg("--start-jitter=0");
     command.args(["--direct=1", "--rw=randread", "--ioengine=libaio", "--iodepth=32"]);
     command.args(["--size=1g", "--runtime=100ms", "--time_based=1"]);
     command.args(["--name=light", "--cgroup=light", "--cgroup_weight=100"]);

@@ -53,8 +53,8 @@ fn unknown_names_are_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
     let message = text(&output.stderr);
-    let expected = "paternoster: there is no experiment `flash-unfairness`; there are \
-                    flash-fairness, flash-fairness-ncq, array-readers, ";
+    let expected = "paternoster: there is no experiment `flash-unfairness`; did you mean \
+                    `flash-fairness`? Known are flash-fairness, flash-fairness-ncq, ";
     assert!(message.starts_with(expected), "{message}");
 }
 

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Actions are read, write, trim, sync, datasync, sync_file_range, and in version 2 wait. A wait
-//! lasts so many microseconds since the last one, as the manual says; fio 3.33 itself waits until so
-//! many *milliseconds* after the start, which [`WaitRule::Fio`] repeats.
+//! lasts so many microseconds since the last one, as the manual says; fio 3.33 itself waits until
+//! so many *milliseconds* after the start, which [`WaitRule::Fio`] repeats.
 //!
 //! The reader holds one line at a time and the names of the files. Every error names file, line,
 //! the offending text and what would be right; after one the log ends.

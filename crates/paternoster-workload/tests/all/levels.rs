@@ -2,8 +2,9 @@
 //! Why the levels of CFQ turn round on flash beside a client of the idle class.
 //!
 //! Two readers, of level 0 and 7, each 8 deep, on an SSD that queues, where 2.6.34 idles for
-//! nobody: a queue that is empty loses the rest of its turn, at once. Half of `quantum` (4) of a queue may
-//! be in flight while its slice ends soon, that is within `slice_idle` for each of them; else 8.
+//! nobody: a queue that is empty loses the rest of its turn, at once. Half of `quantum` (4) of a
+//! queue may be in flight while its slice ends soon, that is within `slice_idle` for each of them;
+//! else 8.
 //!
 //! ```text
 //! level 0, slice 180 ms: 8 * 8 = 64 ms are left: all 8 go ── its queue is empty ── the turn ends
