@@ -26,7 +26,7 @@ while read -r file; do
   case $file in
   crates/*) crate=${file#crates/}; reach "${crate%%/*}" || true ;;
   Cargo.toml | Cargo.lock | checks/* | test) for crate in $all; do reach "$crate" || true; done ;;
-  *) reach paternoster-cli || true ;;
+  *) reach paternoster || true ;;
   esac
 done <<<"$files"
 changed_crates=$reached
@@ -46,13 +46,13 @@ done
 # What real kernels decided is part of the library's own tests.
 tested=$changed_crates
 is_tested() { case $tested in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
-if is_tested paternoster && ! is_tested paternoster-conformance; then tested+='paternoster-conformance '; fi
+if is_tested paternoster-core && ! is_tested paternoster-conformance; then tested+='paternoster-conformance '; fi
 packages=() others=() bugs=''
 for crate in $reached; do
   if is_tested "$crate"; then packages+=(-p "$crate"); else others+=(-p "$crate"); fi
 done
 # A feature can be asked for of what is tested, or hangs on what is tested.
-for crate in paternoster paternoster-sim; do
+for crate in paternoster-core paternoster-sim; do
   if is_tested "$crate"; then bugs+="$crate/planted-bugs,"; fi
 done
 planted=(${bugs:+--features "$bugs"})

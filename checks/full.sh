@@ -49,20 +49,22 @@ unpack_guest
 
 step "shares, processes and emulated devices in real time, release"
 test_options=(--test-threads=1)
-run_tests real-time cargo test --release -p paternoster-serve -p paternoster-cli --test real_time
+run_tests real-time cargo test --release -p paternoster-serve -p paternoster --test real_time
 test_options=()
 
 step "file systems, databases, a guest with the kernel's NBD client, and clients of others, release"
-run_tests heavy cargo test --release -p paternoster-cli --test heavy
+run_tests heavy cargo test --release -p paternoster --test heavy
 
 step "pictures as PNG and in a browser, columns as Parquet"
 run_tests pictures cargo test -p paternoster-trace --features png --test pictures
-run_tests columns cargo test -p paternoster-cli --features parquet,png columns
+run_tests columns cargo test -p paternoster --features parquet,png columns
+
+. checks/packages.sh
 
 step "properties and power cuts, longer"
 export PATERNOSTER_SEQUENCES=400000 PATERNOSTER_POWER_CUTS=20000000
 test_options=(properties:: power_)
-run_tests properties-longer cargo test --release -p paternoster -p paternoster-sim "${planted[@]}" --test all
+run_tests properties-longer cargo test --release -p paternoster-core -p paternoster-sim "${planted[@]}" --test all
 test_options=()
 unset PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS
 

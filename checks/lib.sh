@@ -8,7 +8,7 @@ mkdir -p "$logs"
 rm -f "$logs"/*.log
 
 # Bugs for the tests of the tests to plant.
-planted=(--features paternoster/planted-bugs,paternoster-sim/planted-bugs)
+planted=(--features paternoster-core/planted-bugs,paternoster-sim/planted-bugs)
 
 # --- Steps: a heading, and in the end what each has taken ------------------------------------------------
 

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use paternoster::{DeviceFacts, Limits, elevators};
+use paternoster_core::{DeviceFacts, Limits, elevators};
 use paternoster_serve::decisions::block::BlockWriter;
 use paternoster_serve::decisions::{Header, replay};
 

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use paternoster::{Device, Nanos};
+use paternoster_core::{Device, Nanos};
 use paternoster_sim::{Description, Simulated};
 
 fuzz_target!(|text: &str| {

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_workload::fio::iolog::{LogEntry, LogReader, LogWriter, WaitRule};
 
 fuzz_target!(|data: &[u8]| {

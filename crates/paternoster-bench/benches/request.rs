@@ -7,7 +7,7 @@
 //! than their logarithm on top; paternoster 150 ns, and 250 with any of 10,000. At 100 ns one core
 //! could schedule ten million requests a second.
 
-#[path = "../../paternoster/examples/cost/rig.rs"]
+#[path = "../../paternoster-core/examples/cost/rig.rs"]
 mod rig;
 
 use std::hint::black_box;

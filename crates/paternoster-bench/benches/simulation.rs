@@ -7,14 +7,14 @@
 //! million, DiskSim 0.10 to 0.16 million.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use paternoster::{NoObserver, elevators};
+use paternoster_core::{NoObserver, elevators};
 use paternoster_sim::{Description, Simulated};
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::{NoWatcher, RunError, Settings};
 
 const REQUESTS: u64 = 100_000;
 
-const DEVICE: &str = include_str!("../../paternoster-cli/tests/parallel.toml");
+const DEVICE: &str = include_str!("../../paternoster/tests/parallel.toml");
 const SSD: &str = include_str!("../../../devices/ssd-870evo.toml");
 
 fn jobs(text: &str) -> JobFile {

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use common::flood::Flood;
 use common::watch::snapshot;
 use common::{Folder, config, device, end, start, tenant, volume};
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::config::Engine;
 
 /// A device file, and how long each setting is looked at.

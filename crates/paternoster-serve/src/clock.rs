@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Time since its owner began.
 #[derive(Debug, Clone, Copy)]

@@ -16,8 +16,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use paternoster::near;
-use paternoster::{
+use paternoster_core::near;
+use paternoster_core::{
     AddError, AttributeError, Bio, CancelError, ClientId, ClientSpec, DeviceFacts, Elevator,
     GroupId, GroupSpec, InUse, Limits, Nanos, Observer, Outcome, Output, Priority, RequestQueue,
     Stale, SubmitError, Tag, Ticket,
@@ -331,8 +331,8 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// The name, if there is no such elevator.
     pub fn change_elevator(&mut self, now: Nanos, name: &str) -> Result<(), String> {
-        let Some(elevator) = paternoster::elevators::by_name(name) else {
-            let names = paternoster::elevators::ALL.iter().map(|entry| entry.name);
+        let Some(elevator) = paternoster_core::elevators::by_name(name) else {
+            let names = paternoster_core::elevators::ALL.iter().map(|entry| entry.name);
             return Err(format!("there is no scheduler `{name}`{}", near::hint(name, names)));
         };
         let (queue, clerk) = self.begin();

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::table::Table;
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use rustix::event::{Timespec, epoll};
 use rustls::ServerConfig;
 

@@ -21,7 +21,7 @@ mod trace;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use paternoster::{Action, ClientId, Event, Limits, Nanos, Note, Observer, Op};
+use paternoster_core::{Action, ClientId, Event, Limits, Nanos, Note, Observer, Op};
 use paternoster_trace::blktrace::DeviceNumber;
 
 use trace::{Begin, Trace};
@@ -145,7 +145,7 @@ impl Witness {
 
     /// Requests that wait, of those that the queue has [allocated][1]; a flush is in no pool.
     ///
-    /// [1]: paternoster::RequestQueue::allocated
+    /// [1]: paternoster_core::RequestQueue::allocated
     #[must_use]
     pub const fn waiting(&self, allocated: (u32, u32)) -> u32 {
         (allocated.0 + allocated.1).saturating_sub(self.in_device)

@@ -4,31 +4,31 @@
 use crate::description::{Description, DeviceFileError};
 
 /// `devices/hdd-7200.toml`, for experiments that change a line of it.
-pub const HDD_7200: &str = include_str!("../../../devices/hdd-7200.toml");
+pub const HDD_7200: &str = include_str!("../devices/hdd-7200.toml");
 /// `devices/hdd-mhx2300bt.toml`, for experiments that change a line of it.
-pub const HDD_MHX2300BT: &str = include_str!("../../../devices/hdd-mhx2300bt.toml");
+pub const HDD_MHX2300BT: &str = include_str!("../devices/hdd-mhx2300bt.toml");
 /// `devices/ssd-870evo.toml`, for experiments that change a line of it.
-pub const SSD_870EVO: &str = include_str!("../../../devices/ssd-870evo.toml");
+pub const SSD_870EVO: &str = include_str!("../devices/ssd-870evo.toml");
 
 /// Name and text of each device file in `devices/`.
 pub const FILES: &[(&str, &str)] = &[
-    ("array-eva", include_str!("../../../devices/array-eva.toml")),
-    ("flash-card-2010", include_str!("../../../devices/flash-card-2010.toml")),
+    ("array-eva", include_str!("../devices/array-eva.toml")),
+    ("flash-card-2010", include_str!("../devices/flash-card-2010.toml")),
     ("hdd-7200", HDD_7200),
-    ("hdd-7200-enterprise", include_str!("../../../devices/hdd-7200-enterprise.toml")),
-    ("hdd-7200-no-ncq", include_str!("../../../devices/hdd-7200-no-ncq.toml")),
+    ("hdd-7200-enterprise", include_str!("../devices/hdd-7200-enterprise.toml")),
+    ("hdd-7200-no-ncq", include_str!("../devices/hdd-7200-no-ncq.toml")),
     ("hdd-mhx2300bt", HDD_MHX2300BT),
-    ("lab-disk", include_str!("../../../devices/lab-disk.toml")),
-    ("lab-flash", include_str!("../../../devices/lab-flash.toml")),
-    ("null", include_str!("../../../devices/null.toml")),
-    ("nvme-7300", include_str!("../../../devices/nvme-7300.toml")),
-    ("nvme-kc3000", include_str!("../../../devices/nvme-kc3000.toml")),
-    ("nvme-pm9a3", include_str!("../../../devices/nvme-pm9a3.toml")),
-    ("raid0-4-hdd", include_str!("../../../devices/raid0-4-hdd.toml")),
+    ("lab-disk", include_str!("../devices/lab-disk.toml")),
+    ("lab-flash", include_str!("../devices/lab-flash.toml")),
+    ("null", include_str!("../devices/null.toml")),
+    ("nvme-7300", include_str!("../devices/nvme-7300.toml")),
+    ("nvme-kc3000", include_str!("../devices/nvme-kc3000.toml")),
+    ("nvme-pm9a3", include_str!("../devices/nvme-pm9a3.toml")),
+    ("raid0-4-hdd", include_str!("../devices/raid0-4-hdd.toml")),
     ("ssd-870evo", SSD_870EVO),
-    ("ssd-pm883", include_str!("../../../devices/ssd-pm883.toml")),
-    ("ssd-px256m5s", include_str!("../../../devices/ssd-px256m5s.toml")),
-    ("ssd-px256m5s-gc", include_str!("../../../devices/ssd-px256m5s-gc.toml")),
+    ("ssd-pm883", include_str!("../devices/ssd-pm883.toml")),
+    ("ssd-px256m5s", include_str!("../devices/ssd-px256m5s.toml")),
+    ("ssd-px256m5s-gc", include_str!("../devices/ssd-px256m5s-gc.toml")),
 ];
 
 /// The device of this name, if there is one.

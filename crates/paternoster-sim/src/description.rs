@@ -28,7 +28,7 @@
 
 use std::sync::Arc;
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 use toml::Value;
 
 use crate::array::Array;
@@ -220,7 +220,7 @@ fn parameters(raw: &RawDescription) -> Vec<Parameter> {
 mod tests {
     use super::*;
 
-    const CARD: &str = include_str!("../../../devices/flash-card-2010.toml");
+    const CARD: &str = include_str!("../devices/flash-card-2010.toml");
 
     /// Does the card of seed 000 come out as it was written?
     #[test]

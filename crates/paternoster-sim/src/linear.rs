@@ -26,8 +26,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use paternoster::device::ServiceClock;
-use paternoster::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
+use paternoster_core::device::ServiceClock;
+use paternoster_core::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
 
 use crate::model::{Blueprint, Model};
 use crate::sections::{DEPTH_MAX, DeviceFileError, Sections};
@@ -174,7 +174,9 @@ impl Model for Linear {
 mod tests {
     use super::*;
     use crate::Simulated;
-    use paternoster::{Bio, ClientId, ClientSpec, Device, Limits, Output, RequestQueue, elevators};
+    use paternoster_core::{
+        Bio, ClientId, ClientSpec, Device, Limits, Output, RequestQueue, elevators,
+    };
 
     fn facts(depth: u32) -> DeviceFacts {
         DeviceFacts { depth, ..DeviceFacts::default() }

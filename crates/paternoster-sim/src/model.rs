@@ -11,7 +11,7 @@
 
 use std::fmt::Debug;
 
-use paternoster::{Command, Completion, Device, DeviceFacts, Nanos, Refused};
+use paternoster_core::{Command, Completion, Device, DeviceFacts, Nanos, Refused};
 
 /// A device as a state machine. Calls come in order of time.
 pub trait Model: Debug + Send {

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use paternoster::device::ServiceClock;
-use paternoster::{Command, Completion, DeviceFacts, Nanos, Outcome, Refused, Tag};
+use paternoster_core::device::ServiceClock;
+use paternoster_core::{Command, Completion, DeviceFacts, Nanos, Outcome, Refused, Tag};
 
 use crate::model::{Blueprint, Model};
 use crate::sections::{DeviceFileError, Sections};

@@ -5,7 +5,7 @@
 //! read as digits, not as floating point. SI prefixes are powers of 1000, KiB and its kin powers
 //! of 1024.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::transfer::Transfer;
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use toml::{Spanned, Value};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Transfer: how long bytes take, as a fraction of two whole numbers.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Time per byte as a fraction, so that `46.04 us/KiB` and `150 MB/s` are both exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::{Nanos, RequestQueue, elevators};
+use paternoster_core::{Nanos, RequestQueue, elevators};
 use paternoster_sim::Simulated;
 
 use crate::load::{Device, Engine, Kind, Load};

@@ -13,7 +13,7 @@
 
 use core::ops::BitOr;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::blktrace::{Categories, Record};
 use crate::source::quote;

@@ -9,7 +9,7 @@
 //! |─────────────────────|      |──────|        busy
 //! ```
 
-use paternoster::{Action, Event, Nanos, Note, Observer, Op};
+use paternoster_core::{Action, Event, Nanos, Note, Observer, Op};
 
 /// Sums over a run, for one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@
 use std::any::Any;
 use std::fmt;
 
-use paternoster::{Event, Nanos, Note, Observer, RequestQueue};
+use paternoster_core::{Event, Nanos, Note, Observer, RequestQueue};
 
 use crate::meter::Meter;
 

@@ -4,7 +4,7 @@
 //! fio's own figures come from the processes; what fio does not know (device time, fairness, idle
 //! time) goes under the key `paternoster` in JSON and into the table that compares schedulers.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use serde_json::{Value, json};
 
 use crate::entitlement::Part;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use paternoster::{AttributeError, DeviceFacts, Limits, Nanos, RequestQueue, elevators};
+use paternoster_core::{AttributeError, DeviceFacts, Limits, Nanos, RequestQueue, elevators};
 use paternoster_sim::catalog;
 
 use super::document::plain;

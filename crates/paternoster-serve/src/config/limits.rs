@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Bytes of a configuration file.
 pub const FILE_BYTES: usize = 1 << 20;

@@ -11,8 +11,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use paternoster::near;
-use paternoster::{Class, Nanos};
+use paternoster_core::near;
+use paternoster_core::{Class, Nanos};
 
 mod check;
 mod devices;

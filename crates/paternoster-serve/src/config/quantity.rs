@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_sim::quantity::{SIZES, exact};
 
 type Units = [(&'static str, u64)];

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use paternoster::{Class, Nanos, Priority};
+use paternoster_core::{Class, Nanos, Priority};
 
 use super::document::plain;
 use super::limits::SOCKET_PATH_BYTES;

@@ -17,7 +17,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use paternoster::Class;
+use paternoster_core::Class;
 
 use super::order::Order;
 use crate::config::ServiceClass;

@@ -18,7 +18,7 @@
 
 use std::io::{self, Read, Write};
 
-use paternoster::{DeviceFacts, Limits};
+use paternoster_core::{DeviceFacts, Limits};
 
 use super::bytes::{Bad, Digest, Input, put_text, put_varint};
 

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use paternoster::{
+use paternoster_core::{
     AddError, AttributeError, CancelError, Flags, InUse, Nanos, Op, Outcome, Priority, Stale,
     Status, SubmitError, Waiting,
 };
@@ -40,7 +40,7 @@ impl fmt::Display for Name {
 
 /// A bio that is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as those of paternoster::Bio")]
+#[expect(missing_docs, reason = "as those of paternoster_core::Bio")]
 pub struct BioOf {
     pub client: Name,
     pub op: Op,
@@ -233,7 +233,7 @@ impl From<&AttributeError> for Refusal {
 
 /// A command that is given to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as those of paternoster::Command")]
+#[expect(missing_docs, reason = "as those of paternoster_core::Command")]
 pub struct Issued {
     pub tag: u32,
     pub op: Op,
@@ -245,7 +245,7 @@ pub struct Issued {
 
 /// What a queue answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as those of paternoster::Output and what the methods return")]
+#[expect(missing_docs, reason = "as those of paternoster_core::Output and what the methods return")]
 pub enum Answer {
     /// Done as asked; of a bio: accepted.
     Fine,

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use paternoster::{
+use paternoster_core::{
     AddError, Client, ClientId, DeviceFacts, Group, GroupId, Limits, Nanos, Observer, Priority,
     RequestQueue,
 };
@@ -117,7 +117,7 @@ impl Clerk {
         queue: (DeviceFacts, Limits, &str, GroupId),
     ) -> Result<Clerk, RecordError> {
         let (facts, limits, elevator, root) = queue;
-        if paternoster::elevators::by_name(elevator).is_none() {
+        if paternoster_core::elevators::by_name(elevator).is_none() {
             return Err(RecordError::Elevator(elevator.to_owned()));
         }
         let program = env!("CARGO_PKG_VERSION").to_owned();

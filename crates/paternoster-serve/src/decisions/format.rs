@@ -23,7 +23,7 @@
 //! every call takes at least one byte but the counted ones, of which there are [`AGAIN_MAX`] to
 //! three bytes.
 
-use paternoster::{Class, Flags, Nanos, Op, Outcome, Priority, Status, Waiting};
+use paternoster_core::{Class, Flags, Nanos, Op, Outcome, Priority, Status, Waiting};
 
 use super::bytes::{Bad, Input, put_text, put_varint, step, stepped};
 use super::call::{Answer, BioOf, Call, Entry, Issued, Name, REASONS, REFUSALS, Refusal};

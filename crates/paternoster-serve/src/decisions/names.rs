@@ -13,7 +13,9 @@
 //!
 //! Which of several old handles is meant makes no difference: all have gone.
 
-use paternoster::{AddError, ClientId, Cookie, GroupId, Limits, Output, SubmitError, Tag, Ticket};
+use paternoster_core::{
+    AddError, ClientId, Cookie, GroupId, Limits, Output, SubmitError, Tag, Ticket,
+};
 
 use super::call::{Answer, Issued, Name, Refusal};
 

@@ -14,7 +14,7 @@
 
 use std::io::Read;
 
-use paternoster::{
+use paternoster_core::{
     Bio, ClientSpec, Flags, GroupSpec, Nanos, NoObserver, Observer, Op, RequestQueue, elevators,
 };
 

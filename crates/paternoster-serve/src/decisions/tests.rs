@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-use paternoster::{
+use paternoster_core::{
     Bio, Class, ClientId, ClientSpec, Command, DeviceFacts, Flags, GroupId, GroupSpec, Limits,
     Nanos, NoObserver, Op, Outcome, Output, Priority, Tag, Ticket, elevators,
 };

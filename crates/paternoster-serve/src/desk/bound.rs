@@ -16,7 +16,7 @@
 //! Invariants: I1 without a bound there is always room; I2 never fewer places than the device
 //! takes commands.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::tenants::{Node, Tenants};
 

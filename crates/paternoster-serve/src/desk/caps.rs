@@ -17,7 +17,7 @@
 //! each client without structured replies the rest of a read whose first data have gone, since
 //! other replies wait behind that; I2 nothing is saved up while idle, but for the burst.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::config;
 

@@ -12,7 +12,7 @@
 //!
 //! Invariant: a cgroup's node is below that of the cgroup above it, or there is none.
 
-use paternoster::{Nanos, Observer};
+use paternoster_core::{Nanos, Observer};
 
 use super::tenants::{ROOT, Tenants};
 use crate::fuse::callers::cgroup::folders;
@@ -72,7 +72,7 @@ impl Tenants {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{DeviceFacts, Limits, NoObserver, elevators};
+    use paternoster_core::{DeviceFacts, Limits, NoObserver, elevators};
 
     use super::*;
     use crate::config::Config;

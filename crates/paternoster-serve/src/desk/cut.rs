@@ -17,7 +17,7 @@
 //! Invariants: I1 two changes of one block are never with the queue together if one of them reads
 //! first; I2 parts of an errand follow each other without gap.
 
-use paternoster::{Bio, Flags, Op, SubmitError};
+use paternoster_core::{Bio, Flags, Op, SubmitError};
 
 use super::Desk;
 use super::caps::Passing;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use paternoster::{ClientSpec, Priority};
+use paternoster_core::{ClientSpec, Priority};
 
 use super::errand::Step;
 use super::guest::{Blocked, Guest, Intake, PIECE, Pace};

@@ -8,7 +8,7 @@
 //! A kernel or a thread may still write to the memory of a command that has not ended. So nothing
 //! of a stuck desk is taken apart: its memory, files and threads stay until the process ends.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::Desk;
 use super::errand::Errand;

@@ -13,7 +13,7 @@
 //! Invariants: I1 `left` parts of an errand are in the slab; I2 a part's block is given back once;
 //! I3 the cookie of a bio is its part's index.
 
-use paternoster::{Nanos, Ticket};
+use paternoster_core::{Nanos, Ticket};
 
 use crate::device::arena::Block;
 use crate::device::{Extent, Work};

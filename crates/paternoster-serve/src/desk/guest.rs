@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use paternoster::{ClientId, Nanos};
+use paternoster_core::{ClientId, Nanos};
 
 use super::outbox::Outbox;
 use super::processes::Process;

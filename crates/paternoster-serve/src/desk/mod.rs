@@ -64,7 +64,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::table::Table;
-use paternoster::{Nanos, Tag};
+use paternoster_core::{Nanos, Tag};
 use rustix::event::{Timespec, epoll};
 
 pub use handle::DeskHandle;

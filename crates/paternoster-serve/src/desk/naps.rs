@@ -15,7 +15,7 @@
 //! Invariants: I1 a line that is not empty has one time in `naps`; I2 a guest stands in one line at
 //! most, under the number of its `nap`.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::Desk;
 use super::caps::Passing;

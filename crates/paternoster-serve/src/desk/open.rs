@@ -17,7 +17,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::table::Table;
-use paternoster::{DeviceFacts, Limits, Nanos, elevators};
+use paternoster_core::{DeviceFacts, Limits, Nanos, elevators};
 use rustix::event::epoll;
 
 use super::bound::Bound;

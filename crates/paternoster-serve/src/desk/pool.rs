@@ -164,7 +164,7 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{DeviceFacts, Limits, Nanos, NoObserver, elevators};
+    use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, elevators};
 
     use super::*;
     use crate::config::{Config, Group, Tenant};

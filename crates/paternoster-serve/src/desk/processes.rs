@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use paternoster::{Nanos, Priority};
+use paternoster_core::{Nanos, Priority};
 
 use super::doors::Standing;
 use super::guest::Guest;

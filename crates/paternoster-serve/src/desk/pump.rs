@@ -12,7 +12,7 @@
 //! it waits, or until a round's work is done: a device that does everything at once would else be
 //! given all that waits, and all that this lets go, before another client is heard.
 
-use paternoster::{Command, Nanos, Op, Outcome, Output, Status, Tag};
+use paternoster_core::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
 use super::Desk;
 use super::errand::Errand;
@@ -199,10 +199,10 @@ impl Desk {
         // Merged: durable if one of them wants it. The queue says so in the command's flags.
         let work = match work {
             Work::Write { .. } => {
-                Work::Write { fua: command.flags.contains(paternoster::Flags::FUA) }
+                Work::Write { fua: command.flags.contains(paternoster_core::Flags::FUA) }
             }
             Work::Zero { may_unmap, .. } => {
-                Work::Zero { may_unmap, fua: command.flags.contains(paternoster::Flags::FUA) }
+                Work::Zero { may_unmap, fua: command.flags.contains(paternoster_core::Flags::FUA) }
             }
             other => other,
         };

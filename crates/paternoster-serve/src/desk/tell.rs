@@ -197,8 +197,10 @@ fn why(node: &Node) -> String {
         ServiceClass::Background { minimum } => {
             format!("background: its minimum of {} % and what others leave", percent(minimum))
         }
-        ServiceClass::Kernel(paternoster::Class::Idle) => "idle: what others leave".to_owned(),
-        ServiceClass::Kernel(paternoster::Class::Realtime) => "realtime: before others".to_owned(),
+        ServiceClass::Kernel(paternoster_core::Class::Idle) => "idle: what others leave".to_owned(),
+        ServiceClass::Kernel(paternoster_core::Class::Realtime) => {
+            "realtime: before others".to_owned()
+        }
         ServiceClass::Kernel(_) if node.floor != 0 => {
             format!("its weight, and a floor of {} % of its level", percent(node.floor))
         }

@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paternoster::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
+use paternoster_core::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
 
 use super::caps::{Cap, Passing};
 use super::naps;
@@ -481,7 +481,7 @@ fn place_of(place: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{
+    use paternoster_core::{
         Bio, ClientSpec, DeviceFacts, Limits, NoObserver, Op, Outcome, Output, elevators,
     };
 

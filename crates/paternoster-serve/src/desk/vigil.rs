@@ -13,7 +13,7 @@
 //!
 //! Invariant: at most [`LONGEST`] of processor time go by for nothing in a sleep.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Twice the way of a request from one processor to another and back.
 pub(super) const LONGEST: Nanos = Nanos::from_micros(20);

@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_sim::chance::Chance;
 
 use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, Work};

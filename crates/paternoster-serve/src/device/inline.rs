@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 
 use super::files::{self, File};
 use super::holes::Holes;

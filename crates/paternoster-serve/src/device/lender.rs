@@ -11,7 +11,7 @@
 //! job, and nobody can look at it meanwhile:
 //!
 //! ```
-//! # use paternoster::Nanos;
+//! # use paternoster_core::Nanos;
 //! # use paternoster_serve::device::{Job, arena::Arena, lender::{Lender, Loan}};
 //! # fn lends(arena: &mut Arena, lender: &mut Lender, job: Job<'static>) {
 //! let mut block = arena.take(4096).unwrap();
@@ -27,7 +27,7 @@
 //! It cannot be looked at by its owner of before:
 //!
 //! ```compile_fail,E0382
-//! # use paternoster::Nanos;
+//! # use paternoster_core::Nanos;
 //! # use paternoster_serve::device::{Job, arena::Arena, lender::{Lender, Loan}};
 //! # fn lends(arena: &mut Arena, lender: &mut Lender, job: Job<'static>) {
 //! let block = arena.take(4096).unwrap();
@@ -40,7 +40,7 @@
 //! Nor can it be kept by a reference to its bytes:
 //!
 //! ```compile_fail,E0505
-//! # use paternoster::Nanos;
+//! # use paternoster_core::Nanos;
 //! # use paternoster_serve::device::{Job, arena::Arena, lender::{Lender, Loan}};
 //! # fn lends(arena: &mut Arena, lender: &mut Lender, job: Job<'static>) {
 //! let block = arena.take(4096).unwrap();
@@ -58,7 +58,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::arena::{Arena, Block, Region};
 use super::surveyor::Surveyor;
@@ -249,7 +249,7 @@ fn first(
 
 #[cfg(test)]
 mod tests {
-    use paternoster::DeviceFacts;
+    use paternoster_core::DeviceFacts;
 
     use super::*;
     use crate::device::arena::PAGE;

@@ -56,7 +56,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 pub use holes::Holes;
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 
 /// A piece of memory that a job moves data from or to.
 ///

@@ -19,7 +19,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use paternoster::{ClientId, Command, DeviceFacts, Flags, Nanos, Op, Status, Tag};
+use paternoster_core::{ClientId, Command, DeviceFacts, Flags, Nanos, Op, Status, Tag};
 use paternoster_sim::{Description, Model as _, catalog};
 
 use super::files::{self, File};

@@ -15,7 +15,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use paternoster::DeviceFacts;
+use paternoster_core::DeviceFacts;
 
 use super::files::File;
 use super::inline::Inline;

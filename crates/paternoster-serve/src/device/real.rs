@@ -14,7 +14,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use paternoster::{
+use paternoster_core::{
     Command, Completion, Device, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag,
 };
 use paternoster_sim::chance::Chance;
@@ -242,7 +242,7 @@ impl Device for RealDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster::{Bio, ClientSpec, Limits, Output, RequestQueue, elevators};
+    use paternoster_core::{Bio, ClientSpec, Limits, Output, RequestQueue, elevators};
 
     /// Do commands of a queue reach the file and come back, and does time go on without them?
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             match queue.next(device.now()) {
                 Output::Issue(command) => device.submit(command).unwrap(),
                 Output::Done(_, outcome) => {
-                    assert_eq!(outcome.status, paternoster::Status::Ok);
+                    assert_eq!(outcome.status, paternoster_core::Status::Ok);
                     done += 1;
                 }
                 Output::Wait { until, .. } => {

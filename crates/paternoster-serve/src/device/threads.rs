@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 
 use super::event::Event;
 use super::files::{self, File};

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::line::{Errand, Kind};
 use super::urgency;

@@ -10,7 +10,7 @@
 //! nvme-kc3000                                   60 us     not precise
 //! ```
 
-use paternoster::{ClientId, Command, Device as _, Flags, Nanos, Op, Tag};
+use paternoster_core::{ClientId, Command, Device as _, Flags, Nanos, Op, Tag};
 use paternoster_sim::{Description, Simulated};
 
 /// Reads of the forecast.

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use fuser::Errno;
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_sim::Model;
 
 use super::line::{Ended, Line};

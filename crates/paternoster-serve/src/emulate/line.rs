@@ -26,7 +26,7 @@
 
 use std::collections::VecDeque;
 
-use paternoster::{ClientId, Command, Completion, DeviceFacts, Flags, Nanos, Op, Status, Tag};
+use paternoster_core::{ClientId, Command, Completion, DeviceFacts, Flags, Nanos, Op, Status, Tag};
 use paternoster_sim::Model;
 
 use crate::table::Table;

@@ -39,7 +39,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use fuser::Session;
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_sim::Description;
 
 pub use forecast::{expected, typical_read};

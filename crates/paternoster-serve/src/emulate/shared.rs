@@ -11,7 +11,7 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use fuser::{ReplyData, ReplyEmpty, ReplyWrite};
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::crossing::Crossing;
 use super::data::Data;

@@ -12,7 +12,7 @@
 //!
 //! Invariant: a histogram has [`CELLS`] cells, 18 KiB, whatever it counts.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::line::{Ended, Kind};
 use super::{KindPrecision, Precision, Spread};

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command as Program;
 
-use paternoster::{Bio, ClientSpec, DeviceFacts, Outcome, Output, RequestQueue, Tag, elevators};
+use paternoster_core::{
+    Bio, ClientSpec, DeviceFacts, Outcome, Output, RequestQueue, Tag, elevators,
+};
 use paternoster_trace::blktrace::{Code, Reader};
 
 use super::*;

@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use paternoster::{Event, Nanos, Note, Observer};
+use paternoster_core::{Event, Nanos, Note, Observer};
 use paternoster_trace::blktrace::{
     Code, DeviceNumber, MESSAGE_MAX, RECORD_V7, Record, Sink, Traced, Tracer,
 };

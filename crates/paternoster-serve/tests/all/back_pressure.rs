@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::Snapshot;
 use paternoster_serve::server::Server;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does what is written come back, whatever it is cut into, under every scheduler and engine?
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::config::Engine;
 use paternoster_serve::device::Backend;
 use paternoster_serve::device::faulty::{Effect, Often, Which};

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::config::{
     Address, Caps, Config, Device, Direct, Engine, Listen, Rule, Server as ServerConfig,
     ServiceClass, Tenant, TlsMode, Volume, Who,
@@ -114,7 +114,7 @@ pub(crate) fn tenant(name: &str, weight: u32) -> Tenant {
         name: name.into(),
         group: None,
         weight,
-        class: ServiceClass::Kernel(paternoster::Class::BestEffort),
+        class: ServiceClass::Kernel(paternoster_core::Class::BestEffort),
         level: 4,
         caps: Caps::default(),
         floor: None,

@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::common::emulated::{Rig, can, catalogued, two_at_a_time};
 

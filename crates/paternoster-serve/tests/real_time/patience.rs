@@ -7,7 +7,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::control::order::Order;
 
 use crate::common::client::{READ, WRITE, request};

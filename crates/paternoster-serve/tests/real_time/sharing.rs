@@ -16,7 +16,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::config::{Caps, Config, Engine, Group, ServiceClass};
 use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::{Snapshot, TenantLine};

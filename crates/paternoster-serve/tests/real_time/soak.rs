@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use paternoster::{Class, Nanos};
+use paternoster_core::{Class, Nanos};
 use paternoster_serve::config::ServiceClass;
 use paternoster_serve::control::order::Order;
 use paternoster_serve::device::Backend;

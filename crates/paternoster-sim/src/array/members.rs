@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use paternoster::{Nanos, Op};
+use paternoster_core::{Nanos, Op};
 
 use super::stripe::Piece;
 use crate::hdd::{Drive, DriveParameters, Task};

@@ -36,8 +36,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use paternoster::device::ServiceClock;
-use paternoster::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
+use paternoster_core::device::ServiceClock;
+use paternoster_core::{Command, Completion, DeviceFacts, Nanos, Op, Outcome, Refused, Tag};
 
 use crate::hdd::{self, DriveParameters};
 use crate::model::{Blueprint, Model};

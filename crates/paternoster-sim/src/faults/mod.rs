@@ -39,7 +39,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use paternoster::{Command, Completion, DeviceFacts, Nanos, Refused, Status};
+use paternoster_core::{Command, Completion, DeviceFacts, Nanos, Refused, Status};
 
 use crate::model::Model;
 

@@ -22,7 +22,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use paternoster::{Command, Nanos, Op};
+use paternoster_core::{Command, Nanos, Op};
 
 use crate::chance::Chance;
 use crate::quantity;

@@ -10,7 +10,7 @@ use crate::Simulated;
 use crate::linear::{Linear, LinearCosts};
 use crate::null::Null;
 use crate::transfer::Transfer;
-use paternoster::{Bio, ClientSpec, Device, Limits, Op, Output, RequestQueue, elevators};
+use paternoster_core::{Bio, ClientSpec, Device, Limits, Op, Output, RequestQueue, elevators};
 use proptest::prelude::*;
 
 fn serial() -> Box<dyn Model> {

@@ -38,8 +38,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use paternoster::device::ServiceClock;
-use paternoster::{Nanos, Op, Refused};
+use paternoster_core::device::ServiceClock;
+use paternoster_core::{Nanos, Op, Refused};
 
 use super::mechanism::{Arm, Mechanism, Sweep};
 use super::schedule::{Candidate, Choice, Order, choose};

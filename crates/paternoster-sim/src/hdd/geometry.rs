@@ -28,7 +28,7 @@
 //! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994);
 //! `docs/rules/devices.md`.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::transfer::Transfer;
 

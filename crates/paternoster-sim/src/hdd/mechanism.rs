@@ -20,7 +20,7 @@
 //! Spindle speed varies by a few parts in a thousand in a real disk; here it is exact. An arm
 //! under way is not turned back.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::geometry::{Geometry, Place};
 use super::seek::SeekTable;

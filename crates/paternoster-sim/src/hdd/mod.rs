@@ -30,7 +30,7 @@ pub mod write_cache;
 
 use std::sync::Arc;
 
-use paternoster::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag};
+use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag};
 
 pub use drive::{Drive, DriveParameters, Ended, Task};
 pub(crate) use parameters::read as read_parameters;

@@ -13,7 +13,7 @@
 //! Every number has bounds, so that no sum of the model overflows: whoever writes 85 s where 8.5 ms
 //! was meant is told so here.
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 use toml::Value;
 
 use super::drive::{DriveParameters, Overheads, Watermarks};
@@ -191,7 +191,7 @@ fn segments(fields: &mut Fields<'_>) -> Result<SegmentSizes, DeviceFileError> {
 mod tests {
     use crate::Description;
 
-    const DISK: &str = include_str!("../../../../devices/hdd-7200.toml");
+    const DISK: &str = include_str!("../../devices/hdd-7200.toml");
 
     fn refusal(from: &str, to: &str) -> String {
         assert!(DISK.contains(from), "{from}");

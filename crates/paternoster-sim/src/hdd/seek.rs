@@ -20,7 +20,7 @@
 //!
 //! Source: `docs/rules/devices.md`.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Distances with an entry of their own.
 const NEAR: u32 = 1024;

@@ -232,7 +232,7 @@ mod tests {
     use super::super::geometry::{Geometry, Zone};
     use super::super::seek::{Curve, SeekTable};
     use super::*;
-    use paternoster::Nanos;
+    use paternoster_core::Nanos;
 
     const MS: u64 = 1_000_000;
 

@@ -279,7 +279,7 @@ impl WriteCache {
 mod tests {
     use super::super::geometry::Zone;
     use super::*;
-    use paternoster::Nanos;
+    use paternoster_core::Nanos;
     use proptest::prelude::*;
 
     fn geometry() -> Geometry {

@@ -47,7 +47,7 @@ mod flaw;
 #[cfg(test)]
 mod tests;
 
-use paternoster::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag};
+use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused, Tag};
 
 use crate::chance::Chance;
 use crate::model::Model;

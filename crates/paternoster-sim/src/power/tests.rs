@@ -2,7 +2,9 @@
 //! Does the disk keep the word that its essay gives, and no more than that?
 
 use super::*;
-use paternoster::{Bio, ClientId, ClientSpec, Limits, Output, RequestQueue, Status, elevators};
+use paternoster_core::{
+    Bio, ClientId, ClientSpec, Limits, Output, RequestQueue, Status, elevators,
+};
 
 const CUTS: u64 = 64;
 

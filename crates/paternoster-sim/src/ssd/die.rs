@@ -28,7 +28,7 @@
 //! Assumed: the bound
 //! of I2; drives do not publish theirs.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::layout::Piece;
 

@@ -58,8 +58,8 @@ mod wire;
 
 use std::collections::VecDeque;
 
-use paternoster::device::ServiceClock;
-use paternoster::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused};
+use paternoster_core::device::ServiceClock;
+use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outcome, Refused};
 
 use crate::model::Model;
 

@@ -25,7 +25,7 @@
 
 use std::sync::Arc;
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 use toml::Value;
 
 use crate::model::{Blueprint, Model};

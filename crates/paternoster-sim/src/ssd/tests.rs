@@ -7,7 +7,7 @@ use crate::Simulated;
 use crate::ssd::die::DieTimes;
 use crate::ssd::wire::LinkCosts;
 use crate::transfer::Transfer;
-use paternoster::{
+use paternoster_core::{
     Bio, ClientId, ClientSpec, Device, Limits, Output, RequestQueue, Tag, elevators,
 };
 use proptest::prelude::*;

@@ -13,7 +13,7 @@
 //! # Invariants
 //! I1  What is carried never overlaps in one direction.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::transfer::Transfer;
 

@@ -2,8 +2,8 @@
 //! The array model by hand and by properties; beside published figures it stands in the program's
 //! tests (`array_figures.rs`), because they need buffered readers.
 
-use paternoster::{Bio, Device, Limits, Nanos, Op, Output, RequestQueue, Status, elevators};
-use paternoster::{ClientId, ClientSpec};
+use paternoster_core::{Bio, Device, Limits, Nanos, Op, Output, RequestQueue, Status, elevators};
+use paternoster_core::{ClientId, ClientSpec};
 use paternoster_sim::model::Model;
 use paternoster_sim::{Description, Simulated};
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paternoster::{Device, Nanos};
+use paternoster_core::{Device, Nanos};
 use paternoster_sim::{Description, Simulated};
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn corpus_is_read() {
 /// Rules of faults from strangers.
 const RULES: &str = include_str!("../../../../fuzz/corpus/device_file/faults");
 
-const CARD: &str = include_str!("../../../../devices/flash-card-2010.toml");
+const CARD: &str = include_str!("../../devices/flash-card-2010.toml");
 
 proptest! {
     /// Is arbitrary text never more than refused?
@@ -74,7 +74,7 @@ proptest! {
 /// Are times and rates refused whose sums would come near the end of all time?
 #[test]
 fn endless_times_are_refused() {
-    let ssd = include_str!("../../../../devices/ssd-870evo.toml");
+    let ssd = include_str!("../../devices/ssd-870evo.toml");
     for (name, value, words) in [
         ("controller", "18000000000 s", "more than an hour"),
         ("program", "2000000 ms", ""),

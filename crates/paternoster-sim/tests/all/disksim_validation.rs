@@ -25,7 +25,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use paternoster::{Nanos, Op};
+use paternoster_core::{Nanos, Op};
 use paternoster_sim::hdd::{Drive, DriveParameters, Task};
 
 use crate::common::disksim::{self, Fit, Measured};

@@ -5,7 +5,7 @@
 //! synced writes a second in `ssd_figures.rs`. Here commands go to the model itself, without a
 //! queue that might hold them back while a flush is under way.
 
-use paternoster::{
+use paternoster_core::{
     Bio, ClientId, ClientSpec, Command, Device, DeviceFacts, Limits, Nanos, Op, Output,
     RequestQueue, Tag, elevators,
 };

@@ -7,8 +7,8 @@
 //!
 //! Bios go through the library's queue under noop, without merging: a small loop below.
 
-use paternoster::Nanos;
-use paternoster::{
+use paternoster_core::Nanos;
+use paternoster_core::{
     Bio, ClientId, ClientSpec, Device, Limits, NoObserver, Op, Output, RequestQueue, elevators,
 };
 use paternoster_sim::{Model, Simulated, catalog};

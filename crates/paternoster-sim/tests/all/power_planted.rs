@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the crash test notice a bug of the flush sequencer? The test of the test.
 //!
-//! For each bug of `paternoster::planted` that concerns flushes the workloads of `power_cuts` run
+//! For each bug of `paternoster_core::planted` that concerns flushes the workloads of `power_cuts`
+//! run
 //! on queues that are sick with it: it strikes once in each, at the n-th opportunity. The search
 //! has to find it, and to make a case of it that a person can follow.
 
-use paternoster::planted::Bug;
+use paternoster_core::planted::Bug;
 
 use crate::power_cuts::search::search;
 use crate::power_cuts::workload::Ills;

@@ -13,7 +13,7 @@
 //! parameters
 //! with. Times are short, since the models are in their steady state within 100 ms.
 
-use paternoster::{Nanos, Op};
+use paternoster_core::{Nanos, Op};
 
 use crate::common::closed_loop::{Load, Times, device, run};
 

@@ -7,7 +7,7 @@
 //! (All over the disk, four of them complete fewer than the 100 requests a second that the climber
 //! wants to see before it judges.) A window of the climber is 1 s.
 
-use paternoster::{ClientSpec, Device, Limits, Nanos};
+use paternoster_core::{ClientSpec, Device, Limits, Nanos};
 
 use crate::readers::World;
 

@@ -11,7 +11,7 @@
 //!
 //! Each of the readers alone makes the disk seek. What is compared is what all get together.
 
-use paternoster::{ClientSpec, GroupSpec, Limits, Nanos};
+use paternoster_core::{ClientSpec, GroupSpec, Limits, Nanos};
 
 use crate::readers::World;
 

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use paternoster::{
+use paternoster_core::{
     Bio, ClientId, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue, elevators,
 };
 use paternoster_sim::model::Model;

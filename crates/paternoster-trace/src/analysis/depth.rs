@@ -7,7 +7,7 @@
 //! 0 |─┘      └───
 //! ```
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// A number that changes, weighted by how long it lasted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::depth::Depth;
 use super::names::{Names, OTHERS};

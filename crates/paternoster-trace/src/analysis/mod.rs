@@ -38,7 +38,7 @@ mod process;
 
 use std::collections::BTreeMap;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 pub use depth::Depth;
 pub use device::{Counts, DeviceFigures, NEAR, Phase, Seeks};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Process: what one process got of one device, how long it waited, what it cost.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::record::Histogram;
 

@@ -21,7 +21,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// How many requests are followed at once.
 pub const TRACKED_MAX: usize = 1 << 20;

@@ -266,7 +266,7 @@ fn wall_clock(line: &mut Vec<u8>, ns: i128) {
 mod tests {
     use super::*;
     use crate::blktrace::{Code, DeviceNumber, Record};
-    use paternoster::Nanos;
+    use paternoster_core::Nanos;
 
     fn shown(text: &str, record: &Record) -> String {
         let event = Event {

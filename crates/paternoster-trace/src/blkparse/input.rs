@@ -21,7 +21,7 @@
 
 use std::io::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::summary::{Counts, Side};
 use crate::blktrace::{Code, DeviceNumber, Record};

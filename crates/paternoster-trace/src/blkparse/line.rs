@@ -13,7 +13,7 @@
 //!
 //! Source: spec `trace.md` 2.1; the installed tool.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::digits::{left_number, number, signed, word, zeros};
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};

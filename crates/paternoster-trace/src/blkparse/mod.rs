@@ -48,7 +48,7 @@ mod summary;
 
 use std::io;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 pub use elapsed::TRACKED_MAX;
 pub use format::{Format, Formats};

@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::blktrace::{Code, Merged, Record};
 use crate::source::{Entry, Problems, Source};

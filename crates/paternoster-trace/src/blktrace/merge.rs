@@ -21,7 +21,7 @@
 use std::collections::VecDeque;
 use std::io::Read;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::order::stands_aside;
 use super::reader::Reader;

@@ -22,7 +22,7 @@
 
 use std::io::Read;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::reader::Reader;
 use super::record::{Code, Record};

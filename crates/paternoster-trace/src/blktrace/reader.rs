@@ -220,7 +220,7 @@ impl<R: Read> Reader<R> {
 mod tests {
     use super::*;
     use crate::blktrace::record::{Categories, DeviceNumber};
-    use paternoster::Nanos;
+    use paternoster_core::Nanos;
 
     fn record(sector: u64) -> Record {
         Record {

@@ -20,7 +20,7 @@
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Magic number, without the version in its low byte.
 const MAGIC: u32 = 0x6561_7400;

@@ -26,7 +26,7 @@
 //!
 //! Source: spec `trace.md` 1.3 to 1.6.
 
-use paternoster::{Action, ClientId, Event, Flags, Nanos, Note, Observer, Op};
+use paternoster_core::{Action, ClientId, Event, Flags, Nanos, Note, Observer, Op};
 
 use super::record::{Categories, Code, DeviceNumber, Record};
 use super::words::{self, MESSAGE_MAX};
@@ -250,8 +250,8 @@ impl<S: Sink> Observer for Tracer<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster::elevators::Noop;
-    use paternoster::{Bio, ClientSpec, DeviceFacts, Limits, Outcome, Output, RequestQueue};
+    use paternoster_core::elevators::Noop;
+    use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Outcome, Output, RequestQueue};
 
     #[derive(Default)]
     struct Kept(Vec<(Record, Vec<u8>)>);

@@ -16,7 +16,7 @@
 
 use core::fmt::{self, Write};
 
-use paternoster::{ClientId, Expiry, Nanos, Note, Op};
+use paternoster_core::{ClientId, Expiry, Nanos, Note, Op};
 
 /// Bytes of a message.
 pub const MESSAGE_MAX: usize = 128;

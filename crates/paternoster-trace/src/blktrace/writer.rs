@@ -21,7 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::record::{Categories, Code, Record};
 use crate::source::Entry;

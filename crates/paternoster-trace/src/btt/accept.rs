@@ -81,7 +81,7 @@ pub(super) fn is_end(record: &Record, options: &Options) -> bool {
 mod tests {
     use super::*;
     use crate::blktrace::Categories;
-    use paternoster::Nanos;
+    use paternoster_core::Nanos;
 
     fn record(code: Code, bytes: u32) -> Record {
         Record { code, bytes, at: Nanos(2_000_000_000), ..Record::default() }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whole analyses, fed event by event as a simulation would, without files.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::*;
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};

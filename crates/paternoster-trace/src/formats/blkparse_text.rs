@@ -18,7 +18,7 @@
 
 use std::io::BufRead;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::traced::words::{Words, device, seconds, whole, whole_u32};
 use super::traced::{Lines, Outbox, body};

@@ -20,7 +20,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::access::{Access, Accesses};
 use super::names::{COMM, Names};

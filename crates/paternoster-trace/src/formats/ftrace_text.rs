@@ -20,7 +20,7 @@
 
 use std::io::BufRead;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::traced::words::{Words, device, errno, seconds, split, split_last, whole, whole_u32};
 use super::traced::{Lines, Outbox, body};

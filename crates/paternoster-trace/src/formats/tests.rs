@@ -2,7 +2,7 @@
 //! The formats by their published lines: every field where it belongs, every format told from the
 //! others, every mistake named.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::*;
 use crate::blktrace::{Categories as C, Code, DeviceNumber, Record};

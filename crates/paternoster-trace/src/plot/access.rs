@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::axis::{Axis, SIZES, TIMES};
 use super::frame::{Entry, Frame, Look, Panel, Sign, Words, counted, time_title};

@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::axis::{Axis, REQUESTS, TIMES, ratio};
 use super::chart::{BANDS_MAX, Bar, Chart, Curve, Plane};

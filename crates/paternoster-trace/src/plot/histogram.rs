@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::axis::{Axis, PERCENT, TIMES, ratio};
 use super::chart::{Bar, Chart};

@@ -12,7 +12,7 @@
 
 use std::fmt::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::axis::{Axis, TIMES};
 use super::chart::{BANDS_MAX, Bar, CURVES_MANY, Chart};

@@ -31,7 +31,7 @@ mod svg;
 mod ways;
 
 pub use hover::{Hover, HoverPanel, HoverSeries};
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 #[cfg(feature = "png")]
 pub use png::{PngError, png};
 

@@ -16,7 +16,7 @@
 
 use std::fmt::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::axis::{Axis, IOPS, RATES, TIMES, Unit, ratio};
 use super::chart::{Bar, CURVES_MANY, Chart, Curve, Plane};

@@ -7,7 +7,7 @@
 //! several      D2C, reads: every run   D2C, writes: every run …      one for each that there is
 //! ```
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::Run;
 use super::chart::{Bar, Curve, Plane};

@@ -25,7 +25,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::step::{Step, StepKind};
 

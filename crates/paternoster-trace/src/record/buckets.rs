@@ -10,7 +10,7 @@
 //! Invariants: I1 there are at most as many buckets as was said; I2 joining is all that happens to
 //! what a bucket holds, so that sums over all of them stay.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// The width of a bucket as long as a run is short.
 const WIDTH_MIN: Nanos = Nanos(1_000);

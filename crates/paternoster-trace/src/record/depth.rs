@@ -24,7 +24,7 @@
 //! is idle most of the time looks busy there. [`DepthRecord::at_issues`] has that one, too. Source:
 //! spec `trace.md` 4.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::buckets::{Buckets, Join};
 use super::step::{Step, StepKind};

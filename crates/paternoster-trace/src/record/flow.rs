@@ -20,7 +20,7 @@
 //!
 //! Source: spec `trace.md` 4 (iowatcher's and seekwatcher's "at C, else D, else Q").
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::buckets::{Buckets, Join};
 use super::depth::BUCKETS_MAX;

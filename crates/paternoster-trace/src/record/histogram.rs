@@ -14,7 +14,7 @@
 //! Invariants: I1 the cells add up to the number; I2 there are at most [`CELLS`] cells, 4 KiB, of
 //! which only those between the least and the most are kept.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::buckets::Join;
 

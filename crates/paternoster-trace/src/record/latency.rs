@@ -23,7 +23,7 @@
 //!
 //! Source: spec `trace.md` 4 (mean of C - D by the time of C).
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::buckets::{Buckets, Join};
 use super::histogram::Histogram;

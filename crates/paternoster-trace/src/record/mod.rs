@@ -28,7 +28,7 @@ pub use flow::{Amount, Flow, FlowRecord, Stage};
 pub use histogram::{CELLS, Histogram, HistogramCell, PARTS};
 pub use journeys::{JOURNEYS_MAX, Journeys};
 pub use latency::{LATENCY_BUCKETS_MAX, Latencies, LatencyRecord, Way};
-use paternoster::{Event, Nanos, Note, Observer};
+use paternoster_core::{Event, Nanos, Note, Observer};
 pub use step::{Step, StepKind};
 pub use trace::{DEVICES_MAX, Devices, FromTrace};
 

@@ -2,7 +2,7 @@
 //! Step: what records read, whether it was a run here or a trace of elsewhere.
 //!
 //! ```text
-//! paternoster::Event ──▶ Recorder ──┐
+//! paternoster_core::Event ──▶ Recorder ──┐
 //!                                   ├──▶ Step ──▶ DepthRecord, AccessRecord, FlowRecord …
 //! blktrace records ────▶ FromTrace ─┘
 //! ```
@@ -11,7 +11,7 @@
 //! request's `D`, `C` and `R`, and what follows from them: that a bio is done, and that something
 //! came back of which nothing else is known.
 
-use paternoster::{Action, Event, Nanos, Op};
+use paternoster_core::{Action, Event, Nanos, Op};
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

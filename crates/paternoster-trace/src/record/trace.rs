@@ -23,7 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::Recorder;
 use super::access::{AccessRecord, CLIENTS_KEPT};

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_trace::Entry;
 use paternoster_trace::blkparse::{Formats, Inputs, Options, Several, Text};
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, PerCpu, Record};

@@ -2,7 +2,7 @@
 //! Whatever events come, in whatever order, with whatever numbers: an analysis ends, and its
 //! figures hold together.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Record};
 use paternoster_trace::btt::{Analysis, Figures, Interval, Memory, Options};
 use paternoster_trace::source::Entry;

@@ -42,7 +42,7 @@ impl Trace {
     ) {
         let direction = if who.write { Categories::WRITE } else { Categories::READ };
         let record = Record {
-            at: paternoster::Nanos(at),
+            at: paternoster_core::Nanos(at),
             sector,
             bytes: u32::try_from(sectors * 512).unwrap(),
             code,
@@ -56,7 +56,7 @@ impl Trace {
     }
 
     fn note(&mut self, at: u64, code: Code, (pid, device): (u32, DeviceNumber), text: &str) {
-        let (at, categories) = (paternoster::Nanos(at), Categories::NOTIFY);
+        let (at, categories) = (paternoster_core::Nanos(at), Categories::NOTIFY);
         let record = Record { at, code, categories, pid, device, ..Record::default() };
         // A kernel's names fill 16 bytes; its messages are as long as they are.
         let mut payload = text.as_bytes().to_vec();

@@ -6,8 +6,8 @@
 //! own, so that nobody doubts which completion is whose; places that are shared are questions of
 //! the records' own tests.
 
-use paternoster::elevators::Noop;
-use paternoster::{
+use paternoster_core::elevators::Noop;
+use paternoster_core::{
     Action, ClientId, ClientSpec, DeviceFacts, Event, Flags, Limits, Nanos, Observer, Op,
     RequestQueue,
 };

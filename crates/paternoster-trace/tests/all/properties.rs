@@ -5,8 +5,8 @@
 //! The naive record keeps every event. Streams are longer and wider than the bounds, so that
 //! buckets and cells are put together on the way.
 
-use paternoster::elevators::Noop;
-use paternoster::{
+use paternoster_core::elevators::Noop;
+use paternoster_core::{
     Action, ClientId, ClientSpec, DeviceFacts, Event, Flags, Limits, Nanos, Observer, Op,
     RequestQueue,
 };

@@ -2,7 +2,7 @@
 //! Any text and any records at all: readers and writers neither panic nor lose their place, and
 //! what was written is read again.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_trace::blkparse::{Formats, Inputs, Options, Text};
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Ordered, PerCpu, Record};
 use paternoster_trace::filter::{Mask, Window};

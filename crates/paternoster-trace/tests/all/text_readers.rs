@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_trace::blkparse::Options;
 use paternoster_trace::blktrace::{Categories, Code, Merged, Ordered, PerCpu, Record, Writer};
 use paternoster_trace::formats::{blkparse_text, ftrace_text};

@@ -4,7 +4,7 @@
 //! A scene is a device that serves one request after the other while up to some depth of them
 //! wait, and processes of which each reads a stream or here and there, or writes.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Record};
 use paternoster_trace::record::{Devices, FromTrace};
 use paternoster_trace::{Entry, Kind, Recorder, Run};

@@ -12,7 +12,7 @@
 //!
 //! Source: spec `fio.md` 7.2; seed 001 (`disktest -B 4k -h 1 -I BD -K 32 -p l -P T -T 300 -r`).
 
-use paternoster::{Action, Event, Nanos, Note, Observer, Op};
+use paternoster_core::{Action, Event, Nanos, Note, Observer, Op};
 
 use super::{job, mebibytes, per_second};
 use crate::direction::Direction;

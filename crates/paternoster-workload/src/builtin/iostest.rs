@@ -14,7 +14,7 @@
 
 use std::fmt::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::job;
 use crate::direction::Direction;

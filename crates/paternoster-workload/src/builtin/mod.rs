@@ -25,7 +25,7 @@ pub mod sysbench;
 pub mod tiobench;
 pub mod tiotest;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::direction::Direction;
 use crate::fio::job::{Job, Kind, Pattern};

@@ -16,7 +16,7 @@
 
 use std::fmt::Write as _;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::{job, mebibytes, millis, per_second, seconds, wall_time};
 use crate::direction::Direction;

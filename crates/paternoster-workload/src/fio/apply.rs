@@ -83,7 +83,7 @@ fn supported(
 
 #[cfg(test)]
 mod tests {
-    use paternoster::Nanos;
+    use paternoster_core::Nanos;
 
     use super::super::ending::ExitWhat;
     use super::super::job::{Kind, Pattern};

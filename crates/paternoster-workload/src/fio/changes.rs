@@ -22,7 +22,7 @@
 //!
 //! Source: what an operator does to a running process: `ionice -p`, `io.bfq.weight`, `ctl weight`.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::job::Job;
 use super::pace::rates;

@@ -16,7 +16,7 @@
 //!
 //! Source: spec `fio.md` 3.5; the draws were measured on fio 3.33 (libaio, `log_prio=1`).
 
-use paternoster::{Class, Priority};
+use paternoster_core::{Class, Priority};
 
 use crate::direction::Direction;
 

@@ -12,7 +12,7 @@
 //!
 //! Source: spec `fio.md` 3.4; manual of fio 3.33.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::value::{self, MICROSECOND, Reader};
 

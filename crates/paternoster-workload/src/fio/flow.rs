@@ -22,7 +22,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::value::{MICROSECOND, Reader};
 

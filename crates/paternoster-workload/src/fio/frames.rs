@@ -32,7 +32,7 @@
 //!
 //! Source: spec `bfq.md` 9 (BFQ-100: batch, completion, sleep) and 16b, scenario 15.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::job::{Engine, Job, SubmitMode};
 use super::value::{MICROSECOND, Reader};

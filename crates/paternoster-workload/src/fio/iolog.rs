@@ -27,7 +27,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _, Write};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::problem::Problem;
 use super::syncs::SyncKind;

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::changes::Changes;
 use super::cmdprio::CommandPriority;

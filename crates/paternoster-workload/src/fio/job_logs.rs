@@ -29,7 +29,7 @@
 
 use std::io::{self, Write};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::direction::Direction;
 use crate::statistics::histogram::bin_of;

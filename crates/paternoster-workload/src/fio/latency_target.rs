@@ -23,7 +23,7 @@
 //!
 //! Source: spec `fio.md` 3.5. Differs: fio may also judge a window before its end, by samples.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::value::{self, MICROSECOND, Reader};
 

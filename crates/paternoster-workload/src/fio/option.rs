@@ -19,7 +19,7 @@
 //!
 //! Source: spec `fio.md` sections 1 (aliases), 2 (which subset) and 3.
 
-use paternoster::near;
+use paternoster_core::near;
 
 /// What becomes of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

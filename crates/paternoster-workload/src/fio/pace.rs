@@ -25,7 +25,7 @@
 //!
 //! Source: spec `fio.md` 3.5 and 4.2; the Poisson gaps equal fio's (generators 15, 17, 18).
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::direction::Direction;
 

@@ -10,7 +10,7 @@
 
 use std::io::BufRead;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::iolog::{LONGEST, LogEntry, LogReader, WaitRule};
 use super::problem::Problem;

@@ -22,7 +22,7 @@
 //! Source: recorded start-ups (`builtin/startup/profile.rs`), in which no two processes take turns
 //! within one leg.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// So many I/Os of one runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 //! Source: spec `fio.md` 3.9; scale, align and time scale measured on fio 3.33. Differs: there
 //! `replay_skip` holds for block traces only, here for every log.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::iolog::{LogAction, LogEntry};
 use super::value::{self, Reader};

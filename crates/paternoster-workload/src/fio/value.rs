@@ -18,7 +18,7 @@
 //!
 //! Source: spec `fio.md` 1.1.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;

@@ -17,7 +17,7 @@
 //!
 //! Source: Linux' documentation of `/proc/sys/vm` and of writeback.
 
-use paternoster::{ClientId, Flags, Nanos, Observer, RequestQueue};
+use paternoster_core::{ClientId, Flags, Nanos, Observer, RequestQueue};
 
 use super::pages::Run;
 use super::{PageCache, Rest};

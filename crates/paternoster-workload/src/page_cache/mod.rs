@@ -39,7 +39,7 @@ pub mod read_ahead;
 
 use std::collections::VecDeque;
 
-use paternoster::{
+use paternoster_core::{
     Bio, ClientId, Flags, Nanos, Observer, Op, Outcome, RequestQueue, Status, SubmitError,
 };
 

@@ -31,8 +31,8 @@
 use std::collections::BTreeSet;
 
 use hashbrown::HashTable;
-use paternoster::Nanos;
-use paternoster::list::{Links, List};
+use paternoster_core::Nanos;
+use paternoster_core::list::{Links, List};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;

@@ -12,7 +12,7 @@
 //!
 //! Source: spec `fio.md` 3.5, 4.2.
 
-use paternoster::{Nanos, Observer, RequestQueue};
+use paternoster_core::{Nanos, Observer, RequestQueue};
 
 use super::next::Step;
 use super::{EIO, Phase, Process, Progress, Shared};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Begin: how a process begins an I/O, a call or a sync.
 
-use paternoster::{DeviceFacts, Flags, Nanos, Observer, Outcome, RequestQueue};
+use paternoster_core::{DeviceFacts, Flags, Nanos, Observer, Outcome, RequestQueue};
 
 use super::buffered::Call;
 use super::direct::Request;

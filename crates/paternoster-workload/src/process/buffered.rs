@@ -17,7 +17,7 @@
 //!
 //! Source: spec `fio.md` 3.4.
 
-use paternoster::{Nanos, Observer, RequestQueue};
+use paternoster_core::{Nanos, Observer, RequestQueue};
 
 use super::{Identity, Progress};
 use crate::direction::Direction;

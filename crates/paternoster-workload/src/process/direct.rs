@@ -15,7 +15,7 @@
 //! I1  At most `depth` I/Os are under way; a slot's I/O ends when its last bio has, and what
 //!     follows that.
 
-use paternoster::{
+use paternoster_core::{
     Bio, Flags, Nanos, Observer, Op, Outcome, Priority, RequestQueue, Status, SubmitError,
 };
 

@@ -17,7 +17,7 @@
 //!
 //! Source: Linux' manual pages fsync(2), open(2); general knowledge of ext4.
 
-use paternoster::{Bio, Nanos, Observer, Outcome, RequestQueue, Status, SubmitError};
+use paternoster_core::{Bio, Nanos, Observer, Outcome, RequestQueue, Status, SubmitError};
 
 use super::{EINVAL, Identity};
 use crate::page_cache::PageCache;

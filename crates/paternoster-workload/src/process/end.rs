@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! End: what a process counts when an I/O, a call or a sync has ended.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::buffered::Call;
 use super::direct::Io;

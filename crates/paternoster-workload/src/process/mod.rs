@@ -36,7 +36,7 @@ mod think;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use paternoster::{ClientId, Nanos};
+use paternoster_core::{ClientId, Nanos};
 
 use crate::fio::cmdprio::PriorityDraw;
 use crate::fio::flow::{FlowMember, Flows};

@@ -13,7 +13,7 @@
 //!
 //! Source: spec `fio.md` 3.4, 3.5.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::source::{Planned, Task};
 use super::{Process, Shared};

@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::fio::iolog::{LogAction, LogEntry, LogWriter};
 use crate::fio::job_logs::{JobLog, LoggedIo};

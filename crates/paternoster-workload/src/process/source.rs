@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::builtin::sysbench::generator::{Generator, Request};
 use crate::direction::Direction;

@@ -15,7 +15,7 @@
 //!
 //! Source: spec `fio.md` 3.4 (when), Linux' manual pages fsync(2), sync_file_range(2) (what).
 
-use paternoster::{Flags, Nanos, Observer, Outcome, RequestQueue};
+use paternoster_core::{Flags, Nanos, Observer, Outcome, RequestQueue};
 
 use super::durable::Durable;
 use super::{Identity, Progress, SYNC_SLOT};

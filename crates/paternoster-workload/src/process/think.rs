@@ -24,7 +24,7 @@
 //!
 //! Source: fio 3.33, measured; the program's `tests/all/thinks.rs` does it again.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::fio::job::{Engine, Job};
 

@@ -14,7 +14,7 @@
 //! Said to fall behind is a replay that has, at its last arrival, more I/Os under way than the
 //! recording ever had, and goes on after it for more than a twentieth of the time before it.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// How many I/Os were under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

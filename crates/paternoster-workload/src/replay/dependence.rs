@@ -45,7 +45,7 @@
 //! * Ends of I/Os that the trace does not tell are followed by nothing.
 //! * A process begins when it began in the recording, even if it waited for another one to end.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::recording::{RecordedIo, Recording};
 
@@ -123,7 +123,7 @@ fn ends(ios: &[RecordedIo]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{Flags, Op};
+    use paternoster_core::{Flags, Op};
     use proptest::prelude::*;
 
     use super::super::recording::Arrival;

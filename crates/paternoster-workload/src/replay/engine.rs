@@ -24,7 +24,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use paternoster::{
+use paternoster_core::{
     ClientSpec, Completion, Device, Elevator, Limits, Nanos, Observer, Outcome, Output as Said,
     RequestQueue, Status, Waiting,
 };

@@ -14,8 +14,8 @@
 //! computed from issues and completions: while k commands are in the device each is charged 1/k
 //! of the passing time; neighbours that were issued and completed together are one command.
 
-use paternoster::device::ServiceClock;
-use paternoster::{Nanos, Op};
+use paternoster_core::device::ServiceClock;
+use paternoster_core::{Nanos, Op};
 
 use super::backlog::Backlog;
 use super::engine::Replayed;
@@ -239,7 +239,7 @@ const fn as_f64(value: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::Flags;
+    use paternoster_core::Flags;
 
     use super::super::recording::Arrival;
     use super::*;

@@ -20,7 +20,7 @@
 //! Invariants: I1 every I/O lies on the device; I2 an I/O that fits where it was is not moved by
 //! `wrap`, and by `scale` only if another one does not fit.
 
-use paternoster::Op;
+use paternoster_core::Op;
 
 use super::recording::{RecordedIo, Recording};
 
@@ -145,7 +145,7 @@ impl Mapping {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{Flags, Nanos};
+    use paternoster_core::{Flags, Nanos};
     use proptest::prelude::*;
 
     use super::super::recording::Arrival;

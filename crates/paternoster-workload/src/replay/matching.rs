@@ -24,7 +24,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paternoster::{Nanos, Op};
+use paternoster_core::{Nanos, Op};
 
 use super::recording::{Arrival, Recording, RecordingError};
 
@@ -251,7 +251,7 @@ impl Matcher {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::Flags;
+    use paternoster_core::Flags;
 
     use super::*;
 

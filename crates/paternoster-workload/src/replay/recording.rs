@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::{Flags, Nanos, Op};
+use paternoster_core::{Flags, Nanos, Op};
 
 /// The most I/Os that are kept: 16,777,216. With what a replay needs for each beside the 40 bytes
 /// (whom it follows, when it came and ended, order for a while) about 2 GB.

@@ -20,7 +20,7 @@
 //! Gaps under `timed` are differences of scaled times, not scaled differences, so that roundings
 //! do not add up.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::dependence::{Follows, infer};
 use super::recording::Recording;
@@ -225,7 +225,7 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{Flags, Op};
+    use paternoster_core::{Flags, Op};
 
     use super::super::recording::Arrival;
     use super::*;

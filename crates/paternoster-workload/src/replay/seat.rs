@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paternoster::{Bio, ClientId, Flags, Nanos, Observer, Op, RequestQueue, SubmitError};
+use paternoster_core::{Bio, ClientId, Flags, Nanos, Observer, Op, RequestQueue, SubmitError};
 
 /// Linux's EINVAL: what is told of an I/O that the block layer does not take.
 pub(super) const EINVAL: i32 = 22;

@@ -145,7 +145,7 @@ pub(super) fn share_list<'a>(shares: impl Iterator<Item = (&'a str, f64)>) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster::Nanos;
+    use paternoster_core::Nanos;
 
     /// Does each unit begin where the spec says? The least value, the greatest and the deviation
     /// must all be above their edges.

@@ -24,7 +24,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::direction::Direction;
 use crate::fio::job::Unified;

@@ -8,7 +8,7 @@
 //!
 //! Without the folder of samples a test says so and passes.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use serde_json::Value;
 
 use super::*;

@@ -17,7 +17,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use paternoster::{Client, GroupId, Nanos};
+use paternoster_core::{Client, GroupId, Nanos};
 
 use super::{Run, setup};
 use crate::fio::job::Job;

@@ -11,7 +11,7 @@
 
 use std::cmp::Reverse;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::{Run, SectionResult};
 use crate::fio::ending::ExitWhat;

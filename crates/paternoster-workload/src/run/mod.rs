@@ -34,7 +34,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use paternoster::{Device, Elevator, GroupId, Nanos, Observer, Output as Said, Waiting};
+use paternoster_core::{Device, Elevator, GroupId, Nanos, Observer, Output as Said, Waiting};
 
 use crate::fio::ending::Ending;
 use crate::fio::job::{Job, reporting_groups};
@@ -376,7 +376,7 @@ impl Run {
         }
     }
 
-    fn complete(&mut self, at: Nanos, completion: paternoster::Completion) {
+    fn complete(&mut self, at: Nanos, completion: paternoster_core::Completion) {
         self.requests += 1;
         // A device that names a tag twice is broken; its second word is ignored.
         let _stale = self.queue.complete(at, completion.tag, completion.outcome);

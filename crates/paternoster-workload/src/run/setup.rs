@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use paternoster::{
+use paternoster_core::{
     ClientSpec, DeviceFacts, Elevator, GroupId, GroupSpec, Limits, Nanos, Observer, Priority,
     RequestQueue,
 };

@@ -18,7 +18,7 @@
 //! Source: measured with fio 3.33 on two processors: ten runs of `numjobs=8`, the 70 gaps between
 //! first reads: 120 us in the median, 0.8 to 4.9 ms from the first to the last of eight.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::fio::job::Job;
 use crate::fio::random::{Choice, Seeds, Taus88};

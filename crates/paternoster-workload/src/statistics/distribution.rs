@@ -10,7 +10,7 @@
 //! 1000 ns, 655 in 1..2 us, 111 in 2..4 us), and the group rdwr has one latency below 1 us although
 //! its least total latency is 39 us. The sample decides.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Upper edges of the steps below the last of each scale.
 const EDGES: [u64; 9] = [2, 4, 10, 20, 50, 100, 250, 500, 750];

@@ -6,7 +6,7 @@
 //!
 //! Source: see `fio/frames.rs`.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::fio::frames::{FrameEnd, Unread};
 

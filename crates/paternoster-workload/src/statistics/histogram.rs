@@ -28,7 +28,7 @@
 
 use core::fmt;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// log2 of the bins in each power of two.
 const GROUP_BITS: u32 = 6;

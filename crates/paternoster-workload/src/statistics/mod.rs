@@ -27,7 +27,7 @@ pub mod latency;
 pub mod moments;
 pub mod samples;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::direction::Direction;
 

@@ -20,7 +20,7 @@
 //!
 //! Source: spec `fio.md` 5.1.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::moments::Moments;
 

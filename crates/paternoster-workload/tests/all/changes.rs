@@ -5,7 +5,7 @@
 //! between two changes, whatever the weights are. A rate is kept from the instant at which it is
 //! set, and counts from the job's begin.
 
-use paternoster::{Nanos, NoObserver, elevators};
+use paternoster_core::{Nanos, NoObserver, elevators};
 use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::{RunError, RunResult, Settings, Watcher, run};
 use proptest::prelude::*;

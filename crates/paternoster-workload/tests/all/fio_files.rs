@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_workload::fio::job::{Engine, Job, reporting_groups};
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
 use paternoster_workload::fio::unwired;

@@ -10,7 +10,7 @@
 //! 4 readers beside 5 writers (`PATERNOSTER_FLUSH_DRAWS=8`), 0.59 to 3 beside 8, 0.46 to 5 beside
 //! 8; under paternoster 0.82 and 0.79 to the last two. On both SSDs it held in all that were drawn.
 
-use paternoster::{NoObserver, elevators};
+use paternoster_core::{NoObserver, elevators};
 use paternoster_sim::{Simulated, catalog};
 use paternoster_workload::{NoWatcher, RunError, Settings, run};
 

@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_workload::fio::iolog::{LogAction, LogEntry, LogReader, LogWriter, WaitRule};
 
 use crate::common::skipped;

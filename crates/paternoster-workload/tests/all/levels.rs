@@ -21,7 +21,7 @@
 //!
 //! Source: spec `cfq-flush-block.md` 4.2, CFQ-20, 5.3; `paternoster run` of the load.
 
-use paternoster::{NoObserver, elevators};
+use paternoster_core::{NoObserver, elevators};
 use paternoster_sim::{Simulated, catalog};
 use paternoster_workload::{NoWatcher, RunError, Settings, run};
 

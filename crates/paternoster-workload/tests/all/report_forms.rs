@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_workload::direction::Direction;
 use paternoster_workload::fio::job::Unified;
 use paternoster_workload::fio::latency_target::LatencyGoal;

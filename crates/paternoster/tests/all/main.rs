@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All tests of the library from outside, in one program: each links everything there is, and one
-//! is linked sooner than a dozen.
+//! All tests of the program as a person meets it, in one program of tests: each links everything
+//! there is, and one is linked sooner than thirty. Every test here does its work in debug, too, and
+//! does not hang on how fast the machine is.
 //!
-//! A new file of tests goes in here, with a line below. What may not share a process with others
-//! has a program of its own: `no_allocation` counts what the whole process allocates.
+//! A new file of tests goes in here, with a line below. In `judges` are verdicts that take release,
+//! in `heavy` file systems and databases, in `real_time` what a slow or busy machine decides.
 
 #[path = "../common/mod.rs"]
 mod common;
+mod timeline;
 
-mod attribute_law;
-mod bfq_late_raise;
-mod bfq_rules;
-mod blk_rules;
-mod cfq_rules;
-mod embed;
-mod flush_rules;
-mod kyber_rules;
-mod noop_deadline_rules;
-// These two need bugs to plant: `./test` asks for the feature.
-#[cfg(feature = "planted-bugs")]
-mod planted_bugs;
-#[cfg(feature = "planted-bugs")]
-mod properties;
-mod queue_contract;
-mod slices_fixture;
-mod tag_laws;
+mod buffered;
+mod builtin;
+mod compare;
+mod ctl;
+mod decisions;
+mod emulate;
+mod entitled;
+mod fio_examples_run;
+mod guarantees;
+mod journal;
+mod language;
+mod own_device;
+mod players;
+mod plots;
+mod program;
+mod real_device;
+mod replay;
+mod replay_again;
+mod reproduce;
+mod rules;
+mod runs;
+mod serve_arguments;
+mod serve_loss;
+mod startup;
+mod syncs;
+mod sysbench;
+mod thinks;
+mod tidy;
+mod torture;
+mod traces;
+mod versus_kernel;

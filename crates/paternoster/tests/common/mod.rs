@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of this crate share: rigs, a fixture of an elevator, a naive model.
+//! What the programs of tests of this crate share: words about what is missing, and commands that
+//! several of them run.
+#![allow(dead_code, reason = "not every program of tests needs all of it")]
 
-pub(crate) mod closed_loop;
-pub(crate) mod driver;
-pub(crate) mod slices;
-#[cfg(feature = "planted-bugs")]
-pub(crate) mod world;
+pub(crate) mod emulate;
+pub(crate) mod reproduce;
+pub(crate) mod versus_kernel;
+
+/// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
+pub(crate) fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped: {test}: {why}");
+}
+
+/// Whether this build is one in which the test that is running would take minutes; says so.
+pub(crate) fn too_slow() -> bool {
+    if cfg!(debug_assertions) {
+        skipped("debug builds take minutes; use --release");
+    }
+    cfg!(debug_assertions)
+}

@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use paternoster::Nanos;
-use paternoster::conformance::bfq::{self, Decision, Listener, Reading, Said, Turns};
+use paternoster_core::Nanos;
+use paternoster_core::conformance::bfq::{self, Decision, Listener, Reading, Said, Turns};
 use paternoster_trace::ftrace::QueueName;
 
 use super::account::Cause;

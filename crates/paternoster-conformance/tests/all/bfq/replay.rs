@@ -13,10 +13,10 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::conformance::{Probe, World};
-use paternoster::elevator::{Admission, Side};
-use paternoster::elevators::Bfq;
-use paternoster::{
+use paternoster_core::conformance::{Probe, World};
+use paternoster_core::elevator::{Admission, Side};
+use paternoster_core::elevators::Bfq;
+use paternoster_core::{
     Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Hz, Nanos, Ncq, Op,
     RequestId,
 };

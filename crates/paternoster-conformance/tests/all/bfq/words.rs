@@ -8,7 +8,7 @@
 //! What Linux tells of references, addresses and allocations is left out: it decides nothing. What
 //! it does not tell in words, which request goes, is made a word here.
 
-use paternoster::conformance::bfq::Said;
+use paternoster_core::conformance::bfq::Said;
 use paternoster_trace::ftrace::{BfqMessage, Partner, QueueName};
 
 /// Numbers of a word at most.

@@ -4,10 +4,10 @@
 //! Nothing of it is forced but the think time, which is taken over so that one reading of the clock
 //! is not held against us seven times over.
 
-use paternoster::RequestId;
-use paternoster::conformance::Probe;
-use paternoster::conformance::cfq::SeenQueue;
-use paternoster::elevators::Cfq;
+use paternoster_core::RequestId;
+use paternoster_core::conformance::Probe;
+use paternoster_core::conformance::cfq::SeenQueue;
+use paternoster_core::elevators::Cfq;
 
 use super::calls::Step;
 use super::log::Name;

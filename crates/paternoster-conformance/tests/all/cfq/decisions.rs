@@ -12,8 +12,8 @@
 //! A decision that is told only if it is a yes counts only if either of us says yes: that nobody's
 //! slice was found used up at each of 100 000 requests would make a fine percentage of nothing.
 
-use paternoster::conformance::cfq::{Choice, Decision, tree};
-use paternoster::{Class, Nanos, Preemption, RequestId};
+use paternoster_core::conformance::cfq::{Choice, Decision, tree};
+use paternoster_core::{Class, Nanos, Preemption, RequestId};
 
 use super::log::Name;
 use super::message::{Exit, Message, Rule};

@@ -36,9 +36,9 @@ mod tally;
 
 use std::collections::BTreeMap;
 
-use paternoster::conformance::{Probe, World};
-use paternoster::elevators::by_name;
 use paternoster_conformance::{Folder, results};
+use paternoster_core::conformance::{Probe, World};
+use paternoster_core::elevators::by_name;
 
 use calls::Calls;
 use log::{Line, class_of};

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::conformance::Probe;
-use paternoster::{Bio, ClientId, Elevator, Nanos, Op, RequestId};
+use paternoster_core::conformance::Probe;
+use paternoster_core::{Bio, ClientId, Elevator, Nanos, Op, RequestId};
 
 use super::log::{Action, Extent, Kind, Line, What};
 use super::tally::Tally;

@@ -12,10 +12,10 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::conformance::{Probe, World};
-use paternoster::elevator::Side;
-use paternoster::elevators::Cfq;
-use paternoster::{
+use paternoster_core::conformance::{Probe, World};
+use paternoster_core::elevator::Side;
+use paternoster_core::elevators::Cfq;
+use paternoster_core::{
     Bio, ClientId, ClientSpec, DeviceFacts, Flags, GroupId, GroupSpec, Nanos, Ncq, Op, RequestId,
 };
 

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::conformance::Probe;
-use paternoster::elevators::Cfq;
-use paternoster::{Class, Elevator, Priority};
+use paternoster_core::conformance::Probe;
+use paternoster_core::elevators::Cfq;
+use paternoster_core::{Class, Elevator, Priority};
 
 use super::calls::{Said, Step};
 use super::message::Message;

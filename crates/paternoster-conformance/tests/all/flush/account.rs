@@ -2,7 +2,7 @@
 //! The account: what left for the device and what ended, counted in one way for the kernel and for
 //! us.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::log::Shape;
 

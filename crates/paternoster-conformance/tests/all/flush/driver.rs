@@ -29,7 +29,7 @@
 //!
 //! Source: the logs; spec `cfq-flush-block.md` 16.5, 16.13 (the SCSI layer looks one ahead).
 
-use paternoster::{Nanos, Op};
+use paternoster_core::{Nanos, Op};
 
 use super::log::{Line, Shape, Step};
 

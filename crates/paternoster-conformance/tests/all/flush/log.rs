@@ -19,8 +19,8 @@
 
 use std::fmt;
 
-use paternoster::{Nanos, Op};
 use paternoster_conformance::Folder;
+use paternoster_core::{Nanos, Op};
 use paternoster_trace::ftrace::{Action, Entry, Event, Reader, What};
 
 /// A command or a bio, by what is told of it: no two of one kind are under way at one sector.

@@ -31,7 +31,7 @@ mod driver;
 mod log;
 mod replay;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use account::Numbers;
 use log::Log;

@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use paternoster::{
+use paternoster_core::{
     Bio, ClientId, ClientSpec, Command, DeviceFacts, Flags, Limits, Nanos, Op, Outcome, Output,
     RequestQueue, Tag, Waiting, elevators,
 };

@@ -6,7 +6,7 @@ mod refusals;
 
 use std::path::Path;
 
-use paternoster::{Class, Nanos};
+use paternoster_core::{Class, Nanos};
 use proptest::prelude::*;
 
 use super::*;

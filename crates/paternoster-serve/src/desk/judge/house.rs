@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::medium::Medium;

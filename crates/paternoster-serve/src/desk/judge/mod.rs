@@ -46,7 +46,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_sim::chance::Chance;
 
 use super::outbox::planted::plant_interleaving;

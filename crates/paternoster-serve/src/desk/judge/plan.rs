@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use paternoster::{Class, Nanos};
+use paternoster_core::{Class, Nanos};
 use paternoster_sim::chance::Chance;
 
 use super::life::{self, End, When};

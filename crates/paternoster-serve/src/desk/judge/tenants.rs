@@ -11,7 +11,7 @@
 //! cap 200 requests a second, 0.3 s have passed:   at most 200 * (0.3 + 0.1) + 1 = 81
 //! ```
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::client::{Client, Count};
 use super::house::FIRST_USER;

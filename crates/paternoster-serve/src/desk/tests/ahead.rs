@@ -3,7 +3,7 @@
 
 use std::io::{ErrorKind, Write};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::config::{Caps, Tenant};
 use crate::desk::intake::AHEAD;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Caps that several share: what one of them asks for in vain, or moves no data for.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::config::{Caps, Config, Group, Tenant};
 use crate::desk::rig::{CACHE, Client, READ, Rig, STATUS, TRIM, WRITE, ZEROES};

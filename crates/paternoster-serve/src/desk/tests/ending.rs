@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::control::order::{Asked, Order};
 use crate::desk::rig::{Rig, WRITE};

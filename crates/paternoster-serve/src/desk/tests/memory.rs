@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory: what connections that begin much and bring little leave to other tenants.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::desk::rig::{Client, MEMORY, READ, Rig, WRITE};
 

@@ -37,7 +37,7 @@ fn a_flood_of_requests_leaves_places_to_others() {
     rig.holds.store(false, Ordering::SeqCst);
     let (mut done, mut of_flood) = (0, 0);
     for _ in 0..1000 {
-        rig.turn(paternoster::Nanos::from_millis(10));
+        rig.turn(paternoster_core::Nanos::from_millis(10));
         rig.settle();
         done += victim.answers().len();
         of_flood += floods.iter_mut().map(|flood| flood.answers().len()).sum::<usize>();

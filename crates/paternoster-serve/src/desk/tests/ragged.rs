@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::desk::cut::CHANGES_WAITING;
 use crate::desk::pump::ROUND;

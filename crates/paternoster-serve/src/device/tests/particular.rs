@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::rig::{PAGE, Rig, SIZE, Temporary, config, folders, pattern};
 use crate::config::{Device, Direct, Engine};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::{Device, Direct, Engine, Volume};

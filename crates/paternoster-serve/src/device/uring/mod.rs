@@ -32,7 +32,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::ptr::NonNull;
 
 use io_uring::{Builder, IoUring, Probe, opcode, squeue, types};
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 
 use self::step::Slot;
 use super::event::Event;

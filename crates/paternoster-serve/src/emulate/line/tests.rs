@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use paternoster::{Outcome, Refused};
+use paternoster_core::{Outcome, Refused};
 use paternoster_sim::catalog;
 use proptest::prelude::*;
 

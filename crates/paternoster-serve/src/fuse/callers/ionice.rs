@@ -17,7 +17,7 @@
 //!
 //! Sources: ioprio_set(2), sched(7); spec `cfq-flush-block.md` 1.3.
 
-use paternoster::{Class, Priority};
+use paternoster_core::{Class, Priority};
 
 use super::process::Stat;
 

@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paternoster::Priority;
+use paternoster_core::Priority;
 
 use crate::config::Fuse;
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paternoster::Class;
+use paternoster_core::Class;
 
 use super::fake::Fake;
 use super::*;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_serve::device::{Backend, Extent, FileFacts, Finished, Full, Job, Work};
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen;

@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::common::client::{self, CACHE, FLUSH, READ, STATUS, TRIM, WRITE, ZEROES, request};
 use crate::common::disk::{SIZE, connect, setting, works};

@@ -4,7 +4,7 @@
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::config::Engine;
 use paternoster_serve::device::Backend;
 use paternoster_serve::device::faulty::{Effect, Fault, Faulty, Often, Which};

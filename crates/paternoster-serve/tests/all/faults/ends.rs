@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::config::Config;
 use paternoster_serve::control::order::Order;
 use paternoster_serve::server::Server;

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_serve::config::Caps;
 
 use crate::common::client::{READ, TRIM, WRITE, ZEROES, request};

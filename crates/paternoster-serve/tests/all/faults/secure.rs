@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::common::client::{DISCONNECT, READ, request};
 use crate::common::secure::{connect, read, secure_setting};

@@ -13,7 +13,7 @@
 //! # Invariants
 //! I1  At most one write that waits for room is in service, and only while the mechanism drains.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::{Drive, Slot};
 use crate::hdd::write_cache::Dirty;

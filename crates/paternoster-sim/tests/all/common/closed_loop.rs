@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use paternoster::{
+use paternoster_core::{
     Bio, ClientId, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue, elevators,
 };
 use paternoster_sim::{Description, Simulated, catalog};
@@ -123,7 +123,7 @@ pub(crate) fn run(
                     }
                 }
                 Output::Done(cookie, outcome) => {
-                    assert_eq!(outcome.status, paternoster::Status::Ok);
+                    assert_eq!(outcome.status, paternoster_core::Status::Ok);
                     let place = usize::try_from(cookie).expect("our cookie");
                     let (number, began, flush_follows) = under_way[place];
                     let client = &mut clients[number];

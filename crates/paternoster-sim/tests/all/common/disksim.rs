@@ -16,7 +16,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 use paternoster_sim::hdd::DriveParameters;
 use paternoster_sim::hdd::drive::{Overheads, Watermarks};
 use paternoster_sim::hdd::geometry::{Geometry, Zone};

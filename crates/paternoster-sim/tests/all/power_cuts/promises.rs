@@ -35,7 +35,7 @@
 //!
 //! Source: spec `cfq-flush-block.md` 11.1, FLUSH-16.
 
-use paternoster::{Bio, Cookie, Flags, Op, Status};
+use paternoster_core::{Bio, Cookie, Flags, Op, Status};
 
 /// The beat of what has not happened.
 const NEVER: u64 = u64::MAX;
@@ -244,7 +244,7 @@ impl Promises {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster::{ClientId, ClientSpec, DeviceFacts, Limits, RequestQueue, elevators};
+    use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Limits, RequestQueue, elevators};
 
     /// Somebody; promises do not ask who.
     fn somebody() -> ClientId {

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use paternoster::RequestQueue;
+use paternoster_core::RequestQueue;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 

@@ -4,7 +4,7 @@
 //! A [`Plan`] is the world before the first step, [`Step`]s are what happens in it. Numbers choose
 //! among what there is, so that any steps make sense in any world, and fewer of them still do.
 
-use paternoster::{DeviceFacts, Flags, Op};
+use paternoster_core::{DeviceFacts, Flags, Op};
 use paternoster_sim::power::Flaw;
 use proptest::prelude::*;
 

@@ -24,7 +24,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paternoster::{
+use paternoster_core::{
     Attribute, Bio, ClientId, ClientSpec, Command, Cookie, Limits, Nanos, Op, Outcome, Output,
     QUEUE_ATTRIBUTES, RequestQueue, Status, SubmitError, Ticket, Values, Waiting, elevators,
 };
@@ -428,7 +428,7 @@ impl World {
         }
         self.census.commands += 1;
         self.census.flushes += u64::from(command.op == Op::Flush);
-        self.census.fua += u64::from(command.flags.contains(paternoster::Flags::FUA));
+        self.census.fua += u64::from(command.flags.contains(paternoster_core::Flags::FUA));
         self.census.merged += u64::from(cookies.len() > 1);
         let mut owners = Vec::new();
         if command.op != Op::Flush {

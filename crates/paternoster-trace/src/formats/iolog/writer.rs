@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
 use crate::formats::Written;

@@ -19,7 +19,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
 use crate::formats::Written;

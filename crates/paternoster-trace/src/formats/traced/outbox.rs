@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::blktrace::{Categories, Code, DeviceNumber, Record};
 use crate::source::{Entry, Place, Problems};

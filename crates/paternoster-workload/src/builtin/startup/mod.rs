@@ -27,7 +27,7 @@ pub mod profile;
 mod script;
 mod watch;
 
-use paternoster::{DeviceFacts, Nanos};
+use paternoster_core::{DeviceFacts, Nanos};
 
 use super::job;
 use crate::direction::Direction;

@@ -33,7 +33,7 @@
 //!   2 ms pass. The think time was fitted: with it gnome-terminal takes the 0.51 s of its
 //!   recording, which was made on flash, alone on `ssd-870evo`.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 /// Time between the end of what is waited for and the next request.
 pub(super) const THINK: Nanos = Nanos::from_micros(460);

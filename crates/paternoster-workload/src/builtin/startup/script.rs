@@ -16,7 +16,7 @@
 //! Invariants: I1 the requests of a leg are as many as the profile says, with as many bytes, jumps
 //! and requests ahead; I2 all lie within the area.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::profile::{Leg, Profile, THINK};
 use crate::fio::iolog::{LogAction, LogEntry};

@@ -10,7 +10,7 @@
 //! Bytes are counted where they are complete, at the device: a buffered writer is not done when it
 //! has filled memory.
 
-use paternoster::{Action, ClientId, Event, Nanos, Note, Observer, Op};
+use paternoster_core::{Action, ClientId, Event, Nanos, Note, Observer, Op};
 
 /// Counts during one start.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +75,7 @@ impl Observer for StartWatch {
 
 #[cfg(test)]
 mod tests {
-    use paternoster::{ClientSpec, DeviceFacts, Flags, Limits, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, Flags, Limits, RequestQueue, elevators};
 
     use super::*;
 

@@ -44,7 +44,7 @@
 //!
 //! Source: spec `fio.md` 7.4.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use crate::direction::Direction;
 use crate::fio::offsets::Piece;

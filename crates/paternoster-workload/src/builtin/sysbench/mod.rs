@@ -35,7 +35,7 @@ pub mod generator;
 mod options;
 mod report;
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::{per_second, seconds};
 use crate::direction::Direction;

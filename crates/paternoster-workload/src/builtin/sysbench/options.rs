@@ -9,7 +9,7 @@
 //!
 //! Source: spec `fio.md` 7.4.
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::generator::{Mode, Rules};
 use crate::builtin::job;

@@ -14,7 +14,9 @@
 //! # Invariants
 //! I1  When it wants to be called at once it can go on.
 
-use paternoster::{Bio, Flags, Nanos, Observer, Op, Outcome, RequestQueue, Status, SubmitError};
+use paternoster_core::{
+    Bio, Flags, Nanos, Observer, Op, Outcome, RequestQueue, Status, SubmitError,
+};
 
 use super::area::{Area, BLOCK, Piece};
 use super::{COOKIE, Journal, LARGE, Transaction};
@@ -271,7 +273,7 @@ impl PageCache {
 }
 
 /// The journal's thread waits for its bios, and others for it.
-fn bio(client: paternoster::ClientId, piece: Piece) -> Bio {
+fn bio(client: paternoster_core::ClientId, piece: Piece) -> Bio {
     let sectors = u32::try_from(piece.blocks * SECTORS).unwrap_or(u32::MAX);
     Bio::new(client, Op::Write, piece.sector, sectors)
         .flags(Flags::SYNC | Flags::META)

@@ -53,7 +53,7 @@ mod area;
 mod commit;
 mod transaction;
 
-use paternoster::{Class, ClientId, Nanos};
+use paternoster_core::{Class, ClientId, Nanos};
 
 use allocated::Allocated;
 use area::Area;

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paternoster::Nanos;
+use paternoster_core::Nanos;
 
 use super::area::BLOCK;
 use crate::page_cache::extent::Extent;

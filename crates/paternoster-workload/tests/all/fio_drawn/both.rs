@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-use paternoster::{NoObserver, elevators};
+use paternoster_core::{NoObserver, elevators};
 use paternoster_sim::{Simulated, catalog};
 use paternoster_workload::process::record::Output;
 use paternoster_workload::{RunError, Settings, Watcher, run};

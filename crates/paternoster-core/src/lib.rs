@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A block layer in user space, without I/O of its own.
+//!
+//! The journey of a request: a client submits a [`Bio`]; the [`RequestQueue`] merges it with its
+//! neighbours or gives it a request of its own; an [`Elevator`] decides when that request goes to
+//! the device as a [`Command`]; at its end the bio comes back. Time is an argument of every call,
+//! so that the same code runs in virtual time on a model and in real time before a real device.
+//!
+//! ```
+//! use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output};
+//! use paternoster_core::{RequestQueue, elevators};
+//!
+//! let facts = DeviceFacts { depth: 1, ..DeviceFacts::default() };
+//! let elevator = elevators::by_name("mq-deadline").unwrap();
+//! let mut queue = RequestQueue::unobserved(facts, Limits::default(), elevator);
+//! let client = queue.attach(ClientSpec::new()).unwrap();
+//!
+//! // Two adjacent reads of 4 KiB become one command of 8 KiB.
+//! let now = Nanos::ZERO;
+//! queue.submit(now, Bio::new(client, Op::Read, 0, 8).cookie(1)).unwrap();
+//! queue.submit(now, Bio::new(client, Op::Read, 8, 8).cookie(2)).unwrap();
+//! let Output::Issue(command) = queue.next(now) else { panic!("nothing to do") };
+//! assert_eq!((command.sector, command.sectors), (0, 16));
+//!
+//! // The device took a millisecond; both bios end.
+//! let now = Nanos::from_millis(1);
+//! queue.complete(now, command.tag, Outcome::OK).unwrap();
+//! assert!(matches!(queue.next(now), Output::Done(1, _)));
+//! assert!(matches!(queue.next(now), Output::Done(2, _)));
+//! assert!(matches!(queue.next(now), Output::Wait { until: None, .. }));
+//! ```
+//!
+//! # Rooms
+//! * [`RequestQueue`]: the face. Its parts: merging, plugs, allocation, dispatch list, flush,
+//!   attributes.
+//! * [`elevator`]: what a scheduler sees and answers; [`elevators`]: those there are.
+//! * [`pick`]: what several schedulers choose with; [`observe`]: what they measure.
+//! * [`tree`], [`list`], [`slab`]: containers that do not allocate once they are made.
+//! * [`event`]: the stream that figures and traces are made from.
+//!
+//! # What one queue on one thread cannot have
+//! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware
+//! queues), and BLK-9's choice between batch sizes: a caller pulls one command at a time, so
+//! there is no round whose size would be chosen; its retry after a refusal is here.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!("../README.md")]
+    struct OfTheCrate;
+    #[doc = include_str!("../../../README.md")]
+    struct OfTheProject;
+}
+#[cfg(any(test, feature = "conformance"))]
+extern crate std;
+
+mod allocate;
+mod answer;
+pub mod attribute;
+mod bio_slot;
+mod block;
+mod change;
+mod client;
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub mod conformance;
+mod control;
+pub mod device;
+pub mod elevator;
+pub mod elevators;
+pub mod event;
+mod flush;
+mod inspect;
+pub mod knob;
+pub mod list;
+#[doc(hidden)]
+pub mod near;
+pub mod observe;
+pub mod pick;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
+mod positions;
+mod queue;
+mod ratio;
+mod request;
+mod scene;
+pub mod slab;
+mod tell;
+pub mod time;
+pub mod tree;
+
+pub use answer::{Output, Stale, SubmitError, Waiting};
+pub use attribute::{Attribute, AttributeError, Value, Values};
+pub use change::{AddError, CancelError, InUse};
+pub use client::{
+    Class, Client, ClientId, ClientSpec, Clients, Group, GroupId, GroupSpec, Groups, Priority,
+};
+pub use control::QUEUE_ATTRIBUTES;
+pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
+pub use elevator::Elevator;
+pub use event::{Action, Distrust, Event, Expiry, NoObserver, Note, Observer, Preemption};
+pub use inspect::Explanation;
+pub use knob::Knob;
+pub use queue::RequestQueue;
+pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Requests, Stage, Ticket, is_sync};
+pub use scene::{InDevice, Limits, Ncq, Scene};
+pub use time::{Hz, Nanos};

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All tests of the library from outside, in one program: each links everything there is, and one
+//! is linked sooner than a dozen.
+//!
+//! A new file of tests goes in here, with a line below. What may not share a process with others
+//! has a program of its own: `no_allocation` counts what the whole process allocates.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attribute_law;
+mod bfq_late_raise;
+mod bfq_rules;
+mod blk_rules;
+mod cfq_rules;
+mod embed;
+mod flush_rules;
+mod kyber_rules;
+mod noop_deadline_rules;
+// These two need bugs to plant: `./test` asks for the feature.
+#[cfg(feature = "planted-bugs")]
+mod planted_bugs;
+#[cfg(feature = "planted-bugs")]
+mod properties;
+mod queue_contract;
+mod slices_fixture;
+mod tag_laws;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does the property test notice a bug? The test of the tests.
+//!
+//! For each bug that can be planted (see `src/planted.rs`) the driver of `properties.rs` runs on
+//! queues that are sick with it: it strikes once in each, at the n-th opportunity. The harness
+//! has to report it, as an `Err` and not by a panic, in some of a bounded number of sequences;
+//! without the bug the same sequences have to pass.
+//!
+//! Two pairs of eyes: the audit sees inside, the model sees what a caller sees. Where a bug can
+//! be seen from outside (nobody is woken, a bio never ends), the model has to see it without the
+//! audit's help. (A bio that ends twice brings the queue's own counts below zero, and so to a
+//! halt, before a caller sees it.)
+
+use paternoster_core::planted::Bug;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use crate::common::world::{Plan, Step, plans, run, steps};
+
+/// So many sequences may pass before a bug is noticed. Most cannot strike in a given sequence at
+/// all: nobody sleeps, or the elevator stays.
+const SEQUENCES: usize = 400;
+
+/// The same sequences for every bug.
+fn sequences() -> Vec<(Plan, Vec<Step>)> {
+    let mut runner = TestRunner::deterministic();
+    let strategy = (plans(), steps(150));
+    let mut draw = || strategy.new_tree(&mut runner).expect("nothing is filtered out").current();
+    (0..SEQUENCES).map(|_| draw()).collect()
+}
+
+/// How many sequences report `bug` when it strikes at opportunity `after`, and the first report.
+fn reports(bug: Bug, after: u32, audits: bool) -> (usize, String) {
+    let (mut count, mut first) = (0, String::new());
+    for (plan, mut steps) in sequences() {
+        if !audits {
+            // Who withdraws or asks about a bio that the queue has forgotten runs into its
+            // assertions.
+            steps.retain(|step| !matches!(step, Step::Cancel(_) | Step::Explain(_)));
+        }
+        let sick = Plan { bug: Some((bug, after)), audits, ..plan };
+        if let Err(fault) = run(&sick, &steps) {
+            count += 1;
+            if count == 1 {
+                first = fault;
+            }
+        }
+    }
+    println!(
+        "{bug:?} after {after}, audit {audits}: {count} of {SEQUENCES} report, first: {first}"
+    );
+    (count, first)
+}
+
+/// Do the sequences pass when nothing is wrong?
+#[test]
+fn the_sequences_pass_without_a_bug() {
+    for (plan, steps) in sequences() {
+        for audits in [true, false] {
+            assert_eq!(run(&Plan { audits, ..plan }, &steps).err(), None, "{plan:?} {steps:?}");
+        }
+    }
+}
+
+/// Is a client noticed that nobody wakes?
+#[test]
+fn a_lost_wake_is_noticed() {
+    for after in [0, 1, 4, 16] {
+        for audits in [true, false] {
+            let (count, fault) = reports(Bug::LostWake, after, audits);
+            assert!(count > 0, "after {after}");
+            assert!(fault.contains("W6"), "{fault}");
+        }
+    }
+}
+
+/// Is a bio noticed that is handed back twice?
+#[test]
+fn a_double_completion_is_noticed() {
+    for after in [0, 1, 4, 16] {
+        let (count, _) = reports(Bug::DoubleCompletion, after, true);
+        assert!(count > 0, "after {after}");
+    }
+}
+
+/// Is a bio noticed that is never handed back?
+#[test]
+fn a_forgotten_bio_is_noticed() {
+    for after in [0, 1, 4] {
+        for audits in [true, false] {
+            let (count, fault) = reports(Bug::ForgottenBio, after, audits);
+            assert!(count > 0, "after {after}");
+            assert!(audits || fault.contains("at the end"), "{fault}");
+        }
+    }
+}
+
+/// Is it noticed that an elevator is told of the end of a request that it never knew? The fixture
+/// does.
+#[test]
+fn a_completion_of_an_old_epoch_is_noticed() {
+    for after in [0, 1, 4] {
+        let (count, fault) = reports(Bug::OldEpoch, after, true);
+        assert!(count > 0, "after {after}");
+        assert!(fault.contains("slices S7"), "{fault}");
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who gets a tag that became free, under mq rules: the laws R1 to R4 of `allocate.rs`, one by one.
+//! What they are for, loads in which a client got nothing for ever, is judged by
+//! `paternoster-torture/tests/all/drawn_loads`.
+
+use paternoster_core::elevator::Rules;
+use paternoster_core::{Bio, ClientId, Limits, Op, SubmitError};
+
+use crate::common::driver::{Rig, Scripted, disk};
+
+fn read(client: ClientId, sector: u64) -> Bio {
+    Bio::new(client, Op::Read, sector, 8).cookie(sector)
+}
+
+fn write(client: ClientId, sector: u64) -> Bio {
+    Bio::new(client, Op::Write, sector, 8).cookie(sector)
+}
+
+/// Four tags, of which writes may have the first three (DL-9: 3 * 4/4), all taken by reads at
+/// sectors 0, 1000, 2000, 3000, which have the positions 3 to 0.
+fn full_of_reads() -> Rig {
+    let mut rig = Rig::new(disk(8), "mq-deadline");
+    rig.set("nr_requests", "4");
+    let reader = rig.client();
+    for sector in [0, 1000, 2000, 3000] {
+        rig.submit(read(reader, sector));
+    }
+    assert_eq!(rig.pull().len(), 4);
+    rig
+}
+
+/// R2: is a sleeper passed by for whom the freed tag is not, and the next one woken? And is it
+/// first in line when one of its own tags becomes free, though others sleep behind it?
+#[test]
+fn r2_a_freed_tag_goes_to_the_first_that_may_have_it() {
+    let mut rig = full_of_reads();
+    let [writer, one, other] = [(); 3].map(|()| rig.client());
+    assert_eq!(rig.try_submit(write(writer, 5000)), Err(SubmitError::Busy));
+    assert_eq!(rig.try_submit(read(one, 6000)), Err(SubmitError::Busy));
+    assert_eq!(rig.try_submit(read(other, 7000)), Err(SubmitError::Busy));
+    rig.complete_at(0);
+    rig.pull();
+    assert_eq!(rig.wakes, [one], "position 3 is not for writes");
+    rig.submit(read(one, 6000));
+    rig.complete_at(1000);
+    rig.pull();
+    assert_eq!(rig.wakes, [one, writer]);
+    rig.submit(write(writer, 5000));
+}
+
+/// R2: is a limit one of positions? With position 3 free, and nothing of its kind there at all, a
+/// write is refused; as soon as position 0 is free it is not.
+#[test]
+fn r2_a_limit_is_one_of_positions() {
+    let mut rig = full_of_reads();
+    let writer = rig.client();
+    rig.complete_at(0);
+    rig.pull();
+    assert_eq!(rig.try_submit(write(writer, 5000)), Err(SubmitError::Busy));
+    rig.complete_at(3000);
+    rig.pull();
+    assert_eq!(rig.wakes, [writer]);
+    rig.submit(write(writer, 5000));
+}
+
+/// R4: may one that is awake take a tag between a wake and its answer, but not twice from the same
+/// sleeper?
+#[test]
+fn r4_a_sleeper_is_passed_over_once() {
+    for elevator in ["mq-deadline", "bfq", "kyber"] {
+        let mut rig = Rig::new(disk(8), elevator);
+        rig.set("nr_requests", "1");
+        let [quick, slow] = [(); 2].map(|()| rig.client());
+        rig.submit(read(quick, 0));
+        assert_eq!(rig.try_submit(read(slow, 9000)), Err(SubmitError::Busy));
+        rig.pull();
+        rig.complete_oldest();
+        rig.submit(read(quick, 1000));
+        rig.pull();
+        assert_eq!(rig.wakes, [slow], "{elevator}");
+        assert_eq!(rig.try_submit(read(slow, 9000)), Err(SubmitError::Busy), "{elevator}");
+        rig.complete_oldest();
+        assert_eq!(rig.try_submit(read(quick, 2000)), Err(SubmitError::Busy), "{elevator}");
+        rig.pull();
+        // Nothing is held by anyone, so that all are woken; but the one that waited longest first.
+        assert_eq!(rig.wakes, [slow, slow, quick], "{elevator}");
+        rig.submit(read(slow, 9000));
+    }
+}
+
+/// Do several that are woken at once, and find only one tag, keep their order? Turned round each
+/// time, the last two of three had nothing for ever.
+#[test]
+fn woken_in_vain_they_keep_their_order() {
+    let (elevator, _script) = Scripted::with_script(Rules::Mq);
+    let mut rig = Rig::with(disk(1), Limits::default(), elevator);
+    rig.set("nr_requests", "1");
+    let all = [(); 3].map(|()| rig.client());
+    let mut got = [0; 3];
+    let place = |client| all.iter().position(|&it| it == client).expect("one of them");
+    for (number, &client) in (0..).zip(&all) {
+        let _one_of_three = rig.try_submit(read(client, 1000 * number));
+    }
+    assert_eq!(rig.try_submit(read(all[0], 3000)), Err(SubmitError::Busy));
+    for turn in 0..30u64 {
+        rig.pull();
+        for client in std::mem::take(&mut rig.wakes) {
+            if rig.try_submit(read(client, 5000 + 1000 * turn)).is_ok() {
+                got[place(client)] += 1;
+                // It always has one more.
+                let _asleep = rig.try_submit(read(client, 90_000 + 1000 * turn));
+            }
+        }
+        rig.pull();
+        rig.complete_oldest();
+    }
+    assert!(got.iter().all(|&got| got >= 9), "{got:?} of 30");
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster compare`: which scheduler to use for a job, found out by trying them.
+//!
+//! ```text
+//! JOB, device ─┬─ schedulers and attributes ([`CANDIDATES`]) x seeds ─▶ trial ─▶ figures
+//! goals ───────┴───────────────────────────────────────────────────────▶ verdict ─▶ Advice
+//!                                                     table | markdown | json | csv ◀─┘
+//! ```
+//!
+//! # Invariants
+//! A1  Everything that can be wrong with a request is found before the first run.
+//! A2  Equal arguments give equal bytes.
+
+mod goal;
+mod tell;
+mod trial;
+mod verdict;
+
+use std::io::IsTerminal;
+
+use clap::{Args, ValueEnum};
+use paternoster_core::Nanos;
+use paternoster_workload::fio::job::Job;
+use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
+use paternoster_workload::fio::unwired;
+use paternoster_workload::layout;
+use paternoster_workload::run::Settings;
+
+use self::goal::Goal;
+use self::trial::Trials;
+use self::verdict::{Advice, Question};
+use crate::run::{include, read_file, refused};
+use crate::setting::{Setting, SettingOptions, time};
+use crate::target::Target;
+use crate::{Failure, print};
+
+/// What is tried unless `--scheduler` says otherwise: the schedulers of today's Linux and ours,
+/// with the attributes that change most (docs/which-scheduler.md says what each is for).
+pub(crate) const CANDIDATES: [&str; 12] = [
+    "noop",
+    "mq-deadline",
+    "mq-deadline:fifo_batch=1",
+    "kyber",
+    "kyber:read_lat_nsec=500000",
+    "bfq",
+    "bfq:low_latency=0",
+    "bfq:slice_idle=0",
+    "bfq:low_latency=0,nr_requests=256",
+    "paternoster",
+    "paternoster:bulk_kept=80",
+    "paternoster:nr_requests=256",
+];
+
+/// Which scheduler should I use? Try them on a job, and say which one is best and why
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The best: goals are met with every seed; then each client has 90 % of what it \
+     is entitled to (by its
+weight, and by what it asks for); then the most work; of those within 1 % of it the lowest p99. If
+none meets all goals, the one that is nearest.
+
+A goal is JOB METRIC OP VALUE: p50, p99, p99.9, max, sync-p99 (300us, 5ms), iops (12k), bw
+(200MB/s), share (90%: got by entitled); < <= > >=. * is each job.
+
+Examples:
+  paternoster compare jobs/recipes/database.fio --device ssd-870evo --goal 'pg-read p99<5ms'
+  paternoster compare mine.fio --device nvme-pm9a3 --goal '* share>90%' --format json
+  paternoster compare mine.fio --device hdd-7200 --scheduler bfq --scheduler mq-deadline --seeds 9
+
+Exit status: 0 done, whether or not a scheduler meets the goals; 1 a job failed; 2 the request was
+wrong."
+)]
+pub(crate) struct CompareOptions {
+    /// A job file; `-` is standard input
+    #[arg(value_name = "JOB.fio")]
+    file: String,
+
+    /// A device's name (see `paternoster devices`) or device file
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    device: String,
+
+    /// What a job is to have; may be given several times
+    #[arg(long, value_name = "GOAL")]
+    goal: Vec<String>,
+
+    /// How many runs of each, with other places and beginnings
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+
+    /// Which, with attributes if you like; twelve that are worth trying if none is named
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
+    scheduler: Vec<String>,
+
+    /// Ends every job after this time, whatever it says (5s, 300ms, 2m; seconds without a unit)
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<String>,
+
+    /// Output format
+    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    format: Form,
+
+    /// No notes, no progress on the terminal
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// How an advice is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A table, and sentences below it
+    Table,
+    /// The same in Markdown
+    Markdown,
+    /// One document, of the schema that its key `schema` numbers
+    Json,
+    /// A line for each scheduler and job
+    Csv,
+}
+
+pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
+    let file = read_jobs(options)?;
+    if !options.quiet {
+        file.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    let advice = find_out(options, &file.jobs)?;
+    print(&match options.format {
+        Form::Table => {
+            let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            tell::text(&advice, bold)
+        }
+        Form::Markdown => tell::markdown(&advice),
+        Form::Json => format!("{:#}\n", tell::document(&advice)),
+        Form::Csv => tell::csv(&advice),
+    })
+}
+
+fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
+    let (name, text) = read_file(&options.file)?;
+    let source = [Source { name: &name, text: &text }];
+    let environment = |name: &str| std::env::var(name).ok();
+    let mut file =
+        parse(&source, &[], &[], &environment, &include).map_err(|problems| refused(&problems))?;
+    let runtime = options.runtime.as_deref();
+    let runtime = runtime.map(|text| time("--runtime", text, Nanos::from_secs(1))).transpose()?;
+    let refuse =
+        |job: &Job, why: &str| Err(Failure::Request(job.problem(why.to_owned()).to_string()));
+    for job in &mut file.jobs {
+        job.runtime = runtime.or(job.runtime);
+        match () {
+            () if job.runtime.is_none_or(|runtime| runtime == Nanos::ZERO) => {
+                return refuse(
+                    job,
+                    "it has no runtime: shares are compared over one, as --runtime 5s",
+                );
+            }
+            () if job.stonewall => {
+                return refuse(job, "stonewall: compare takes jobs that run together");
+            }
+            () if !job.replay.logs.is_empty() => {
+                return refuse(
+                    job,
+                    "read_iolog: `paternoster replay` compares schedulers on traces",
+                );
+            }
+            () => job.time_based = true,
+        }
+    }
+    if file.jobs.is_empty() {
+        return Err(Failure::Request(format!("{}: there is no job in it", options.file)));
+    }
+    Ok(file)
+}
+
+fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Advice, Failure> {
+    let mut names: Vec<String> = Vec::new();
+    for job in jobs {
+        if !names.contains(&job.name) {
+            names.push(job.name.clone());
+        }
+    }
+    let goals = options.goal.iter().map(|text| Goal::parse(text, &names));
+    let goals: Vec<Goal> = goals.collect::<Result<_, _>>()?;
+    let schedulers = match &options.scheduler[..] {
+        [] => CANDIDATES.map(str::to_owned).to_vec(),
+        named => named.to_vec(),
+    };
+    let setting = SettingOptions {
+        device: vec![options.device.clone()],
+        scheduler: schedulers,
+        set: Vec::new(),
+        fault: Vec::new(),
+        seed: 1,
+        submit_cost: None,
+        start_jitter: None,
+        host: Vec::new(),
+        placement: "near".to_owned(),
+        plot: Vec::new(),
+        trace: None,
+        quiet: true,
+    };
+    let setting = Setting::new(&setting, None)?;
+    let unwired = unwired::problems(jobs);
+    if !unwired.is_empty() {
+        return Err(refused(&unwired));
+    }
+    let device: &Target = &setting.devices[0];
+    let Settings { placement, seed, .. } = setting.on(device);
+    layout::plan(jobs, device.facts.capacity * 512, placement, seed)
+        .map_err(|problem| refused(&[problem]))?;
+    setting.schedulers.iter().try_for_each(|one| setting.check(jobs, device, one))?;
+    let trials = Trials {
+        jobs,
+        names: &names,
+        device,
+        setting: &setting,
+        schedulers: &setting.schedulers,
+        seeds: options.seeds,
+    };
+    let trials = trials.run(options.quiet)?;
+    let schedulers = setting.schedulers.iter().map(|one| one.text.clone()).collect();
+    let device = device.name.clone();
+    let question = Question { device, jobs: names.clone(), goals, schedulers };
+    Ok(Advice::new(question, trials))
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Trial: the runs behind an advice, and what each job had in one of them.
+//!
+//! ```text
+//! each job's clone alone      ─┐ demand: what it could use
+//! the same, many at a time    ─┤ cost: what a request of it takes of the device
+//! schedulers x seeds          ─┴▶ rates, latencies, got / entitled   (workload, entitlement.rs)
+//! ```
+//!
+//! A seed changes the offsets of all random jobs, and when each job begins: by up to `JITTER`.
+//! Clients that begin at one instant and stay in step are an artefact of simulation.
+//!
+//! # Invariants
+//! T1  Results stand in the order of the steps, whichever thread did them: equal arguments, equal
+//!     bytes.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use paternoster_core::{Nanos, NoObserver};
+use paternoster_workload::entitlement::{Party, Use, entitled};
+use paternoster_workload::fio::job::{Engine, Job};
+use paternoster_workload::fio::syncs::Syncs;
+use paternoster_workload::run::RunResult;
+
+use crate::Failure;
+use crate::choice::SchedulerChoice;
+use crate::progress::Steps;
+use crate::setting::Setting;
+use crate::target::Target;
+
+/// Each job begins up to so much later than the run, by the seed.
+const JITTER: u64 = 10_000_000;
+/// A device is full of a kind with twice its depth, and so many at least and at most.
+const FULL: (u32, u32) = (64, 256);
+/// Weight of a client or group that says nothing, as of a new cgroup.
+const WEIGHT: f64 = 100.0;
+
+/// What one job had in one run; its clones, and sections of its name, together.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    /// I/Os and bytes a second.
+    pub(crate) iops: f64,
+    pub(crate) bandwidth: f64,
+    /// Latencies in ns; not a number if nothing ended.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+    /// Of its fsyncs, if it has any.
+    pub(crate) sync_p99: Option<f64>,
+    /// Got by entitled, the least of its clones; none for those that are promised nothing.
+    pub(crate) share: Option<f64>,
+}
+
+/// What one run gave.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trial {
+    /// By name of the job.
+    pub(crate) jobs: Vec<Figures>,
+    /// The part of what the device could do that was done: rates by saturated rates, summed.
+    pub(crate) work: f64,
+}
+
+/// What is tried.
+#[derive(Debug)]
+pub(crate) struct Trials<'a> {
+    pub(crate) jobs: &'a [Job],
+    /// Names of jobs, each once.
+    pub(crate) names: &'a [String],
+    pub(crate) device: &'a Target,
+    pub(crate) setting: &'a Setting,
+    pub(crate) schedulers: &'a [SchedulerChoice],
+    pub(crate) seeds: u64,
+}
+
+/// One run.
+struct Step {
+    name: String,
+    jobs: Vec<Job>,
+    scheduler: SchedulerChoice,
+    seed: u64,
+}
+
+impl Trials<'_> {
+    /// By scheduler and seed, in their order.
+    pub(crate) fn run(&self, quiet: bool) -> Result<Vec<Vec<Trial>>, Failure> {
+        let noop = SchedulerChoice::parse("noop")?;
+        let mut steps = Vec::new();
+        for job in self.jobs {
+            for (what, job) in [("alone", alone(job)), ("saturated", self.saturated(job))] {
+                let name = format!("{} {what}", job.name);
+                steps.push(Step { name, jobs: vec![job], scheduler: noop.clone(), seed: 1 });
+            }
+        }
+        for scheduler in self.schedulers {
+            for seed in 1..=self.seeds {
+                let name = format!("{}, seed {seed}", scheduler.text);
+                let jobs = self.jobs.iter().enumerate().map(|(nth, job)| drawn(job, nth, seed));
+                let jobs = jobs.collect();
+                steps.push(Step { name, jobs, scheduler: scheduler.clone(), seed });
+            }
+        }
+        let display = Steps::new(quiet, steps.len());
+        let done = each(&steps, |step| {
+            let found = self.step(step);
+            display.done(&step.name);
+            found
+        });
+        display.clear();
+        let mut done = done.into_iter();
+        let rate = |result: RunResult| rate(&result, 0);
+        let mut rates = Vec::new();
+        for own in done.by_ref().take(2 * self.jobs.len()) {
+            rates.push(own.map(rate)?);
+        }
+        // A sync keeps a client from the device; without it the same requests reach more.
+        let rates: Vec<(f64, f64)> =
+            rates.chunks(2).map(|pair| (pair[0], pair[1].max(pair[0]))).collect();
+        let mut all = Vec::new();
+        for _ in self.schedulers {
+            let own = done.by_ref().take(usize::try_from(self.seeds).unwrap_or(1));
+            let own = own.map(|result| Ok(self.trial(&result?, &rates)));
+            all.push(own.collect::<Result<Vec<Trial>, Failure>>()?);
+        }
+        Ok(all)
+    }
+
+    fn step(&self, step: &Step) -> Result<RunResult, Failure> {
+        let setting = self.setting.with_seed(step.seed);
+        let done =
+            setting.run(&step.jobs, self.device, &step.scheduler, NoObserver, &mut |_| {})?;
+        let result = done.0;
+        match result.processes.iter().find(|process| process.error != 0) {
+            None => Ok(result),
+            Some(failed) => Err(Failure::Job(format!(
+                "{}: job {} failed with errno {}",
+                step.name, step.jobs[failed.job].name, failed.error
+            ))),
+        }
+    }
+
+    /// The job with so many requests at a time that the device is full of them.
+    fn saturated(&self, job: &Job) -> Job {
+        let mut full = Job {
+            thinktime: Nanos::ZERO,
+            think_io_time: Nanos::ZERO,
+            rate: [None; 3],
+            rate_iops: [None; 3],
+            syncs: Syncs::default(),
+            ..alone(job)
+        };
+        if job.direct == Some(true) {
+            let depth = (2 * self.device.facts.depth).clamp(FULL.0, FULL.1);
+            full.engine = Engine::Async;
+            full.engine_name = "libaio".to_owned();
+            (full.iodepth, full.iodepth_low) = (depth, depth);
+            (full.iodepth_batch_submit, full.iodepth_batch_complete_max) = (1, depth);
+        }
+        full
+    }
+
+    fn trial(&self, result: &RunResult, rates: &[(f64, f64)]) -> Trial {
+        let uses: Vec<Use> = (0..result.processes.len())
+            .map(|place| {
+                let (alone, saturated) = rates[result.processes[place].job];
+                Use { rate: rate(result, place), alone, saturated }
+            })
+            .collect();
+        let parts = entitled(&parties(self.jobs, result), &uses);
+        let first = self.jobs.iter().any(|job| job.prioclass == Some(1));
+        let jobs = self.names.iter().map(|name| {
+            let is_own = |job: usize| self.jobs[job].name == *name;
+            let own: Vec<usize> =
+                (0..uses.len()).filter(|&place| is_own(result.processes[place].job)).collect();
+            // Those beside the real-time class are promised nothing, nor is the idle class.
+            let share = |place: usize| {
+                let class = self.jobs[result.processes[place].job].prioclass;
+                let promised = class != Some(3) && (class == Some(1) || !first);
+                let cost = uses[place].cost();
+                (promised && parts[place] > 0.0).then(|| cost / parts[place])
+            };
+            let all = result.together(is_own);
+            let mixed = all.as_ref().map(|all| all.mixed());
+            let latency = |p: f64| match &mixed {
+                Some(mixed) if mixed.ios() > 0 => {
+                    let most = mixed.total().max().0;
+                    as_f64(mixed.total_histogram().percentile(p).min(most))
+                }
+                _ => f64::NAN,
+            };
+            let sync = all.as_ref().filter(|all| all.sync().n() > 0);
+            let bandwidth = |place: usize| {
+                let all = &result.processes[place].statistics;
+                rate(result, place) * as_f64(all.mixed().bytes()) / as_f64(all.ios().max(1))
+            };
+            Figures {
+                iops: own.iter().map(|&place| uses[place].rate).sum(),
+                bandwidth: own.iter().map(|&place| bandwidth(place)).sum(),
+                p50: latency(50.0),
+                p99: latency(99.0),
+                p999: latency(99.9),
+                max: latency(100.0),
+                sync_p99: sync.map(|all| {
+                    as_f64(all.sync_histogram().percentile(99.0).min(all.sync().max().0))
+                }),
+                share: own.iter().filter_map(|&place| share(place)).min_by(f64::total_cmp),
+            }
+        });
+        Trial { jobs: jobs.collect(), work: uses.iter().map(Use::cost).sum() }
+    }
+}
+
+/// I/Os a second of one process.
+fn rate(result: &RunResult, place: usize) -> f64 {
+    let all = &result.processes[place].statistics;
+    let time = all.runtime();
+    if time == Nanos::ZERO { 0.0 } else { as_f64(all.ios()) * 1e9 / as_f64(time.0) }
+}
+
+/// The job as it is in the run of a seed.
+fn drawn(job: &Job, nth: usize, seed: u64) -> Job {
+    // An odd factor of 64 bits spreads neighbouring places over the whole range.
+    let place = (seed << 16) | nth as u64;
+    let late = Nanos(((place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * JITTER) >> 32);
+    let (least, most) = job.start_delay;
+    let start_delay = (least + late, most + late);
+    Job { randrepeat: false, allrandrepeat: false, start_delay, ..job.clone() }
+}
+
+/// One clone of the job, from the beginning and in no group.
+fn alone(job: &Job) -> Job {
+    Job {
+        numjobs: 1,
+        start_delay: (Nanos::ZERO, Nanos::ZERO),
+        cgroup: None,
+        cgroup_weight: None,
+        prioclass: None,
+        prio: None,
+        ..job.clone()
+    }
+}
+
+/// Who shares with whom: a cgroup is one party, each client outside of groups another.
+fn parties(jobs: &[Job], result: &RunResult) -> Vec<Party> {
+    let mut all: Vec<Party> = Vec::new();
+    let mut groups: Vec<(&str, usize)> = Vec::new();
+    for (place, process) in result.processes.iter().enumerate() {
+        let job = &jobs[process.job];
+        let own = Party::Client(place, WEIGHT);
+        let Some(group) = job.cgroup.as_deref() else {
+            all.push(own);
+            continue;
+        };
+        let known = groups.iter().find(|(name, _)| *name == group).map(|&(_, at)| at);
+        let at = known.unwrap_or(all.len());
+        if known.is_none() {
+            groups.push((group, at));
+            all.push(Party::Group(Vec::new(), job.cgroup_weight.map_or(WEIGHT, f64::from)));
+        }
+        if let Party::Group(members, _) = &mut all[at] {
+            members.push(own);
+        }
+    }
+    all
+}
+
+/// Does all steps on the machine's cores.
+fn each<S: Sync, R: Send>(steps: &[S], work: impl Fn(&S) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(2, NonZero::get).min(steps.len());
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(step) = steps.get(place) else { return };
+                    let found = work(step);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, found)| found).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a report's figure")]
+pub(crate) const fn as_f64(value: u64) -> f64 {
+    value as f64
+}

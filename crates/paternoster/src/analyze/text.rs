@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report as text: for each device how long its I/Os took and where, how it was used, and who
+//! got what.
+
+use std::fmt::Write as _;
+
+use paternoster_core::Nanos;
+use paternoster_trace::analysis::{DeviceFigures, Findings, Phase, ProcessFigures};
+use paternoster_trace::record::Histogram;
+
+use super::sheet::Sheet;
+
+/// With more devices there is an overview, and only so many in full.
+const DEVICES_SHOWN: usize = 4;
+const DEVICES_IN_FULL: usize = 2;
+/// Processes that are shown; the others are one row.
+const SHOWN: usize = 24;
+
+/// The report; `name` says what a device is called beside its number.
+pub(super) fn report(
+    title: &str,
+    found: &Findings,
+    name: &dyn Fn(&DeviceFigures) -> String,
+) -> String {
+    let mut text = String::new();
+    let _infallible = writeln!(text, "{title}: {}", facts(found));
+    let mut shown: Vec<&DeviceFigures> = found.devices.iter().collect();
+    if shown.len() > DEVICES_SHOWN {
+        text.push('\n');
+        text.push_str(&overview(found, name).text());
+        shown.sort_by_key(|device| core::cmp::Reverse(bytes(device)));
+        let _infallible = writeln!(
+            text,
+            "\nthose with the most bytes in full; --device MAJOR,MINOR shows any other"
+        );
+        shown.truncate(DEVICES_IN_FULL);
+    }
+    for device in shown {
+        text.push('\n');
+        text.push_str(&of_device(&name(device), device));
+    }
+    text
+}
+
+/// A row for each device, those with the most bytes first.
+pub(super) fn overview(found: &Findings, name: &dyn Fn(&DeviceFigures) -> String) -> Sheet {
+    let mut table = Sheet::new(
+        1,
+        ["device", "I/Os", "MB", "reads %", "mean us", "p99 us", "in device", "busy %"],
+    );
+    let mut devices: Vec<&DeviceFigures> = found.devices.iter().collect();
+    devices.sort_by_key(|device| core::cmp::Reverse(bytes(device)));
+    for device in devices {
+        let ios = if device.counts.are_arrivals() {
+            device.counts.queued
+        } else {
+            device.counts.completed
+        };
+        let whole = &device.phases[Phase::Whole as usize];
+        let [mean, p99, _] = &latencies(whole, &[990])[..] else { continue };
+        let (inside, span) = (&device.in_device, device.span);
+        let known = whole.count() > 0;
+        let figure = |value: f64| if known { format!("{value:.2}") } else { "-".to_owned() };
+        table.row(vec![
+            name(device),
+            sum(ios).to_string(),
+            format!("{:.1}", bytes(device) as f64 / 1e6),
+            if sum(ios) == 0 {
+                "-".to_owned()
+            } else {
+                format!("{:.1}", 100.0 * ratio(ios[0], sum(ios)))
+            },
+            mean.clone(),
+            p99.clone(),
+            figure(inside.mean(span)),
+            figure(100.0 * inside.busy().0 as f64 / (span.0 as f64).max(1.0)),
+        ]);
+    }
+    table
+}
+
+/// What went through a device, or was asked of it if nothing else is known.
+fn bytes(device: &DeviceFigures) -> u64 {
+    let counts = &device.counts;
+    sum(if counts.are_arrivals() { counts.queued_bytes } else { counts.completed_bytes })
+}
+
+/// How much there is.
+pub(super) fn facts(found: &Findings) -> String {
+    let (devices, events) = (found.devices.len(), found.events);
+    let messages = match found.messages {
+        0 => String::new(),
+        1 => ", 1 message".to_owned(),
+        messages => format!(", {messages} messages"),
+    };
+    let devices = if devices == 1 { "1 device".to_owned() } else { format!("{devices} devices") };
+    format!("{events} events{messages}, {:.3} s, {devices}", seconds(found.span()))
+}
+
+fn of_device(name: &str, device: &DeviceFigures) -> String {
+    let mut text = String::new();
+    let _infallible = writeln!(text, "device {name}");
+    text.push('\n');
+    text.push_str(&transfer(device).text());
+    text.push('\n');
+    let phases = phases(device);
+    if !phases.is_empty() {
+        text.push_str(&phases.text());
+        text.push('\n');
+    }
+    for line in use_lines(device) {
+        text.push_str(&format!(" {line}\n"));
+    }
+    if tells_processes(device) {
+        text.push('\n');
+        text.push_str(&processes(device).text());
+    }
+    text
+}
+
+/// What went to the device and came back.
+pub(super) fn transfer(device: &DeviceFigures) -> Sheet {
+    let mut table = Sheet::new(
+        1,
+        [
+            "", "asked", "merged", "issued", "done", "MB", "MB/s", "IOPS", "kB each", "mean us",
+            "p50 us", "p99 us", "max us",
+        ],
+    );
+    let counts = &device.counts;
+    for (place, direction) in ["read", "write"].into_iter().enumerate() {
+        if counts.queued[place] + counts.issued[place] + counts.completed[place] == 0 {
+            continue;
+        }
+        let (done, bytes) = if counts.are_arrivals() {
+            (counts.queued[place], counts.queued_bytes[place])
+        } else {
+            (counts.completed[place], counts.completed_bytes[place])
+        };
+        let (issued, sent) = if counts.are_arrivals() {
+            (counts.queued[place], counts.queued_bytes[place])
+        } else {
+            (counts.issued[place], counts.issued_bytes[place])
+        };
+        let whole = match device.whole[place].count() {
+            0 => &device.device[place],
+            _ => &device.whole[place],
+        };
+        let mut row = vec![
+            direction.to_owned(),
+            counts.queued[place].to_string(),
+            counts.merged[place].to_string(),
+            counts.issued[place].to_string(),
+            counts.completed[place].to_string(),
+            format!("{:.1}", bytes as f64 / 1e6),
+            per_second(bytes as f64 / 1e6, device.span, 2),
+            per_second(done as f64, device.span, 1),
+            if issued == 0 { "-".to_owned() } else { format!("{:.1}", ratio(sent, issued) / 1e3) },
+        ];
+        row.extend(latencies(whole, &[500, 990]));
+        table.row(row);
+    }
+    table
+}
+
+/// How long each part of the way took.
+pub(super) fn phases(device: &DeviceFigures) -> Sheet {
+    let mut table = Sheet::new(
+        2,
+        [
+            "phase", "", "count", "mean us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us",
+            "of Q2C %",
+        ],
+    );
+    let whole = device.phases[Phase::Whole as usize].sum();
+    for phase in Phase::ALL {
+        let histogram = &device.phases[phase as usize];
+        if histogram.count() == 0 {
+            continue;
+        }
+        let (letters, words) = phase.names();
+        let mut row = vec![letters.to_owned(), words.to_owned(), histogram.count().to_string()];
+        row.extend(latencies(histogram, &[500, 900, 990, 999]));
+        row.push(match whole {
+            0 => "-".to_owned(),
+            whole => format!("{:.2}", 100.0 * histogram.sum() as f64 / whole as f64),
+        });
+        table.row(row);
+    }
+    if device.flush.count() > 0 {
+        let mut row =
+            vec!["D2C".to_owned(), "flushes".to_owned(), device.flush.count().to_string()];
+        row.extend(latencies(&device.flush, &[500, 900, 990, 999]));
+        row.push(String::new());
+        table.row(row);
+    }
+    table
+}
+
+/// Merges, seeks, depths, the device's time: each a line.
+pub(super) fn use_lines(device: &DeviceFigures) -> Vec<String> {
+    let (counts, seeks, span) = (&device.counts, &device.seeks, device.span);
+    let (queued, issued) = (sum(counts.queued), sum(counts.issued));
+    let mut lines = Vec::new();
+    if issued > 0 {
+        let merged = sum(counts.merged);
+        lines.push(format!(
+            "merges      {merged} of {queued} I/Os, {:.2} I/Os a command",
+            ratio(queued.max(issued), issued)
+        ));
+    }
+    if seeks.count > 0 {
+        let percent = |part: u64| 100.0 * ratio(part, seeks.count);
+        let median = seeks.distances.permille(500).0;
+        lines.push(format!(
+            "seeks       {:.1} % sequential, {:.1} % within 64 KiB; distance mean {:.0}, median {} \
+             sectors",
+            percent(seeks.sequential),
+            percent(seeks.near),
+            seeks.distance as f64 / seeks.count as f64,
+            if median < 1024 { "below 1024".to_owned() } else { median.to_string() },
+        ));
+    }
+    if counts.are_arrivals() {
+        lines
+            .push("The trace has arrivals only: rates are those of what was asked for.".to_owned());
+        return lines;
+    }
+    lines.push(format!(
+        "waiting     mean {:.2}, most {} I/Os that the device did not have yet",
+        device.waiting.mean(span),
+        device.waiting.most()
+    ));
+    let (inside, busy) = (&device.in_device, device.in_device.busy());
+    lines.push(format!(
+        "in device   mean {:.2} ({:.2} while busy), most {} commands",
+        inside.mean(span),
+        inside.mean_busy(),
+        inside.most()
+    ));
+    if span > Nanos::ZERO {
+        lines.push(format!(
+            "busy        {:.2} % of the time, in {} periods",
+            100.0 * busy.0 as f64 / span.0 as f64,
+            inside.periods()
+        ));
+    }
+    let more = [
+        (counts.requeued, "requeued", "commands that the device refused"),
+        (counts.failed, "failed", "commands that came back with an error"),
+        (counts.flushes, "flushes", "without data"),
+        (counts.discards, "discards", "among the writes"),
+        (device.lost, "replaced", "I/Os by others at the same sector; their ways are not counted"),
+    ];
+    for (count, head, words) in more {
+        if count > 0 {
+            lines.push(format!("{head:<11} {count} {words}"));
+        }
+    }
+    if let Some(fairness) = device.fairness {
+        lines.push(format!("fairness    Jain index of device time {fairness:.3}"));
+    }
+    lines
+}
+
+/// Whether the trace knows processes: most formats do not.
+pub(super) fn tells_processes(device: &DeviceFigures) -> bool {
+    !matches!(&device.processes[..], [only] if only.pid == 0)
+}
+
+/// What each process got.
+pub(super) fn processes(device: &DeviceFigures) -> Sheet {
+    let mut table = Sheet::new(
+        2,
+        [
+            "pid",
+            "process",
+            "I/Os",
+            "MB",
+            "MB/s",
+            "mean us",
+            "p99 us",
+            "max us",
+            "waited us",
+            "device time s",
+            "%",
+        ],
+    );
+    let (shown, others) = device.processes.split_at(device.processes.len().min(SHOWN));
+    for process in shown {
+        let mut row = vec![process.pid.to_string(), printable(&process.name)];
+        row.extend(cells(process, device));
+        table.row(row);
+    }
+    if !others.is_empty() {
+        let time: u64 = others.iter().map(|process| process.device_time.0).sum();
+        let amounts = others.iter().map(|other| amount(other, device));
+        let (done, bytes) = amounts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let share: f64 = others.iter().map(|process| process.share).sum();
+        let most = others.iter().map(|process| process.whole.most()).max().unwrap_or_default();
+        table.row(vec![
+            String::new(),
+            format!("{} others", others.len()),
+            done.to_string(),
+            format!("{:.1}", bytes as f64 / 1e6),
+            per_second(bytes as f64 / 1e6, device.span, 2),
+            String::new(),
+            String::new(),
+            micros(most),
+            String::new(),
+            format!("{:.3}", seconds(Nanos(time))),
+            format!("{:.1}", 100.0 * share),
+        ]);
+    }
+    table
+}
+
+fn cells(process: &ProcessFigures, device: &DeviceFigures) -> [String; 9] {
+    let (ios, bytes) = amount(process, device);
+    let (megabytes, span) = (bytes as f64 / 1e6, device.span);
+    let [mean, p99, max] = match &latencies(&process.whole, &[990])[..] {
+        [mean, p99, max] => [mean.clone(), p99.clone(), max.clone()],
+        _ => Default::default(),
+    };
+    let waited = match process.waited.count() {
+        0 => "-".to_owned(),
+        _ => micros(process.waited.mean()),
+    };
+    [
+        ios.to_string(),
+        format!("{megabytes:.1}"),
+        per_second(megabytes, span, 2),
+        mean,
+        p99,
+        max,
+        waited,
+        format!("{:.3}", seconds(process.device_time)),
+        format!("{:.1}", 100.0 * process.share),
+    ]
+}
+
+/// I/Os and bytes that a process got, or that it asked for if nothing else is known.
+fn amount(process: &ProcessFigures, device: &DeviceFigures) -> (u64, u64) {
+    if device.counts.are_arrivals() {
+        (process.queued, process.asked_bytes)
+    } else {
+        (process.done, process.read_bytes + process.write_bytes)
+    }
+}
+
+/// Mean, percentiles in permille, maximum; in microseconds.
+fn latencies(histogram: &Histogram, permilles: &[u64]) -> Vec<String> {
+    if histogram.count() == 0 {
+        return vec!["-".to_owned(); permilles.len() + 2];
+    }
+    let mut all = vec![micros(histogram.mean())];
+    all.extend(permilles.iter().map(|permille| micros(histogram.permille(*permille))));
+    all.push(micros(histogram.most()));
+    all
+}
+
+/// In microseconds, to the nanosecond where that says something.
+fn micros(time: Nanos) -> String {
+    let digits = if time < Nanos::from_micros(10) { 3 } else { 1 };
+    format!("{:.digits$}", time.0 as f64 / 1e3)
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
+}
+
+fn per_second(amount: f64, span: Nanos, digits: usize) -> String {
+    match span {
+        Nanos::ZERO => "-".to_owned(),
+        span => format!("{:.digits$}", amount / seconds(span)),
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+fn sum(both: [u64; 2]) -> u64 {
+    both[0] + both[1]
+}
+
+/// A name of foreign bytes as it may be printed.
+pub(super) fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{b7}' } else { c }).collect()
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Choice: a scheduler with its attributes and a device, by what a person writes.
+
+use std::path::Path;
+
+use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, elevators, near};
+use paternoster_sim::{Description, catalog};
+
+use crate::Failure;
+
+/// `NAME[:ATTRIBUTE=VALUE,…]`, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SchedulerChoice {
+    /// As written, for tables.
+    pub(crate) text: String,
+    pub(crate) name: String,
+    attributes: Vec<(String, String)>,
+}
+
+impl SchedulerChoice {
+    pub(crate) fn parse(text: &str) -> Result<SchedulerChoice, Failure> {
+        let (name, attributes) = text.split_once(':').unwrap_or((text, ""));
+        if elevators::by_name(name).is_none() {
+            let hint = near::hint(name, elevators::ALL.iter().map(|entry| entry.name));
+            return Err(Failure::Request(format!(
+                "--scheduler {text}: there is no scheduler `{name}`{hint}"
+            )));
+        }
+        let attributes = attributes.split(',').filter(|part| !part.is_empty());
+        let attributes = attributes.map(|part| assignment("--scheduler", part));
+        Ok(SchedulerChoice {
+            text: text.to_owned(),
+            name: name.to_owned(),
+            attributes: attributes.collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(crate) fn make(&self) -> Box<dyn Elevator> {
+        elevators::by_name(&self.name).unwrap_or_else(|| Box::new(elevators::Noop::new()))
+    }
+
+    /// The attributes, in the order in which they are set.
+    #[cfg(feature = "serve")]
+    pub(crate) fn attributes(&self) -> &[(String, String)] {
+        &self.attributes
+    }
+
+    /// Sets what was asked for: for all schedulers first, then for this one.
+    pub(crate) fn prepare<O: Observer>(
+        &self,
+        queue: &mut RequestQueue<O>,
+        for_all: &[(String, String)],
+    ) -> Result<(), Failure> {
+        for (name, value) in for_all.iter().chain(&self.attributes) {
+            // sysfs would bring a number into the range without a word; here it is refused.
+            let taken = queue.check_attribute(name, value);
+            taken.and_then(|()| queue.set_attribute(Nanos::ZERO, name, value)).map_err(|error| {
+                let (text, more) = (&self.text, more(queue, name, &error));
+                Failure::Request(format!(
+                    "{name}={value} for {text}: {error}{more}; `paternoster schedulers {}` lists \
+                     them",
+                    self.name
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What the error about an attribute does not say: the name that was meant, or the unit.
+fn more<O: Observer>(queue: &RequestQueue<O>, name: &str, error: &AttributeError) -> String {
+    let mut known: Vec<(String, &str)> = Vec::new();
+    queue.for_each_attribute(|path, attribute, _| {
+        known.push((short(path).to_owned(), attribute.unit));
+    });
+    let names = || known.iter().map(|(name, _)| name.as_str());
+    let near = match error {
+        AttributeError::Unknown { .. } => near::nearest(short(name), names()),
+        _ => None,
+    };
+    let unit = known.iter().find(|(known, unit)| known == short(name) && !unit.is_empty());
+    match (near, error, unit) {
+        (Some(near), ..) => format!("; did you mean `{near}`?"),
+        (_, AttributeError::Value { .. }, Some((_, unit))) => format!(", in {unit}"),
+        _ => String::new(),
+    }
+}
+
+/// An attribute's name without its folder.
+fn short(path: &str) -> &str {
+    path.strip_prefix("iosched/").unwrap_or(path)
+}
+
+/// `NAME=VALUE`, as given to `option`.
+pub(crate) fn assignment(option: &str, text: &str) -> Result<(String, String), Failure> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(Failure::Request(format!("{option}: `{text}` is not ATTRIBUTE=VALUE"))),
+    }
+}
+
+/// A device by name, or from a device file.
+pub(crate) fn device(name: &str) -> Result<Description, Failure> {
+    if let Some(device) = catalog::by_name(name) {
+        return Ok(device?);
+    }
+    let looks_like_a_file = name.contains('/')
+        || Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    if !looks_like_a_file {
+        let hint = near::hint(name, catalog::FILES.iter().map(|(name, _)| *name));
+        return Err(Failure::Request(format!(
+            "there is no device `{name}`{hint}, or name a device file (FILE.toml)"
+        )));
+    }
+    // Others, as /dev/zero, have no end.
+    if std::fs::metadata(name).is_ok_and(|it| !it.is_file()) {
+        let message = format!("{name}: it is neither a file nor a block device");
+        return Err(Failure::Request(message));
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|error| Failure::Request(format!("device file {name}: {error}")))?;
+    Ok(Description::parse(name, &text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use paternoster_core::{DeviceFacts, Limits};
+
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        match SchedulerChoice::parse(text) {
+            Err(Failure::Request(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Is what a person writes taken apart, and what is wrong with it said?
+    #[test]
+    fn schedulers_have_attributes() {
+        let choice = SchedulerChoice::parse("deadline:fifo_batch=1,read_expire=50").unwrap();
+        assert_eq!(choice.name, "deadline");
+        assert_eq!(choice.attributes[1], ("read_expire".to_owned(), "50".to_owned()));
+        assert!(SchedulerChoice::parse("none").is_ok());
+        assert!(refusal("anticipatory").contains("; known are noop, deadline, mq-deadline"));
+        assert!(refusal("bqf").contains("there is no scheduler `bqf`; did you mean `bfq`?"));
+        assert_eq!(refusal("noop:x"), "--scheduler: `x` is not ATTRIBUTE=VALUE");
+    }
+
+    /// Is the device said that was probably meant?
+    #[test]
+    fn a_device_nearly_named_is_said() {
+        let Err(Failure::Request(message)) = device("ssd-870") else { panic!("it is one") };
+        let start = "there is no device `ssd-870`; did you mean `ssd-870evo`? Known are array-eva";
+        assert!(message.starts_with(start), "{message}");
+    }
+
+    /// Is an attribute refused with the name, the range and the unit that would be right?
+    #[test]
+    fn attributes_are_refused_with_a_remedy() {
+        let message = |text: &str, set: &[(String, String)]| {
+            let choice = SchedulerChoice::parse(text).unwrap();
+            let facts = DeviceFacts::default();
+            let mut queue = RequestQueue::unobserved(facts, Limits::default(), choice.make());
+            match choice.prepare(&mut queue, set) {
+                Err(Failure::Request(message)) => message,
+                other => panic!("{text}: {other:?}"),
+            }
+        };
+        let set = [("nr_request".to_owned(), "8".to_owned())];
+        let unknown = message("bfq", &set);
+        assert!(unknown.contains("no attribute `nr_request`; did you mean `nr_requests`?"));
+        for text in ["bfq:slice_idle=-1", "bfq:slice_idle=8ms"] {
+            let wrong = message(text, &[]);
+            assert!(wrong.contains("it takes a whole number from 0"), "{wrong}");
+            assert!(wrong.contains(", in ms; `paternoster schedulers bfq` lists"), "{wrong}");
+        }
+    }
+}

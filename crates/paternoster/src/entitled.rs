@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entitled: what each process of a run ought to have had, found by short runs of its kind alone.
+//!
+//! A process is compared with what its kind does alone, at its own depth and pace, and with what
+//! the device does when it is full of that kind; each kind is run twice, under noop, for a short
+//! time, once for all schedulers:
+//!
+//! ```text
+//! device                      takes      a run of 4 schedulers and 30 s beside
+//! rotates                     10 s       two kinds: 120 s and 4 times 10 s of virtual time
+//! takes one at a time          2 s
+//! takes up to 64             0.5 s
+//! takes more                 0.1 s
+//! ```
+//!
+//! but never longer than the jobs themselves. The first third of it does not count.
+//!
+//! Only sections are judged of which it is known what each process can have: two or more, all there
+//! for the whole section, direct, of best effort, without syncs, and no writes that a disk's cache
+//! takes in until it is full.
+//!
+//! Source: `paternoster_workload::entitlement`.
+
+use std::collections::BTreeMap;
+
+use paternoster_core::{DeviceFacts, Nanos};
+use paternoster_workload::Direction;
+use paternoster_workload::entitlement::{Part, Use, WEIGHT, parts, tree};
+use paternoster_workload::fio::changes::Changes;
+use paternoster_workload::fio::flow::FlowShare;
+use paternoster_workload::fio::frames::FrameRules;
+use paternoster_workload::fio::job::{Engine, Job, Kind};
+use paternoster_workload::fio::syncs::Syncs;
+use paternoster_workload::outcome::Outcome;
+use paternoster_workload::run::{ProcessResult, RunResult};
+
+use crate::Failure;
+use crate::scoreboard::cell::key;
+use crate::setting::Setting;
+use crate::target::Target;
+
+/// A device is full with so many at a time, or twice its depth.
+const FULL: u32 = 64;
+const FULL_MOST: u32 = 256;
+/// All of a section's processes run for so much of the longest time, in per cent.
+const THROUGHOUT: u64 = 95;
+/// `prioclass` of best effort.
+const BEST_EFFORT: u8 = 2;
+
+/// What kinds of jobs do on devices; each is run once.
+#[derive(Debug, Default)]
+pub(crate) struct Entitled {
+    known: BTreeMap<(String, String), f64>,
+}
+
+impl Entitled {
+    /// Tells `outcome`, of `result` on `device`, what its processes are entitled to.
+    pub(crate) fn judge(
+        &mut self,
+        setting: &Setting,
+        jobs: &[Job],
+        device: &Target,
+        result: &RunResult,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        if device.as_real().is_some() {
+            return Ok(());
+        }
+        let mut found: Vec<Option<Part>> = vec![None; result.processes.len()];
+        for section in &outcome.shares {
+            let processes = section.processes.iter().map(|&place| &result.processes[place]);
+            let processes: Vec<&ProcessResult> = processes.collect();
+            if !is_known(&processes, jobs, &device.facts) {
+                continue;
+            }
+            let uses = processes.iter().map(|process| {
+                let job = &jobs[process.job];
+                let span = span(job, &device.facts);
+                let own = alone(job, span);
+                let full = full(&own, &device.facts);
+                let alone = self.rate(setting, device, own)?;
+                let saturated = self.rate(setting, device, full)?.max(alone);
+                Ok(Use { rate: rate(process), alone, saturated })
+            });
+            let uses: Vec<Use> = uses.collect::<Result<_, Failure>>()?;
+            let clients = processes.iter().map(|process| {
+                let job = &jobs[process.job];
+                (job.cgroup.as_deref(), job.cgroup_weight.map_or(WEIGHT, f64::from))
+            });
+            let clients: Vec<(Option<&str>, f64)> = clients.collect();
+            for (&place, part) in section.processes.iter().zip(parts(&tree(&clients), &uses)) {
+                found[place] = Some(part);
+            }
+        }
+        outcome.entitle(found);
+        Ok(())
+    }
+
+    /// I/Os a second of `job` with the device to itself.
+    fn rate(&mut self, setting: &Setting, device: &Target, job: Job) -> Result<f64, Failure> {
+        let key = (device.name.clone(), key(&job));
+        if let Some(&known) = self.known.get(&key) {
+            return Ok(known);
+        }
+        let found = rate(&setting.probe(&[job], device)?.processes[0]);
+        self.known.insert(key, found);
+        Ok(found)
+    }
+}
+
+/// Whether it is known what each of a section's processes can have.
+fn is_known(processes: &[&ProcessResult], jobs: &[Job], facts: &DeviceFacts) -> bool {
+    let cached = facts.rotational && facts.write_cache;
+    let is_plain = |job: &Job| {
+        let kind = match job.rw.kind {
+            Kind::ReadOnly => true,
+            Kind::WriteOnly | Kind::ReadWrite => !cached,
+            Kind::TrimOnly | Kind::TrimWrite => false,
+        };
+        let engine = matches!(job.engine, Engine::Sync | Engine::Async);
+        let class = job.prioclass.is_none_or(|class| class == BEST_EFFORT) && job.prio.is_none();
+        let own = job.recorded.is_empty() && job.generated.is_none() && job.profile.is_none();
+        let steady = job.changes == Changes::default()
+            && job.frames == FrameRules::default()
+            && job.flow == FlowShare::default()
+            && job.latency_goal.target == Nanos::ZERO
+            && job.relay.is_empty();
+        kind && engine && class && own && steady && job.syncs == Syncs::default()
+    };
+    let direct = |job: &Job| job.direct == Some(true);
+    let times = processes.iter().map(|process| runtime_ms(process));
+    let longest = times.clone().max().unwrap_or(0);
+    processes.len() > 1
+        && processes
+            .iter()
+            .all(|process| is_plain(&jobs[process.job]) && direct(&jobs[process.job]))
+        && times.into_iter().all(|time| time * 100 >= longest * THROUGHOUT)
+}
+
+fn runtime_ms(process: &ProcessResult) -> u64 {
+    let all = Direction::ALL.map(|one| process.statistics.direction(one).runtime_ms());
+    all.into_iter().max().unwrap_or(0)
+}
+
+/// I/Os a second, of all directions.
+fn rate(process: &ProcessResult) -> f64 {
+    Direction::ALL.map(|one| process.statistics.direction(one).ios_per_second()).iter().sum()
+}
+
+/// How long `job` is run alone.
+fn span(job: &Job, facts: &DeviceFacts) -> Nanos {
+    let enough = Nanos::from_millis(match (facts.rotational, facts.depth) {
+        (true, _) => 10_000,
+        (false, ..=1) => 2000,
+        (false, ..=64) => 500,
+        (false, _) => 100,
+    });
+    job.runtime.map_or(enough, |runtime| runtime.min(enough))
+}
+
+/// The job by itself, at its own depth and pace.
+fn alone(job: &Job, span: Nanos) -> Job {
+    let settles = Nanos(span.0 / 3);
+    Job {
+        numjobs: 1,
+        stonewall: false,
+        start_delay: (Nanos::ZERO, Nanos::ZERO),
+        ramp_time: settles,
+        runtime: Some(Nanos(span.0 - settles.0)),
+        time_based: true,
+        io_size: None,
+        number_ios: None,
+        cgroup: None,
+        cgroup_weight: None,
+        status_interval: None,
+        ..job.clone()
+    }
+}
+
+/// The same when the device is full of it.
+fn full(alone: &Job, facts: &DeviceFacts) -> Job {
+    let depth = (2 * facts.depth).clamp(FULL, FULL_MOST);
+    Job {
+        engine: Engine::Async,
+        iodepth: depth,
+        iodepth_low: depth,
+        iodepth_batch_submit: 1,
+        iodepth_batch_complete_min: 1,
+        iodepth_batch_complete_max: 1,
+        thinktime: Nanos::ZERO,
+        thinktime_spin: Nanos::ZERO,
+        think_io_time: Nanos::ZERO,
+        rate: [None; 3],
+        rate_iops: [None; 3],
+        ..alone.clone()
+    }
+}

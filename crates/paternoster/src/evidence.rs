@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Evidence: what a command keeps of its runs beside its tables: pictures (`--plot`) and block
+//! traces (`--trace`).
+//!
+//! ```text
+//! --trace t            one run        t.blktrace.0 … t.blktrace.3
+//! --trace t, several   cfq, noop      t.cfq.blktrace.0 …  t.noop.blktrace.0 …
+//! ```
+//!
+//! A trace is written while its run lasts, one file for each of [`CPUS`] processors, as blktrace
+//! leaves them; existing files of the name are written over, those of further processors removed.
+//! The device is 8,0. Without `--plot` and `--trace` nothing is recorded.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+
+use paternoster_core::{Event, Nanos, Note, Observer};
+use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
+use paternoster_trace::{Entry, Recorder, Run};
+
+use crate::Failure;
+use crate::choice::SchedulerChoice;
+use crate::plot::Plots;
+use crate::setting::{Setting, SettingOptions};
+use crate::target::Target;
+
+/// Processors that the processes of a run are spread over.
+const CPUS: u32 = 4;
+/// The device that is traced.
+const DEVICE: DeviceNumber = DeviceNumber::new(8, 0);
+
+/// A run and what tells it from the others of a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Which<'a> {
+    pub(crate) setting: &'a Setting,
+    pub(crate) device: &'a Target,
+    pub(crate) scheduler: &'a SchedulerChoice,
+    /// What else tells it from others, as `, seed 3`; empty if nothing.
+    pub(crate) more: &'a str,
+}
+
+impl Which<'_> {
+    /// What it is called in pictures.
+    pub(crate) fn label(&self) -> String {
+        self.setting.label(self.device, self.scheduler) + self.more
+    }
+
+    /// What is put behind the prefix of its files: what its label says if there are several runs,
+    /// in letters that are good in names of files.
+    fn suffix(&self) -> String {
+        let setting = self.setting;
+        let several = setting.devices.len() * setting.schedulers.len() > 1;
+        let said = if several { self.label() } else { self.more.to_owned() };
+        let good = |c: char| c.is_ascii_alphanumeric() || "=._+".contains(c);
+        let words: Vec<&str> = said.split(|c| !good(c)).filter(|word| !word.is_empty()).collect();
+        words.join("-")
+    }
+}
+
+/// What was asked for, and the runs so far.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    plots: Plots,
+    trace: Option<String>,
+    /// How often there was a run of this name.
+    named: RefCell<BTreeMap<String, u32>>,
+}
+
+impl Evidence {
+    /// Reads what was given to `--plot` and `--trace`.
+    pub(crate) fn new(options: &SettingOptions) -> Result<Evidence, Failure> {
+        let plots = Plots::new(&options.plot)?;
+        if let Some(prefix) = &options.trace {
+            let folder = PathBuf::from(prefix);
+            let folder = folder.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                let message = format!("--trace {prefix}: there is no folder {}", folder.display());
+                return Err(Failure::Request(message));
+            }
+            if prefix.is_empty() || prefix.ends_with('/') {
+                let message = "it is a prefix: `--trace a/b` writes a/b.blktrace.0 and so on";
+                return Err(Failure::Request(format!("--trace {prefix}: {message}")));
+            }
+        }
+        Ok(Evidence { plots, trace: options.trace.clone(), named: RefCell::default() })
+    }
+
+    /// What a run of clients of these names is to be observed by.
+    pub(crate) fn witness(
+        &self,
+        which: Which<'_>,
+        clients: Vec<String>,
+    ) -> Result<Witness, Failure> {
+        let tracer = match &self.trace {
+            None => None,
+            Some(prefix) => {
+                let suffix = self.unique(which.suffix());
+                let dot = if suffix.is_empty() { "" } else { "." };
+                let traced = Traced {
+                    device: DEVICE,
+                    cpus: CPUS,
+                    elevator: which.scheduler.name.clone(),
+                    clients: clients.clone(),
+                };
+                Some(Tracer::new(traced, TraceFiles::create(format!("{prefix}{dot}{suffix}"))?))
+            }
+        };
+        Ok(Witness { clients, recorder: self.plots.recorder(), tracer })
+    }
+
+    /// A tracer of what has no setting, if a trace was asked for.
+    #[cfg(feature = "serve")]
+    pub(crate) fn tracer(&self, elevator: &str) -> Result<Option<Tracer<TraceFiles>>, Failure> {
+        let Some(prefix) = &self.trace else { return Ok(None) };
+        let (elevator, clients) = (elevator.to_owned(), Vec::new());
+        let traced = Traced { device: DEVICE, cpus: CPUS, elevator, clients };
+        Ok(Some(Tracer::new(traced, TraceFiles::create(prefix.clone())?)))
+    }
+
+    /// A name that no run had before: the second one of a name is its `-2`.
+    fn unique(&self, suffix: String) -> String {
+        let mut named = self.named.borrow_mut();
+        let count = named.entry(suffix.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => suffix,
+            count if suffix.is_empty() => count.to_string(),
+            count => format!("{suffix}-{count}"),
+        }
+    }
+
+    /// Takes what the witness of a run has.
+    pub(crate) fn keep(&mut self, which: Which<'_>, witness: Witness) -> Result<(), Failure> {
+        let Witness { recorder, clients, tracer } = witness;
+        self.plots.add(Run { label: which.label(), clients, recorder });
+        tracer.map_or(Ok(()), |tracer| tracer.into_sink().finish())
+    }
+
+    /// Draws and writes every picture; `subject` says what ran.
+    pub(crate) fn write(&self, subject: &str) -> Result<(), Failure> {
+        self.plots.write(subject)
+    }
+}
+
+/// Observes one run.
+pub(crate) struct Witness {
+    clients: Vec<String>,
+    recorder: Recorder,
+    tracer: Option<Tracer<TraceFiles>>,
+}
+
+impl Observer for Witness {
+    #[inline]
+    fn event(&mut self, event: &Event) {
+        self.recorder.event(event);
+        if let Some(tracer) = &mut self.tracer {
+            tracer.event(event);
+        }
+    }
+
+    fn note(&mut self, at: Nanos, sequence: u64, note: &Note) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.note(at, sequence, note);
+        }
+    }
+}
+
+/// Opens the file of a processor.
+type Opener = Box<dyn FnMut(u32) -> io::Result<BufWriter<File>>>;
+
+fn file_name(prefix: &str, cpu: u32) -> String {
+    format!("{prefix}.blktrace.{cpu}")
+}
+
+/// Takes away what an older trace of more processors has left: readers would take it for ours.
+pub(crate) fn remove_further(prefix: &str, cpus: u32) {
+    for cpu in cpus.. {
+        if std::fs::remove_file(file_name(prefix, cpu)).is_err() {
+            break;
+        }
+    }
+}
+
+/// The files of one run's trace; the first thing that goes wrong is kept until the end.
+pub(crate) struct TraceFiles {
+    prefix: String,
+    files: PerCpu<BufWriter<File>, Opener>,
+    wrong: Option<io::Error>,
+}
+
+impl TraceFiles {
+    fn create(prefix: String) -> Result<TraceFiles, Failure> {
+        let folder = prefix.clone();
+        let open = move |cpu| File::create(file_name(&folder, cpu)).map(BufWriter::new);
+        remove_further(&prefix, CPUS);
+        // Also those on which nothing will happen: what an older run left there is not read.
+        let all = (0..CPUS).try_for_each(|cpu| File::create(file_name(&prefix, cpu)).map(drop));
+        match all {
+            Ok(()) => Ok(TraceFiles { prefix, files: PerCpu::new(Box::new(open)), wrong: None }),
+            Err(error) => Err(TraceFiles::failed(&prefix, &error)),
+        }
+    }
+
+    fn failed(prefix: &str, error: &io::Error) -> Failure {
+        Failure::Request(format!("--trace {prefix}: {error}"))
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        let result = self.wrong.map_or_else(|| self.files.finish(), Err);
+        result.map_err(|error| TraceFiles::failed(&self.prefix, &error))
+    }
+}
+
+impl Sink for TraceFiles {
+    fn record(&mut self, record: &Record, payload: &[u8]) {
+        if self.wrong.is_none() {
+            self.wrong = self.files.record(&Entry { record: *record, payload }).err();
+        }
+    }
+}

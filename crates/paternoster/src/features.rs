@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Features: what this program may have been built without, and what it then says.
+//!
+//! ```text
+//! default               everything
+//! serve                 serve, ctl, top, emulate; jobs on real devices; replay --decisions
+//! lab                   reproduce, scoreboard, guarantees, torture; with serve: versus-kernel
+//! no default features   fio jobs, other workloads and traces in virtual time
+//! ```
+//!
+//! A command that is not there is refused with the feature that it needs, not as unknown; one that
+//! nearly is, with the name that was probably meant.
+
+use clap::CommandFactory;
+use paternoster_core::near;
+
+use crate::Failure;
+use crate::arguments::Program;
+
+/// Commands that need features.
+const NEEDS: [(&str, &str, bool); 9] = [
+    ("serve", "serve", cfg!(feature = "serve")),
+    ("ctl", "serve", cfg!(feature = "serve")),
+    ("top", "serve", cfg!(feature = "serve")),
+    ("emulate", "serve", cfg!(feature = "serve")),
+    ("reproduce", "lab", cfg!(feature = "lab")),
+    ("scoreboard", "lab", cfg!(feature = "lab")),
+    ("guarantees", "lab", cfg!(feature = "lab")),
+    ("torture", "lab", cfg!(feature = "lab")),
+    ("versus-kernel", "lab,serve", cfg!(all(feature = "lab", feature = "serve"))),
+];
+
+/// The refusal of a command that this program was built without.
+pub(crate) fn absent(words: &[String]) -> Option<Failure> {
+    let command = words.get(1)?;
+    let (name, feature, _) = NEEDS.iter().find(|(name, _, here)| name == command && !here)?;
+    Some(missing(name, feature))
+}
+
+/// The refusal of a command whose name is nearly one that there is.
+pub(crate) fn misspelt(words: &[String]) -> Option<Failure> {
+    let wrong = words.get(1).filter(|word| !word.starts_with('-') && *word != "help")?;
+    let program = Program::command();
+    let names = || program.get_subcommands().map(clap::Command::get_name);
+    if names().any(|name| name == wrong) {
+        return None;
+    }
+    let near = near::nearest(wrong, names())?;
+    Some(Failure::Request(format!(
+        "there is no command `{wrong}`; did you mean `{near}`? `paternoster --help` lists them"
+    )))
+}
+
+/// The refusal of `what`, which needs `feature`.
+pub(crate) fn missing(what: &str, feature: &str) -> Failure {
+    Failure::Request(format!(
+        "{what}: this program was built without it; build it with `--features {feature}`, or \
+         with the default features"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is a command refused exactly if it was left out?
+    #[test]
+    fn what_was_left_out_is_refused() {
+        for (name, feature, here) in NEEDS {
+            let words = ["paternoster", name].map(String::from);
+            match absent(&words) {
+                None => assert!(here, "{name}"),
+                Some(Failure::Request(message)) => {
+                    assert!(!here, "{name}");
+                    assert!(message.contains(&format!("--features {feature}")), "{message}");
+                }
+                Some(other) => panic!("{other:?}"),
+            }
+        }
+        assert!(absent(&["paternoster".into(), "run".into()]).is_none());
+        assert!(absent(&["paternoster".into()]).is_none());
+    }
+
+    /// Is a command that was nearly named said, and everything else left to clap?
+    #[test]
+    fn a_command_nearly_named_is_said() {
+        let refusal = |word: &str| misspelt(&["paternoster".to_owned(), word.to_owned()]);
+        let Some(Failure::Request(message)) = refusal("rnu") else { panic!("it is one") };
+        assert!(message.starts_with("there is no command `rnu`; did you mean `run`?"), "{message}");
+        assert!(["run", "help", "--help", "xyzzyxyzzy"].into_iter().all(|w| refusal(w).is_none()));
+    }
+}

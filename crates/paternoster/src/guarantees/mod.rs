@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster guarantees`: which scheduler guarantees what, found out by running it.
+//!
+//! Tables of this kind are usually typed by somebody who remembers what schedulers are for. This
+//! one is measured: each cell is a run of a few virtual seconds, and its figure stands beside the
+//! verdict.
+//!
+//! ```text
+//! scheduler  levels    groups    crowd     …
+//! noop       no 1.00   no 1.00   no 6 %
+//! bfq        yes 7.39  yes 2.86  yes 48 %
+//! ```
+
+mod promises;
+
+use clap::{Args, ValueEnum};
+use paternoster_core::elevators;
+use serde_json::json;
+
+use crate::choice::SchedulerChoice;
+use crate::guarantees::promises::{ALL, Beside, Promise};
+use crate::reproduce::experiment::{Device, FioJobs, Measured, Run, Workload};
+use crate::reproduce::measure_all;
+use crate::table::{plain_table, trimmed, wrapped};
+use crate::{Failure, print};
+
+/// Find out which scheduler guarantees what, each answer by a run
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  paternoster guarantees
+  paternoster guarantees --scheduler bfq --scheduler bfq:slice_idle=0 --scheduler noop
+  paternoster guarantees --output-format=json")]
+pub(crate) struct GuaranteesOptions {
+    /// Which, with attributes if you like; all of them, and two ways to set bfq, if none is named
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
+    scheduler: Vec<String>,
+
+    /// How to tell the results
+    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    output_format: Form,
+
+    /// No progress on the terminal
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A table, and what its columns ask
+    Table,
+    /// The same in Markdown
+    Markdown,
+    /// One document
+    Json,
+}
+
+/// What makes another scheduler of one: bfq as its manual sets it for throughput, and bfq that does
+/// not merge processes for having started together.
+const VARIANTS: [&str; 2] = ["bfq:low_latency=0", "bfq:stable_merging=0"];
+
+/// What was found out about one scheduler, by promise.
+struct Row {
+    scheduler: String,
+    found: Vec<Option<f64>>,
+}
+
+pub(crate) fn guarantees(options: &GuaranteesOptions) -> Result<(), Failure> {
+    let schedulers: Vec<String> = if options.scheduler.is_empty() {
+        let all = elevators::ALL.iter().map(|entry| entry.name);
+        all.chain(VARIANTS).map(str::to_owned).collect()
+    } else {
+        options.scheduler.clone()
+    };
+    for scheduler in &schedulers {
+        SchedulerChoice::parse(scheduler)?;
+    }
+    let rows = find_out(&schedulers, options.quiet)?;
+    print(&match options.output_format {
+        Form::Table => text(&rows),
+        Form::Markdown => markdown(&rows),
+        Form::Json => format!("{:#}\n", document(&rows)),
+    })
+}
+
+fn run(promise: &Promise, jobs: &'static str, scheduler: &str) -> Run {
+    let workload = Workload::Fio(FioJobs::new("guarantees", jobs));
+    let name = format!("{} under {scheduler}", promise.word);
+    // As a block device with a driver's usual 128 tags has; the emulated disk has four.
+    Run::new(name, workload, Device::Named(promise.device), scheduler).set(&["nr_requests=256"])
+}
+
+/// The run beside that of a promise, if it has one.
+fn beside(promise: &Promise, scheduler: &str) -> Option<Run> {
+    match promise.beside {
+        Beside::Nothing => None,
+        Beside::Jobs(jobs) => Some(run(promise, jobs, scheduler)),
+        Beside::Noop => Some(run(promise, promise.jobs, "noop")),
+    }
+}
+
+fn find_out(schedulers: &[String], quiet: bool) -> Result<Vec<Row>, Failure> {
+    let mut runs = Vec::new();
+    for scheduler in schedulers {
+        for promise in &ALL {
+            runs.push(run(promise, promise.jobs, scheduler));
+            runs.extend(beside(promise, scheduler));
+        }
+    }
+    let mut measured = measure_all(&runs.iter().collect::<Vec<_>>(), quiet)?.into_iter();
+    let mut rows = Vec::new();
+    for scheduler in schedulers {
+        let mut found = Vec::new();
+        for promise in &ALL {
+            let own = measured.next().unwrap_or_default();
+            let other: Option<Measured> =
+                if promise.beside == Beside::Nothing { None } else { measured.next() };
+            found.push((promise.figure)(&own, other.as_ref()));
+        }
+        rows.push(Row { scheduler: scheduler.clone(), found });
+    }
+    Ok(rows)
+}
+
+fn is_kept(promise: &Promise, found: Option<f64>) -> bool {
+    found.is_some_and(|found| promise.kept.0 <= found && found <= promise.kept.1)
+}
+
+fn cell(promise: &Promise, found: Option<f64>) -> String {
+    let verdict = if is_kept(promise, found) { "yes" } else { "no" };
+    format!("{verdict} {}", figure(promise, found))
+}
+
+fn figure(promise: &Promise, found: Option<f64>) -> String {
+    match (found, promise.unit) {
+        (None, _) => "nothing".to_owned(),
+        (Some(found), "") => format!("{found:.2}"),
+        (Some(found), unit) => format!("{found:.0} {unit}"),
+    }
+}
+
+fn text(rows: &[Row]) -> String {
+    let mut table = plain_table();
+    let heads = ALL.iter().map(|promise| promise.word);
+    table.set_header(std::iter::once("scheduler").chain(heads));
+    table.set_width(160);
+    for row in rows {
+        let cells = ALL.iter().zip(&row.found).map(|(promise, found)| cell(promise, *found));
+        table.add_row(std::iter::once(row.scheduler.clone()).chain(cells));
+    }
+    let mut text = trimmed(&table) + "\n";
+    for promise in &ALL {
+        text += &wrapped(&format!("{}: {}", promise.word, asked(promise)));
+    }
+    text
+}
+
+/// What is asked, where, and what counts as kept.
+fn asked(promise: &Promise) -> String {
+    let Promise { question, device, unit, kept, .. } = promise;
+    let kept = match *kept {
+        (least, most) if most.is_infinite() => format!("from {least} {unit} on"),
+        (0.0, most) => format!("up to {most} {unit}"),
+        (least, most) => format!("from {least} to {most} {unit}"),
+    };
+    format!("{question} On {device}; kept {}.", kept.replace("  ", " ").trim_end())
+}
+
+/// What was kept stands in bold; then a line for each question.
+fn markdown(rows: &[Row]) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let heads = ALL.iter().map(|promise| promise.word.to_owned());
+    let mut text = line(std::iter::once("scheduler".to_owned()).chain(heads).collect());
+    text += &format!("|{}\n", "---|".repeat(ALL.len() + 1));
+    for row in rows {
+        let cells = ALL.iter().zip(&row.found).map(|(promise, found)| {
+            let figure = figure(promise, *found);
+            if is_kept(promise, *found) { format!("**{figure}**") } else { figure }
+        });
+        text += &line(std::iter::once(format!("`{}`", row.scheduler)).chain(cells).collect());
+    }
+    text += "\n| column | what is asked |\n|---|---|\n";
+    for promise in &ALL {
+        text += &format!("| {} | {} |\n", promise.word, asked(promise));
+    }
+    text
+}
+
+fn document(rows: &[Row]) -> serde_json::Value {
+    let promises = ALL.iter().map(|promise| {
+        let most = Some(promise.kept.1).filter(|most| most.is_finite());
+        json!({
+            "name": promise.word, "question": promise.question, "device": promise.device,
+            "unit": promise.unit, "kept_from": promise.kept.0, "kept_to": most,
+        })
+    });
+    let found = rows.iter().map(|row| {
+        let each = ALL.iter().zip(&row.found).map(|(promise, found)| {
+            let told = json!({ "found": found, "kept": is_kept(promise, *found) });
+            (promise.word.to_owned(), told)
+        });
+        let each: serde_json::Map<String, serde_json::Value> = each.collect();
+        json!({ "scheduler": row.scheduler, "promises": each })
+    });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "promises": promises.collect::<Vec<_>>(),
+        "schedulers": found.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tell: the recording and its replays side by side, as tables, as JSON, as CSV.
+//!
+//! Two tables: the figures of everything (and of reads and writes, if there are both) as rows, the
+//! recording and each replay as columns; then a row for each process and each of these. MB are
+//! 10^6 bytes. A figure that the trace does not give is `-`.
+
+use paternoster_core::Nanos;
+use paternoster_workload::replay::{Account, Figures, Manner, PERCENTILES, RecordedProcess, Speed};
+use serde_json::{Value, json};
+
+use super::options::{Form, ReplayOptions};
+use super::read::Read;
+use crate::setting::Setting;
+use crate::table::{align_right, plain_table, trimmed, wrapped};
+
+/// How the recording itself is called.
+const RECORDED: &str = "as recorded";
+
+/// A replay, ready to be told.
+pub(super) struct ToldRun {
+    /// What tells it from the others.
+    pub(super) label: String,
+    pub(super) device: String,
+    pub(super) scheduler: String,
+    pub(super) account: Account,
+    /// I/Os that do not lie where they were.
+    pub(super) moved: u64,
+    /// I/Os that failed, and the first errno.
+    pub(super) failed: (u64, i32),
+    pub(super) sleeps: u64,
+}
+
+/// Everything that is told.
+pub(super) struct Told<'a> {
+    pub(super) options: &'a ReplayOptions,
+    pub(super) read: &'a Read,
+    pub(super) setting: &'a Setting,
+    pub(super) manner: Manner,
+    pub(super) speed: Speed,
+    pub(super) recorded: Account,
+    pub(super) runs: Vec<ToldRun>,
+}
+
+/// What a cell of a table or of CSV is made of.
+type Cell = fn(&Account, &Figures) -> Option<String>;
+
+/// A part of an account.
+type Group = fn(&Account) -> &Figures;
+
+/// The rows of the first table: name, figure, whether it is one of everything only.
+const ROWS: [(&str, Cell, bool); 14] = [
+    ("I/Os", |_, of| Some(of.ios.to_string()), false),
+    ("MB", |_, of| Some(format!("{:.1}", as_f64(of.bytes) / 1e6)), false),
+    ("length s", |_, of| Some(format!("{:.3}", as_f64(of.length.0) / 1e9)), false),
+    ("IOPS", |_, of| of.ios_per_second().map(|rate| format!("{rate:.1}")), false),
+    ("MB/s", |_, of| of.bytes_per_second().map(|rate| format!("{:.2}", rate / 1e6)), false),
+    ("mean ms", |_, of| latency(of, of.mean), false),
+    ("p50 ms", |_, of| percentile(of, 0), false),
+    ("p90 ms", |_, of| percentile(of, 1), false),
+    ("p99 ms", |_, of| percentile(of, 2), false),
+    ("p99.9 ms", |_, of| percentile(of, 3), false),
+    ("max ms", |_, of| latency(of, as_f64(of.max.0)), false),
+    ("most under way", |all, _| known(all).map(|_| all.backlog.most.to_string()), true),
+    ("device busy %", |all, _| busy(all).map(|part| format!("{:.1}", 100.0 * part)), true),
+    ("device time %", |all, of| share(all, of).map(|part| format!("{:.1}", 100.0 * part)), false),
+];
+
+impl Told<'_> {
+    /// The results in the form that was asked for.
+    pub(super) fn text(&self) -> String {
+        match self.options.output_format {
+            Form::Table => self.tables(),
+            Form::Json => format!("{:#}\n", self.json()),
+            Form::Csv => self.csv(),
+        }
+    }
+
+    /// The recording and every replay, each with its name.
+    fn columns(&self) -> impl Iterator<Item = (&str, &Account)> {
+        let runs = self.runs.iter().map(|run| (run.label.as_str(), &run.account));
+        std::iter::once((RECORDED, &self.recorded)).chain(runs)
+    }
+
+    fn tables(&self) -> String {
+        let mut text = self.heading();
+        text.push_str(&self.table_of_all());
+        text.push('\n');
+        text.push_str(&self.table_of_processes());
+        for run in &self.runs {
+            if let Some(warning) = self.warning(run) {
+                text.push_str(&format!("\n{warning}"));
+            }
+        }
+        text
+    }
+
+    fn heading(&self) -> String {
+        let read = self.read;
+        let on = match &self.setting.devices[..] {
+            [device] => format!(" on {}", device.name),
+            _ => String::new(),
+        };
+        let speed = match self.speed {
+            Speed::AS_RECORDED => String::new(),
+            speed => format!(", {} times as fast", speed.factor()),
+        };
+        let processes = match read.recording.processes().len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        };
+        format!(
+            "{}, device {}: {} I/Os of {processes}\nreplayed{on}, {}{speed}\n\n",
+            self.options.trace(),
+            read.device,
+            read.recording.ios().len(),
+            match self.manner {
+                Manner::Timed => "timed: at the recorded times",
+                Manner::Think => "think: as long after what each I/O followed as recorded",
+                Manner::Asap => "asap: at once after what each I/O followed",
+            }
+        )
+    }
+
+    fn table_of_all(&self) -> String {
+        let mut table = plain_table();
+        table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+        let labels = self.columns().map(|(label, _)| label.to_owned());
+        table.set_header([String::new(), String::new()].into_iter().chain(labels));
+        align_right(&mut table, 2);
+        let both = self.recorded.reads.ios > 0 && self.recorded.writes.ios > 0;
+        let groups: [(&str, Group); 3] =
+            [("all", |of| &of.all), ("reads", |of| &of.reads), ("writes", |of| &of.writes)];
+        for (group, figures) in groups.into_iter().take(if both { 3 } else { 1 }) {
+            // Device time is the whole's by definition, and not known of a part.
+            let rows = ROWS[..ROWS.len() - 1].iter();
+            let rows = rows.filter(|(_, _, of_all)| group == "all" || !of_all);
+            for (nth, (name, cell, _)) in rows.enumerate() {
+                let head = if nth == 0 { group } else { "" };
+                let cells = self.columns().map(|(_, of)| shown(cell(of, figures(of))));
+                let head = [head.to_owned(), (*name).to_owned()];
+                table.add_row(head.into_iter().chain(cells));
+            }
+        }
+        trimmed(&table)
+    }
+
+    fn table_of_processes(&self) -> String {
+        let rows: Vec<_> = ROWS.iter().filter(|(_, _, of_all)| !of_all).collect();
+        let mut table = plain_table();
+        table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+        table.set_header(["process", ""].into_iter().chain(rows.iter().map(|(name, ..)| *name)));
+        align_right(&mut table, 2);
+        let processes = self.read.recording.processes();
+        let mut by_bytes: Vec<usize> = (0..processes.len()).collect();
+        by_bytes.sort_by_key(|&place| std::cmp::Reverse(processes[place].bytes));
+        let shown_processes = by_bytes.len().min(self.options.processes);
+        for &place in &by_bytes[..shown_processes] {
+            for (nth, (label, of)) in self.columns().enumerate() {
+                let name = if nth == 0 { processes[place].label() } else { String::new() };
+                let figures = &of.processes[place];
+                let cells = rows.iter().map(|(_, cell, _)| shown(cell(of, figures)));
+                table.add_row([name, label.to_owned()].into_iter().chain(cells));
+            }
+        }
+        let mut text = if shown_processes > 0 { trimmed(&table) } else { String::new() };
+        match by_bytes.len() - shown_processes {
+            0 => {}
+            1 => text.push_str("and 1 process more (--processes)\n"),
+            more => text.push_str(&format!("and {more} processes more (--processes)\n")),
+        }
+        text
+    }
+
+    /// What should not be read without this.
+    fn warning(&self, run: &ToldRun) -> Option<String> {
+        let (own, recorded) = (&run.account.backlog, &self.recorded.backlog);
+        let behind = self.manner == Manner::Timed && own.falls_behind(recorded);
+        behind.then(|| {
+            let most = known(&self.recorded).map(|_| recorded.most.to_string());
+            wrapped(&format!(
+                "{} falls behind: I/Os come faster than they end. When the last one had come {} \
+                 were under way, {} at most (recorded: {}), and it took another {}. Its latencies \
+                 say how long the recording is; see --manner think, or --speed below 1.",
+                run.label,
+                own.at_last_arrival,
+                own.most,
+                most.as_deref().unwrap_or("not known"),
+                own.draining,
+            ))
+        })
+    }
+
+    fn json(&self) -> Value {
+        let processes = self.read.recording.processes();
+        let replays = self.runs.iter().map(|run| {
+            let mut told = account_json(&run.account, processes);
+            told["device"] = json!(run.device);
+            told["scheduler"] = json!(run.scheduler);
+            told["moved_ios"] = json!(run.moved);
+            told["failed_ios"] = json!(run.failed.0);
+            told["sleeps"] = json!(run.sleeps);
+            let behind = run.account.backlog.falls_behind(&self.recorded.backlog);
+            told["falls_behind"] = json!(self.manner == Manner::Timed && behind);
+            told
+        });
+        let replays: Vec<Value> = replays.collect();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "trace": self.options.trace(),
+            "from_device": self.read.device,
+            "manner": self.manner.name(),
+            "speed": self.speed.factor(),
+            "seed": self.setting.seed(),
+            "recorded": account_json(&self.recorded, processes),
+            "replays": replays,
+        })
+    }
+
+    fn csv(&self) -> String {
+        let mut text = String::from(
+            "scheduler,device,manner,group,name,ios,bytes,length_s,iops,bytes_per_s,lat_mean_ms,\
+             lat_p50_ms,lat_p90_ms,lat_p99_ms,lat_p999_ms,lat_max_ms,device_time_share\n",
+        );
+        let runs = self.runs.iter();
+        let runs =
+            runs.map(|run| (&*run.scheduler, &*run.device, self.manner.name(), &run.account));
+        let recorded = (RECORDED, &*self.read.device, "", &self.recorded);
+        for (scheduler, device, manner, account) in std::iter::once(recorded).chain(runs) {
+            let mut line = |group: &str, name: &str, of: &Figures| {
+                let mut fields = [scheduler, device, manner, group, name].map(field).to_vec();
+                fields.extend([of.ios.to_string(), of.bytes.to_string()]);
+                fields.push(format!("{}", as_f64(of.length.0) / 1e9));
+                let rate = |rate: Option<f64>| rate.map(|rate| format!("{rate:.3}"));
+                let rest = [rate(of.ios_per_second()), rate(of.bytes_per_second())];
+                let mean = [latency(of, of.mean)];
+                let percentiles = [0, 1, 2, 3].map(|nth| percentile(of, nth));
+                let share = share(account, of).map(|share| format!("{share:.6}"));
+                let last = [latency(of, as_f64(of.max.0)), share];
+                let rest = rest.into_iter().chain(mean).chain(percentiles).chain(last);
+                fields.extend(rest.map(Option::unwrap_or_default));
+                text.push_str(&fields.join(","));
+                text.push('\n');
+            };
+            line("all", "", &account.all);
+            line("reads", "", &account.reads);
+            line("writes", "", &account.writes);
+            for (process, of) in self.read.recording.processes().iter().zip(&account.processes) {
+                line("process", &process.label(), of);
+            }
+        }
+        text
+    }
+}
+
+fn shown(cell: Option<String>) -> String {
+    cell.unwrap_or_else(|| "-".to_owned())
+}
+
+/// The account, if the end of anything in it is known.
+fn known(all: &Account) -> Option<&Account> {
+    (all.all.timed > 0).then_some(all)
+}
+
+/// A latency in ms, if any is known.
+fn latency(of: &Figures, nanos: f64) -> Option<String> {
+    (of.timed > 0).then(|| format!("{:.3}", nanos / 1e6))
+}
+
+fn percentile(of: &Figures, nth: usize) -> Option<String> {
+    latency(of, as_f64(of.percentiles[nth].0))
+}
+
+/// Part of the time that the device had something to do.
+fn busy(all: &Account) -> Option<f64> {
+    let busy = all.busy.filter(|_| all.all.length > Nanos::ZERO)?;
+    Some(as_f64(busy.0) / as_f64(all.all.length.0))
+}
+
+/// Part of the device time of all.
+fn share(all: &Account, of: &Figures) -> Option<f64> {
+    let (own, sum) = (of.served?, all.all.served.filter(|sum| *sum > Nanos::ZERO)?);
+    Some(as_f64(own.0) / as_f64(sum.0))
+}
+
+fn account_json(account: &Account, processes: &[RecordedProcess]) -> Value {
+    let each = processes.iter().zip(&account.processes).map(|(process, of)| {
+        let mut told = figures_json(account, of);
+        told["pid"] = json!(process.pid);
+        told["name"] = json!(process.name);
+        told
+    });
+    json!({
+        "all": figures_json(account, &account.all),
+        "reads": figures_json(account, &account.reads),
+        "writes": figures_json(account, &account.writes),
+        "processes": each.collect::<Vec<Value>>(),
+        "device_busy": busy(account),
+        "most_under_way": known(account).map(|account| account.backlog.most),
+        "under_way_at_last_arrival":
+            known(account).map(|account| account.backlog.at_last_arrival),
+        "draining_ns": known(account).map(|account| account.backlog.draining.0),
+    })
+}
+
+fn figures_json(account: &Account, of: &Figures) -> Value {
+    let nanos = |time: Nanos| (of.timed > 0).then_some(time.0);
+    let percentiles = PERCENTILES.iter().zip(of.percentiles);
+    let percentiles = percentiles.map(|(p, time)| (format!("p{p}"), json!(nanos(time))));
+    json!({
+        "ios": of.ios,
+        "bytes": of.bytes,
+        "timed_ios": of.timed,
+        "length_ns": of.length.0,
+        "iops": of.ios_per_second(),
+        "bytes_per_second": of.bytes_per_second(),
+        "latency_ns": {
+            "mean": (of.timed > 0).then_some(of.mean),
+            "max": nanos(of.max),
+            "percentiles": percentiles.collect::<serde_json::Map<String, Value>>(),
+        },
+        "device_time_ns": of.served.map(|served| served.0),
+        "device_time_share": share(account, of),
+    })
+}
+
+/// A field of CSV, quoted as RFC 4180 has it where it must be.
+fn field(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed figures")]
+const fn as_f64(value: u64) -> f64 {
+    value as f64
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Command: the line with which a person does a run by hand.
+//!
+//! ```text
+//! paternoster run jobs/fair-warm.fio --ramp_time=1 --device flash-card-2010 --scheduler cfq …
+//! ```
+
+use std::fmt::Write as _;
+
+use paternoster_core::Nanos;
+use paternoster_workload::builtin::dd::Dd;
+use paternoster_workload::builtin::disktest::Disktest;
+use paternoster_workload::builtin::startup::Startup;
+use paternoster_workload::builtin::sysbench::{IoMode, Sysbench};
+use paternoster_workload::builtin::tiotest::Tiotest;
+use paternoster_workload::fio::syncs::FileSync;
+
+use super::experiment::{Device, Experiment, FioJobs, Run, Workload};
+
+/// Device files of the experiment's own, then a line for each run.
+pub(crate) fn lines(experiment: &Experiment) -> String {
+    let mut text = format!("# {}: {}\n", experiment.name, experiment.summary);
+    let mut written: Vec<&str> = Vec::new();
+    for run in &experiment.runs {
+        if let Device::File { name, text: file } = &run.device
+            && !written.contains(&name.as_str())
+        {
+            let _infallible = writeln!(text, "cat > {name}.toml <<'END'\n{file}END");
+            written.push(name);
+        }
+    }
+    for run in &experiment.runs {
+        let _infallible = writeln!(text, "{}", line(run));
+    }
+    text
+}
+
+/// One run.
+pub(crate) fn line(run: &Run) -> String {
+    let device = match &run.device {
+        Device::Named(name) => (*name).to_owned(),
+        Device::File { name, .. } => format!("{name}.toml"),
+    };
+    let Run { scheduler, set, submit_cost, placement, .. } = run;
+    let mut words: Vec<String> = vec!["paternoster".to_owned()];
+    match &run.workload {
+        Workload::Fio(jobs) => words.extend(fio(jobs)),
+        Workload::Tiotest(tiotest) => words.extend(self::tiotest(tiotest)),
+        Workload::Disktest(disktest) => words.extend(self::disktest(disktest)),
+        Workload::Dd(dd) => words.extend(self::dd(dd)),
+        Workload::Startup { startup, repeat } => words.extend(self::startup(startup, *repeat)),
+        Workload::Sysbench(sysbench) => words.extend(self::sysbench(sysbench)),
+        Workload::Listing => {
+            words.extend([format!("devices {device} --grep=2.6.34 --scheduler {scheduler}")]);
+        }
+    }
+    if !matches!(run.workload, Workload::Listing) {
+        words.push(format!("--device {device} --scheduler {scheduler}"));
+    }
+    if matches!(run.workload, Workload::Fio(_)) {
+        words.push("--start-jitter 0".to_owned());
+    }
+    words.extend(set.iter().map(|text| format!("--set {text}")));
+    words.extend(submit_cost.iter().map(|time| format!("--submit-cost {time}")));
+    if *placement != "near" {
+        words.push(format!("--placement {placement}"));
+    }
+    words.join(" ")
+}
+
+fn fio(jobs: &FioJobs) -> Vec<String> {
+    let mut words = vec!["run".to_owned(), jobs.path.to_owned()];
+    words.extend(jobs.options.iter().map(|(name, value)| format!("--{name}={value}")));
+    words.extend(jobs.sections.iter().map(|name| format!("--section={name}")));
+    words
+}
+
+fn tiotest(tiotest: &Tiotest) -> Vec<String> {
+    let Tiotest { threads, file_mb, random_calls, block, drop_caches, .. } = tiotest;
+    let drop_caches = drop_caches.then(|| "-F".to_owned());
+    let words = format!("tiotest -t {threads} -f {file_mb} -r {random_calls} -b {block}");
+    [words].into_iter().chain(drop_caches).collect()
+}
+
+fn disktest(disktest: &Disktest) -> Vec<String> {
+    let Disktest { block, threads, time, path, .. } = disktest;
+    let seconds = time.as_millis() / 1000;
+    vec![format!("disktest -B {block} -h 1 -I BD -K {threads} -p l -P T -T {seconds} -r {path}")]
+}
+
+fn dd(dd: &Dd) -> Vec<String> {
+    let together = dd.together.then(|| "--together".to_owned());
+    let words = format!("dd --files {} --size {} --bs {}", dd.files, dd.size, dd.block);
+    [words].into_iter().chain(together).collect()
+}
+
+fn startup(startup: &Startup, repeat: u32) -> Vec<String> {
+    let Startup { profile, readers, writers, random_readers, direct, .. } = startup;
+    let (warmup, limit) = (startup.warmup.as_millis(), startup.limit.as_millis());
+    let mut words = vec![
+        format!("startup --profile {} --readers {readers} --writers {writers}", profile.name),
+        format!("--warmup {warmup}ms --limit {limit}ms --repeat {repeat}"),
+    ];
+    if *random_readers > 0 {
+        words.push(format!("--random-readers {random_readers}"));
+    }
+    words.extend(direct.then(|| "--direct".to_owned()));
+    words.extend(startup.file_size.map(|bytes| format!("--file-size {bytes}")));
+    words
+}
+
+/// The options that are not sysbench's defaults.
+fn sysbench(sysbench: &Sysbench) -> Vec<String> {
+    let plain = Sysbench::new(sysbench.mode);
+    let millis =
+        |time: Option<Nanos>| time.map_or("0".to_owned(), |time| format!("{}ms", time.as_millis()));
+    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let number = |number: Option<u64>| number.unwrap_or(0).to_string();
+    let told = |of: &Sysbench| {
+        let open = match of.open {
+            FileSync::None => None,
+            FileSync::Sync => Some("sync"),
+            FileSync::Dsync => Some("dsync"),
+        };
+        let flags: Vec<&str> = open.into_iter().chain(of.direct.then_some("direct")).collect();
+        let (io_mode, backlog) = match of.io_mode {
+            IoMode::Sync => ("sync", 128),
+            IoMode::Async(backlog) => ("async", backlog),
+        };
+        [
+            ("threads", of.threads.to_string()),
+            ("time", millis(of.time)),
+            ("events", number(of.events)),
+            ("rate", number(of.rate)),
+            ("percentile", of.percentile.to_string()),
+            ("report-interval", millis(of.report_interval)),
+            ("file-num", of.files.to_string()),
+            ("file-block-size", of.block.to_string()),
+            ("file-total-size", of.total.to_string()),
+            ("file-io-mode", io_mode.to_owned()),
+            ("file-async-backlog", backlog.to_string()),
+            ("file-extra-flags", flags.join(",")),
+            ("file-fsync-freq", of.sync_every.to_string()),
+            ("file-fsync-all", on_off(of.sync_all)),
+            ("file-fsync-end", on_off(of.sync_end)),
+            ("file-fsync-mode", of.sync_call.name().to_owned()),
+            ("file-merged-requests", of.merged.to_string()),
+            ("file-rw-ratio", of.ratio.to_string()),
+        ]
+    };
+    let mode = format!("--file-test-mode={}", sysbench.mode.name());
+    let mut words = vec!["sysbench".to_owned(), "fileio".to_owned(), mode];
+    let changed = told(sysbench).into_iter().zip(told(&plain)).filter(|(one, usual)| one != usual);
+    words.extend(changed.map(|((name, value), _)| format!("--{name}={value}")));
+    words.push("run".to_owned());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use paternoster_workload::builtin::startup::profile::by_name;
+    use paternoster_workload::builtin::sysbench::{Mode, SyncCall};
+
+    use super::*;
+    use crate::arguments::{Command, Program};
+    use crate::experiments;
+    use crate::split::split_off_fio;
+    use crate::startup::asked;
+
+    fn parsed(line: &str) -> Program {
+        let words = line.split_whitespace().map(str::to_owned).collect();
+        let parsed = Program::try_parse_from(split_off_fio(words).unwrap().0);
+        parsed.unwrap_or_else(|wrong| panic!("{line}: {wrong}"))
+    }
+
+    /// Does the program itself understand every line that it prints?
+    #[test]
+    fn every_line_is_understood() {
+        for experiment in experiments::all() {
+            experiment.runs.iter().for_each(|run| drop(parsed(&line(run))));
+        }
+    }
+
+    /// Does the line of a start-up say everything about it?
+    #[test]
+    fn startups_are_told_whole() {
+        let startup = Startup {
+            writers: 0,
+            random_readers: 2,
+            direct: true,
+            file_size: Some(1 << 30),
+            warmup: Nanos::from_millis(1500),
+            ..Startup::new(by_name("xterm").expect("a profile"))
+        };
+        let workload = Workload::Startup { startup: startup.clone(), repeat: 100 };
+        let line = line(&Run::new("a", workload, Device::Named("hdd-7200"), "cfq"));
+        let Command::Startup(options) = parsed(&line).command else { panic!("{line}") };
+        let asked = asked(&options).unwrap_or_else(|_| panic!("{line}"));
+        assert_eq!(format!("{asked:?}"), format!("{startup:?}"));
+        assert!(line.contains("--repeat 100") && line.contains("--device hdd-7200"), "{line}");
+    }
+
+    /// And that of a sysbench, with every option and with none?
+    #[test]
+    fn sysbenches_are_told_whole() {
+        let plain = Sysbench::new(Mode::RandomWrite);
+        let every = Sysbench {
+            threads: 8,
+            time: Some(Nanos::from_millis(2500)),
+            events: Some(1000),
+            rate: Some(70),
+            percentile: 99,
+            report_interval: Some(Nanos::from_secs(1)),
+            files: 16,
+            block: 4096,
+            total: 1 << 30,
+            mode: Mode::RandomReadWrite,
+            io_mode: IoMode::Async(4),
+            open: FileSync::Dsync,
+            direct: true,
+            sync_every: 10,
+            sync_all: false,
+            sync_end: false,
+            sync_call: SyncCall::Fdatasync,
+            merged: 2,
+            ratio: 0.5,
+        };
+        let safe = Sysbench { sync_all: true, time: None, events: Some(9), ..plain.clone() };
+        for sysbench in [plain, every, safe] {
+            let workload = Workload::Sysbench(sysbench.clone());
+            let line = line(&Run::new("a", workload, Device::Named("hdd-7200"), "cfq"));
+            let Command::Sysbench(options) = parsed(&line).command else { panic!("{line}") };
+            let asked = crate::sysbench::asked(&options).unwrap_or_else(|_| panic!("{line}"));
+            assert_eq!(format!("{asked:?}"), format!("{sysbench:?}"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster reproduce`: the published experiments, done again; what was published beside what
+//! comes out.
+//!
+//! ```text
+//! names ──▶ experiments ──▶ runs ──▶ threads ──▶ measured ──▶ verdicts ──▶ table or JSON
+//! ```
+//!
+//! Runs know nothing of each other, so threads take them one by one; results are kept by the place
+//! of their run, so that what is printed does not depend on who was faster.
+//!
+//! * [`experiment`]: what an experiment is; `experiments/` holds one file for each.
+//! * [`mod@measure`], [`counts`], [`seconds`], [`maxmin`], [`blocktrace`], [`verdict`], [`tell`]: a
+//!   run's figures, what the scheduler did, who got what in each second, who misses most of his
+//!   share, what btt says of it, what is thought of them, the table.
+//! * [`command`]: how to do a run by hand.
+
+mod blocktrace;
+pub(crate) mod command;
+mod counts;
+pub(crate) mod experiment;
+mod maxmin;
+pub(crate) mod measure;
+mod seconds;
+pub(crate) mod tell;
+pub(crate) mod verdict;
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use clap::{Args, ValueEnum};
+use paternoster_core::near;
+use serde_json::json;
+
+use crate::progress::Steps;
+use crate::table::{plain_table, trimmed};
+use crate::{Failure, experiments, print};
+use experiment::{Experiment, Measured, Results, Run};
+
+/// Do published experiments again: what was published beside what comes out
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  paternoster reproduce
+  paternoster reproduce flash-fairness array-readers
+  paternoster reproduce --list
+  paternoster reproduce array-dd --commands
+  paternoster reproduce flash-fairness --output-format json | jq '.experiments[].ok'
+
+Verdicts: `ok` and `outside` are judged by the tolerance; `fitted` says that the device was fitted
+to this figure; `shown` is only there to be seen.
+
+Exit status: 0 done, 1 a judged figure is outside its tolerance, 2 the request was wrong.")]
+pub(crate) struct ReproduceOptions {
+    /// Which; all of them if none is named
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Name them and say what they are, run nothing
+    #[arg(long)]
+    list: bool,
+
+    /// Print the commands that do the runs by hand, run nothing
+    #[arg(long, conflicts_with = "list")]
+    commands: bool,
+
+    /// How to tell the results
+    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    output_format: Form,
+
+    /// No progress on the terminal
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A table for each experiment
+    Table,
+    /// One document with all of them
+    Json,
+}
+
+pub(crate) fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
+    let experiments = chosen(&options.names)?;
+    if options.list {
+        return print(&list(&experiments));
+    }
+    if options.commands {
+        let lines: Vec<String> = experiments.iter().map(command::lines).collect();
+        return print(&lines.join("\n"));
+    }
+    let all: Vec<&Run> = experiments.iter().flat_map(|experiment| &experiment.runs).collect();
+    let mut measured = measure_all(&all, options.quiet)?.into_iter();
+    let mut told = Vec::new();
+    for experiment in &experiments {
+        let runs = experiment.runs.iter().map(|run| run.name.clone());
+        told.push((experiment, Results(runs.zip(measured.by_ref()).collect())));
+    }
+    print(&match options.output_format {
+        Form::Table => {
+            let texts = told.iter().map(|(experiment, results)| tell::text(experiment, results));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Form::Json => {
+            let all = told.iter().map(|(experiment, results)| tell::json(experiment, results));
+            let all: Vec<serde_json::Value> = all.collect();
+            let version = env!("CARGO_PKG_VERSION");
+            format!("{:#}\n", json!({ "version": version, "experiments": all }))
+        }
+    })?;
+    let outside = told.iter().flat_map(|(experiment, results)| tell::outside(experiment, results));
+    last_word(&outside.collect::<Vec<_>>())
+}
+
+/// Whether all is well, for the exit status.
+fn last_word(outside: &[String]) -> Result<(), Failure> {
+    match outside {
+        [] => Ok(()),
+        [one] => Err(Failure::Job(format!("a judged figure is outside: {one}"))),
+        some => {
+            let lines = some.join("\n  ");
+            Err(Failure::Job(format!("{} judged figures are outside:\n  {lines}", some.len())))
+        }
+    }
+}
+
+/// Those that were named, in the order of their naming; all if none was.
+fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
+    let all = experiments::all();
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let find = |name: &String| {
+        all.iter().find(|experiment| experiment.name == name).cloned().ok_or_else(|| {
+            let hint = near::hint(name, all.iter().map(|experiment| experiment.name));
+            Failure::Request(format!("there is no experiment `{name}`{hint}"))
+        })
+    };
+    // Who is named twice is done once.
+    let first = |(place, name): &(usize, &String)| !names[..*place].contains(name);
+    names.iter().enumerate().filter(first).map(|(_, name)| find(name)).collect()
+}
+
+fn list(experiments: &[Experiment]) -> String {
+    let mut table = plain_table();
+    for experiment in experiments {
+        table.add_row([experiment.name, experiment.summary, experiment.source]);
+    }
+    trimmed(&table)
+}
+
+/// Does all runs on as many threads as there are processors. Results are in the order of the runs;
+/// so is the failure that is told, if there are any.
+pub(crate) fn measure_all(runs: &[&Run], quiet: bool) -> Result<Vec<Measured>, Failure> {
+    let threads = thread::available_parallelism().map_or(2, NonZero::get).min(runs.len());
+    let steps = Steps::new(quiet, runs.len());
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((place, run)) = take(runs, &next) {
+                    let measured = measure::measure(run);
+                    steps.done(&run.name);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((place, measured));
+                }
+            });
+        }
+    });
+    steps.clear();
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, measured)| measured).collect()
+}
+
+/// The next run that nobody has taken.
+fn take<'a>(runs: &[&'a Run], next: &AtomicUsize) -> Option<(usize, &'a Run)> {
+    let place = next.fetch_add(1, Ordering::Relaxed);
+    runs.get(place).map(|run| (place, *run))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::experiment::{Judge, Quantity, Workload};
+    use super::*;
+
+    /// Does a name that is not known get an answer with those that are?
+    #[test]
+    fn unknown_names_are_refused() {
+        let Err(Failure::Request(message)) = chosen(&["flash".to_owned()]) else {
+            panic!("not refused")
+        };
+        let start = "there is no experiment `flash`; did you mean `flash-fairness`? Known are ";
+        assert!(message.starts_with(start), "{message}");
+        assert!(message.contains("flash-fairness, "), "{message}");
+    }
+
+    /// Is an experiment that is named twice done once?
+    #[test]
+    fn named_twice_is_done_once() {
+        let names = ["array-dd", "array-sysfs", "array-dd"].map(str::to_owned);
+        let chosen = chosen(&names).unwrap_or_else(|_| panic!("they are known"));
+        let found: Vec<&str> = chosen.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(found, ["array-dd", "array-sysfs"]);
+    }
+
+    /// Does the command fail with the names of what is outside, and only then?
+    #[test]
+    fn what_is_outside_fails() {
+        assert!(last_word(&[]).is_ok());
+        let names = ["a: x", "b: y"].map(str::to_owned);
+        let Err(Failure::Job(one)) = last_word(&names[..1]) else { panic!("it does not fail") };
+        assert_eq!(one, "a judged figure is outside: a: x");
+        let Err(Failure::Job(two)) = last_word(&names) else { panic!("it does not fail") };
+        assert_eq!(two, "2 judged figures are outside:\n  a: x\n  b: y");
+    }
+
+    fn runs_of(quantity: &Quantity) -> Vec<&str> {
+        match quantity {
+            Quantity::Of { run, .. } => vec![run],
+            Quantity::Ratio(above, below) => [runs_of(above), runs_of(below)].concat(),
+            Quantity::Scaled(it, _) => runs_of(it),
+            Quantity::Sum(all)
+            | Quantity::Least(all)
+            | Quantity::Largest(all)
+            | Quantity::Spread(all)
+            | Quantity::LeastStep(all) => all.iter().flat_map(runs_of).collect(),
+            Quantity::Place { low, high, it } => {
+                [low, high, it].into_iter().flat_map(|one| runs_of(one)).collect()
+            }
+            Quantity::Farthest(all) => all.iter().flat_map(|(one, _)| runs_of(one)).collect(),
+        }
+    }
+
+    /// Is every experiment whole: names that occur once, figures of runs that there are, a
+    /// published value wherever one is compared with, and the source of each that was published?
+    #[test]
+    fn experiments_are_sound() {
+        let mut names = BTreeSet::new();
+        for experiment in experiments::all() {
+            let name = experiment.name;
+            assert!(names.insert(name), "{name} occurs twice");
+            let runs: BTreeSet<&str> = experiment.runs.iter().map(|run| &*run.name).collect();
+            assert_eq!(runs.len(), experiment.runs.len(), "{name}: a run's name occurs twice");
+            let labels: BTreeSet<&str> = experiment.figures.iter().map(|f| &*f.label).collect();
+            assert_eq!(labels.len(), experiment.figures.len(), "{name}: a label occurs twice");
+            for figure in &experiment.figures {
+                let label = &figure.label;
+                for run in runs_of(&figure.quantity) {
+                    assert!(runs.contains(run), "{name}, {label}: there is no run {run}");
+                }
+                let compared = matches!(figure.judge, Judge::Within(_) | Judge::Same);
+                assert!(!compared || figure.published.is_some(), "{name}, {label}");
+                assert!(figure.published.is_none() || !figure.source.is_empty(), "{name}, {label}");
+            }
+        }
+    }
+
+    /// Are results in the order of the runs, however many threads do them?
+    #[test]
+    fn results_keep_their_order() {
+        use super::experiment::{Device, FioJobs};
+        const JOB: &str = "[a]\nrw=randread\nsize=64m\ndirect=1\n";
+        let run = |ios: u32| {
+            let jobs = FioJobs::new("jobs/test.fio", JOB).option("number_ios", ios);
+            Run::new(ios.to_string(), Workload::Fio(jobs), Device::Named("flash-card-2010"), "noop")
+        };
+        // The first takes longest.
+        let runs: Vec<Run> = [4000, 10, 20, 30, 40].map(run).into();
+        let runs: Vec<&Run> = runs.iter().collect();
+        let all = measure_all(&runs, true).unwrap();
+        let alone: Vec<Measured> = runs.iter().map(|run| measure::measure(run).unwrap()).collect();
+        assert_eq!(all, alone);
+    }
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster scoreboard`: every workload on every kind of device under every elevator.
+//!
+//! One elevator for all devices has to be judged on all of them, and by figures that do not depend
+//! on what it is made of. Each cell is a run in virtual time; beside it each of its jobs runs
+//! alone.
+//!
+//! ```text
+//!          devices x workloads x seeds ─┬─ each job alone ─┐
+//!                                       └─ x schedulers ───┴─▶ figures ─▶ table, JSON, page
+//! ```
+//!
+//! Throughput against the best elevator, weighted max-min error, p99.9 of an interactive client
+//! against what it has alone, and what sharing costs ([`figures`]). Runs are done by threads, and
+//! told in the order of the arguments: equal arguments give equal bytes.
+
+mod board;
+pub(crate) mod cell;
+pub(crate) mod figures;
+mod frontier;
+mod page;
+mod picture;
+pub(crate) mod tally;
+mod tell;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use clap::{Args, ValueEnum};
+use paternoster_core::{Nanos, elevators};
+use paternoster_workload::fio::job::Job;
+
+use self::board::{Board, Row};
+use self::cell::{Measured, Process, Times};
+use self::workloads::Workload;
+use crate::choice::SchedulerChoice;
+use crate::progress::Steps;
+use crate::setting::{Setting, time};
+use crate::target::{Real, Target};
+use crate::{Failure, print};
+
+/// One of each kind of device.
+const DEVICES: [&str; 10] = [
+    "flash-card-2010",
+    "lab-disk",
+    "hdd-7200-no-ncq",
+    "hdd-7200",
+    "array-eva",
+    "raid0-4-hdd",
+    "ssd-px256m5s",
+    "ssd-px256m5s-gc",
+    "ssd-870evo",
+    "nvme-pm9a3",
+];
+/// More seeds than this are a slip of the pen.
+const SEEDS_MOST: u64 = 1000;
+
+/// Workloads W1 to W10 on every kind of device under every scheduler: throughput, shares, tails
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  paternoster scoreboard --device flash-card-2010 --seeds 1
+  paternoster scoreboard --workload W2 --workload W6d --scheduler noop --scheduler bfq
+  paternoster scoreboard --output-format=json --html board.html --svg frontier.svg")]
+pub(crate) struct ScoreboardOptions {
+    /// A device's name or device file; ten kinds of devices if none is named
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    device: Vec<String>,
+
+    /// A workload (W6d), or all of a number (W6); all if none is named
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
+
+    /// Which, with attributes if you like; all but the older versions if none is named
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
+    scheduler: Vec<String>,
+
+    /// A seed, or the first and the last
+    #[arg(long, value_name = "N|N-M", default_value = "1-5")]
+    seeds: String,
+
+    /// How many runs at a time; as many as there are processors unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+
+    /// How long each run settles before it is measured, instead of the device's (5s)
+    #[arg(long, value_name = "TIME")]
+    settle: Option<String>,
+
+    /// How long each run is measured, instead of the device's (20s)
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<String>,
+
+    /// How to tell the results
+    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    output_format: Form,
+
+    /// Also writes a page for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Also draws W4's frontier, tail against bulk, a panel for each device
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// No progress on the terminal
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A table for each device, and verdicts
+    Table,
+    /// One document
+    Json,
+    /// W4's frontier of tail against bulk, as tables in Markdown
+    Frontier,
+}
+
+pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
+    let plan = Plan::new(options)?;
+    let board = plan.run(options.quiet)?;
+    print(&match options.output_format {
+        Form::Table => tell::text(&board),
+        Form::Json => format!("{:#}\n", tell::document(&board)),
+        Form::Frontier => frontier::markdown(&board),
+    })?;
+    write(options.html.as_ref(), || page::html(&board))?;
+    write(options.svg.as_ref(), || picture::panels(&board))
+}
+
+fn write(path: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, text())
+        .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))
+}
+
+/// What is run.
+#[derive(Debug)]
+struct Plan {
+    devices: Vec<(String, Target)>,
+    /// Instead of a workload's own times.
+    settle: Option<Nanos>,
+    measure: Option<Nanos>,
+    workloads: Vec<Workload>,
+    schedulers: Vec<SchedulerChoice>,
+    seeds: Vec<u64>,
+    threads: usize,
+}
+
+/// One run.
+#[derive(Debug)]
+struct Step {
+    name: String,
+    device: usize,
+    jobs: Vec<Job>,
+    scheduler: SchedulerChoice,
+    seed: u64,
+    times: Times,
+}
+
+/// The runs of a cell, by their places: each job alone, then each scheduler.
+#[derive(Debug)]
+struct CellPlan {
+    jobs: Vec<Job>,
+    solos: Vec<usize>,
+    shared: Vec<usize>,
+}
+
+impl Plan {
+    /// Everything that can be wrong is found before the first run.
+    fn new(options: &ScoreboardOptions) -> Result<Plan, Failure> {
+        let devices = or_all(&options.device, || DEVICES.map(str::to_owned).to_vec());
+        let schedulers = or_all(&options.scheduler, present);
+        let schedulers: Vec<SchedulerChoice> =
+            schedulers.iter().map(|text| SchedulerChoice::parse(text)).collect::<Result<_, _>>()?;
+        let find = |name: &String| {
+            let target = Target::find(name, Real::Refused, 0)?;
+            Ok((name.clone(), target))
+        };
+        let devices = devices.iter().map(find).collect::<Result<Vec<_>, Failure>>()?;
+        let plan = Plan {
+            devices,
+            settle: own_time("--settle", options.settle.as_ref())?,
+            measure: own_time("--runtime", options.runtime.as_ref())?,
+            workloads: chosen(&options.workload)?,
+            schedulers,
+            seeds: seeds(&options.seeds)?,
+            threads: options.threads.map_or_else(
+                || thread::available_parallelism().map_or(2, NonZero::get),
+                |threads| threads as usize,
+            ),
+        };
+        for (name, target) in &plan.devices {
+            let setting = cell::setting(name, 0)?;
+            plan.schedulers.iter().try_for_each(|one| setting.check(&[], target, one))?;
+        }
+        Ok(plan)
+    }
+
+    fn run(&self, quiet: bool) -> Result<Board, Failure> {
+        let (steps, cells) = self.steps()?;
+        let display = Steps::new(quiet, steps.len());
+        let done = self.each(&steps, &display);
+        display.clear();
+        let done = done?;
+        let mut rows = Vec::new();
+        let mut cells = cells.iter();
+        for (device, _) in &self.devices {
+            for workload in &self.workloads {
+                let mut measured = vec![Vec::new(); self.schedulers.len()];
+                for cell in cells.by_ref().take(self.seeds.len()) {
+                    let solos: Vec<&Process> =
+                        cell.solos.iter().map(|&place| &done[place][0]).collect();
+                    for (own, &place) in measured.iter_mut().zip(&cell.shared) {
+                        let bytes = workload.in_bytes();
+                        let found: Measured =
+                            cell::figures(bytes, &cell.jobs, &done[place], &solos);
+                        own.push(found);
+                    }
+                }
+                rows.push(Row { device: device.clone(), workload: *workload, measured });
+            }
+        }
+        let schedulers = self.schedulers.iter().map(|scheduler| scheduler.text.clone());
+        Ok(Board { schedulers: schedulers.collect(), seeds: self.seeds.clone(), rows })
+    }
+
+    /// Every run, and which of them make a cell; equal jobs run alone once.
+    fn steps(&self) -> Result<(Vec<Step>, Vec<CellPlan>), Failure> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut cells = Vec::new();
+        let noop = SchedulerChoice::parse("noop")?;
+        for (device, (name, target)) in self.devices.iter().enumerate() {
+            let mut known: BTreeMap<(u64, String), usize> = BTreeMap::new();
+            for workload in &self.workloads {
+                let own = Times::of(&target.facts, workload);
+                let times = Times {
+                    settle: self.settle.unwrap_or(own.settle),
+                    measure: self.measure.unwrap_or(own.measure),
+                };
+                let jobs = cell::jobs(workload, &target.facts, times)?;
+                for &seed in &self.seeds {
+                    let mut add = |what: &str, jobs: Vec<Job>, scheduler: &SchedulerChoice| {
+                        let name = format!("{what} on {name}, seed {seed}");
+                        let scheduler = scheduler.clone();
+                        steps.push(Step { name, device, jobs, scheduler, seed, times });
+                        steps.len() - 1
+                    };
+                    let mut solos = Vec::new();
+                    for job in &jobs {
+                        let alone = cell::alone(job, times);
+                        let place = known.entry((seed, cell::key(&alone))).or_insert_with(|| {
+                            add(
+                                &format!("{}, {} alone", workload.name, job.name),
+                                vec![alone],
+                                &noop,
+                            )
+                        });
+                        solos.push(*place);
+                    }
+                    let shared = self.schedulers.iter().map(|scheduler| {
+                        let what = format!("{} under {}", workload.name, scheduler.text);
+                        add(&what, jobs.clone(), scheduler)
+                    });
+                    let shared = shared.collect();
+                    cells.push(CellPlan { jobs: jobs.clone(), solos, shared });
+                }
+            }
+        }
+        Ok((steps, cells))
+    }
+
+    /// Does all runs on threads. Results are in the order of the runs; so is the failure that is
+    /// told, if there are any.
+    fn each(&self, steps: &[Step], display: &Steps) -> Result<Vec<Vec<Process>>, Failure> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..self.threads.min(steps.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let place = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(step) = steps.get(place) else { return };
+                        let found = self.step(step);
+                        display.done(&step.name);
+                        done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(place, _)| *place);
+        done.into_iter().map(|(_, found)| found).collect()
+    }
+
+    fn step(&self, step: &Step) -> Result<Vec<Process>, Failure> {
+        let (name, target) = &self.devices[step.device];
+        let setting: Setting = cell::setting(name, step.seed)?;
+        let found = cell::run(&step.jobs, &setting, target, &step.scheduler, step.times);
+        found.map_err(|failure| match failure {
+            Failure::Request(why) => Failure::Request(format!("{}: {why}", step.name)),
+            Failure::Job(why) => Failure::Job(format!("{}: {why}", step.name)),
+            #[cfg(feature = "serve")]
+            Failure::Status(status) => Failure::Status(status),
+        })
+    }
+}
+
+fn or_all(named: &[String], all: impl FnOnce() -> Vec<String>) -> Vec<String> {
+    if named.is_empty() { all() } else { named.to_vec() }
+}
+
+/// Every elevator but those whose name says of which version they are.
+fn present() -> Vec<String> {
+    let all = elevators::ALL.iter().map(|entry| entry.name);
+    all.filter(|name| !name.contains(char::is_numeric)).map(str::to_owned).collect()
+}
+
+/// A time, if it was given.
+fn own_time(option: &str, given: Option<&String>) -> Result<Option<Nanos>, Failure> {
+    let Some(text) = given else { return Ok(None) };
+    match time(option, text, Nanos::from_secs(1))? {
+        Nanos::ZERO => {
+            let message = format!("{option} {text}: it takes some time, as 5s or 300ms");
+            Err(Failure::Request(message))
+        }
+        time => Ok(Some(time)),
+    }
+}
+
+/// Those that were named, each once, in their own order; all if none was.
+fn chosen(names: &[String]) -> Result<Vec<Workload>, Failure> {
+    let mut wanted = Vec::new();
+    for name in names {
+        let found = workloads::by_name(name);
+        if found.is_empty() {
+            let known: Vec<&str> = workloads::ALL.iter().map(|workload| workload.name).collect();
+            let known = known.join(", ");
+            return Err(Failure::Request(format!(
+                "--workload {name}: there is no such workload; there are {known}, and W1 to W10 \
+                 for all of a number"
+            )));
+        }
+        wanted.extend(found.iter().map(|workload| workload.name));
+    }
+    let all = workloads::ALL.iter().copied();
+    Ok(all.filter(|workload| names.is_empty() || wanted.contains(&workload.name)).collect())
+}
+
+/// `N` or `N-M`.
+fn seeds(text: &str) -> Result<Vec<u64>, Failure> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last && last - first < SEEDS_MOST => {
+            Ok((first..=last).collect())
+        }
+        _ => Err(Failure::Request(format!(
+            "--seeds {text}: it is a number, or the first and the last of at most {SEEDS_MOST}, \
+             as 1-5"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Workloads: W1 to W10 as sections of the job files in `jobs/scoreboard/`.
+//!
+//! ```text
+//! W2-4    w2.fio, section readers-4         judged: 97 % of the best, error at most 2 %
+//! W4q1-4  w4.fio, client beside floods-4    shown: the tail of `client` against the floods' rate
+//! ```
+//!
+//! A job named `client…` or `paced` is the interactive one of its workload: its 99.9th percentile
+//! is told. What the language cannot say the scoreboard adds: the size of files and the times by
+//! device, a paced client's rate by whether the device rotates.
+//!
+//! Source: spec `elevator.md`, head (W1 to W10), section 4 (W7 in bytes), section 9 (the variants).
+
+/// One workload.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Workload {
+    /// W, number, variant.
+    pub(super) name: &'static str,
+    /// File and text of its jobs.
+    pub(super) file: (&'static str, &'static str),
+    /// The sections that run; all if empty.
+    pub(super) sections: &'static [&'static str],
+    /// Whether throughput and shares get a verdict.
+    pub(super) judged: bool,
+}
+
+impl Workload {
+    /// Whether bytes tell what the device does. In W7 everybody sends the same requests and only
+    /// depths differ: by what each does alone, one of 256 sessions of depth 1 would count for many
+    /// times what the victim's 32 do, and to be fair would be to lose.
+    pub(super) fn in_bytes(&self) -> bool {
+        family(self.name) == "W7"
+    }
+
+    /// Whether the first seconds are what counts.
+    pub(super) fn counts_beginning(&self) -> bool {
+        family(self.name) == "W10"
+    }
+}
+
+macro_rules! file {
+    ($name:literal) => {
+        (
+            concat!("jobs/scoreboard/", $name, ".fio"),
+            include_str!(concat!("../../jobs/scoreboard/", $name, ".fio")),
+        )
+    };
+}
+
+type File = (&'static str, &'static str);
+
+const W1: File = file!("w1");
+const W2: File = file!("w2");
+const W3: File = file!("w3");
+const W4: File = file!("w4");
+const W5: File = file!("w5");
+const W6: File = file!("w6");
+const W7: File = file!("w7");
+const W8: File = file!("w8");
+const W9: File = file!("w9");
+const W10: File = file!("w10");
+
+const fn judged(name: &'static str, file: File, sections: &'static [&'static str]) -> Workload {
+    Workload { name, file, sections, judged: true }
+}
+
+const fn shown(name: &'static str, file: File, sections: &'static [&'static str]) -> Workload {
+    Workload { name, file, sections, judged: false }
+}
+
+/// Every workload, in the order of their numbers.
+pub(super) const ALL: &[Workload] = &[
+    judged("W1-8", W1, &["small", "other-8"]),
+    judged("W1-16", W1, &["small", "other-16"]),
+    judged("W1-32", W1, &["small", "other-32"]),
+    judged("W1-64", W1, &["small", "other-64"]),
+    judged("W1-128", W1, &["small", "other-128"]),
+    judged("W2-1", W2, &["readers-1"]),
+    judged("W2-2", W2, &["readers-2"]),
+    judged("W2-4", W2, &["readers-4"]),
+    judged("W2-8", W2, &["readers-8"]),
+    judged("W2-16", W2, &["readers-16"]),
+    judged("W2w", W2, &["s1", "s2", "s3", "s4"]),
+    judged("W2r", W2, &["r1", "r2", "r3", "r4"]),
+    judged("W2s", W2, &["small"]),
+    judged("W3", W3, &[]),
+    shown("W4q1-1", W4, &["client", "floods-1"]),
+    shown("W4q1-4", W4, &["client", "floods-4"]),
+    shown("W4q1-16", W4, &["client", "floods-16"]),
+    shown("W4p-1", W4, &["paced", "floods-1"]),
+    shown("W4p-4", W4, &["paced", "floods-4"]),
+    shown("W4p-16", W4, &["paced", "floods-16"]),
+    shown("W4pw", W4, &["paced", "writes"]),
+    judged("W5a", W5, &["light-mixed", "heavy-mixed"]),
+    judged("W5b", W5, &["light-mixed", "heavy-small"]),
+    judged("W5c", W5, &["light-small", "heavy-mixed"]),
+    judged("W6", W6, &["sequential", "random"]),
+    judged("W6m", W6, &["sequential-4", "random-4"]),
+    judged("W6d", W6, &["sequential", "flood"]),
+    judged("W7-1", W7, &["client", "aggressors-1"]),
+    judged("W7-4", W7, &["client", "aggressors-4"]),
+    judged("W7-16", W7, &["client", "aggressors-16"]),
+    judged("W7-256", W7, &["client", "aggressors-256"]),
+    shown("W8", W8, &["client", "writer"]),
+    shown("W8-9", W8, &["client-9", "writer"]),
+    shown("W9-100", W9, &["client-100", "other"]),
+    shown("W9-400", W9, &["client-400", "other"]),
+    shown("W9-1000", W9, &["client-1000", "other"]),
+    shown("W9-4000", W9, &["client-4000", "other"]),
+    shown("W9-8000", W9, &["client-8000", "other"]),
+    shown("W9-bursts", W9, &["client-bursts", "other"]),
+    judged("W10", W10, &[]),
+];
+
+/// Those that a person means by `name`: one, or all of a number (`W2`).
+pub(super) fn by_name(name: &str) -> Vec<Workload> {
+    let whole = family(name).len() == name.len();
+    let meant = |workload: &&Workload| {
+        let own = if whole { family(workload.name) } else { workload.name };
+        own.eq_ignore_ascii_case(name)
+    };
+    ALL.iter().filter(meant).copied().collect()
+}
+
+/// W and the number, without the variant.
+pub(super) fn family(name: &str) -> &str {
+    let digits = name.get(1..).unwrap_or("");
+    let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+    name.get(..=end).unwrap_or(name)
+}
+
+/// Whether a job of this name is the interactive one.
+pub(super) fn is_client(job: &str) -> bool {
+    job.starts_with("client") || job == "paced"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are workloads found by their names and by their numbers? W2 has five counts of readers, two
+    /// of weights, small calls; W1 is no W10; W3 is one.
+    #[test]
+    fn names_and_numbers() {
+        let names = |name| by_name(name).iter().map(|found| found.name).collect::<Vec<_>>();
+        assert_eq!(names("W2").len(), 8);
+        assert_eq!(names("w1").len(), 5);
+        assert_eq!(names("W6"), ["W6", "W6m", "W6d"]);
+        assert_eq!(names("w4p-4"), ["W4p-4"]);
+        assert_eq!(names("W3"), ["W3"]);
+        assert!(names("W11").is_empty() && names("").is_empty());
+        assert_eq!([family("W10"), family("W4q1-16"), family("W")], ["W10", "W4", "W"]);
+    }
+
+    /// Are names unique, and judged those of the issue: W1 to W3, W5 to W7, W10?
+    #[test]
+    fn judged_are_those_of_the_issue() {
+        for (place, workload) in ALL.iter().enumerate() {
+            assert!(ALL[..place].iter().all(|other| other.name != workload.name));
+            let judged = ["W1", "W2", "W3", "W5", "W6", "W7", "W10"];
+            assert_eq!(workload.judged, judged.contains(&family(workload.name)));
+        }
+    }
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster startup`: how long a program takes to start while others read and write.
+//!
+//! ```text
+//! seed 0, 1, 2 …    beside the others ──▶ time, what the others got, queues that were merged
+//!                   alone             ──▶ time
+//! ```
+//!
+//! Each start is a run of its own on a fresh device, beside the others and alone, with the same
+//! requests. [`starts`] is what experiments call, with an observer of their own if they like.
+
+use std::cell::RefCell;
+
+use clap::builder::{PossibleValuesParser, RangedI64ValueParser};
+use clap::{Args, ValueEnum};
+use paternoster_core::{Nanos, Observer};
+use paternoster_workload::Queue;
+use paternoster_workload::builtin::startup::profile::{self, PROFILES};
+use paternoster_workload::builtin::startup::{Start, StartWatch, Startup, Summary};
+use paternoster_workload::fio::job::Job;
+use paternoster_workload::layout;
+use paternoster_workload::run::Settings;
+use serde_json::{Value, json};
+
+use crate::builtin::{FILE_MAX, size, some_time};
+use crate::choice::SchedulerChoice;
+use crate::evidence::{Evidence, Which};
+use crate::plot::clients;
+use crate::setting::{Setting, SettingOptions, time};
+use crate::table::{align_right, plain_table, trimmed, wrap_last};
+use crate::target::Target;
+use crate::{Failure, print};
+
+/// How long others may run before a start, and how long a start may take at most.
+const TIME_MAX: Nanos = Nanos::from_secs(3600);
+
+/// Start a program beside readers and writers, several times: how long does it take?
+#[derive(Debug, Args)]
+#[command(mut_arg("device", |device| device.default_value("hdd-7200")))]
+#[command(after_help = "Each start is a run on a fresh device: the others run for --warmup, then \
+the program starts; once more it starts alone. Start number i has the seed --seed + i, which says \
+where the program's files lie.
+
+Examples:
+  paternoster startup --profile gnome-terminal --scheduler noop --scheduler cfq
+  paternoster startup --profile lxterminal --device hdd-mhx2300bt --repeat 20 --scheduler cfq
+  paternoster startup --readers 10 --writers 0 --device ssd-870evo --scheduler kyber
+  paternoster startup --profile xterm --output-format json | jq '.results[].summary'
+  paternoster startup --list")]
+pub(crate) struct StartupOptions {
+    /// What starts
+    #[arg(long, value_name = "NAME", default_value = "gnome-terminal", value_parser = profiles())]
+    profile: String,
+    /// List the profiles with their counts and sources, start nothing
+    #[arg(long)]
+    list: bool,
+    /// Sequential readers beside it
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = others())]
+    readers: u32,
+    /// Sequential writers beside it
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = others())]
+    writers: u32,
+    /// Readers of 4 KiB at random beside it, direct
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = others())]
+    random_readers: u32,
+    /// Sequential readers and writers bypass the page cache
+    #[arg(long)]
+    direct: bool,
+    /// How long the others run before the program starts (seconds without a unit)
+    #[arg(long, value_name = "TIME", default_value = "3")]
+    warmup: String,
+    /// How many starts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = starts_parser())]
+    repeat: u32,
+    /// A start that takes longer is given up
+    #[arg(long, value_name = "TIME", default_value = "120")]
+    limit: String,
+    /// Size of each file of the others [default: 2g on disks, 16g on flash, if there is room]
+    #[arg(long, value_name = "SIZE")]
+    file_size: Option<String>,
+    /// How to tell the results
+    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    output_format: Form,
+    #[command(flatten)]
+    setting: SettingOptions,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// A row for each scheduler
+    Table,
+    /// One document with every start under each scheduler on each device
+    Json,
+}
+
+fn profiles() -> PossibleValuesParser {
+    PossibleValuesParser::new(PROFILES.iter().map(|profile| profile.name))
+}
+
+fn others() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=1024)
+}
+
+fn starts_parser() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=10_000)
+}
+
+/// One start, beside the others and alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pair {
+    pub(crate) seed: u64,
+    pub(crate) beside: Start,
+    pub(crate) alone: Start,
+}
+
+/// Starts a program `repeat` times under one scheduler on one device, with seeds from that of the
+/// setting on. `observe` makes an observer for each start beside the others, and `keep` gets it
+/// back with the queue.
+///
+/// # Errors
+/// The files do not fit on the device, or a process fails.
+pub(crate) fn starts<O: Observer + 'static>(
+    (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
+    startup: &Startup,
+    repeat: u32,
+    mut observe: impl FnMut(u64, &[Job]) -> Result<O, Failure>,
+    mut keep: impl FnMut(u64, O, &Queue) -> Result<(), Failure>,
+) -> Result<Vec<Pair>, Failure> {
+    let first = setting.on(device).seed;
+    let mut pairs = Vec::new();
+    for seed in (0..u64::from(repeat)).map(|nth| first.wrapping_add(nth)) {
+        let setting = setting.with_seed(seed);
+        let on = (&setting, device, scheduler);
+        let scene = startup.beside_others(&device.facts, seed);
+        let (beside, observer, queue) = one(on, startup, &scene, observe(seed, &scene.0)?)?;
+        keep(seed, observer, &queue)?;
+        let (alone, ..) =
+            one(on, startup, &startup.alone(&device.facts, seed), paternoster_core::NoObserver)?;
+        pairs.push(Pair { seed, beside, alone });
+    }
+    Ok(pairs)
+}
+
+/// One run.
+fn one<O: Observer + 'static>(
+    (setting, device, scheduler): (&Setting, &Target, &SchedulerChoice),
+    startup: &Startup,
+    (jobs, watch): &(Vec<Job>, StartWatch),
+    observer: O,
+) -> Result<(Start, O, Queue), Failure> {
+    let Settings { placement, seed, .. } = setting.on(device);
+    layout::plan(jobs, device.facts.capacity * 512, placement, seed)
+        .map_err(|problem| Failure::Request(problem.message))?;
+    let observer = (watch.clone(), observer);
+    let (result, (watch, observer), queue) =
+        setting.run(jobs, device, scheduler, observer, &mut |_| {})?;
+    if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
+        let name = &jobs[failed.job].name;
+        return Err(Failure::Job(format!("{name} failed with errno {}", failed.error)));
+    }
+    Ok((startup.outcome(&result, &watch), observer, queue))
+}
+
+/// What one scheduler made of it on one device.
+struct Told<'a> {
+    startup: &'a Startup,
+    device: &'a str,
+    scheduler: &'a str,
+    pairs: Vec<Pair>,
+}
+
+pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
+    if options.list {
+        return print(&list());
+    }
+    let startup = asked(options)?;
+    let setting = Setting::new(&options.setting, None)?;
+    let evidence = RefCell::new(Evidence::new(&options.setting)?);
+    for device in &setting.devices {
+        for scheduler in &setting.schedulers {
+            setting.check(&[], device, scheduler)?;
+        }
+    }
+    let more = |seed: u64| match options.repeat {
+        1 => String::new(),
+        _ => format!(", seed {seed}"),
+    };
+    let mut all = Vec::new();
+    for device in &setting.devices {
+        for scheduler in &setting.schedulers {
+            let pairs = starts(
+                (&setting, device, scheduler),
+                &startup,
+                options.repeat,
+                |seed, jobs| {
+                    let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
+                    evidence.borrow().witness(which, clients(jobs))
+                },
+                |seed, witness, _| {
+                    let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
+                    evidence.borrow_mut().keep(which, witness)
+                },
+            )?;
+            let (device, scheduler) = (&*device.name, &*scheduler.text);
+            all.push(Told { startup: &startup, device, scheduler, pairs });
+        }
+    }
+    print(&match options.output_format {
+        Form::Table => text(&setting, &all),
+        Form::Json => {
+            let results: Vec<Value> = all.iter().map(Told::json).collect();
+            let version = env!("CARGO_PKG_VERSION");
+            format!("{:#}\n", json!({ "version": version, "results": results }))
+        }
+    })?;
+    evidence.into_inner().write(&setting.subject(&format!("start of {}", startup.profile.name)))
+}
+
+/// What was asked for, read.
+pub(crate) fn asked(options: &StartupOptions) -> Result<Startup, Failure> {
+    let Some(profile) = profile::by_name(&options.profile) else {
+        return Err(Failure::Request(format!("there is no profile `{}`", options.profile)));
+    };
+    let file_size = options.file_size.as_ref().map(|text| size("--file-size", text, FILE_MAX));
+    let warmup = time("--warmup", &options.warmup, Nanos::from_secs(1))?;
+    let limit = some_time("--limit", &options.limit)?;
+    for (option, span) in [("--warmup", warmup), ("--limit", limit)] {
+        if span > TIME_MAX {
+            return Err(Failure::Request(format!("{option} {span}: at most {TIME_MAX}")));
+        }
+    }
+    Ok(Startup {
+        readers: options.readers,
+        writers: options.writers,
+        random_readers: options.random_readers,
+        direct: options.direct,
+        warmup,
+        limit,
+        file_size: file_size.transpose()?,
+        ..Startup::new(profile)
+    })
+}
+
+/// The profiles.
+fn list() -> String {
+    let mut table = plain_table();
+    table.set_header(["profile", "requests", "MB", "random", "waited for", "processes", "source"]);
+    for profile in PROFILES {
+        table.add_row([
+            profile.name.to_owned(),
+            profile.requests().to_string(),
+            format!("{:.1}", as_f64(profile.bytes()) / 1e6),
+            profile.random().to_string(),
+            profile.waited_for().to_string(),
+            profile.processes.len().to_string(),
+            profile.source.to_owned(),
+        ]);
+    }
+    align_right(&mut table, 1);
+    if let Some(column) = table.column_mut(6) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    wrap_last(&mut table, 7, 12);
+    trimmed(&table)
+}
+
+/// A table for each device.
+fn text(setting: &Setting, all: &[Told<'_>]) -> String {
+    let mut text = String::new();
+    for (place, device) in setting.devices.iter().enumerate() {
+        let rows = &all[place * setting.schedulers.len()..][..setting.schedulers.len()];
+        let Some(first) = rows.first() else { continue };
+        if place > 0 {
+            text.push('\n');
+        }
+        text.push_str(&first.heading(&device.name));
+        text.push_str(&table(rows));
+    }
+    text
+}
+
+fn table(rows: &[Told<'_>]) -> String {
+    let mut table = plain_table();
+    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    table.set_header([
+        "scheduler",
+        "alone s",
+        "min s",
+        "median s",
+        "max s",
+        "by alone",
+        "given up",
+        "others read MB/s",
+        "written MB/s",
+        "merged",
+    ]);
+    align_right(&mut table, 1);
+    for told in rows {
+        let figures = told.figures();
+        let limit = seconds(told.startup.limit);
+        let shown = |time: Option<Nanos>| {
+            time.map_or(format!("> {limit:.0}"), |time| format!("{:.3}", seconds(time)))
+        };
+        let Summary { least, median, greatest } = figures.beside;
+        table.add_row([
+            told.scheduler.to_owned(),
+            shown(figures.alone.median),
+            shown(least),
+            shown(median),
+            shown(greatest),
+            figures.slowdown.map_or("-".to_owned(), |by| format!("{by:.2}")),
+            figures.given_up.to_string(),
+            format!("{:.1}", figures.others[0] / 1e6),
+            format!("{:.1}", figures.others[1] / 1e6),
+            figures.merges.to_string(),
+        ]);
+    }
+    trimmed(&table)
+}
+
+/// What is told of several starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figures {
+    pub(crate) alone: Summary,
+    pub(crate) beside: Summary,
+    /// The median beside the others by the one alone.
+    pub(crate) slowdown: Option<f64>,
+    pub(crate) given_up: usize,
+    /// Bytes per second that others have read and written meanwhile.
+    pub(crate) others: [f64; 2],
+    /// Queues merged with the program's, in all starts.
+    pub(crate) merges: u64,
+}
+
+impl Figures {
+    pub(crate) fn of(pairs: &[Pair]) -> Figures {
+        let beside: Vec<Start> = pairs.iter().map(|pair| pair.beside).collect();
+        let alone: Vec<Start> = pairs.iter().map(|pair| pair.alone).collect();
+        let (summary, alone) = (Summary::of(&beside), Summary::of(&alone));
+        let by_alone = summary.median.zip(alone.median).filter(|(_, alone)| *alone > Nanos::ZERO);
+        Figures {
+            alone,
+            beside: summary,
+            slowdown: by_alone.map(|(beside, alone)| seconds(beside) / seconds(alone)),
+            given_up: beside.iter().filter(|start| start.time.is_none()).count(),
+            others: Start::others_per_second(&beside),
+            merges: beside.iter().map(|start| start.merges).sum(),
+        }
+    }
+}
+
+impl Told<'_> {
+    fn figures(&self) -> Figures {
+        Figures::of(&self.pairs)
+    }
+
+    /// What started beside whom, how often.
+    fn heading(&self, device: &str) -> String {
+        let Startup { profile, readers, writers, random_readers, warmup, .. } = self.startup;
+        let others = [
+            (*readers, "sequential reader"),
+            (*writers, "sequential writer"),
+            (*random_readers, "random reader"),
+        ];
+        let others = others.iter().filter(|(count, _)| *count > 0);
+        let others: Vec<String> = others
+            .map(|(count, kind)| format!("{count} {kind}{}", if *count == 1 { "" } else { "s" }))
+            .collect();
+        let others = if others.is_empty() { "nobody".to_owned() } else { others.join(", ") };
+        let starts = match self.pairs.len() {
+            1 => "1 start".to_owned(),
+            count => format!("{count} starts"),
+        };
+        format!(
+            "{} on {device} beside {others} ({warmup} before)\n{} requests, {:.1} MB, {} at \
+             random, {} waited for; {starts} with seeds from {}\n\n",
+            profile.name,
+            profile.requests(),
+            as_f64(profile.bytes()) / 1e6,
+            profile.random(),
+            profile.waited_for(),
+            self.pairs.first().map_or(0, |pair| pair.seed),
+        )
+    }
+
+    fn json(&self) -> Value {
+        let nanos = |time: Option<Nanos>| time.map(|time| time.0);
+        let starts = self.pairs.iter().map(|pair| {
+            json!({
+                "seed": pair.seed,
+                "time_ns": nanos(pair.beside.time),
+                "alone_ns": nanos(pair.alone.time),
+                "others_read_bytes": pair.beside.others[0],
+                "others_written_bytes": pair.beside.others[1],
+                "queues_merged": pair.beside.merges,
+            })
+        });
+        let (startup, figures) = (self.startup, self.figures());
+        json!({
+            "profile": startup.profile.name,
+            "source": startup.profile.source,
+            "device": self.device,
+            "scheduler": self.scheduler,
+            "readers": startup.readers,
+            "writers": startup.writers,
+            "random_readers": startup.random_readers,
+            "direct": startup.direct,
+            "warmup_ns": startup.warmup.0,
+            "limit_ns": startup.limit.0,
+            "starts": starts.collect::<Vec<Value>>(),
+            "summary": {
+                "alone_median_ns": nanos(figures.alone.median),
+                "min_ns": nanos(figures.beside.least),
+                "median_ns": nanos(figures.beside.median),
+                "max_ns": nanos(figures.beside.greatest),
+                "by_alone": figures.slowdown,
+                "given_up": figures.given_up,
+                "others_read_bytes_per_second": figures.others[0],
+                "others_written_bytes_per_second": figures.others[1],
+                "queues_merged": figures.merges,
+            },
+        })
+    }
+}
+
+fn seconds(time: Nanos) -> f64 {
+    as_f64(time.0) / 1e9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed figures")]
+const fn as_f64(value: u64) -> f64 {
+    value as f64
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster torture`: schedulers under loads that nobody chose, judged by laws.
+//!
+//! ```text
+//! scheduler    cases  sums  waits    equals  shares  busy  repeats  more
+//! noop            25  ok    ok       ok      -       ok    ok       -
+//! bfq             25  ok    2 (1)    ok      3 (3)   -     ok       ok       2 broke it, 1 excused
+//! ```
+//!
+//! What breaks a law and has no excuse is shrunk and becomes a job file, and a device file if the
+//! device was drawn: `paternoster run` shows it again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use paternoster_core::{DeviceFacts, Limits, RequestQueue};
+use paternoster_torture::bench::Bench;
+use paternoster_torture::bounds::bounds;
+use paternoster_torture::draw::any;
+use paternoster_torture::excuses::excuse;
+use paternoster_torture::laws::LAWS;
+use paternoster_torture::load::Load;
+use paternoster_torture::{Case, judge, shrink};
+use serde_json::{Value, json};
+
+use crate::choice::SchedulerChoice;
+use crate::progress::Steps;
+use crate::table::{plain_table, trimmed};
+use crate::{Failure, print};
+
+/// All that are judged if none is named.
+const SCHEDULERS: [&str; 7] =
+    ["noop", "deadline", "mq-deadline", "kyber", "cfq-4.19", "bfq", "paternoster"];
+
+/// Judge schedulers by drawn loads on drawn devices, by laws that each must obey
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  paternoster torture
+  paternoster torture --scheduler paternoster --cases 500 --seed 1000
+  paternoster torture --scheduler bfq:low_latency=0 --save found/
+  paternoster run found/seed-7-waits.fio --device found/seed-7.toml --scheduler bfq
+
+Each seed is a load: a device, of the catalog or drawn within what drives are, and 2 to 64 clients.
+Every scheduler gets the loads of the same seeds. Exit status 1 if a law is broken without an
+excuse.")]
+pub(crate) struct TortureOptions {
+    /// Which, with attributes if you like; seven of them if none is named
+    #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
+    scheduler: Vec<String>,
+
+    /// How many loads
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    cases: u64,
+
+    /// The first load's seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// Write what breaks a law there, shrunk, as job and device files
+    #[arg(long, value_name = "FOLDER")]
+    save: Option<PathBuf>,
+
+    /// How to tell the results
+    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    output_format: Form,
+
+    /// No progress on the terminal
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// A table, and below it what broke a law
+    Table,
+    /// One document
+    Json,
+}
+
+/// Cases of one scheduler that broke a law, and how many of them an excuse explains.
+type Counts = BTreeMap<&'static str, (u64, u64)>;
+
+/// What was found under one scheduler.
+struct Row {
+    scheduler: String,
+    counts: Counts,
+    /// Of the loads in which shares are promised: the most that a client missed.
+    missed: Vec<f64>,
+}
+
+/// A case that broke a law without an excuse.
+struct Found {
+    case: Case,
+    least: Load,
+}
+
+pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
+    let schedulers: Vec<String> = if options.scheduler.is_empty() {
+        SCHEDULERS.map(str::to_owned).to_vec()
+    } else {
+        options.scheduler.clone()
+    };
+    for scheduler in &schedulers {
+        let choice = SchedulerChoice::parse(scheduler)?;
+        let limits = Limits::default();
+        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), limits, choice.make());
+        choice.prepare(&mut queue, &[])?;
+    }
+    let (rows, excused, found) = find(options, &schedulers);
+    print(&match options.output_format {
+        Form::Table => text(options, &rows, &excused, &found),
+        Form::Json => format!("{:#}\n", document(options, &rows, &excused, &found)),
+    })?;
+    if let Some(folder) = &options.save {
+        for one in &found {
+            save(folder, one)
+                .map_err(|error| Failure::Request(format!("{}: {error}", folder.display())))?;
+        }
+    }
+    match found.len() {
+        0 => Ok(()),
+        broken => Err(Failure::Job(format!("{broken} cases broke a law without an excuse"))),
+    }
+}
+
+fn find(
+    options: &TortureOptions,
+    schedulers: &[String],
+) -> (Vec<Row>, BTreeMap<&'static str, u64>, Vec<Found>) {
+    let mut bench = Bench::default();
+    let row = |scheduler: &String| Row {
+        scheduler: scheduler.clone(),
+        counts: Counts::new(),
+        missed: Vec::new(),
+    };
+    let mut rows: Vec<Row> = schedulers.iter().map(row).collect();
+    let (mut excused, mut found) = (BTreeMap::new(), Vec::new());
+    let steps = Steps::new(options.quiet, usize::try_from(options.cases).unwrap_or(usize::MAX));
+    for seed in options.seed..options.seed.saturating_add(options.cases) {
+        let load = any(seed);
+        let within = bounds(&mut bench, &load);
+        for row in &mut rows {
+            let case = judge(&mut bench, &load, &row.scheduler, &within);
+            row.missed.extend(case.missed);
+            let Some(fault) = &case.fault else { continue };
+            let count = row.counts.entry(fault.law()).or_default();
+            count.0 += 1;
+            if let Some(excuse) = excuse(&load, &row.scheduler, fault) {
+                count.1 += 1;
+                *excused.entry(excuse.rule).or_default() += 1;
+                continue;
+            }
+            let least = shrink(&mut bench, &load, &row.scheduler, fault.law());
+            found.push(Found { case, least });
+        }
+        steps.done(&format!("seed {seed}"));
+    }
+    steps.clear();
+    (rows, excused, found)
+}
+
+fn text(
+    options: &TortureOptions,
+    rows: &[Row],
+    excused: &BTreeMap<&'static str, u64>,
+    found: &[Found],
+) -> String {
+    let mut table = plain_table();
+    let laws = LAWS.map(str::to_owned);
+    table.set_header(["scheduler", "cases"].map(str::to_owned).into_iter().chain(laws));
+    for row in rows {
+        let cell = |law: &&'static str| match row.counts.get(law) {
+            None => "ok".to_owned(),
+            Some((broken, 0)) => broken.to_string(),
+            Some((broken, excused)) => format!("{broken} ({excused})"),
+        };
+        let cells = LAWS.iter().map(cell);
+        table.add_row([row.scheduler.clone(), options.cases.to_string()].into_iter().chain(cells));
+    }
+    let mut text = trimmed(&table);
+    text.push_str("\nN (M): N loads broke the law, M of them by a rule of the scheduler:\n");
+    for (rule, count) in excused {
+        text.push_str(&format!("{count:7}  {rule}\n"));
+    }
+    for Found { case, least } in found {
+        let Case { scheduler, fault, seconds, load, .. } = case;
+        let law = fault.as_ref().map_or("", |fault| fault.law());
+        text.push_str(&format!(
+            "\n{scheduler}, law {law}, in {seconds:.1} s: {fault:?}\n  {}\n  shrunk: {}\n",
+            load.tell(),
+            least.tell()
+        ));
+    }
+    text
+}
+
+fn document(
+    options: &TortureOptions,
+    rows: &[Row],
+    excused: &BTreeMap<&'static str, u64>,
+    found: &[Found],
+) -> Value {
+    let row = |row: &Row| {
+        let count = |(law, (broken, excused)): (&&str, &(u64, u64))| {
+            ((*law).to_owned(), json!({ "broken": broken, "excused": excused }))
+        };
+        let counts: serde_json::Map<String, Value> = row.counts.iter().map(count).collect();
+        json!({ "scheduler": row.scheduler, "laws": counts, "missed_of_entitled": row.missed })
+    };
+    let one = |Found { case, least }: &Found| {
+        json!({
+            "seed": case.load.seed,
+            "scheduler": case.scheduler,
+            "law": case.fault.as_ref().map(paternoster_torture::laws::Fault::law),
+            "fault": format!("{:?}", case.fault),
+            "seconds": case.seconds,
+            "shrunk": least.tell(),
+        })
+    };
+    json!({
+        "cases": options.cases,
+        "seed": options.seed,
+        "schedulers": rows.iter().map(row).collect::<Vec<_>>(),
+        "excused": excused,
+        "found": found.iter().map(one).collect::<Vec<_>>(),
+    })
+}
+
+/// Writes the least load of a case, and its device if that was drawn.
+fn save(folder: &Path, Found { case, least }: &Found) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let seed = case.load.seed;
+    let law = case.fault.as_ref().map_or("", |fault| fault.law());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
+    let jobs = least.job_file((case.seconds * 1000.0) as u64);
+    let device = match &least.device.file {
+        Some(file) => {
+            let name = format!("seed-{seed}.toml");
+            fs::write(folder.join(&name), file)?;
+            folder.join(name).display().to_string()
+        }
+        None => least.device.name().to_owned(),
+    };
+    let name = folder.join(format!("seed-{seed}-{law}.fio"));
+    let again = format!(
+        "# {:?}\n# paternoster run {} --device {device} --scheduler {} --seed {seed}\n",
+        case.fault,
+        name.display(),
+        case.scheduler,
+    );
+    fs::write(&name, again + &jobs)
+}

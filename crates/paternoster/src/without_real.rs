@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! In a program that was built without `serve` no file or block device can be found: there is no
+//! value of this type.
+
+use paternoster_core::DeviceFacts;
+use paternoster_sim::{Model, Simulated};
+
+use crate::{Failure, features};
+
+/// A file or block device, of which there are none.
+#[derive(Debug, Clone)]
+pub(crate) enum RealFile {}
+
+impl RealFile {
+    /// The refusal.
+    pub(crate) fn find(
+        name: &str,
+        _: bool,
+        _: bool,
+        _: u64,
+    ) -> Result<(RealFile, DeviceFacts), Failure> {
+        Err(features::missing(&format!("--device {name}, for real"), "serve"))
+    }
+
+    pub(crate) fn open(&self, _: u64) -> Result<Simulated<Box<dyn Model>>, Failure> {
+        match *self {}
+    }
+
+    pub(crate) const fn block(&self) -> u32 {
+        match *self {}
+    }
+
+    pub(crate) fn notes(&self) -> &[String] {
+        match *self {}
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! File systems, databases and their tools on disks of ours. `cargo test` passes this by; ask for
+//! it by name:
+//!
+//! ```text
+//! cargo test -p paternoster --test heavy
+//! ```
+//!
+//! A test that needs large programs of others, mounts and minutes goes in here.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod file_systems;
+mod guest;
+mod interop;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Verdicts on what the schedulers do: published experiments, guarantees, shares, the same bytes in
+//! every build. `cargo test` passes this by; ask for it by name, and in release, since most of it
+//! says nothing in debug (`determinism` is there to be run in both):
+//!
+//! ```text
+//! cargo test --release -p paternoster --test judges
+//! ```
+//!
+//! A test that takes minutes in debug goes in here.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod array_figures;
+mod bfq_results;
+mod bfq_shares;
+mod cfq_shares;
+mod determinism;
+mod guarantees;
+mod kernel_results;
+mod recipes;
+mod reproduce;
+mod worked_example;
