@@ -35,7 +35,6 @@ use paternoster_workload::outcome::Outcome;
 use paternoster_workload::run::{ProcessResult, RunResult};
 
 use crate::Failure;
-use crate::scoreboard::cell::key;
 use crate::setting::Setting;
 use crate::target::Target;
 
@@ -194,4 +193,17 @@ fn full(alone: &Job, facts: &DeviceFacts) -> Job {
         rate_iops: [None; 3],
         ..alone.clone()
     }
+}
+
+/// What tells jobs that run alone apart: equal ones are run once.
+pub(crate) fn key(job: &Job) -> String {
+    let nameless = Job {
+        name: String::new(),
+        given: Vec::new(),
+        file: String::new(),
+        line: 0,
+        origins: BTreeMap::new(),
+        ..job.clone()
+    };
+    format!("{nameless:?}")
 }

@@ -17,8 +17,6 @@
 //!
 //! Files are a 32nd of the device, at most 8 GiB, and lie far from each other.
 
-use std::collections::BTreeMap;
-
 use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{Source, parse};
@@ -146,19 +144,6 @@ pub(super) fn alone(job: &Job, times: Times) -> Job {
         cgroup_weight: None,
         ..job.clone()
     }
-}
-
-/// What tells jobs that run alone apart: equal ones are run once.
-pub(crate) fn key(job: &Job) -> String {
-    let nameless = Job {
-        name: String::new(),
-        given: Vec::new(),
-        file: String::new(),
-        line: 0,
-        origins: BTreeMap::new(),
-        ..job.clone()
-    };
-    format!("{nameless:?}")
 }
 
 /// The setting of a run.

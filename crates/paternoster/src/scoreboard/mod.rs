@@ -39,6 +39,7 @@ use self::board::{Board, Row};
 use self::cell::{Measured, Process, Times};
 use self::workloads::Workload;
 use crate::choice::SchedulerChoice;
+use crate::entitled::key;
 use crate::progress::Steps;
 use crate::setting::{Setting, time};
 use crate::target::{Real, Target};
@@ -256,7 +257,7 @@ impl Plan {
                     let mut solos = Vec::new();
                     for job in &jobs {
                         let alone = cell::alone(job, times);
-                        let place = known.entry((seed, cell::key(&alone))).or_insert_with(|| {
+                        let place = known.entry((seed, key(&alone))).or_insert_with(|| {
                             add(
                                 &format!("{}, {} alone", workload.name, job.name),
                                 vec![alone],
