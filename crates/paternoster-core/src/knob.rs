@@ -293,6 +293,14 @@ pub const fn attributes<T, C, const N: usize>(knobs: &[Knob<T, C>; N]) -> [Attri
     all
 }
 
+/// While the device is held idle nothing is served: nobody can want more than ten seconds of that.
+pub(crate) const IDLE_MAX_MS: u64 = 10_000;
+
+/// A value as a component counts.
+pub(crate) fn count(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
 /// The words of a choice whose values have a type of their own.
 pub(crate) const fn words<V: Copy, const N: usize>(
     table: &[(&'static str, V); N],

@@ -6,7 +6,7 @@
 //! * **task** (2.6.39 and later): a client that is about to submit several bios plugs itself; its
 //!   requests stay in a private list until it unplugs, sleeps, or the list is full (BLK-6).
 //! * **device** (until 2.6.38): an empty queue holds its first requests for everybody until four
-//!   wait, 3 ms have passed, somebody unplugs, or a client sleeps (BLK-5). Flash that queues
+//!   wait, 3 ms have passed, a client unplugs or sleeps (BLK-5). Flash that queues
 //!   commands is not plugged.
 //!
 //! ```text

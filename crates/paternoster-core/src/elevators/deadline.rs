@@ -11,7 +11,7 @@ use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
 use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
-use crate::knob::{self, Knob, Unit};
+use crate::knob::{self, Knob, Unit, count};
 use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use crate::pick::lane::LaneSpace;
 use crate::request::RequestId;
@@ -68,10 +68,6 @@ pub(super) trait Tuned {
 
 /// The kernel keeps these times in an `int`.
 pub(super) const MOST: u64 = i32::MAX as u64;
-
-pub(super) fn count(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
-}
 
 static KNOBS: [Knob<Deadline>; 5] = tuning_knobs();
 static ATTRIBUTES: [Attribute; 5] = knob::attributes(&KNOBS);

@@ -27,12 +27,12 @@
 use alloc::format;
 use core::fmt;
 
-use super::deadline::{MOST, Tuned, count, explain_lane, tuning_knobs};
+use super::deadline::{MOST, Tuned, explain_lane, tuning_knobs};
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::{Class, ClientId};
 use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
 use crate::event::Note;
-use crate::knob::{self, Knob, Unit};
+use crate::knob::{self, Knob, Unit, count};
 use crate::list::{Links, List};
 use crate::pick::batch::{Directions, Resume, Tuning, Turn, direction};
 use crate::pick::lane::LaneSpace;

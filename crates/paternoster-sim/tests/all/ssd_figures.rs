@@ -139,7 +139,7 @@ fn micron_7300() {
     near("7300 4K write, steady", steady, 73_500.0, 7.0);
 }
 
-/// How much does a reader lose beside somebody who flushes after each write?
+/// How much does a reader lose beside a client that flushes after each write?
 ///
 /// Follows on the drive with power-loss protection: 41 % were published for the same parameters.
 /// Short on the other: a real 850 EVO went from 10.7 K to 612 reads a second (-94 %, p99 6.7 ms),

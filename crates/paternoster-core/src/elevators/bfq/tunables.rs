@@ -15,7 +15,7 @@
 use super::rate;
 use crate::attribute::Attribute;
 use crate::elevators::bfq::Bfq;
-use crate::knob::{self, Knob, Unit, at_place, place_of, words};
+use crate::knob::{self, IDLE_MAX_MS, Knob, Unit, at_place, place_of, words};
 use crate::time::{Hz, Nanos, scale};
 
 /// What is served while the queue in service is kept although it is empty.
@@ -95,9 +95,6 @@ impl Tunables {
 
 const INJECTS: [(&str, Inject); 3] =
     [("off", Inject::Off), ("coefficient", Inject::Coefficient), ("measured", Inject::Measured)];
-
-/// While the device is held idle nobody is served: ten seconds are more than anybody can want.
-const IDLE_MAX_MS: u64 = 10_000;
 
 /// How many there are.
 pub(super) const COUNT: usize = 24;
@@ -242,7 +239,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
     ),
     Row::switch(
         "tag_shares",
-        "1 if nobody may have more requests than his share of them by weight",
+        "1 if no client may have more requests than its share of them by weight",
         |bfq, _| bfq.tunables.tag_shares,
         |bfq, _, on| bfq.tunables.tag_shares = on,
     ),

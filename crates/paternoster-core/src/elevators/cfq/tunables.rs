@@ -13,7 +13,7 @@
 
 use crate::attribute::Attribute;
 use crate::elevators::cfq::Cfq;
-use crate::knob::{self, Knob, Unit, at_place, place_of, words};
+use crate::knob::{self, IDLE_MAX_MS, Knob, Unit, at_place, count, place_of, words};
 use crate::observe::seek::SeekDetection;
 use crate::scene::Scene;
 use crate::time::Nanos;
@@ -91,9 +91,6 @@ const MERGES: [(&str, OptimisticMerge); 5] = [
     ("corrected", OptimisticMerge::Corrected),
 ];
 
-/// While the device is held idle nobody is served: ten seconds are more than anybody can want.
-const IDLE_MAX_MS: u64 = 10_000;
-
 /// As a kernel keeps a time that is shown: in whole ticks.
 fn ticks(scene: &Scene, time: Nanos) -> Nanos {
     scene.hz().floor(time)
@@ -102,10 +99,6 @@ fn ticks(scene: &Scene, time: Nanos) -> Nanos {
 /// As a kernel keeps a time that is set.
 fn kept(scene: &Scene, time: Nanos) -> Nanos {
     scene.hz().ceil(time)
-}
-
-fn count(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 /// An attribute of this elevator.

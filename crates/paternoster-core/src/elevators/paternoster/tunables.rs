@@ -20,7 +20,7 @@ pub(super) struct Tunables {
     pub(super) bulk_kept: u64,
     /// L6: whose requests take less than so many percent of the least that they take is not owed.
     pub(super) weights_from: u64,
-    /// Whether nobody has more than his share of the requests there are.
+    /// Whether no client has more than its share of the requests there are.
     pub(super) tag_shares: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
     .at_most(1_000_000),
     Row::switch(
         "tag_shares",
-        "1 if nobody may have more requests than his share of them by weight",
+        "1 if no client may have more requests than its share of them by weight",
         |own, _| own.tunables.tag_shares,
         |own, _, on| own.tunables.tag_shares = on,
     ),
@@ -108,7 +108,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
     Row::figure(
         "kept_us",
         "us",
-        "for how long a slot was kept for somebody although others waited",
+        "for how long a slot was kept for a client although others waited",
         |own, _| own.kept_time / 1000,
     ),
     Row::figure(
