@@ -38,7 +38,7 @@ use crate::Failure;
 use crate::setting::Setting;
 use crate::target::Target;
 
-/// A device is full with so many at a time, or twice its depth.
+/// A device is full with twice its depth, and so many at least and at most.
 const FULL: u32 = 64;
 const FULL_MOST: u32 = 256;
 /// All of a section's processes run for so much of the longest time, in per cent.
@@ -176,9 +176,14 @@ fn alone(job: &Job, span: Nanos) -> Job {
     }
 }
 
+/// With so many requests of a kind at a time a device is full of it.
+pub(crate) fn full_depth(facts: &DeviceFacts) -> u32 {
+    (2 * facts.depth).clamp(FULL, FULL_MOST)
+}
+
 /// The same when the device is full of it.
 fn full(alone: &Job, facts: &DeviceFacts) -> Job {
-    let depth = (2 * facts.depth).clamp(FULL, FULL_MOST);
+    let depth = full_depth(facts);
     Job {
         engine: Engine::Async,
         iodepth: depth,

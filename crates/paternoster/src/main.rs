@@ -31,6 +31,7 @@ mod features;
 mod guarantees;
 mod host;
 mod manual;
+mod parallel;
 mod plot;
 mod progress;
 #[cfg(feature = "serve")]

@@ -85,6 +85,26 @@ pub(crate) struct SettingOptions {
     pub(crate) quiet: bool,
 }
 
+impl SettingOptions {
+    /// Those of a command that has none of them: nothing is set, and nothing shown.
+    pub(crate) fn plain() -> SettingOptions {
+        SettingOptions {
+            device: Vec::new(),
+            scheduler: Vec::new(),
+            set: Vec::new(),
+            fault: Vec::new(),
+            seed: 0,
+            submit_cost: None,
+            start_jitter: None,
+            host: Vec::new(),
+            placement: "near".to_owned(),
+            plot: Vec::new(),
+            trace: None,
+            quiet: true,
+        }
+    }
+}
+
 /// What was asked for, read and found sound.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {

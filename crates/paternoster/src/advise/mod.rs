@@ -188,16 +188,8 @@ fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Advice, Failure> {
     let setting = SettingOptions {
         device: vec![options.device.clone()],
         scheduler: schedulers,
-        set: Vec::new(),
-        fault: Vec::new(),
         seed: 1,
-        submit_cost: None,
-        start_jitter: None,
-        host: Vec::new(),
-        placement: "near".to_owned(),
-        plot: Vec::new(),
-        trace: None,
-        quiet: true,
+        ..SettingOptions::plain()
     };
     let setting = Setting::new(&setting, None)?;
     let unwired = unwired::problems(jobs);

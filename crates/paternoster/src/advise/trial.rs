@@ -10,33 +10,24 @@
 //! A seed changes the offsets of all random jobs, and when each job begins: by up to `JITTER`.
 //! Clients that begin at one instant and stay in step are an artefact of simulation.
 //!
-//! # Invariants
-//! T1  Results stand in the order of the steps, whichever thread did them: equal arguments, equal
-//!     bytes.
-
-use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+//! Results stand in the order of the steps (`parallel.rs`): equal arguments, equal bytes.
 
 use paternoster_core::{Nanos, NoObserver};
-use paternoster_workload::entitlement::{Party, Use, entitled};
+use paternoster_workload::entitlement::{Use, WEIGHT, entitled, tree};
 use paternoster_workload::fio::job::{Engine, Job};
 use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::run::RunResult;
 
 use crate::Failure;
 use crate::choice::SchedulerChoice;
+use crate::entitled::full_depth;
+use crate::parallel::{each, threads};
 use crate::progress::Steps;
 use crate::setting::Setting;
 use crate::target::Target;
 
 /// Each job begins up to so much later than the run, by the seed.
 const JITTER: u64 = 10_000_000;
-/// A device is full of a kind with twice its depth, and so many at least and at most.
-const FULL: (u32, u32) = (64, 256);
-/// Weight of a client or group that says nothing, as of a new cgroup.
-const WEIGHT: f64 = 100.0;
 
 /// What one job had in one run; its clones, and sections of its name, together.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +95,7 @@ impl Trials<'_> {
             }
         }
         let display = Steps::new(quiet, steps.len());
-        let done = each(&steps, |step| {
+        let done = each(threads(), &steps, |step| {
             let found = self.step(step);
             display.done(&step.name);
             found
@@ -153,7 +144,7 @@ impl Trials<'_> {
             ..alone(job)
         };
         if job.direct == Some(true) {
-            let depth = (2 * self.device.facts.depth).clamp(FULL.0, FULL.1);
+            let depth = full_depth(&self.device.facts);
             full.engine = Engine::Async;
             full.engine_name = "libaio".to_owned();
             (full.iodepth, full.iodepth_low) = (depth, depth);
@@ -169,7 +160,11 @@ impl Trials<'_> {
                 Use { rate: rate(result, place), alone, saturated }
             })
             .collect();
-        let parts = entitled(&parties(self.jobs, result), &uses);
+        let clients = result.processes.iter().map(|process| {
+            let job = &self.jobs[process.job];
+            (job.cgroup.as_deref(), job.cgroup_weight.map_or(WEIGHT, f64::from))
+        });
+        let parts = entitled(&tree(&clients.collect::<Vec<_>>()), &uses);
         let first = self.jobs.iter().any(|job| job.prioclass == Some(1));
         let jobs = self.names.iter().map(|name| {
             let is_own = |job: usize| self.jobs[job].name == *name;
@@ -241,52 +236,6 @@ fn alone(job: &Job) -> Job {
         prio: None,
         ..job.clone()
     }
-}
-
-/// Who shares with whom: a cgroup is one party, each client outside of groups another.
-fn parties(jobs: &[Job], result: &RunResult) -> Vec<Party> {
-    let mut all: Vec<Party> = Vec::new();
-    let mut groups: Vec<(&str, usize)> = Vec::new();
-    for (place, process) in result.processes.iter().enumerate() {
-        let job = &jobs[process.job];
-        let own = Party::Client(place, WEIGHT);
-        let Some(group) = job.cgroup.as_deref() else {
-            all.push(own);
-            continue;
-        };
-        let known = groups.iter().find(|(name, _)| *name == group).map(|&(_, at)| at);
-        let at = known.unwrap_or(all.len());
-        if known.is_none() {
-            groups.push((group, at));
-            all.push(Party::Group(Vec::new(), job.cgroup_weight.map_or(WEIGHT, f64::from)));
-        }
-        if let Party::Group(members, _) = &mut all[at] {
-            members.push(own);
-        }
-    }
-    all
-}
-
-/// Does all steps on the machine's cores.
-fn each<S: Sync, R: Send>(steps: &[S], work: impl Fn(&S) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(2, NonZero::get).min(steps.len());
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(step) = steps.get(place) else { return };
-                    let found = work(step);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(place, _)| *place);
-    done.into_iter().map(|(_, found)| found).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a report's figure")]

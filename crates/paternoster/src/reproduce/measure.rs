@@ -113,18 +113,10 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
 /// once, so that nothing is left to chance.
 fn options(run: &Run) -> SettingOptions {
     SettingOptions {
-        device: Vec::new(),
-        scheduler: Vec::new(),
         set: run.set.clone(),
-        fault: Vec::new(),
-        seed: 0,
         submit_cost: run.submit_cost.clone(),
-        start_jitter: None,
-        host: Vec::new(),
         placement: run.placement.to_owned(),
-        trace: None,
-        plot: Vec::new(),
-        quiet: true,
+        ..SettingOptions::plain()
     }
 }
 

@@ -25,18 +25,13 @@ mod seconds;
 pub(crate) mod tell;
 pub(crate) mod verdict;
 
-use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-
 use clap::{Args, ValueEnum};
 use paternoster_core::near;
 use serde_json::json;
 
 use crate::progress::Steps;
 use crate::table::{plain_table, trimmed};
-use crate::{Failure, experiments, print};
+use crate::{Failure, experiments, parallel, print};
 use experiment::{Experiment, Measured, Results, Run};
 
 /// Do published experiments again: what was published beside what comes out
@@ -155,31 +150,14 @@ fn list(experiments: &[Experiment]) -> String {
 /// Does all runs on as many threads as there are processors. Results are in the order of the runs;
 /// so is the failure that is told, if there are any.
 pub(crate) fn measure_all(runs: &[&Run], quiet: bool) -> Result<Vec<Measured>, Failure> {
-    let threads = thread::available_parallelism().map_or(2, NonZero::get).min(runs.len());
     let steps = Steps::new(quiet, runs.len());
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((place, run)) = take(runs, &next) {
-                    let measured = measure::measure(run);
-                    steps.done(&run.name);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((place, measured));
-                }
-            });
-        }
+    let done = parallel::each(parallel::threads(), runs, |run| {
+        let measured = measure::measure(run);
+        steps.done(&run.name);
+        measured
     });
     steps.clear();
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(place, _)| *place);
-    done.into_iter().map(|(_, measured)| measured).collect()
-}
-
-/// The next run that nobody has taken.
-fn take<'a>(runs: &[&'a Run], next: &AtomicUsize) -> Option<(usize, &'a Run)> {
-    let place = next.fetch_add(1, Ordering::Relaxed);
-    runs.get(place).map(|run| (place, *run))
+    done.into_iter().collect()
 }
 
 #[cfg(test)]

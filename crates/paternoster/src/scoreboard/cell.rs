@@ -150,18 +150,11 @@ pub(super) fn alone(job: &Job, times: Times) -> Job {
 pub(super) fn setting(device: &str, seed: u64) -> Result<Setting, Failure> {
     let options = SettingOptions {
         device: vec![device.to_owned()],
-        scheduler: Vec::new(),
         // As much as an elevator may hold: what does not get into it, it cannot order.
         set: vec!["nr_requests=256".to_owned()],
-        fault: Vec::new(),
         seed,
-        submit_cost: None,
-        start_jitter: None,
-        host: Vec::new(),
         placement: "far".to_owned(),
-        trace: None,
-        plot: Vec::new(),
-        quiet: true,
+        ..SettingOptions::plain()
     };
     Setting::new(&options, None)
 }

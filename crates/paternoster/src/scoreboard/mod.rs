@@ -25,11 +25,7 @@ mod tell;
 mod workloads;
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use clap::{Args, ValueEnum};
 use paternoster_core::{Nanos, elevators};
@@ -43,7 +39,7 @@ use crate::entitled::key;
 use crate::progress::Steps;
 use crate::setting::{Setting, time};
 use crate::target::{Real, Target};
-use crate::{Failure, print};
+use crate::{Failure, parallel, print};
 
 /// One of each kind of device.
 const DEVICES: [&str; 10] = [
@@ -193,10 +189,7 @@ impl Plan {
             workloads: chosen(&options.workload)?,
             schedulers,
             seeds: seeds(&options.seeds)?,
-            threads: options.threads.map_or_else(
-                || thread::available_parallelism().map_or(2, NonZero::get),
-                |threads| threads as usize,
-            ),
+            threads: options.threads.map_or_else(parallel::threads, |threads| threads as usize),
         };
         for (name, target) in &plan.devices {
             let setting = cell::setting(name, 0)?;
@@ -281,24 +274,12 @@ impl Plan {
     /// Does all runs on threads. Results are in the order of the runs; so is the failure that is
     /// told, if there are any.
     fn each(&self, steps: &[Step], display: &Steps) -> Result<Vec<Vec<Process>>, Failure> {
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::new());
-        thread::scope(|scope| {
-            for _ in 0..self.threads.min(steps.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let place = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(step) = steps.get(place) else { return };
-                        let found = self.step(step);
-                        display.done(&step.name);
-                        done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
-                    }
-                });
-            }
+        let done = parallel::each(self.threads, steps, |step| {
+            let found = self.step(step);
+            display.done(&step.name);
+            found
         });
-        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.sort_by_key(|(place, _)| *place);
-        done.into_iter().map(|(_, found)| found).collect()
+        done.into_iter().collect()
     }
 
     fn step(&self, step: &Step) -> Result<Vec<Process>, Failure> {

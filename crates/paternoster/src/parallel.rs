@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parallel: independent runs on the machine's cores.
+//!
+//! ```text
+//! steps  0 1 2 3 4      thread A  0 . . 3      results  0 1 2 3 4
+//!                       thread B  1 2 . 4
+//! ```
+//!
+//! # Invariants
+//! I1  Results stand in the order of the steps, whichever thread did them: equal steps, equal
+//!     bytes.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// As many threads as there are processors.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(2, NonZero::get)
+}
+
+/// Does all steps, on so many threads at most.
+pub(crate) fn each<S: Sync, R: Send>(
+    threads: usize,
+    steps: &[S],
+    work: impl Fn(&S) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads.min(steps.len()) {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(step) = steps.get(place) else { return };
+                    let found = work(step);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, found)| found).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Do results stand in the order of the steps, on one thread and on several, and is there
+    /// nothing to do with no step?
+    #[test]
+    fn results_stand_in_order() {
+        let steps: Vec<u32> = (0..100).collect();
+        for threads in [1, 3, 200] {
+            let doubled = each(threads, &steps, |step| 2 * step);
+            assert_eq!(doubled, steps.iter().map(|step| 2 * step).collect::<Vec<_>>());
+        }
+        assert_eq!(each(2, &[] as &[u32], |step| *step), [0; 0]);
+    }
+}
