@@ -332,7 +332,7 @@ impl<O: Observer> Ledger<O> {
     /// The name, if there is no such elevator.
     pub fn change_elevator(&mut self, now: Nanos, name: &str) -> Result<(), String> {
         let Some(elevator) = paternoster_core::elevators::by_name(name) else {
-            let names = paternoster_core::elevators::ALL.iter().map(|entry| entry.name);
+            let names = paternoster_core::elevators::choices().map(|entry| entry.name);
             return Err(format!("there is no scheduler `{name}`{}", near::hint(name, names)));
         };
         let (queue, clerk) = self.begin();

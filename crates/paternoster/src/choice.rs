@@ -21,7 +21,7 @@ impl SchedulerChoice {
     pub(crate) fn parse(text: &str) -> Result<SchedulerChoice, Failure> {
         let (name, attributes) = text.split_once(':').unwrap_or((text, ""));
         if elevators::by_name(name).is_none() {
-            let hint = near::hint(name, elevators::ALL.iter().map(|entry| entry.name));
+            let hint = near::hint(name, elevators::choices().map(|entry| entry.name));
             return Err(Failure::Request(format!(
                 "--scheduler {text}: there is no scheduler `{name}`{hint}"
             )));

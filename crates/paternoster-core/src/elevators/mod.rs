@@ -40,7 +40,7 @@ pub struct Entry {
 pub const ALL: &[Entry] = &[
     Entry {
         name: "noop",
-        summary: "first come, first served; also called none",
+        summary: "first come, first served (legacy block layer)",
         make: || Box::new(Noop::new()),
     },
     Entry {
@@ -95,9 +95,20 @@ pub const ALL: &[Entry] = &[
     },
 ];
 
-/// Makes the elevator of this name; `none` is `noop`.
+/// No elevator, as blk-mq has it: not one of [`ALL`].
+pub const NONE: Entry = Entry {
+    name: "none",
+    summary: "no scheduler: a request is a tag of the device (blk-mq)",
+    make: || Box::new(Noop::none()),
+};
+
+/// What can be chosen: [`NONE`], then [`ALL`].
+pub fn choices() -> impl Iterator<Item = &'static Entry> + Clone {
+    core::iter::once(&NONE).chain(ALL)
+}
+
+/// Makes what is chosen by this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Elevator>> {
-    let name = if name == "none" { "noop" } else { name };
-    ALL.iter().find(|entry| entry.name == name).map(|entry| (entry.make)())
+    choices().find(|entry| entry.name == name).map(|entry| (entry.make)())
 }

@@ -724,7 +724,6 @@ fn blk_8_nr_requests_by_depth() {
         let mut rig = Rig::new(disk(depth), "mq-deadline");
         assert_eq!(rig.get("nr_requests"), scheduled, "depth {depth}");
         rig.queue.change_elevator(Nanos::ZERO, elevators::by_name("none").unwrap());
-        rig.set("rules", "mq");
         assert_eq!(rig.get("nr_requests"), bare, "depth {depth}");
     }
     // The most is 10240, of a queue that was made for so many.

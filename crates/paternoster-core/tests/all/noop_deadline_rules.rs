@@ -17,7 +17,9 @@ const MODERN: [&str; 2] = ["mq-deadline", "mq-deadline-6.8"];
 /// A disk of depth 1 with room for many requests.
 fn rig(elevator: &str) -> (Rig, ClientId) {
     let mut rig = Rig::new(disk(1), elevator);
-    rig.set("nr_requests", if elevator.starts_with("mq") { "384" } else { "128" });
+    if elevator != "none" {
+        rig.set("nr_requests", if elevator.starts_with("mq") { "384" } else { "128" });
+    }
     let client = rig.client();
     (rig, client)
 }
@@ -56,12 +58,24 @@ fn batches(rig: &Rig) -> Vec<(bool, bool)> {
 /// enters the sorted list.
 #[test]
 fn noop_1_first_come_first_served() {
-    for name in ["noop", "none"] {
-        let (mut rig, client) = rig(name);
-        for sector in [30, 10, 20] {
-            rig.read(client, sector, 2);
-        }
-        assert_eq!(rig.served(), [30, 10, 20]);
+    let (mut rig, client) = rig("noop");
+    for sector in [30, 10, 20] {
+        rig.read(client, sector, 2);
+    }
+    assert_eq!(rig.served(), [30, 10, 20]);
+}
+
+/// Is `none` what blk-mq is without a scheduler: of a device of depth 1 one request is allocated,
+/// the next client sleeps, and has it when that has ended? Under noop both have one.
+#[test]
+fn none_has_no_requests_but_the_tags() {
+    for (name, expected) in [("noop", None), ("none", Some(SubmitError::Busy))] {
+        let (mut rig, first) = rig(name);
+        let second = rig.client();
+        let read = |client| Bio::new(client, Op::Read, 8, 2);
+        rig.queue.submit(rig.now, read(first)).expect("the first");
+        assert_eq!(rig.queue.submit(rig.now, read(second)).err(), expected, "{name}");
+        assert_eq!(rig.queue.elevator_name(), name);
     }
 }
 

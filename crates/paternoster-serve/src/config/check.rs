@@ -190,7 +190,7 @@ fn sizes(device: &Device) -> Result<(), Complaint> {
 fn scheduler(device: &Device) -> Result<(), Complaint> {
     let asked = &device.scheduler;
     let Some(elevator) = elevators::by_name(asked) else {
-        let hint = near::hint(asked, elevators::ALL.iter().map(|entry| entry.name));
+        let hint = near::hint(asked, elevators::choices().map(|entry| entry.name));
         let why = format!("there is no such scheduler{hint}");
         return Err(Complaint::new(&["device", &device.name, "scheduler"], asked, why));
     };
