@@ -9,7 +9,7 @@
 //!
 //! Invariants: I1 a window is not empty; I2 without a mask every event passes that has a category.
 //!
-//! Source: spec `trace.md` 1.4, 1.7.
+//! Source: TRACE-8, TRACE-12, TRACE-18.
 
 use core::ops::BitOr;
 

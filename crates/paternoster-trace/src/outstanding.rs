@@ -14,7 +14,7 @@
 //! One extent for each first sector: a second one takes the place of the first. Of more than
 //! [`OUTSTANDING_MAX`] the one at the lowest sector is given up; no queue holds that many.
 //!
-//! Source: spec `trace.md` 3.2.
+//! Source: BTT-6, BTT-7, without the order of btt's tree.
 
 use std::collections::BTreeMap;
 

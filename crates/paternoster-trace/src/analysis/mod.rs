@@ -29,7 +29,7 @@
 //! times of all rows of a device add up to the time during which it was busy with commands that
 //! ended.
 //!
-//! Source: spec `trace.md` 3; the plan of the house, "Device time".
+//! Source: BTT-6 to BTT-11; device time is that of `paternoster-core`'s `device.rs`.
 
 mod depth;
 mod device;

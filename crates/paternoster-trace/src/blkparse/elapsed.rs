@@ -17,7 +17,7 @@
 //!
 //! Invariant: I1 at most [`TRACKED_MAX`] requests are followed, later ones have no times.
 //!
-//! Source: spec `trace.md` 2.2; the installed tool.
+//! Source: PARSE-11, PARSE-12; the installed tool.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@
 //!
 //! Where `%u` asks for a time that is not known, blkparse gives up; here nothing is printed.
 //!
-//! Source: spec `trace.md` 2.1; the installed tool.
+//! Source: PARSE-10; the installed tool.
 
 use std::collections::BTreeMap;
 

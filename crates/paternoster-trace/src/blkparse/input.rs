@@ -17,7 +17,7 @@
 //!
 //! Invariant: I1 at most [`PARTS_MAX`] processors have a part of their own; others share the last.
 //!
-//! Source: spec `trace.md` 2.3; the installed tool.
+//! Source: PARSE-20, PARSE-23, PARSE-24; the installed tool.
 
 use std::io::Write as _;
 

@@ -11,7 +11,7 @@
 //! Flags are, in this order: `F` flush first; `D` discard, or `W` write, or `R` read, or `N` none
 //! of them; `F` durable when it ends; `A` read ahead; `S` somebody waits; `M` metadata.
 //!
-//! Source: spec `trace.md` 2.1; the installed tool.
+//! Source: PARSE-1 to PARSE-8; the installed tool.
 
 use paternoster_core::Nanos;
 

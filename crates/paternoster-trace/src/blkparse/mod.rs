@@ -35,7 +35,7 @@
 //!
 //! Invariant: I1 memory is bounded: [`PROCESSES_MAX`], [`TRACKED_MAX`], [`PARTS_MAX`].
 //!
-//! Source: spec `trace.md` 2; the installed tool, blkparse 1.2.0.
+//! Source: `docs/rules/blkparse.md`, PARSE-1 to PARSE-26; the installed tool, blkparse 1.2.0.
 
 mod digits;
 mod elapsed;

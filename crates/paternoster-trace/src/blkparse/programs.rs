@@ -18,7 +18,7 @@
 //! Invariant: I1 at most [`PROCESSES_MAX`] processes are known; others are `(null)` and not counted
 //! by program.
 //!
-//! Source: spec `trace.md` 2.1, 2.3; the installed tool.
+//! Source: PARSE-9, PARSE-25; the installed tool.
 
 use core::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@
 //!
 //! Invariant: I1 at most [`NOTES_MAX`] notes in front of a trace's first event are kept.
 //!
-//! Source: spec `trace.md` 1.7; the installed tool.
+//! Source: PARSE-26, TRACE-16; the installed tool.
 
 use std::collections::VecDeque;
 use std::io::Read;

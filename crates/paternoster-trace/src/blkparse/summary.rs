@@ -12,7 +12,7 @@
 //! but for the KiB of a read that is queued, which blkparse adds to the other reads. Numbers above
 //! a million are cut to thousands, and again.
 //!
-//! Source: spec `trace.md` 2.3; the installed tool.
+//! Source: PARSE-21, PARSE-22; the installed tool.
 
 use super::digits::{blanks, number, word};
 use crate::blktrace::{Code, Record};

@@ -16,7 +16,7 @@
 //! another processor than its file's is refused, as blkparse does. Events before the first one (a
 //! file that is out of order) count as that.
 //!
-//! Source: spec `trace.md` 1.7.
+//! Source: TRACE-15 to TRACE-17.
 
 use std::collections::VecDeque;
 use std::io::Read;

@@ -13,7 +13,7 @@
 //! * [`Tracer`]: a run's events as such records.
 //! * [`Writer`]: one stream; [`PerCpu`]: a file for each processor.
 //!
-//! Source: spec `trace.md` 1.
+//! Source: `docs/rules/trace.md`, TRACE-1 to TRACE-19.
 
 mod merge;
 mod order;

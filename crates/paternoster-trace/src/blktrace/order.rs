@@ -18,7 +18,7 @@
 //! Invariants: I1 times do not go back, those notes apart; I2 at most two windows are held:
 //! [`WINDOW`] records, or [`PAYLOAD_MAX`] bytes of payloads.
 //!
-//! Source: spec `trace.md` 1.1, 1.7.
+//! Source: TRACE-3.
 
 use std::io::Read;
 

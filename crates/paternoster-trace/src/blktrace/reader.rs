@@ -15,7 +15,7 @@
 //!
 //! Invariants: I1 no bytes make the reader panic; I2 it holds one buffer of [`BUFFER`] bytes.
 //!
-//! Source: spec `trace.md` 1.2, 1.3.
+//! Source: TRACE-4 to TRACE-6, TRACE-9.
 
 use std::io::Read;
 

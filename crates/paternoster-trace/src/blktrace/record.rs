@@ -15,7 +15,7 @@
 //! Invariants: I1 what is encoded and decoded again is the same, in both byte orders and versions
 //! (categories above bit 15 have no place in version 7); I2 no bytes make [`Head::decode`] panic.
 //!
-//! Source: spec `trace.md` 1.2 to 1.5.
+//! Source: TRACE-4 to TRACE-13.
 
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};

@@ -24,7 +24,7 @@
 //!
 //! Invariants: I1 times go up; I2 every event gives one record, of the same sector and length.
 //!
-//! Source: spec `trace.md` 1.3 to 1.6.
+//! Source: TRACE-8, TRACE-13, TRACE-14, TRACE-19, TRACE-26.
 
 use paternoster_core::{Action, ClientId, Event, Flags, Nanos, Note, Observer, Op};
 

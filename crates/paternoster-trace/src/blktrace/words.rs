@@ -12,7 +12,7 @@
 //! queues of processes that wait. Times are nanoseconds, service is in sectors. The numbers of
 //! [`Expiry`] are Linux's. A message is at most [`MESSAGE_MAX`] bytes, as a kernel's.
 //!
-//! Source: spec `trace.md` 1.6; the recordings beside the specs.
+//! Source: TRACE-26; recordings in `paternoster-conformance`.
 
 use core::fmt::{self, Write};
 

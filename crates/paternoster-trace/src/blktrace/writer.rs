@@ -16,7 +16,7 @@
 //! Invariants: I1 at most [`CPUS_MAX`] files and 2^17 names; I2 the events of a file
 //! are those given, in order, but for their sequence.
 //!
-//! Source: spec `trace.md` 1.1, 1.2, 1.5.
+//! Source: TRACE-1, TRACE-2, TRACE-4, TRACE-13, TRACE-14.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -7,7 +7,7 @@
 //! of their steps. A message makes its device known, even one before the time window; the window
 //! ends with the first event behind it.
 //!
-//! Source: spec `trace.md` 3.1.
+//! Source: BTT-1 to BTT-3.
 
 use super::options::Options;
 use super::times::seconds;

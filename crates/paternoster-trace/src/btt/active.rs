@@ -14,7 +14,7 @@
 //! Invariants: I1 periods are in order and do not touch; I2 at most [`PERIODS_MAX`] are kept unless
 //! all are asked for (an I/O that was issued longer ago than so many periods would not join them).
 //!
-//! Source: spec `trace.md` 3.11.
+//! Source: BTT-23.
 
 use super::times::seconds;
 

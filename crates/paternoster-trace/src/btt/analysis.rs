@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Analysis: takes events one by one and hands each to what counts it.
 //!
-//! Source: spec `trace.md` 3.1 to 3.3.
+//! Source: BTT-1 to BTT-11.
 
 use std::collections::BTreeMap;
 use std::io;

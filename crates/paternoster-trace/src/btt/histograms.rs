@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histograms: sizes of bios and requests, requests per unplug, times from Q to D.
 //!
-//! Source: spec `trace.md` 3.9, 3.13, 3.15.
+//! Source: BTT-25, BTT-26, BTT-33.
 
 /// Sectors with a bucket of their own.
 const SIZES: usize = 1024;

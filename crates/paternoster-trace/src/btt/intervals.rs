@@ -12,7 +12,7 @@
 //! Every sample counts three times: for the system, the device, and the process whose bio it is.
 //! A step that took no time counts as one nanosecond, as in btt.
 //!
-//! Source: spec `trace.md` 3.3.
+//! Source: BTT-8 to BTT-11.
 
 use core::ops::Index;
 

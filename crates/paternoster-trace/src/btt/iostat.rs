@@ -18,7 +18,7 @@
 //! So with merges the queue goes below zero, and a device seems busy for ever. The row of all
 //! devices has means, no sums, and rates in the last table only, with reads and writes exchanged.
 //!
-//! Source: spec `trace.md` 3.15; what it does not say, from outputs of the real tool.
+//! Source: BTT-36; what it does not say, from outputs of the real tool.
 
 use core::fmt;
 

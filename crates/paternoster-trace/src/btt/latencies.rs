@@ -7,7 +7,7 @@
 //!                ▲ told as the middle between its first and last sample, with the mean
 //! ```
 //!
-//! Source: spec `trace.md` 3.15 (`-q`, `-l`, `-z`, `-L`).
+//! Source: BTT-32.
 
 use super::files::{Files, Output, Outputs};
 use super::times::in_one;

@@ -16,7 +16,7 @@
 //! Bounds: [`OUTSTANDING_MAX`], [`DEVICES_MAX`], [`PROCESSES_MAX`], [`RANGES_MAX`],
 //! [`PERIODS_MAX`]. Memory grows with different seek distances only, 18 bytes for each.
 //!
-//! Source: spec `trace.md` 3.
+//! Source: `docs/rules/btt.md`, BTT-1 to BTT-37.
 
 mod accept;
 mod active;

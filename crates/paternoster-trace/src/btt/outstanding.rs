@@ -17,7 +17,7 @@
 //! Limit: [`OUTSTANDING_MAX`] bios of all devices. The oldest falls out, which is counted: of a
 //! trace that lost its completions the bios would pile up.
 //!
-//! Source: spec `trace.md` 3.2.
+//! Source: BTT-6, BTT-7.
 
 use super::chunks::Chunks;
 use super::times::NEVER;

@@ -9,7 +9,7 @@
 //! A plug within a plug is ignored, and an unplug outside of one. One that is still open at the end
 //! counts as if it ended there, with no requests.
 //!
-//! Source: spec `trace.md` 3.8.
+//! Source: BTT-20, BTT-21.
 
 use super::times::{NEVER, seconds};
 

@@ -7,7 +7,7 @@
 //!
 //! Limit: [`PROCESSES_MAX`] names; further ones share the last.
 //!
-//! Source: spec `trace.md` 3.1, 3.13.
+//! Source: BTT-5, BTT-26.
 
 use std::collections::BTreeMap;
 

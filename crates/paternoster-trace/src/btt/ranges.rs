@@ -9,7 +9,7 @@
 //! Kept for the system, every device and every process. Limit: [`RANGES_MAX`] for each of them,
 //! after which the last one goes on.
 //!
-//! Source: spec `trace.md` 3.12.
+//! Source: BTT-24.
 
 use std::io::{self, Write};
 

@@ -9,7 +9,7 @@
 //! bucket  ├──────┘ ≥ 1 s      ├─ …
 //! ```
 //!
-//! Source: spec `trace.md` 3.15 (`-m`, the files that are always made).
+//! Source: BTT-30 (`-m`), BTT-34.
 
 use super::files::{Files, Output, Outputs, Overlaid};
 use super::times::seconds;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Report: the tables that btt prints, from the figures.
 //!
-//! Source: spec `trace.md` 3.3 to 3.11.
+//! Source: BTT-8 to BTT-23.
 
 use std::io::{self, Write};
 

@@ -12,7 +12,7 @@
 //! One is kept for the bios as they come (Q2Q) and one for the requests as they go to the device
 //! (D2D). The first I/O of a device is a seek from sector 0.
 //!
-//! Source: spec `trace.md` 3.7.
+//! Source: BTT-16 to BTT-19.
 
 use super::distances::{Distances, Modes};
 

@@ -23,7 +23,7 @@
 //! Invariant: I1 the order is that of [`Forest`] with plain insertion (a test holds both side by
 //! side).
 //!
-//! Source: Guibas and Sedgewick, "A dichromatic framework for balanced trees" (1978); spec 3.7.
+//! Source: Guibas and Sedgewick, "A dichromatic framework for balanced trees" (1978); BTT-18.
 
 use super::tree::{Forest, NONE, Side};
 

@@ -2,7 +2,7 @@
 //! Tables: the further ones of `-A`: intervals per process and per device, and how long bios took
 //! from Q to D.
 //!
-//! Source: spec `trace.md` 3.13.
+//! Source: BTT-26.
 
 use std::io::{self, Write};
 

@@ -18,7 +18,7 @@
 //! Invariants: I1 no red node has a red child; I2 every way down meets as many black nodes.
 //!
 //! Source: Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", chapter 13; that this is
-//! the shape: spec `trace.md` 3.2, 3.7, and the real tool.
+//! the shape: BTT-7, BTT-18, and the real tool.
 
 use super::chunks::Chunks;
 

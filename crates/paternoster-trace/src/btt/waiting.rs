@@ -5,7 +5,7 @@
 //! counts as one that comes again; merges and issues take one out, so the number is one of requests
 //! rather than bios.
 //!
-//! Source: spec `trace.md` 3.10.
+//! Source: BTT-22.
 
 /// The crowd in front of one device.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! xvg: the averages as words, for programs.
 //!
-//! Source: spec `trace.md` 3.14.
+//! Source: BTT-27.
 
 use core::fmt::Write;
 

@@ -22,7 +22,7 @@
 //! bpftrace's tool of the same name prints neither place nor length: no trace can be made of that,
 //! and [`latency_only`] tells it.
 //!
-//! Source: spec `trace.md` 5.9; the manual of bcc's biosnoop. The manual's example is read; no
+//! Source: TRACE-54, TRACE-55; the manual of bcc's biosnoop. The manual's example is read; no
 //! recording was at hand.
 
 use super::access::Access;

@@ -14,7 +14,7 @@
 //! Lines may come in blocks, as from a live blkparse. Empty lines and what blkparse says about its
 //! files are passed over, and with the summary, or the first program, the trace ends.
 //!
-//! Source: spec `trace.md` 2.1, 5.11.
+//! Source: PARSE-1 to PARSE-8, PARSE-30.
 
 use std::io::BufRead;
 

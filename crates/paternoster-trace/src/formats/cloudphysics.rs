@@ -17,7 +17,7 @@
 //! the first line. The short form has no times, lengths or directions: its lines are reads of one
 //! sector, all at time zero, in their order. The disk is called `disk`.
 //!
-//! Source: spec `devices.md` 4; real files.
+//! Source: TRACE-50; real files.
 
 use super::access::Access;
 use super::fields::{Commas, Wrong, length, sector, whole_seconds};

@@ -26,7 +26,7 @@
 //!
 //! Times count from the first line; plain lines may be slightly out of order.
 //!
-//! Source: spec `trace.md` 5.8, `devices.md` 4; real files of both.
+//! Source: TRACE-51; real files of both.
 
 use super::access::Access;
 use super::fields::{

@@ -17,7 +17,7 @@
 //! Arrivals only, with notes of the processes. Devices have their own numbers. Times count from the
 //! first line; lines may be slightly out of order.
 //!
-//! Source: spec `trace.md` 5.8. No file of the original was at hand; the published line is read.
+//! Source: TRACE-49. No file of the original was at hand; the published line is read.
 
 use super::access::Access;
 use super::fields::{Words, Wrong, letter, sector, sectors, whole, whole_u32};

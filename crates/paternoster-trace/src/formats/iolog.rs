@@ -20,7 +20,7 @@
 //!
 //! [`write()`] makes a log of any trace, which fio replays.
 //!
-//! Source: spec `trace.md` 5.1.
+//! Source: TRACE-40, TRACE-41.
 
 use super::access::Access;
 use super::fields::{MICROSECOND, Words, Wrong, length, offset, whole};

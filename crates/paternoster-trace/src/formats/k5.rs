@@ -13,7 +13,7 @@
 //! Arrivals only. Volumes are called `volume1157`. Times count from the first line; lines may be
 //! slightly out of order.
 //!
-//! Source: spec `trace.md` 5.8, the data set's own description. No file of it was at hand; the line
+//! Source: TRACE-48, the data set's own description. No file of it was at hand; the line
 //! above is made up after that.
 
 use super::access::Access;

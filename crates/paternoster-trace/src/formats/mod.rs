@@ -19,7 +19,7 @@
 //! is bounded: by [`WINDOW`], [`PENDING_MAX`], [`SECOND_MAX`], [`LINE_MAX`], [`DEVICES_MAX`],
 //! [`PROCESSES_MAX`]; I4 a line that is refused is counted, with its place, and the next one read.
 //!
-//! Source: spec `trace.md` 5.
+//! Source: TRACE-20 to TRACE-26, TRACE-40 to TRACE-55.
 
 mod access;
 mod alibaba;

@@ -13,7 +13,7 @@
 //! Arrivals only. Devices are called `device4`. Times count from the first line; lines may be
 //! slightly out of order.
 //!
-//! Source: spec `trace.md` 5.8, `devices.md` 4; real files.
+//! Source: TRACE-52; real files.
 
 use super::access::Access;
 use super::fields::{Words, Wrong, sector, sectors, whole};

@@ -18,7 +18,7 @@
 //!
 //! [`write()`] writes this form.
 //!
-//! Source: spec `trace.md` 5.3. No file of the original was at hand; the published lines are read.
+//! Source: TRACE-43. No file of the original was at hand; the published lines are read.
 
 use super::access::Access;
 use super::fields::{Commas, Wrong, length, offset, whole};

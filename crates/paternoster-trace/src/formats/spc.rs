@@ -15,7 +15,7 @@
 //! forbids and traces do; times count from the first one. The format leaves the size of a block to
 //! the description of a trace; it is taken as 512.
 //!
-//! Source: spec `trace.md` 5.4. No file of the original was at hand; the published lines are read.
+//! Source: TRACE-44. No file of the original was at hand; the published lines are read.
 
 use super::access::Access;
 use super::fields::{Commas, SECOND, Wrong, fixed, length, letter, sector, whole};

@@ -19,7 +19,7 @@
 //! name the processes; the disk has no name and is called `disk`. What stands in the 2nd, 5th to
 //! 7th and last column follows from the others, and is passed over. Times count from the first.
 //!
-//! Source: spec `devices.md` 4; the three real files.
+//! Source: TRACE-53; the three real files.
 
 use super::access::Access;
 use super::fields::{SECOND, Words, Wrong, fixed, letters, sector, sectors, whole_u32};

@@ -17,7 +17,7 @@
 //!
 //! The data set tells of lost packets: some response times are not to be trusted.
 //!
-//! Source: spec `trace.md` 5.7, the data set's own description. No file of it was at hand; the
+//! Source: TRACE-47, the data set's own description. No file of it was at hand; the
 //! published line is read.
 
 use super::access::Access;

@@ -13,7 +13,7 @@
 //! Arrivals only; those of one second are spread evenly within it (`spread.rs`). Volumes are called
 //! `volume1063`. Times count from the first line.
 //!
-//! Source: spec `trace.md` 5.6, the data set's own description. No file of it was at hand.
+//! Source: TRACE-46, the data set's own description. No file of it was at hand.
 
 use super::access::Access;
 use super::fields::{Commas, Wrong, sector, sectors, whole, whole_seconds};

@@ -17,7 +17,7 @@
 //! The first record decides the version. One of another is told and passed over, as is what is left
 //! at the end.
 //!
-//! Source: spec `devices.md` 4; version 1: a real file; version 2: its published order of fields.
+//! Source: TRACE-50; version 1: a real file; version 2: its published order of fields.
 
 use std::io::Read;
 

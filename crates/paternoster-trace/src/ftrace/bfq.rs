@@ -15,8 +15,8 @@
 //! shifted left by 22 and divided by weight; addresses are hashed by the kernel and good only to
 //! tell things apart.
 //!
-//! Source: the recordings and their README; the words of spec `bfq.md` (rules are named where they
-//! say what a number means).
+//! Source: the recordings and their README; TRACE-26; `docs/rules/bfq.md`, whose rules are named
+//! where they say what a number means.
 
 use core::fmt;
 

@@ -73,7 +73,7 @@
 //! A call is held back until it cannot grow any more, a choice until its `D`; what comes behind
 //! waits with it. A log of another scheduler, or with none, is cut as well, without its words.
 //!
-//! Source: the recordings; spec `bfq.md` 4, 6, 16a, 23 (the same cut, made for a model).
+//! Source: the recordings; BFQ-28 to BFQ-34, BFQ-41 to BFQ-62 (what is decided in a call).
 
 use super::bfq::QueueName;
 use super::line::{Context, Device, Record};

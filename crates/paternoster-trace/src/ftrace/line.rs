@@ -13,7 +13,7 @@
 //! A line may lack the flags, and have a thread group `(  PID)` before its processor: both are
 //! options of ftrace. The time has six decimals, or nine; it is kept in whole nanoseconds.
 //!
-//! Source: spec `trace.md` 1.3, 2.1, 5.10; the recordings.
+//! Source: TRACE-8, TRACE-20, TRACE-21, PARSE-2 to PARSE-8; the recordings.
 
 use core::fmt;
 
@@ -452,7 +452,7 @@ fn event(action: &str, mut words: Words<'_>) -> Result<Event, String> {
     Ok(event)
 }
 
-/// What follows the flags: see spec `trace.md` 2.1.
+/// What follows the flags: see PARSE-3 to PARSE-8.
 fn tail(event: &mut Event, text: &str) -> Option<()> {
     if let (Action::Remap, Some((extent, from))) = (event.action, text.split_once(" <- ")) {
         let (number, sector) = from.strip_prefix('(')?.split_once(") ")?;

@@ -28,7 +28,7 @@
 //! * [`Calls`]: records put together as the scheduler was entered: insertions, dispatches, ….
 //! * [`Summary`]: a log's numbers, by queue.
 //!
-//! Source: spec `trace.md` 5.10; the recordings beside the specs.
+//! Source: TRACE-20, TRACE-21, TRACE-26; recordings of Linux 6.18 in `paternoster-conformance`.
 
 mod bfq;
 mod calls;

@@ -20,7 +20,7 @@
 //! Invariants: I1 sums over the rows are the sums over the log, also of what has no row for itself
 //! ([`QUEUES_MAX`]).
 //!
-//! Source: spec `bfq.md` 6, 13; the recordings.
+//! Source: BFQ-41 to BFQ-62, BFQ-160 to BFQ-166; the recordings.
 
 use core::fmt;
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@
 //! those who do not see it. What is behind each of its places goes with it ([`Picture::hover`]).
 //!
 //! The pictures are those of a mailing-list thread of April 2010 (seed 001), which argued with
-//! them; iowatcher draws the same (spec `trace.md` 4).
+//! them; iowatcher draws the same (TRACE-30 to TRACE-32).
 
 mod access;
 mod axis;

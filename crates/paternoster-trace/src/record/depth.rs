@@ -22,7 +22,7 @@
 //!
 //! Differs from iowatcher, which takes the mean of the depths found after each `D`: a device that
 //! is idle most of the time looks busy there. [`DepthRecord::at_issues`] has that one, too. Source:
-//! spec `trace.md` 4.
+//! TRACE-31.
 
 use paternoster_core::Nanos;
 

@@ -18,7 +18,7 @@
 //! I1  The buckets of each row add up to all that happened.
 //! I2  There are at most [`BUCKETS_MAX`] buckets of 96 bytes, 96 KiB.
 //!
-//! Source: spec `trace.md` 4 (iowatcher's and seekwatcher's "at C, else D, else Q").
+//! Source: TRACE-30.
 
 use paternoster_core::Nanos;
 

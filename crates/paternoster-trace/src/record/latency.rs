@@ -21,7 +21,7 @@
 //!     little more than 4 MiB if every bucket had every latency from a microsecond to half an hour.
 //!     Measured: 100 KiB for 2000 requests of 20 processes, 560 KiB for a million.
 //!
-//! Source: spec `trace.md` 4 (mean of C - D by the time of C).
+//! Source: TRACE-32.
 
 use paternoster_core::Nanos;
 

@@ -88,7 +88,7 @@ fn row(&(name, numbers, expiries): &Row) -> ((Device, QueueName), QueueSummary) 
 }
 
 /// Are the numbers of every queue those that were counted by other means? The injections of the
-/// log with groups are the 3055 of spec `bfq.md` 23.
+/// log with groups are 3055.
 #[test]
 fn queues_of_the_recordings() {
     for (name, rows) in LOGS {

@@ -13,7 +13,7 @@
 //! A time that it took, in parentheses before the bracket, is passed over. Flags are those of
 //! blkparse, and what newer kernels add: `E` erases, `Z…` is about zones, `B` was a barrier.
 //!
-//! Source: spec `trace.md` 2.1, 5.10.
+//! Source: PARSE-3 to PARSE-7, TRACE-22, TRACE-23, TRACE-25.
 
 use super::words::{device, errno, split, split_last, whole, whole_u32};
 use crate::blktrace::{Categories, Code, DeviceNumber};

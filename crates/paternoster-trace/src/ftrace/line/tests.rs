@@ -50,7 +50,7 @@ fn heads_of_all_kinds() {
     assert_eq!(nanoseconds.at_ns, 2_000_000_007);
 }
 
-/// Is every form of an event of spec `trace.md` 2.1 read?
+/// Is every form of an event of PARSE-3 to PARSE-8 read?
 #[test]
 fn events_of_all_forms() {
     let plug = event_of("P   N [fio]");
