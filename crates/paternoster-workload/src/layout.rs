@@ -14,7 +14,7 @@
 //! job a, offset=16m size=8m:  region [16, 24) MiB of its file
 //! ```
 //!
-//! Source: spec `fio.md` 3.3; seed 001, whose authors argue whether files that lie far from each
+//! Source: FIO-48; seed 001, whose authors argue whether files that lie far from each
 //! other, or grew together, explain what they measure.
 
 use std::collections::BTreeMap;

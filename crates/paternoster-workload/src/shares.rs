@@ -12,7 +12,8 @@
 //!
 //! A request that several clients' bios were merged into is charged whole to the first of them.
 //!
-//! Source: plan of the house, "Device time"; R. Jain et al. 1984 for the index.
+//! Source: device time is that of `paternoster-core`'s `device.rs`; R. Jain et al. 1984 for the
+//! index.
 
 use crate::run::RunResult;
 

@@ -10,7 +10,7 @@
 //! thread      a  b  c  a  d  b  c  a  d
 //! ```
 //!
-//! Source: spec `fio.md` 7.2; seed 001 (`disktest -B 4k -h 1 -I BD -K 32 -p l -P T -T 300 -r`).
+//! Source: LOAD-4; seed 001 (`disktest -B 4k -h 1 -I BD -K 32 -p l -P T -T 300 -r`).
 
 use paternoster_core::{Action, Event, Nanos, Note, Observer, Op};
 

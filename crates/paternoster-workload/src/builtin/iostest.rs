@@ -10,7 +10,7 @@
 //! Only `bsr` is known from what was published; the other names follow the scheme. Caches are
 //! empty before each run; a run ends when the files have been read, or after 30 s.
 //!
-//! Source: spec `fio.md` 7.3; seed 001 (`bsr` on an HP EVA).
+//! Source: LOAD-5; seed 001 (`bsr` on an HP EVA).
 
 use std::fmt::Write as _;
 

@@ -15,7 +15,7 @@
 //! * [`startup`]: a program starts while others read and write.
 //! * [`sysbench`]: many threads on many files, with bursts of fsync.
 //!
-//! Source: spec `fio.md` section 7, seed 001; for startup see there.
+//! Source: LOAD-1 to LOAD-10, seed 001; for startup see there.
 
 pub mod dd;
 pub mod disktest;

@@ -5,7 +5,7 @@
 //! --size 2048 --threads 1 2 4 8      one file of 2048 MB, two of 1024, four of 512, eight of 256
 //! ```
 //!
-//! Source: spec `fio.md` 7.1.
+//! Source: LOAD-3.
 
 use std::fmt::Write as _;
 

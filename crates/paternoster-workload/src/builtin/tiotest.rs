@@ -12,7 +12,7 @@
 //! Percentages of slow calls come from the histogram, so a call within 1.6 % of 2 or 10 seconds may
 //! be counted on the wrong side.
 //!
-//! Source: spec `fio.md` 7.1.
+//! Source: LOAD-1, LOAD-2.
 
 use std::fmt::Write as _;
 

@@ -7,7 +7,7 @@
 //! (`direct`, `buffered`; `rwmixread`, `rwmixwrite`) undo each other alike; but `bs` is nothing
 //! beside a `bsrange` or a `bssplit`, before or behind it.
 //!
-//! Source: spec `fio.md` section 3.
+//! Source: the rules that the files below name.
 
 mod how;
 mod place;
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Do patterns and their suffixes read as spec 3.1 says?
+    /// Do patterns and their suffixes read as FIO-30 to FIO-32 say?
     #[test]
     fn patterns() {
         let rw = job(&[("rw", "randread:8")]).rw;

@@ -156,7 +156,7 @@ mod tests {
     use super::super::value::Amount;
     use super::*;
 
-    /// Are depths that were not given those of spec 3.4? Saw-tooth 16 -> 4 is kept.
+    /// Are depths that were not given those of FIO-53? Saw-tooth 16 -> 4 is kept.
     #[test]
     fn depths_are_filled_in() {
         let size = Some(Amount::Bytes(4096));

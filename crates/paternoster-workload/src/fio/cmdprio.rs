@@ -14,7 +14,7 @@
 //! One generator (fio's number 19) serves reads and writes; a draw is made only where a share is
 //! given for the direction and size. Trims have none.
 //!
-//! Source: spec `fio.md` 3.5; the draws were measured on fio 3.33 (libaio, `log_prio=1`).
+//! Source: FIO-68; the draws were measured on fio 3.33 (libaio, `log_prio=1`).
 
 use paternoster_core::{Class, Priority};
 

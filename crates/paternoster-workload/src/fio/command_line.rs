@@ -5,7 +5,7 @@
 //! `--opt value` and a bare `--opt` are understood. Problems give the number of the argument, from
 //! 1, as their line.
 //!
-//! Source: spec `fio.md` section 1.
+//! Source: FIO-5.
 
 use super::jobfile::{Builder, JobFile};
 use super::problem::{PROBLEMS_MAX, Problem};

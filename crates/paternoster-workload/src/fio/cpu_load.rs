@@ -10,7 +10,7 @@
 //! Such a job never ends by itself: it ends with its runtime, or with the last job that does I/O
 //! if `exit_on_io_done` is set.
 //!
-//! Source: spec `fio.md` 3.4; manual of fio 3.33.
+//! Source: FIO-55; manual of fio 3.33.
 
 use paternoster_core::Nanos;
 

@@ -14,7 +14,7 @@
 //! manual says so, though fio 3.33 refuses the comma). A blank size or share in percent is what is
 //! left, divided evenly. Shares must add up to 100 and sizes to at most 100 percent.
 //!
-//! Source: spec `fio.md` 3.6; messages and limits of fio 3.33.
+//! Source: FIO-50, FIO-51; messages and limits of fio 3.33.
 
 use super::offsets::skew::Skew;
 use super::value::{self, Reader};

@@ -11,7 +11,7 @@
 //! A job is waited for by its name, so the name must be there before and only once (fio's rule;
 //! else two jobs could wait for each other).
 //!
-//! Source: spec `fio.md` 3.5; manual of fio 3.33.
+//! Source: FIO-60; manual of fio 3.33.
 
 use super::job::Job;
 use super::value;

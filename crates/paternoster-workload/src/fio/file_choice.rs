@@ -16,7 +16,7 @@
 //!
 //! The order of blocks inside a file is not decided here (`offsets.rs`).
 //!
-//! Source: spec `fio.md` 3.3; every line was measured on fio 3.33, and the draws (generator 5,
+//! Source: FIO-44; every line was measured on fio 3.33, and the draws (generator 5,
 //! shifted by its first draw, not hashed) equal it.
 
 use super::job::Job;

@@ -9,7 +9,7 @@
 //!
 //! The draws are of generator 7; a block is the least of all directions.
 //!
-//! Source: spec `fio.md` 3.3; the sizes equal those of files that fio 3.33 laid out.
+//! Source: FIO-41; the sizes equal those of files that fio 3.33 laid out.
 
 use super::job::Job;
 use super::random::{Choice, Seeds};

@@ -17,7 +17,7 @@
 //! Invariants: I1 of the members that are there at least one may issue (the one with the least
 //! count for its weight); I2 a flow's sums are those of its members.
 //!
-//! Source: spec `fio.md` 3.5; manual of fio 3.33. The rule of who waits is ours: fio's was only
+//! Source: FIO-65; manual of fio 3.33. The rule of who waits is ours: fio's was only
 //! measured in its long-run proportions.
 
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@
 //! I1  Frames end in their order, one at a time.
 //! I2  Frame k does not begin before it is due, nor before frame k - 1 has ended.
 //!
-//! Source: spec `bfq.md` 9 (BFQ-100: batch, completion, sleep) and 16b, scenario 15.
+//! Source: FIO-96; BFQ-100 (batch, completion, sleep) and BFQ-S15.
 
 use paternoster_core::Nanos;
 

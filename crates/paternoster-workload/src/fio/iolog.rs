@@ -21,7 +21,7 @@
 //! Invariants: I1 no text makes the reader panic or hold more than the limits; I2 times never go
 //! back (a stamp before the last one counts as that).
 //!
-//! Source: spec `trace.md` 5.1; manual of fio 3.33. `tests/all/iolog_real.rs` lets fio replay what
+//! Source: TRACE-40, TRACE-41; manual of fio 3.33. `tests/all/iolog_real.rs` lets fio replay what
 //! is written here.
 
 use std::collections::BTreeMap;

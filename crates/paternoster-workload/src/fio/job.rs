@@ -11,7 +11,7 @@
 //! [grp] 0    [one] new_group 1    [two] 1    [three] stonewall 2
 //! ```
 //!
-//! Source: spec `fio.md` section 3, 3.5 for groups, 3.3 for the names of files.
+//! Source: FIO-19 for groups, FIO-40 for the names of files, FIO-45 for the random map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

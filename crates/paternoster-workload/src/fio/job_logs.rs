@@ -24,7 +24,7 @@
 //!
 //! Invariant: the lines of a file are in order of time.
 //!
-//! Source: spec `fio.md` 6.5; files of fio 3.33. Differs: fio stamps a window with the time at
+//! Source: FIO-123; files of fio 3.33. Differs: fio stamps a window with the time at
 //! which it noticed its end, some ms late.
 
 use std::io::{self, Write};

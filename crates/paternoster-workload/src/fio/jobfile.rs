@@ -17,7 +17,7 @@
 //! I2  Every problem names file and line. Reading goes on after a problem, to report several.
 //! I3  A job is returned only if everything about it was understood: half a job is none.
 //!
-//! Source: spec `fio.md` section 1.
+//! Source: FIO-1 to FIO-9.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@
 //! Invariants: I1 the depth is from 1 to `iodepth`; I2 good < bad, once both are known; I3 the
 //! search ends: each window makes the space between them smaller or the depth twice as deep.
 //!
-//! Source: spec `fio.md` 3.5. Differs: fio may also judge a window before its end, by samples.
+//! Source: FIO-66. Differs: fio may also judge a window before its end, by samples.
 
 use paternoster_core::Nanos;
 

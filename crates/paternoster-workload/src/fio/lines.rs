@@ -12,7 +12,7 @@
 //! Everything that grows has a limit: an include that includes itself twice would otherwise double
 //! the text eight times over.
 //!
-//! Source: spec `fio.md` section 1.
+//! Source: FIO-1, FIO-6, FIO-9.
 
 use std::rc::Rc;
 

@@ -19,7 +19,7 @@
 //!
 //! What the language knows and a run cannot do yet stands in [`unwired`].
 //!
-//! Source: spec `fio.md` sections 1 to 4, written from experiments; no line of fio is used here.
+//! Source: `docs/rules/fio.md` and `docs/rules/fio-io.md`; no line of fio is used here.
 
 mod apply;
 mod block_map;

@@ -39,7 +39,8 @@
 //! Invariants: I1 each piece lies in the region of its file and is not empty; I2 with a map no
 //! block is random twice in a pass; I3 no call allocates.
 //!
-//! Source: spec `fio.md` 3.1 to 3.3 and 4.3; `tests/all/fio_real.rs` compares with fio 3.33.
+//! Source: FIO-30 to FIO-35, FIO-41 to FIO-47, FIO-94, FIO-95; `tests/all/fio_real.rs` compares
+//! with fio 3.33.
 
 mod file;
 mod lfsr;

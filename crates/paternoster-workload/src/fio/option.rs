@@ -17,7 +17,7 @@
 //!
 //! Invariant: names and aliases are unique, and every supported option has a reader in `apply.rs`.
 //!
-//! Source: spec `fio.md` sections 1 (aliases), 2 (which subset) and 3.
+//! Source: FIO-10 (other names), FIO-11; the rules of each option are named in its own file.
 
 use paternoster_core::near;
 
@@ -453,7 +453,7 @@ mod tests {
         assert!(OPTIONS.iter().all(|option| !option.help.is_empty()));
     }
 
-    /// Are the aliases of spec 1 known?
+    /// Are the other names of FIO-10 known?
     #[test]
     fn aliases_lead_to_their_option() {
         for (alias, name) in [

@@ -23,7 +23,7 @@
 //! Invariants: I1 the time of a direction's next I/O never goes back; I2 the order of calls and
 //! their times decide all: nothing else does.
 //!
-//! Source: spec `fio.md` 3.5 and 4.2; the Poisson gaps equal fio's (generators 15, 17, 18).
+//! Source: FIO-63, FIO-64, FIO-93; the Poisson gaps equal fio's (generators 15, 17, 18).
 
 use paternoster_core::Nanos;
 

@@ -24,7 +24,7 @@
 //!
 //! Skewed distributions have seeds of their own: see [`Seeds::of_file`].
 //!
-//! Source: spec `fio.md` 4.1 and 4.2, verified there against fio 3.33.
+//! Source: FIO-90 to FIO-95, each compared with fio 3.33.
 
 use super::job::{Generator, Job};
 use super::taus258::Taus258;

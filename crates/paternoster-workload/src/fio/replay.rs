@@ -9,7 +9,7 @@
 //! read_iolog=a:b                       clone 0 replays a, clone 1 b, clone 2 a again
 //! ```
 //!
-//! Source: spec `fio.md` 3.9; scale, align and time scale measured on fio 3.33. Differs: there
+//! Source: FIO-71; scale, align and time scale measured on fio 3.33. Differs: there
 //! `replay_skip` holds for block traces only, here for every log.
 
 use paternoster_core::Nanos;

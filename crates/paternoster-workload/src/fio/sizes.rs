@@ -11,7 +11,7 @@
 //!                  12k of 8k:12k is no multiple of the least size and becomes 8k
 //! ```
 //!
-//! Source: spec `fio.md` 3.2 and 4.3.
+//! Source: FIO-36 to FIO-39.
 
 use super::job::{Job, Kind};
 use super::random::{Choice, Draw, Seeds};

@@ -12,7 +12,7 @@
 //!
 //! `zonemode=zbd` is for zoned devices, of which there is no model.
 //!
-//! Source: spec `fio.md` 3.7; measured on fio 3.33.
+//! Source: FIO-49; measured on fio 3.33.
 
 use super::value::Reader;
 

@@ -4,7 +4,7 @@
 //! The language knows more than the processes do. Such a job is refused before it runs, never
 //! approximated in silence. One line per option; who makes a run honour it takes the line out.
 //!
-//! Source: spec `fio.md` section 3, for what each option would do.
+//! Source: FIO-20; fio's manual, for what each option would do.
 
 use super::job::Job;
 use super::option;

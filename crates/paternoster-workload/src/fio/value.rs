@@ -16,7 +16,7 @@
 //!
 //! Invariant: every result is exact or an error; nothing wraps and nothing is clamped.
 //!
-//! Source: spec `fio.md` 1.1.
+//! Source: FIO-12 to FIO-17.
 
 use paternoster_core::Nanos;
 
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(reader.time_range("5-2"), Ok(range));
     }
 
-    /// Do triples, ranges, amounts and lists follow spec 1.1?
+    /// Do triples, ranges, amounts and lists follow FIO-15 to FIO-17?
     #[test]
     fn compound_values() {
         assert_eq!(triple("4k"), Ok([Some("4k"); 3]));

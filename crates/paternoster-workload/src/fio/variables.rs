@@ -10,7 +10,7 @@
 //! The machine is a simulated one, so that the same job file gives the same run everywhere: it has
 //! pages of 4096 bytes, 4 processors and 4096 MiB.
 //!
-//! Source: spec `fio.md` section 1.
+//! Source: FIO-7, FIO-8.
 
 /// The simulated machine.
 const KEYWORDS: [(&str, u64); 3] = [("$pagesize", 4096), ("$mb_memory", 4096), ("$ncpus", 4)];

@@ -22,7 +22,7 @@
 //!
 //! Invariant: with a map each block that was written is read once.
 //!
-//! Source: spec `fio.md` 3.8; every line was measured on fio 3.33 with strace.
+//! Source: FIO-70; every line was measured on fio 3.33 with strace.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -29,7 +29,7 @@
 //! Differs from Linux: no rate matching between writers and device below the limit
 //! (`balance_dirty_pages` since 3.2 delays them gradually); no reclaim other than of clean pages.
 //!
-//! Source: spec `fio.md` 3.4 and issue texts; Linux' documentation of `/proc/sys/vm`.
+//! Source: FIO-56; Linux' documentation of `/proc/sys/vm`.
 
 pub mod extent;
 mod flusher;

@@ -22,8 +22,7 @@
 //! I1  A window is not empty, begins at or behind the page that caused it or at the first absent
 //!     page behind it, and has at most the larger of `most` and what was asked for.
 //!
-//! Source: `fio.md` 3.4 ("initial 4 pages, doubling, up to read_ahead_kb, the next window when the
-//! reader reaches the marker"); F. Wu and others, "On the design of a new Linux readahead
+//! Source: FIO-56; F. Wu and others, "On the design of a new Linux readahead
 //! framework" (2008), for interleaved readers and for the doubling by four of small windows.
 
 use super::pages::Pages;

@@ -10,7 +10,7 @@
 //! Invariants: I1 it returns only when nothing more can be done at this instant; I2 a process that
 //! has ended has nothing under way.
 //!
-//! Source: spec `fio.md` 3.5, 4.2.
+//! Source: FIO-46, FIO-61, FIO-62.
 
 use paternoster_core::{Nanos, Observer, RequestQueue};
 

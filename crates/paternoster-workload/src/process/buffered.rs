@@ -15,7 +15,7 @@
 //! # Invariants
 //! I1  A call goes through its pages once, in order.
 //!
-//! Source: spec `fio.md` 3.4.
+//! Source: FIO-56.
 
 use paternoster_core::{Nanos, Observer, RequestQueue};
 

@@ -19,7 +19,7 @@
 //! I1  At most `depth` direct I/Os are under way; at most one call and one sync.
 //! I2  Statistics count what ends after the ramp.
 //!
-//! Source: spec `fio.md` 3.4, 3.5; plan of the house, section 7.
+//! Source: FIO-52 to FIO-54, FIO-57, FIO-61, FIO-62; the submit cost is ours.
 
 mod act;
 mod begin;

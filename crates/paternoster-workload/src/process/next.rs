@@ -11,7 +11,7 @@
 //! the depth that a search allows. What may not begin yet is kept and asked about again, so that
 //! nothing is drawn twice.
 //!
-//! Source: spec `fio.md` 3.4, 3.5.
+//! Source: FIO-53, FIO-62 to FIO-66.
 
 use paternoster_core::Nanos;
 

@@ -10,7 +10,7 @@
 //! A pass that ends is followed by another if the job is time_based or has more to do. Clones that
 //! share one position (disktest) take the place of their pieces from it.
 //!
-//! Source: spec `fio.md` 3.3, 3.8, 3.9.
+//! Source: FIO-46, FIO-47, FIO-70, FIO-71; LOAD-4, LOAD-6.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

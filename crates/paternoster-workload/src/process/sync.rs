@@ -13,7 +13,7 @@
 //! A range is written for the integrity of its data, as by fsync, only with all three of its
 //! words; else its pages are async bios, and those on their way are left alone.
 //!
-//! Source: spec `fio.md` 3.4 (when), Linux' manual pages fsync(2), sync_file_range(2) (what).
+//! Source: FIO-57, FIO-58 (when), Linux' manual pages fsync(2), sync_file_range(2) (what).
 
 use paternoster_core::{Flags, Nanos, Observer, Outcome, RequestQueue};
 

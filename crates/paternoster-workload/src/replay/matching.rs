@@ -20,7 +20,7 @@
 //! * What a process submits between plugging and unplugging is marked, so that a replay plugs
 //!   as well.
 //!
-//! Source: spec `trace.md` 3.2; the flush's rule from a kernel's recorded flushes.
+//! Source: BTT-6, BTT-7; TRACE-37 for flushes.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -16,7 +16,7 @@
 //!
 //! Traces themselves are read elsewhere: plain data comes over, so that this crate knows no format.
 //!
-//! Source: spec `trace.md` section 6; the plan of the house, section 8.
+//! Source: TRACE-35 to TRACE-37.
 
 mod backlog;
 mod dependence;

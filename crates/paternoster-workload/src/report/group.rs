@@ -8,7 +8,7 @@
 //! A 14272 KiB in 5001 ms, B 7256 KiB in 5003 ms     21528 KiB in 5003 ms = 4406.4 bytes per ms
 //! ```
 //!
-//! Source: spec `fio.md` 5.2.
+//! Source: FIO-106.
 
 use std::borrow::Borrow;
 

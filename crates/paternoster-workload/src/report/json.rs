@@ -13,7 +13,7 @@
 //! Differs: `fio version` names this program after fio's version, and the time is the epoch (no
 //! clock is read). `total_ios` counts completed I/Os.
 //!
-//! Source: spec `fio.md` 6.4; `fair.json`, `mix.json`.
+//! Source: FIO-122; `fair.json`, `mix.json`.
 
 use std::borrow::Cow;
 use std::io;

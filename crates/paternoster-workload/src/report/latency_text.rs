@@ -12,7 +12,7 @@
 //!   lat (usec)   : 50=38.08%, 100=59.77%, 250=1.30%, 500=0.25%, 750=0.10%
 //! ```
 //!
-//! Source: spec `fio.md` 6.1.
+//! Source: FIO-113, FIO-114.
 
 use std::fmt::Write;
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use paternoster_core::Nanos;
 
-    /// Does each unit begin where the spec says? The least value, the greatest and the deviation
+    /// Does each unit begin where FIO-113 says? The least value, the greatest and the deviation
     /// must all be above their edges.
     #[test]
     fn units_begin_at_their_edges() {

@@ -17,7 +17,7 @@
 //! `group_reporting` (see [`merge_groups`]; merging twice does no harm), because the lines that
 //! open a normal report describe the jobs before the merge.
 //!
-//! Source: spec `fio.md` section 6; samples of fio 3.33.
+//! Source: FIO-110 to FIO-123; samples of fio 3.33.
 
 pub mod csv;
 mod group;

@@ -19,7 +19,7 @@
 //! files are not laid out. `majf` and `minf` are 0: there is no memory to fault in. A player has a
 //! line `frames` before `cpu`.
 //!
-//! Source: spec `fio.md` 6.1; `fair.normal.txt`, `mix.normal.txt`.
+//! Source: FIO-110, FIO-111; `fair.normal.txt`, `mix.normal.txt`.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -17,7 +17,7 @@
 //! Latencies are in us, or in ms when all of their figures exceed 1000 us; there are no ns and no
 //! percentiles. Times are measured in ns here, so shares below 1 us count as `2`.
 //!
-//! Source: spec `fio.md` 6.2; the report in seed 000.
+//! Source: FIO-120; the report in seed 000.
 
 use std::borrow::Cow;
 use std::fmt::Write;

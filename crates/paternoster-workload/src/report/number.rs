@@ -11,7 +11,7 @@
 //! 6 digits, SI   4952494   -> 4952.494 k -> 4952.5k             4 digits, point, 1 digit
 //! ```
 //!
-//! Sources: spec `fio.md` 6.1; samples. A fraction which rounds up to one carries (the sample's
+//! Sources: FIO-112; samples. A fraction which rounds up to one carries (the sample's
 //! 26209158 B/s = 24.995 MiB/s is `25.0MiB/s`).
 
 /// By what a figure is divided, and the prefixes that tell so.

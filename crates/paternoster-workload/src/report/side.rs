@@ -5,7 +5,7 @@
 //! Latencies then are one stream, the bandwidths of the samples lie side by side, bytes and I/Os
 //! add up.
 //!
-//! Source: spec `fio.md` 6; outputs of fio 3.33. Differs: with `both` fio prints no bandwidth for
+//! Source: FIO-115; outputs of fio 3.33. Differs: with `both` fio prints no bandwidth for
 //! `mixed` in the normal form; here it is the sum, as in its JSON and its `Run status`.
 
 use std::borrow::Cow;

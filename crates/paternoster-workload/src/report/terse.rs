@@ -20,7 +20,7 @@
 //! Differs: the version names this program behind fio's; a simulation has no system time and no
 //! minor faults.
 //!
-//! Source: spec `fio.md` 6.3; manual; outputs of fio 3.33 in all four versions.
+//! Source: FIO-121; manual; outputs of fio 3.33 in all four versions.
 
 use std::borrow::Cow;
 use std::fmt::Write;

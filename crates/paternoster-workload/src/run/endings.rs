@@ -7,7 +7,7 @@
 //! exitall                                   the end of one stops its group, all that run, or all
 //! ```
 //!
-//! Source: spec `fio.md` 3.5.
+//! Source: FIO-60.
 
 use std::cmp::Reverse;
 

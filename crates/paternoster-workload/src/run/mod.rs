@@ -22,8 +22,7 @@
 //! I2  When nothing is under way and no timer is set, every process has ended; otherwise the run
 //!     fails and says who waits.
 //!
-//! Source: plan of the house, sections 4 (order at one instant) and 7; spec `fio.md` 3.5
-//! (stonewall, start delay).
+//! Source: FIO-60 (stonewall, start delay); the order at one instant is our own.
 
 mod changes;
 mod endings;

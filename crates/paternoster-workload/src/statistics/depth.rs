@@ -9,7 +9,7 @@
 //! Syncs are counted among the depths but not in the total of which the shares are taken: that is
 //! how fio prints `1=106.2%` for 901 writes with 56 syncs (957 / 901).
 //!
-//! Source: spec `fio.md` 5.1, samples `mix.*`.
+//! Source: FIO-104, samples `mix.*`.
 
 use super::distribution::per_cent;
 

@@ -5,10 +5,10 @@
 //! millisecond, then milliseconds. A step is named by its upper edge, which it does not contain:
 //! a latency of exactly 100 us counts as `250`, one of 99.999 us as `100`.
 //!
-//! Differs from spec `fio.md` 5.1, which says "<=" and "of total latency": in the sample `mix.json`
-//! the bins of clat, summed below each edge, give the printed shares (bufread: 120 of 901 below
-//! 1000 ns, 655 in 1..2 us, 111 in 2..4 us), and the group rdwr has one latency below 1 us although
-//! its least total latency is 39 us. The sample decides.
+//! Source: FIO-105. That edges do not belong to steps, and that total latency is not what counts,
+//! is seen in the sample `mix.json`: the bins of clat, summed below each edge, give the printed
+//! shares (bufread: 120 of 901 below 1000 ns, 655 in 1..2 us, 111 in 2..4 us), and the group rdwr
+//! has one latency below 1 us although its least total latency is 39 us.
 
 use paternoster_core::Nanos;
 

@@ -24,7 +24,7 @@
 //! Differs: fio ends at 2^34 ns (17 s) and counts longer ones in the last bin; a starved process
 //! in a simulation may wait longer, so the bins go on to 2^40 ns (18 minutes).
 //!
-//! Source: spec `fio.md` 5.1.
+//! Source: FIO-102.
 
 use core::fmt;
 

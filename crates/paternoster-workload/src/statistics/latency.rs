@@ -4,7 +4,7 @@
 //! One of these stands behind each `slat`, `clat`, `lat` and `sync` line of a report. The figures
 //! are kept in nanoseconds; a report picks the unit that it prints.
 //!
-//! Source: spec `fio.md` 5.1.
+//! Source: FIO-100.
 
 use paternoster_core::Nanos;
 

@@ -17,7 +17,7 @@
 //! [`merge`](JobStatistics::merge) joins clones for `group_reporting`: latencies as one stream,
 //! bandwidth samples side by side, runtimes by the longest, CPU time and `job_runtime` as sums.
 //!
-//! Source: spec `fio.md` 5.1.
+//! Source: FIO-100 to FIO-107.
 
 pub mod depth;
 pub mod distribution;

@@ -16,7 +16,7 @@
 //! come in one stream (latencies), [`Moments::add`] as if the streams ran side by side and were
 //! read together (bandwidths of clones: twice 100 is 200, not "100 on the average").
 //!
-//! Sources: B. P. Welford 1962; Chan, Golub, LeVeque 1979 for the merge; spec `fio.md` 5.1.
+//! Sources: B. P. Welford 1962; Chan, Golub, LeVeque 1979 for the merge; FIO-100.
 
 /// Count, minimum, maximum, mean and sample deviation of what was recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -18,7 +18,7 @@
 //! Differs: fio's intervals begin some ms late and are stretched by its helper thread's sleep;
 //! these are exact, so a run of 3 s has 6 samples, not 5.
 //!
-//! Source: spec `fio.md` 5.1.
+//! Source: FIO-101.
 
 use paternoster_core::Nanos;
 

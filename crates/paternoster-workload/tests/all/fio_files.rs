@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Job files as a user meets them: real ones, the quirks of spec `fio.md` section 1, and messages.
+//! Job files as a user meets them: real ones, the quirks of FIO-1 to FIO-17, and messages.
 //!
 //! Messages are compared word for word: they are the part of a parser that people read.
 

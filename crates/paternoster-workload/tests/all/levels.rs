@@ -19,7 +19,7 @@
 //! busy are decisions of ours that the recorded ones of 4.19 agree with (2.6.34 was not recorded).
 //! 4.19 itself has `slice_idle=0` on flash, where no slice ends soon.
 //!
-//! Source: spec `cfq-flush-block.md` 4.2, CFQ-20, 5.3; `paternoster run` of the load.
+//! Source: CFQ-20, CFQ-61, CFQ-65; `paternoster run` of the load.
 
 use paternoster_core::{NoObserver, elevators};
 use paternoster_sim::{Simulated, catalog};

@@ -20,8 +20,8 @@
 //! within the warm-up; from then on the flusher writes as fast as the device takes it, and is the
 //! client that the program has beside it.
 //!
-//! Source: the S suite's `comm_startup_lat`, by what is published of it; spec `bfq.md` 16b (5) and
-//! 19; seed 004.
+//! Source: the S suite's `comm_startup_lat`, by what is published of it; LOAD-10, BFQ-S5;
+//! seed 004.
 
 pub mod profile;
 mod script;

@@ -42,7 +42,7 @@
 //! I1  Between two writes there are as many fsyncs as files, of file 0, 1, … in turn, or none.
 //! I2  The order of the threads that ask decides all: nothing else does.
 //!
-//! Source: spec `fio.md` 7.4.
+//! Source: LOAD-6 to LOAD-8.
 
 use paternoster_core::Nanos;
 

@@ -29,7 +29,7 @@
 //! Not modelled: metadata and a journal, `mmap`, what sysbench itself computes (it is the host's
 //! submit cost for each direct request and each fsync, copying for a buffered one).
 //!
-//! Source: spec `fio.md` 7.4; seed 003.
+//! Source: LOAD-6 to LOAD-9; seed 003.
 
 pub mod generator;
 mod options;

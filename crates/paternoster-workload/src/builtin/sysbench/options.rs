@@ -7,7 +7,7 @@
 //! Files are of whole blocks: what `--file-total-size` leaves over when it is divided by the files,
 //! and then by the block, is not used. (sysbench lets requests reach over the end of a file.)
 //!
-//! Source: spec `fio.md` 7.4.
+//! Source: LOAD-6 to LOAD-8.
 
 use paternoster_core::Nanos;
 

@@ -10,7 +10,7 @@
 //! `Threads fairness:` stands at the end of both; the development version leaves it out for files.
 //! Percentiles are those of our histogram (bins of 1.6 %), sysbench's are those of another one.
 //!
-//! Source: spec `fio.md` 7.4; reports that users of sysbench have published.
+//! Source: LOAD-9; reports that users of sysbench have published.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How: options of the engine, the depth, syncs, verification and replay.
 //!
-//! Source: spec `fio.md` 3.4, 3.8 and 3.9.
+//! Source: FIO-21, FIO-52 to FIO-58, FIO-70, FIO-71.
 
 use crate::fio::job::{Engine, Job, SubmitMode};
 use crate::fio::value::{self, Reader};

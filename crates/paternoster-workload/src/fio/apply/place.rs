@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where: options of files and regions.
 //!
-//! Source: spec `fio.md` 3.3 and 3.7.
+//! Source: FIO-40 to FIO-44, FIO-49.
 
 use crate::fio::file_choice::FileService;
 use crate::fio::job::Job;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tell: options of reports and logs.
 //!
-//! Source: spec `fio.md` 5.1 and 6.5.
+//! Source: FIO-101, FIO-103, FIO-115, FIO-123.
 
 use crate::fio::job::{Job, Unified};
 use crate::fio::value::{self, MILLISECOND, Reader};

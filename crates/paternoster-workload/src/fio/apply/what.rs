@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What: options of directions, block sizes and order.
 //!
-//! Source: spec `fio.md` 3.1, 3.2 and 3.6.
+//! Source: FIO-30 to FIO-36, FIO-45, FIO-50, FIO-51.
 
 use crate::fio::distribution::Distribution;
 use crate::fio::job::{Generator, Job, Kind, Pattern, Sequencer};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When: options of clones, order, time and rates.
 //!
-//! Source: spec `fio.md` 3.5.
+//! Source: FIO-18, FIO-19, FIO-46, FIO-47, FIO-60 to FIO-66.
 
 use crate::fio::job::Job;
 use crate::fio::pace::rates;

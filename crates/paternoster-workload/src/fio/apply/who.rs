@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! As whom: options of priorities and groups.
 //!
-//! Source: spec `fio.md` 3.5.
+//! Source: FIO-67, FIO-68.
 
 use crate::fio::job::Job;
 use crate::fio::value::Reader;

@@ -5,7 +5,7 @@
 //! its zone, and the generators that are a file's own (lfsr and the skewed distributions, whose
 //! seed is made of the file's name). What a clone has once for all its files comes as [`Shared`].
 //!
-//! Choices where the spec is silent:
+//! Choices that no measurement of fio decides:
 //! * I/Os between random ones (`randread:4`, `percentage_random`) neither ask nor mark the map; at
 //!   the very end of the region a random one is made instead.
 //! * `read:4k` returns to the start when a step leaves the region, as `read:-8k` does to the end;

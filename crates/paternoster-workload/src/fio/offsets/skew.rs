@@ -24,7 +24,7 @@
 //! bits; a draw on the very edge between two ranks may fall to the other side of it in fio.
 //!
 //! Sources: J. Gray et al., Quickly generating billion-record synthetic databases, 1994, for
-//! zipf; spec `fio.md` 3.6.
+//! zipf; FIO-50.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

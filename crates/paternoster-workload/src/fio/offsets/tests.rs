@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Offsets: the fixed lists measured on fio 3.33 (spec 3.1, 3.3, 8.2), and the invariants.
+//! Offsets: the fixed lists measured on fio 3.33 (FIO-31 to FIO-33, FIO-47, FIO-94), and the
+//! invariants.
 
 use proptest::prelude::*;
 
@@ -36,7 +37,7 @@ fn blocks(pieces: &[Piece]) -> Vec<u64> {
     pieces.iter().map(|piece| piece.offset / 4096).collect()
 }
 
-/// Are the first offsets those of fio (spec 8.2)? Six of job 1, four of job 2 with norandommap.
+/// Are the first offsets those of fio (FIO-94)? Six of job 1, four of job 2 with norandommap.
 #[test]
 fn random_offsets_equal_fio() {
     let offsets = |pieces: Vec<Piece>| -> Vec<u64> { pieces.iter().map(|p| p.offset).collect() };
@@ -47,7 +48,7 @@ fn random_offsets_equal_fio() {
     assert_eq!((first.len(), second.len()), (256, 256));
 }
 
-/// Do suffixes of random and sequential patterns give the blocks measured in spec 3.1?
+/// Do suffixes of random and sequential patterns give the blocks of FIO-31 and FIO-32?
 #[test]
 fn suffixes_equal_fio() {
     let every_fourth = blocks(&pass("--rw=randread:4", 1));
@@ -73,7 +74,7 @@ fn mixed_directions_equal_fio() {
     assert!((157..=201).contains(&reads("--rw=randrw --rwmixwrite=30")));
 }
 
-/// Do loops repeat the order, and does a time_based job go on with it (spec 3.3)?
+/// Do loops repeat the order, and does a time_based job go on with it (FIO-47)?
 #[test]
 fn passes_equal_fio() {
     let four = 4 * 4096;

@@ -14,7 +14,7 @@
 //! A zone of bytes may end beyond the region; the first draw of it ends the pass. A zone of no
 //! whole block gives its first.
 //!
-//! Source: spec `fio.md` 3.6; both rows were measured on fio 3.33, whose offsets these are.
+//! Source: FIO-51; both rows were measured on fio 3.33, whose offsets these are.
 
 use crate::fio::distribution::{AccessZone, Distribution};
 use crate::fio::random::{Choice, Seeds, Taus88};
