@@ -56,7 +56,7 @@
 //!     try.
 //! I4  `expected` and `kept` count the clients that say so of themselves.
 //!
-//! Source: spec `cfq-flush-block.md` 13.4; measurements of 6.18 (sleepers, failed wakes, barging).
+//! Source: BLK-7, BLK-8; measurements of 6.18 (sleepers, failed wakes, barging).
 //! Not here: BLK-8's shared tag sets (several queues on one set of tags).
 
 mod line;

@@ -14,7 +14,7 @@
 //! A program that has values rather than text gives a [`Value`]: nothing of it is brought into a
 //! range, what does not fit is refused.
 //!
-//! Source: spec `cfq-flush-block.md` 1.2 (CFQ-1), 12.2, 13.
+//! Source: CFQ-1, BLK-7, BFQ-186; `docs/rules/deadline.md` for the defaults there.
 
 use alloc::string::{String, ToString};
 use core::fmt;

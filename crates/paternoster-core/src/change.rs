@@ -15,7 +15,7 @@
 //! in device  stays, epoch 4 ── complete ─▶ bios end; the new one is not told
 //! ```
 //!
-//! Source: the plan of the house, the library's contract. Differs from Linux, where the legacy
+//! Source: own. Differs from Linux, where the legacy
 //! layer emptied the queue first and blk-mq froze it.
 
 use alloc::boxed::Box;

@@ -12,8 +12,7 @@
 //!
 //! The queue only keeps this tree; what a weight or a level means is the elevator's business.
 //!
-//! Source: spec `cfq-flush-block.md` 1.3 (classes, levels, nice), section 8 (weights); `bfq.md`
-//! section 15.
+//! Source: CFQ-2 to CFQ-4 (classes, levels, nice), CFQ-45, BFQ-180 (weights).
 
 use core::fmt;
 
@@ -345,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Is an idle client at most 1 KiB, as the plan of the house asks, and its hot part a line?
+    /// Is an idle client at most 1 KiB, 100 MB for 100,000, and its hot part a line?
     #[test]
     fn an_idle_client_is_small() {
         assert!(size_of::<Client>() <= 1024, "{}", size_of::<Client>());

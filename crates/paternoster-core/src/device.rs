@@ -17,7 +17,7 @@
 //! charge A 15, B 15: together 30, the time the device was busy
 //! ```
 //!
-//! Source: the plan of the house, "Device time".
+//! Source: own.
 
 use crate::client::ClientId;
 use crate::request::{Flags, Op};

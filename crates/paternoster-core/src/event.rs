@@ -13,7 +13,7 @@
 //! Elevators tell their reasons in [`Note`]s: small, typed, copied; words are made of them
 //! elsewhere.
 //!
-//! Source: spec `trace.md` (actions); the plan of the house, "Observer".
+//! Source: TRACE-8 (actions); the observer is our own.
 
 use alloc::vec::Vec;
 

@@ -17,7 +17,7 @@
 //! I1  A position is free exactly if its bit is set; there are as many as requests can be
 //!     allocated.
 //!
-//! Source: the limits as `bfq.md` BFQ-35, P13 and `cfq-flush-block.md` BLK-8 have them; that they
+//! Source: the limits as BFQ-35 and BLK-8 have them; that they
 //! are of positions, from measurements of 6.18 (debugfs `min_shallow_depth`, tags free while tasks
 //! sleep).
 

@@ -29,7 +29,7 @@
 //! I3  Who got `Busy` gets a `Wake`, as long as others make progress.
 //! I4  While requests wait and the device has room, `Wait` names the rule that says so.
 //!
-//! Source: spec `cfq-flush-block.md` section 13; the plan of the house, the library's contract.
+//! Source: BLK-1 to BLK-17; the calls and their contract are our own.
 
 mod dispatching;
 mod ends;

@@ -11,7 +11,7 @@
 //! request   [8..32)  first bio 1 -> 2 -> 3                              one command
 //! ```
 //!
-//! Source: spec `cfq-flush-block.md` section 0 (sync), 13.1.
+//! Source: BLK-18 (sync), BLK-1.
 
 use core::ops::{BitOr, BitOrAssign, Index, IndexMut};
 
@@ -383,7 +383,7 @@ mod tests {
         assert!(core::mem::offset_of!(Request, start) + 8 <= 64);
     }
 
-    /// Which I/O is sync? Spec section 0: reads, and writes with SYNC; FUA and PREFLUSH imply it.
+    /// Which I/O is sync (BLK-18)? Reads, and writes with SYNC; FUA and PREFLUSH imply it.
     #[test]
     fn sync_is_what_somebody_waits_for() {
         assert!(is_sync(Op::Read, Flags::NONE));

@@ -11,7 +11,7 @@
 //! hz=250  0 . . . . . . . . . 4 . . . . . . . . . . . 8 . .     now, rounded down
 //! ```
 //!
-//! Source: spec `cfq-flush-block.md` section 0, time.
+//! Source: BLK-19.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};

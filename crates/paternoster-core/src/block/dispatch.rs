@@ -16,7 +16,7 @@
 //! # Invariants
 //! I1  The list holds exactly the requests whose stage is `Dispatched`.
 //!
-//! Source: spec `cfq-flush-block.md` 13.5: BLK-10, BLK-11, BLK-12, BLK-17.
+//! Source: BLK-10, BLK-11, BLK-12, BLK-17.
 
 use crate::list::{Links, List};
 use crate::request::{Op, Request, RequestId, Requests};

@@ -22,7 +22,7 @@
 //! I2  A request never exceeds max_sectors and max_segments. One that would have is marked and
 //!     never tried again (BLK-2).
 //!
-//! Source: spec `cfq-flush-block.md` 13.2: BLK-1 to BLK-4, BLK-16.
+//! Source: BLK-1 to BLK-4, BLK-16.
 //! Differs: the elevators of Linux look for front merges in their own orders; here one hash of
 //! starts serves all, and the elevator only says whether it wants them and agrees
 //! (`merges_front`, `may_merge`). Segments are added up; whether two are physically adjacent is

@@ -20,7 +20,7 @@
 //! I1  A request is in its client's plug exactly while its stage is `Plugged`.
 //! I2  A client that sleeps has an empty plug.
 //!
-//! Source: spec `cfq-flush-block.md` 13.3. Differs: a plug has one queue here, so the limits for
+//! Source: BLK-5, BLK-6. Differs: a plug has one queue here, so the limits for
 //! several do not apply; the elevator is asked whether it allows a merge in a plug too, as it is
 //! for all others.
 

@@ -4,7 +4,7 @@
 //! The scheduler of the single-queue block layer for devices whose neighbours do not matter.
 //! Everything it does is in [`crate::pick::batch`]; this file gives it the seam.
 //!
-//! Source: spec `cfq-flush-block.md` 12.2 (R34, R36): DL-1 to DL-6.
+//! Source: DL-1 to DL-6, DL-11, DL-12, of 2.6.34 and 3.6.
 
 use alloc::format;
 use core::fmt;

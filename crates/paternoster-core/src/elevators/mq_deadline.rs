@@ -21,7 +21,7 @@
 //! I1  `queued` of a class is the number of live requests that were inserted in it: waiting,
 //!     dispatched or in the device.
 //!
-//! Source: spec `cfq-flush-block.md` 12.2 (MQ60, MQ68): DL-1 to DL-3, DL-5 to DL-10. Not here:
+//! Source: DL-1 to DL-3, DL-5 to DL-13, of 6.0.1 and 6.8.1. Not here:
 //! zoned devices.
 
 use alloc::format;
@@ -145,8 +145,8 @@ impl MqDeadline {
         }
         if let Some(first) = self.ranks[class].at_head.first() {
             let request = RequestId::from_index(first);
-            // Its deadline is the time of the refusal, so it counts as older than it is (spec
-            // 12.2).
+            // Its deadline is the time of the refusal, so it counts as older than it is
+            // (DL-13).
             if self.inserted(scene, request) > latest {
                 return None;
             }

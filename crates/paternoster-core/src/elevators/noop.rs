@@ -11,7 +11,7 @@
 //! time, the small one has 79 I/Os a second under the kernel's none, 69 under ours, and 29 under
 //! noop, since its request waits behind all that the others have put into the FIFO.
 //!
-//! Source: spec `cfq-flush-block.md` 12.1: NOOP-1, NOOP-2.
+//! Source: NOOP-1, NOOP-2.
 
 use alloc::format;
 use core::fmt;

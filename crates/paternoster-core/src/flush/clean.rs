@@ -23,7 +23,7 @@
 //! I1  If both marks are off, every write that has ended is durable.
 //!
 //! Source: seed 003 (Tejun Heo: back-to-back flushes are no-ops; doing that in the block layer);
-//! spec `cfq-flush-block.md` 11.7, noop2.
+//! FLUSH-21.
 
 use crate::device::Outcome;
 use crate::event::Observer;

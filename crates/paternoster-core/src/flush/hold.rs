@@ -46,7 +46,7 @@
 //! I2  Whatever is held goes on with the next call of `next` at the end of the flush, however it
 //!     ended (FLUSH-11), or of a train of at most [`TRAIN_MOST`].
 //!
-//! Source: seed 003; spec `cfq-flush-block.md` 11.6, 11.7 (FLUSH-10 to FLUSH-15).
+//! Source: seed 003; FLUSH-10 to FLUSH-15, FLUSH-19 to FLUSH-23.
 
 use crate::answer::Waiting;
 use crate::event::Observer;

@@ -33,12 +33,12 @@
 //!     (FLUSH-1, FLUSH-8, FLUSH-9).
 //!
 //! # Not here
-//! The abort of a whole queue (11.5): a device that is gone fails what it is given, and every
+//! The abort of a whole queue: a device that is gone fails what it is given, and every
 //! sequence ends with the error of the step that it is at.
 //! FLUSH-18: several hardware queues with a flush each; a queue is one. Linux up to 3.x lets
 //! flush bios ride on a task's plug; here they pass by it, as in blk-mq.
 //!
-//! Source: spec `cfq-flush-block.md` 11.1 to 11.5, 11.8.
+//! Source: FLUSH-1 to FLUSH-9, FLUSH-17, FLUSH-18.
 
 mod clean;
 mod hold;

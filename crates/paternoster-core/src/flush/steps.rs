@@ -20,7 +20,7 @@
 //! # Invariants
 //! I1  Steps only become more; all three behind is done (FLUSH-17).
 //!
-//! Source: spec `cfq-flush-block.md` 11.1, 11.2 (FLUSH-1 to FLUSH-3).
+//! Source: FLUSH-1 to FLUSH-3.
 
 use crate::device::DeviceFacts;
 use crate::request::{Bio, Flags, Op};

@@ -20,7 +20,7 @@
 //! # Invariants
 //! I1  A percentile is told only of at least one sample, each of which is told of once.
 //!
-//! Source: spec `cfq-flush-block.md` 12.3: KY-6, KY-7.
+//! Source: KY-6, KY-7.
 
 use crate::time::Nanos;
 

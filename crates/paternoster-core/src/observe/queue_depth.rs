@@ -17,7 +17,7 @@
 //! # Invariants
 //! I1  A *yes* is final, a *no* is not.
 //!
-//! Source: spec `cfq-flush-block.md` 6.1 (CFQ-35, 16.5); `bfq.md` BFQ-82.
+//! Source: CFQ-35; BFQ-82, BFQ-83.
 
 /// By how many requests under way one decides, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@
 //! # Invariants
 //! I1  A queue without a request is not seeky; its first request is no jump.
 //!
-//! Source: spec `cfq-flush-block.md` 6.2 (CFQ-36, CFQ-37); `bfq.md` BFQ-84; seed 000.
+//! Source: CFQ-36, CFQ-37; BFQ-84; seed 000.
 
 /// A jump over more sectors than this is a seek (400 KiB).
 const SEEK_SECTORS: u64 = 8 * 100;

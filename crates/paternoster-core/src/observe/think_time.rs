@@ -17,7 +17,7 @@
 //! I1  The mean is at most the longest gap that was let in, and what rounding adds: four ticks with
 //!     the first sample (128 / 32), one with many.
 //!
-//! Source: spec `cfq-flush-block.md` 5.1; `bfq.md` section 8.
+//! Source: CFQ-28; BFQ-86, BFQ-87.
 
 use crate::time::Nanos;
 

@@ -12,7 +12,7 @@
 //!
 //! Further back than `most` it has wrapped: it waits for the next sweep, the lowest first.
 //!
-//! Source: spec `cfq-flush-block.md` 2.1 (CFQ-9 to CFQ-11); `bfq.md` section 5.
+//! Source: CFQ-9 to CFQ-11; BFQ-37.
 
 use crate::request::{Flags, RequestId};
 use crate::scene::Scene;

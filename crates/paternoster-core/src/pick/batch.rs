@@ -15,7 +15,7 @@
 //! # Invariants
 //! I1  `next[d]` is in lane d. Under [`Resume::Next`] at most one of them is set.
 //!
-//! Source: spec `cfq-flush-block.md` 12.2.
+//! Source: DL-12.
 
 use crate::event::Note;
 use crate::pick::lane::{Lane, LaneSpace};

@@ -18,8 +18,7 @@
 //! I2  Deadlines do not fall along the FIFO, as long as expiries are not changed: the head is the
 //!     oldest.
 //!
-//! Source: spec `cfq-flush-block.md` 12.2; BLK-4 (the survivor inherits the earlier deadline and
-//! its position).
+//! Source: DL-11 (a merged request keeps the earlier deadline and its position).
 
 use crate::list::{Links, List};
 use crate::pick::back_seek::BackSeek;

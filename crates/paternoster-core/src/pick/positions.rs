@@ -21,7 +21,7 @@
 //! Differs: of two that are both close, Linux takes the one that its search in a red-black tree
 //! happened to touch last; here it is the nearer one, the one ahead when both are as near.
 //!
-//! Source: spec `cfq-flush-block.md` 7.1, 7.2; `bfq.md` section 11.
+//! Source: CFQ-41; BFQ-116, BFQ-117, BFQ-125.
 
 use alloc::vec::Vec;
 

@@ -8,7 +8,7 @@
 //! real time 0 … 7   best effort 0 … 7   idle         17 for each group
 //! ```
 //!
-//! Source: spec `cfq-flush-block.md` 1.1 (CFQ-3); `bfq.md` section 2.
+//! Source: CFQ-3; BFQ-193.
 
 use crate::client::{Class, ClientId, Priority};
 use crate::scene::Scene;

@@ -2,7 +2,7 @@
 //! The rules of the block core, one by one: BLK-1 to BLK-17. What the contract of the queue says
 //! beside them is in `queue_contract.rs`.
 //!
-//! Each test is named after its rule in spec `cfq-flush-block.md` and opens with the question it
+//! Each test is named after its rule in `docs/rules/block.md` and opens with the question it
 //! answers.
 //!
 //! # Rules without a test

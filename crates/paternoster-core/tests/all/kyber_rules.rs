@@ -2,7 +2,7 @@
 //! The rules of kyber, one by one: KY-1 to KY-8; its tags (BLK-8), tokens through refusals and
 //! changes of elevator, its timer and its attributes.
 //!
-//! Each test is named after its rule in spec `cfq-flush-block.md` 12.3 and 13.4 and opens with the
+//! Each test is named after its rule in `docs/rules` (KY, BLK) and opens with the
 //! question it answers. Targets are 2 ms for reads and 10 ms for writes; a latency is in bucket
 //! `(latency - 1 ns) / (target / 4)`, at most 7, and good below 4. What no queue can bring about
 //! (requests of the domain of the rest) is in `src/elevators/kyber/tests.rs`.

@@ -2,8 +2,8 @@
 //! The rules of noop, deadline and mq-deadline, one by one: NOOP-1, NOOP-2, DL-1 to DL-10; their
 //! attributes and those of the queue; and deadlines in the ticks of a kernel.
 //!
-//! Each test is named after its rule in spec `cfq-flush-block.md` 12.1 and 12.2 and opens with the
-//! question it answers.
+//! Each test is named after its rule in `docs/rules` and opens with the question it
+//! answers.
 
 use paternoster_core::{
     Action, Bio, Class, ClientId, ClientSpec, Command, Flags, Note, Op, SubmitError,

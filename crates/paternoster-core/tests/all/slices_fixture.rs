@@ -180,7 +180,7 @@ fn neighbours_share_a_queue() {
     queue.audit().unwrap();
 }
 
-/// Two who do not share a queue: are their adjacent writes kept apart, as cfq asks? Spec CFQ-13.
+/// Two who do not share a queue: are their adjacent writes kept apart, as cfq asks (CFQ-13)?
 #[test]
 fn strangers_do_not_merge() {
     let mut queue = queue(1);

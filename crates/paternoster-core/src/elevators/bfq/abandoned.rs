@@ -16,8 +16,8 @@
 //! # Invariants
 //! I1  A queue that is abandoned is remembered in its idle tree, or its slot is about to be free.
 //!
-//! Source: the recorded decisions of Linux 6.18, where a tree holds a reference to its queues; spec
-//! `bfq.md` BFQ-8, BFQ-9.
+//! Source: the recorded decisions of Linux 6.18, where a tree holds a reference to its queues;
+//! BFQ-8, BFQ-9.
 
 use crate::elevators::bfq::entity::Standing;
 use crate::elevators::bfq::schedule::Schedule;

@@ -11,8 +11,7 @@
 //!           turn of B ▓          completion: it goes on where it was
 //! ```
 //!
-//! Source: spec `bfq.md` section 4 (BFQ-30, BFQ-34), section 6 (BFQ-47, BFQ-50 to BFQ-55),
-//! section 9 (BFQ-101).
+//! Source: BFQ-30, BFQ-34, BFQ-47, BFQ-50 to BFQ-55, BFQ-101.
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;

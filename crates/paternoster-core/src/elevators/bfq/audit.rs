@@ -5,9 +5,9 @@
 //! queues, weights, the requests and pending queues of each group, the weight sum of each tree;
 //! every order is walked; the way from the root to the queue in service is one; and nobody keeps
 //! the device without a rule that says so. That virtual time does not step back (BFQ-17), and
-//! nobody starts too far ahead of it (G1), is asserted where it comes about, in `wf2q`.
+//! nobody starts too far ahead of it (BFQ-G1), is asserted where it comes about, in `wf2q`.
 //!
-//! Source: spec `bfq.md` BFQ-14, BFQ-18, BFQ-112, BFQ-167, BFQ-198, BFQ-199, G14.
+//! Source: BFQ-14, BFQ-18, BFQ-112, BFQ-167, BFQ-198, BFQ-199, BFQ-G14.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -215,7 +215,7 @@ impl Bfq {
         Ok(())
     }
 
-    /// The device is kept free only by a rule that says so (G14), and has one queue (BFQ-198).
+    /// The device is kept free only by a rule that says so (BFQ-G14), and has one queue (BFQ-198).
     fn audit_service(&self, scene: &Scene) -> Result<(), Fault> {
         let waits = self.in_service.is_some_and(|queue| self.queues.at(queue).wait_request);
         if waits != self.idle_until.is_some() {

@@ -14,7 +14,7 @@
 //! # Invariants
 //! I1  Until a burst is large its list holds its queues; while it is, the list is empty.
 //!
-//! Source: spec `bfq.md` section 10, BFQ-110 to BFQ-115.
+//! Source: BFQ-110 to BFQ-115.
 
 use crate::elevators::bfq::Bfq;
 use crate::list::List;

@@ -15,7 +15,7 @@
 //! are abandoned give way first), a process shares one that is there. A client's own weight, which
 //! Linux does not know, scales the weight of its level: 100 leaves it as it is.
 //!
-//! Source: spec `bfq.md` section 2, BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
+//! Source: BFQ-19, BFQ-142, BFQ-182, BFQ-185, BFQ-191, BFQ-192.
 
 use crate::client::{ClientId, Priority};
 use crate::elevators::bfq::Bfq;

@@ -23,7 +23,7 @@
 //! queues that are not too late are put there by position; one that becomes too late goes at its
 //! next update.
 //!
-//! Source: spec `bfq.md` section 11, BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
+//! Source: BFQ-116 to BFQ-131, BFQ-141, BFQ-142; seed 004.
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;

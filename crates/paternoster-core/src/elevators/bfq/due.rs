@@ -22,7 +22,7 @@
 //! its share by their own weights, all others being taken for what the one weighs who was served
 //! last.
 //!
-//! Source: plan of the house, section 5; spec `bfq.md` 3 (weights that count, BFQ-3).
+//! Source: own; BFQ-3 (weights that count).
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;

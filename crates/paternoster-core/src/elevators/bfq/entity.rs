@@ -17,7 +17,7 @@
 //! I1  Comparisons of virtual times go by the sign of their difference, and survive a wrap.
 //! I2  `weight` is `orig_weight` times `raise`, except while a change is pending.
 //!
-//! Source: spec `bfq.md` section 2, rules BFQ-2, BFQ-19 to BFQ-22.
+//! Source: BFQ-2, BFQ-19 to BFQ-22.
 
 use crate::client::Class;
 use crate::tree::TreeKey;

@@ -8,7 +8,7 @@
 //! I1  `pending` of a group counts its queues that are busy or have requests in flight; the
 //!     scheduler counts the groups with such queues (4.19: except the root).
 //!
-//! Source: spec `bfq.md` section 15 (BFQ-180 to BFQ-184), BFQ-73, BFQ-74.
+//! Source: BFQ-180 to BFQ-184, BFQ-73, BFQ-74.
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::entity::Standing;

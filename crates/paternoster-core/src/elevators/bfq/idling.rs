@@ -19,7 +19,7 @@
 //! I2  The device is kept free only while `must_idle` holds or a request of the queue in service
 //!     is in flight and `better_to_idle` holds, or with `strict_guarantees`.
 //!
-//! Source: spec `bfq.md` section 8, BFQ-68 to BFQ-74, BFQ-91 to BFQ-93.
+//! Source: BFQ-68 to BFQ-74, BFQ-91 to BFQ-93.
 
 use crate::client::Class;
 use crate::elevators::bfq::Bfq;

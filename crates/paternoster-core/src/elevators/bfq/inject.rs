@@ -21,7 +21,7 @@
 //! I1  Injected service is charged to those whose requests they are.
 //! I2  `waited` is a request in flight of the queue in service.
 //!
-//! Source: spec `bfq.md` sections 12 (BFQ-150 to BFQ-159) and 13 (BFQ-160 to BFQ-166); seed 002.
+//! Source: BFQ-150 to BFQ-159, BFQ-160 to BFQ-166; seed 002.
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::tunables::Inject;

@@ -29,7 +29,7 @@
 //!
 //! Differs: actuators (BFQ-170 to BFQ-172) are not modelled: a device is one.
 //!
-//! Source: spec `bfq.md`; seeds 002 and 004.
+//! Source: `docs/rules/bfq.md`; seeds 002 and 004.
 
 mod abandoned;
 mod arrive;

@@ -13,7 +13,7 @@
 //!
 //! And of the device: whether it queues commands, and with it whether it is flash that does.
 //!
-//! Source: spec `bfq.md` section 8, BFQ-82 to BFQ-89; BFQ-79, BFQ-80.
+//! Source: BFQ-82 to BFQ-89; BFQ-79, BFQ-80.
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::rate::{self, Dispatched};

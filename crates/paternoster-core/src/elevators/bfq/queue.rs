@@ -17,7 +17,7 @@
 //! those that remember it. I2  `next` is one of its waiting requests; there is one exactly if any
 //! waits. I3  `in_flight` counts its requests between their dispatch and their end.
 //!
-//! Source: spec `bfq.md` section 2, section 5 (BFQ-37 to BFQ-40), BFQ-30, BFQ-49, BFQ-62.
+//! Source: BFQ-37 to BFQ-40, BFQ-30, BFQ-49, BFQ-62.
 
 use crate::client::{ClientId, Priority};
 use crate::elevators::bfq::Bfq;

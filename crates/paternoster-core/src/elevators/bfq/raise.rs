@@ -20,7 +20,7 @@
 //! I1  `raised` of the scheduler is the number of busy queues that are raised.
 //! I2  The entity's coefficient is that of the queue's state.
 //!
-//! Source: spec `bfq.md` section 9, BFQ-94 to BFQ-109.
+//! Source: BFQ-94 to BFQ-109.
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;

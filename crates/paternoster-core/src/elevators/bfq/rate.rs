@@ -16,7 +16,7 @@
 //! I1  The estimate is at least 1.
 //! I2  The largest budget changes only with an accepted observation, or by hand.
 //!
-//! Source: spec `bfq.md` section 7, BFQ-75 to BFQ-81; section 21.
+//! Source: BFQ-75 to BFQ-81.
 
 use crate::elevators::bfq::recall::{Said, say};
 use crate::time::{Nanos, scale};
@@ -33,7 +33,7 @@ const PAUSE: Nanos = Nanos::from_millis(100);
 /// A gap between completions that may end an interval, and a gap that is none.
 const GAP: Nanos = Nanos::from_millis(2);
 /// A completion so late that the largest request since came at less than this ends an interval.
-/// Linux means a million sectors per second, and compares with 977 (spec P6): with what it means
+/// Linux means a million sectors per second, and compares with 977 (BFQ-76): with what it means
 /// no interval on a disk would last.
 const SLOW: u64 = ONE >> 10;
 /// The largest of so many requests.
@@ -190,8 +190,7 @@ mod tests {
         (peak.close(None), peak.rate())
     }
 
-    /// Do intervals give the rates that were computed independently? The arithmetic of each is in
-    /// the specification, section 21.
+    /// Do intervals give the rates that were computed independently, by BFQ-77 and BFQ-78?
     #[test]
     fn bfq_golden_peak_rate() {
         let second = Nanos::from_secs(1);

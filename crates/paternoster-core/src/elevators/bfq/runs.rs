@@ -20,7 +20,7 @@
 //! I1  While something waits and is not asked for, something is in the device or the timer is set.
 //!
 //! Source: the recorded decisions of Linux 6.18 (`ssd_5groups_rand_ll0`: calls by a `kworker` 3 ms
-//! behind one that chose none); spec `bfq.md` BFQ-46, BFQ-48, BFQ-190.
+//! behind one that chose none); BFQ-46, BFQ-48, BFQ-190.
 
 use crate::elevators::bfq::Bfq;
 use crate::scene::Scene;

@@ -13,7 +13,7 @@
 //! would have been given, which is to be raised, *if raising is wanted at all* (seed 004, patch 2;
 //! without that check, `early_merge_check=0`, a split raises it in spite of `low_latency=0`).
 //!
-//! Source: spec `bfq.md` section 11, BFQ-133 to BFQ-137, BFQ-143; seed 004.
+//! Source: BFQ-133 to BFQ-137, BFQ-143; seed 004.
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;

@@ -29,7 +29,7 @@
 //!     grows, the groups above it learn of it with the next change.)
 //! I3  `in_service` of all levels leads from the root to one queue, or is empty.
 //!
-//! Source: spec `bfq.md` section 3, BFQ-12 to BFQ-16, BFQ-21 to BFQ-25.
+//! Source: BFQ-12 to BFQ-16, BFQ-21 to BFQ-25.
 
 use alloc::vec::Vec;
 

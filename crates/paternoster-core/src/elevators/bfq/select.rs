@@ -12,7 +12,7 @@
 //!  └ empty ─ expire ──────────────────────────────────┘
 //! ```
 //!
-//! Source: spec `bfq.md` section 6 (S1 to S6, BFQ-44 to BFQ-48), BFQ-26, BFQ-61, BFQ-93, BFQ-155.
+//! Source: BFQ-44 to BFQ-48, BFQ-26, BFQ-61, BFQ-93, BFQ-155.
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::raise::Kind;

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Differs: until 6.18 the parts were taken of each word of the tag map, which was wrong where
-//! `nr_requests` was small (spec P13). Here, as in 6.18, they are parts of all requests.
+//! `nr_requests` was small. Here, as in 6.18, they are parts of all requests.
 //!
-//! Source: spec `bfq.md` BFQ-35, BFQ-36.
+//! Source: BFQ-35, BFQ-36.
 
 use crate::client::ClientId;
 use crate::elevator::Admission;

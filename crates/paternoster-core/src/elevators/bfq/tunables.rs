@@ -10,7 +10,7 @@
 //! merge_window   for how long after a start a queue may be merged (seed 004); 0: always
 //! ```
 //!
-//! Source: spec `bfq.md` section 15 (tunables), BFQ-186 to BFQ-188; seeds 002 and 004.
+//! Source: BFQ-186 to BFQ-188; seeds 002 and 004.
 
 use super::rate;
 use crate::attribute::Attribute;

@@ -23,10 +23,9 @@
 //! I2  The budget of the queue in service does not change during its turn, but by time charged.
 //!
 //! Differs: the time that is charged is measured against the timeout as it is set; Linux takes the
-//! default whatever is set (spec P8).
+//! default whatever is set (BFQ-65).
 //!
-//! Source: spec `bfq.md` section 6 (BFQ-41 to BFQ-46, BFQ-60, BFQ-61), section 7 (BFQ-56 to
-//! BFQ-67).
+//! Source: BFQ-41 to BFQ-46, BFQ-60, BFQ-61; BFQ-56 to BFQ-67.
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::queue::Queue;

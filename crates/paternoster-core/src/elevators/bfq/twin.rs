@@ -15,7 +15,7 @@
 //! Such a merge is stable: it is not undone because the shared queue jumps about, and does not
 //! stand in the way of weight raising.
 //!
-//! Source: spec `bfq.md` section 11, BFQ-145 to BFQ-147.
+//! Source: BFQ-145 to BFQ-147.
 
 use crate::client::ClientId;
 use crate::elevators::bfq::Bfq;

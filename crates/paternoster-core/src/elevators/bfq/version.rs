@@ -10,8 +10,8 @@
 //! bfq       6.18       measured injection, wakers, stable merging, no merging on queueing flash
 //! ```
 //!
-//! Source: spec `bfq.md` sections 3 to 13 ([A], [A*] and [B]), 17 (what changed when), 23 (what
-//! the recorded decisions of 6.18 confirm).
+//! Source: the rules that each switch names; their page says what the recorded decisions of 6.18
+//! confirm.
 
 use crate::elevators::bfq::tunables::Inject;
 use crate::observe::queue_depth::Probing;
@@ -142,5 +142,5 @@ pub(super) const LINUX_6_18: Version = Version {
 /// 100 GB/s.
 ///
 /// Differs: Linux does not believe more than 20 sectors per microsecond, 10.24 GB/s, which PCIe 5
-/// drives exceed (spec P5). Nothing else depends on the bound.
+/// drives exceed (BFQ-77). Nothing else depends on the bound.
 const TOP_RATE: u64 = 200;

@@ -15,7 +15,7 @@
 //! # Invariants
 //! I1  A queue is on the woken list of its waker, and on no other.
 //!
-//! Source: spec `bfq.md` section 13, BFQ-160, BFQ-167, BFQ-168.
+//! Source: BFQ-160, BFQ-167, BFQ-168.
 
 use crate::elevators::bfq::Bfq;
 use crate::elevators::bfq::recall::{Said, say};

@@ -13,7 +13,7 @@
 //! I1  It holds exactly the queues that are not raised and are busy or have requests in flight,
 //!     each under its present weight.
 //!
-//! Source: spec `bfq.md` BFQ-73, BFQ-74, BFQ-90, BFQ-199.
+//! Source: BFQ-73, BFQ-74, BFQ-90, BFQ-199.
 
 use crate::tree::{Nodes, Root};
 

@@ -29,7 +29,7 @@
 //! another place in the middle of its turn is charged once for what it was served until then
 //! (`settle`).
 //!
-//! Source: spec `bfq.md` section 3, BFQ-1 to BFQ-12, BFQ-17, BFQ-18; section 18, BFQ-G1.
+//! Source: BFQ-1 to BFQ-12, BFQ-17, BFQ-18; BFQ-G1.
 
 use crate::elevators::bfq::entity::{Deadline, Finish, Standing, delta, is_after, later};
 use crate::elevators::bfq::recall::{Said, say};

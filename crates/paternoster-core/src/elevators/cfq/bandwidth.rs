@@ -21,7 +21,7 @@
 //! measured, completed sectors are counted instead of dispatched ones, the fair share is half of
 //! 1/n.
 //!
-//! Source: seed 001; spec `cfq-flush-block.md` 9.1 to 9.4 (CFQ-48 to CFQ-51).
+//! Source: seed 001; CFQ-48 to CFQ-51.
 
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::context::Context;

@@ -17,7 +17,7 @@
 //! A window says something with 100 completions and two sync queues that are busy, or that have
 //! requests in flight.
 //!
-//! Source: seed 001 (Kara, 22 April 2010); spec `cfq-flush-block.md` 9.6 (CFQ-53), 16.10. The form
+//! Source: seed 001 (Kara, 22 April 2010); CFQ-53. The form
 //! of it, the jump above all, is ours.
 
 use crate::elevators::cfq::Cfq;

@@ -16,7 +16,7 @@
 //! shares one that is there. A file system's lock holder is not known here, so that 2.6.34's boost
 //! of its priority has no place.
 //!
-//! Source: spec `cfq-flush-block.md` 1.1, 1.3 (CFQ-2 to CFQ-4), section 10 (CFQ-54).
+//! Source: CFQ-2 to CFQ-4, CFQ-54.
 
 use crate::client::{Class, ClientId};
 use crate::elevators::cfq::Cfq;

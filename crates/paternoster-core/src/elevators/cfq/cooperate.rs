@@ -21,7 +21,7 @@
 //! Differs: 2.6.34 did not look at the processes of the other queue, and could follow it to one
 //! that had been freed. Here no version does.
 //!
-//! Source: spec `cfq-flush-block.md` section 7 (CFQ-41 to CFQ-44), 16.11.
+//! Source: CFQ-41 to CFQ-44.
 
 use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;

@@ -18,7 +18,7 @@
 //! I1  `in_flight` counts dispatched requests by their queue's nature, `in_driver` those of them
 //!     that the device has.
 //!
-//! Source: spec `cfq-flush-block.md` 4.2, 4.3, 5.5 (CFQ-20 to CFQ-25), 16.4.
+//! Source: CFQ-61 and CFQ-20 to CFQ-25; CFQ-67, CFQ-69.
 
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::recall::{Decision, recall};

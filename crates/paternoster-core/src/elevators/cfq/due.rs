@@ -16,7 +16,7 @@
 //! c counts as one slice of the middle level (100 ms) at most. Slices and virtual times are left
 //! alone: the queue comes back later, as one that has thought for longer.
 //!
-//! Source: plan of the house, section 5; spec `cfq-flush-block.md` 3.1, 8.
+//! Source: own; CFQ-14, CFQ-70.
 
 use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;

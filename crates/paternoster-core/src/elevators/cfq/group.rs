@@ -17,8 +17,7 @@
 //! I1  A group stands in the tree exactly while one of its queues is busy (`queues` of them).
 //! I2  Its virtual disk time never falls, nor does the least of all.
 //!
-//! Source: spec `cfq-flush-block.md` section 8 (CFQ-45 to CFQ-47), 3.1 (averages, CFQ-15), 16.8,
-//! 16.12.
+//! Source: CFQ-45 to CFQ-47, CFQ-15 and CFQ-64 (averages), CFQ-70.
 
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;

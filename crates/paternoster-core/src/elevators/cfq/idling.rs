@@ -16,7 +16,7 @@
 //! # Invariants
 //! I1  `idle_until` is when the scene's timer rings.
 //!
-//! Source: spec `cfq-flush-block.md` 5.1 to 5.6 (CFQ-26 to CFQ-31, 38), 16.3, 16.6.
+//! Source: CFQ-26 to CFQ-31, CFQ-38, CFQ-65, CFQ-67.
 
 use crate::client::ClientId;
 use crate::elevators::cfq::Cfq;
@@ -63,7 +63,7 @@ impl Cfq {
         self.groups[group as usize].think_time.sample(now, of_group, tick);
     }
 
-    /// Whether the queue is one to idle for (5.2).
+    /// Whether the queue is one to idle for (CFQ-28, CFQ-38).
     fn update_idle_window(&mut self, scene: &Scene, queue: u32, client: ClientId) {
         let home = self.queues.at(queue);
         if !home.is_sync || home.is_idle_class() {
@@ -90,7 +90,7 @@ impl Cfq {
         context.think_time.mean(scene.hz().tick())
     }
 
-    /// Whether the device may be kept free for the queue (5.3).
+    /// Whether the device may be kept free for the queue (CFQ-65).
     pub(super) fn should_idle(&self, scene: &Scene, queue: u32) -> bool {
         let home = self.queues.at(queue);
         let slice_idle = self.slice_idle(scene);
@@ -186,7 +186,7 @@ impl Cfq {
             || left <= signed(Cfq::jiffy(scene))
     }
 
-    /// Sets the timer, if the device should idle for the active queue (5.4).
+    /// Sets the timer, if the device should idle for the active queue (CFQ-30, CFQ-67).
     fn idle_for(&mut self, scene: &mut Scene, queue: u32) {
         if self.version.tree_idling == TreeIdling::Unflagged {
             let alone = self.groups[self.queues.at(queue).group as usize].queues == 1;

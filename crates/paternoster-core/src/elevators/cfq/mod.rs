@@ -22,7 +22,7 @@
 //! I2  Counters equal what they count.
 //! I3  The timer is set exactly while the device idles on purpose.
 //!
-//! Source: spec `cfq-flush-block.md` sections 1 to 10 and 16; seeds 000 and 001.
+//! Source: `docs/rules/cfq.md`; seeds 000 and 001.
 
 mod audit;
 mod bandwidth;

@@ -11,7 +11,7 @@
 //! front of its tree. The rules stand in the order in which they are asked; the first that answers
 //! decides.
 //!
-//! Source: spec `cfq-flush-block.md` 5.7 (CFQ-32 to CFQ-34), 16.1, 16.2.
+//! Source: CFQ-62 and CFQ-32 to CFQ-34; CFQ-63, CFQ-68.
 
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::recall::{Decision, recall};

@@ -19,7 +19,7 @@
 //! I2  `next` is one of its waiting requests; there is one exactly if any waits.
 //! I3  `dispatched` counts its requests between their dispatch and their end.
 //!
-//! Source: spec `cfq-flush-block.md` 1.1, 2.1, 2.2, section 10 (CFQ-54).
+//! Source: CFQ-9 to CFQ-12, CFQ-54.
 
 use crate::client::{Class, ClientId, Priority};
 use crate::elevators::cfq::Cfq;
@@ -187,7 +187,7 @@ impl Cfq {
         }
     }
 
-    /// A waiting request at the same sector goes to the dispatch list now (2.3).
+    /// A waiting request at the same sector goes to the dispatch list now.
     fn push_twin_out(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
         let sector = scene.requests[request].sector();
         let there = self.queues.at(queue).lane.from_sector(&self.lanes, sector);

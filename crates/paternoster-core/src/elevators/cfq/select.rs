@@ -15,7 +15,7 @@
 //! # Invariants
 //! I1  Who waits says for what: the timer is set (`Idle`), or something is in flight (`Await`).
 //!
-//! Source: spec `cfq-flush-block.md` 4.1.
+//! Source: CFQ-60.
 
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::recall::{Decision, recall};

@@ -20,7 +20,7 @@
 //! I1  A busy queue stands in one tree, under its key, in its group; no other queue does.
 //! I2  Which tree it is is settled when it is put in, not when its nature changes (CFQ-5).
 //!
-//! Source: spec `cfq-flush-block.md` 1.4, 1.5 (CFQ-5, 7), 16.2, 16.7.
+//! Source: CFQ-5, CFQ-7, CFQ-63.
 
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;
@@ -113,7 +113,7 @@ impl Cfq {
             root.insert(&mut self.service, queue, key);
             self.queues.at_mut(queue).stand = Some(place);
         }
-        // Only now: a new queue is not counted in its own key (16.7).
+        // Only now: a new queue is not counted in its own key (CFQ-7).
         if (old.is_none() && !front) || moved {
             self.join_group(scene, place.group);
         }
@@ -128,7 +128,7 @@ impl Cfq {
             return key_of(last).unwrap_or(now).saturating_add(signed(IDLE_DELAY));
         }
         if front {
-            // Its own key counts too, if it is the lowest (16.2).
+            // Its own key counts too, if it is the lowest (CFQ-63).
             return key_of(root.first()).unwrap_or(now).saturating_sub(signed(FRONT));
         }
         let residual = core::mem::take(&mut self.queues.at_mut(queue).slice.residual);

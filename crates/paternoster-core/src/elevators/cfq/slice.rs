@@ -19,7 +19,7 @@
 //! # Invariants
 //! I1  A slice whose clock has not started is not used up.
 //!
-//! Source: spec `cfq-flush-block.md` 1.5, 3.1, 3.3 (CFQ-6, 8, 14 to 16), section 8 (the charge).
+//! Source: CFQ-6, CFQ-8, CFQ-14 to CFQ-16, CFQ-66, CFQ-70 (the charge).
 
 use crate::elevators::cfq::Cfq;
 use crate::elevators::cfq::recall::{Decision, recall};

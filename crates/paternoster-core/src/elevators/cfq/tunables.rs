@@ -9,7 +9,7 @@
 //! What no kernel has stands behind the others: how seeks are detected, seed 001's experiments, and
 //! three things that one would like to see.
 //!
-//! Source: spec `cfq-flush-block.md` 1.2 (CFQ-1), section 9; seed 001's listing.
+//! Source: CFQ-1, CFQ-48 to CFQ-53; seed 001's listing.
 
 use crate::attribute::Attribute;
 use crate::elevators::cfq::Cfq;

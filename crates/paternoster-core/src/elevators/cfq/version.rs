@@ -10,8 +10,7 @@
 //! cfq-4.19  4.19     nested groups, async queues in each group, no queue idling on flash
 //! ```
 //!
-//! Source: spec `cfq-flush-block.md` section 14 (the table of versions) and section 16, which
-//! corrects the others for 4.19 from what a running one did.
+//! Source: the rules of `docs/rules/cfq.md`; for 4.19 what our recordings of a running one say.
 
 use crate::request::Flags;
 
@@ -55,17 +54,17 @@ pub(super) struct Version {
     pub(super) least_weight: u32,
     /// Weights of nested groups multiply; each group has async queues of its own.
     pub(super) nests_groups: bool,
-    /// An expired request is let through whatever is in flight (16.4).
+    /// An expired request is let through whatever is in flight (CFQ-69).
     pub(super) lets_expired_through: bool,
     /// That a request is real time is looked at before whether the slice is used up.
     pub(super) realtime_first: bool,
-    /// One seeky queue preempts another however many there are (16.1).
+    /// One seeky queue preempts another however many there are (CFQ-68).
     pub(super) preempts_among_seeky: bool,
     /// The device is not kept free for a group whose tree being served thinks for longer than that.
     pub(super) leaves_thinking_trees: bool,
     /// No `slice_idle` on flash from the start.
     pub(super) no_slice_idle_on_flash: bool,
-    /// On flash that queues, group idling still arms the timer (16.3).
+    /// On flash that queues, group idling still arms the timer (CFQ-30).
     pub(super) idles_on_queueing_flash: bool,
 }
 

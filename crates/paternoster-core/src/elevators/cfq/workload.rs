@@ -15,7 +15,7 @@
 //! # Invariants
 //! I1  No queue of a class is chosen while one of a better class is busy in the group (CFQ-17, 18).
 //!
-//! Source: spec `cfq-flush-block.md` 3.2 (CFQ-17 to CFQ-19), 16.8, 16.9.
+//! Source: CFQ-17 to CFQ-19, CFQ-64, CFQ-71.
 
 use crate::client::Class;
 use crate::elevators::cfq::Cfq;

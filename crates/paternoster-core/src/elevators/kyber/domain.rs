@@ -21,7 +21,7 @@
 //! I1  A request stands in the line of its own domain exactly while it waits.
 //! I2  It is in flight from its pick until it waits again (the device refused it) or is released.
 //!
-//! Source: spec `cfq-flush-block.md` 12.3: KY-5, KY-8.
+//! Source: KY-5, KY-8.
 //! Differs: tokens are a number. Those of Linux are bits, of which a smaller number uses the lower
 //! ones: when a depth shrinks, a request may go as soon as a lower bit is free, here when enough
 //! requests have ended.

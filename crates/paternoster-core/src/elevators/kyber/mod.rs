@@ -27,7 +27,7 @@
 //! I2  Requests wait although the device has room only while their domain's tokens are used up;
 //!     then some of them are in flight, whose end is awaited.
 //!
-//! Source: spec `cfq-flush-block.md` 12.3 (MQ60): KY-1 to KY-8; 13.4: BLK-8.
+//! Source: KY-1 to KY-8, of 6.0.1; BLK-8.
 //! Differs: one queue on one thread has one line per domain, where Linux has one per CPU that it
 //! pulls together when a token is free, after which nothing is merged into them any more; here it
 //! is until a request is picked. Three quarters are of all tags, where Linux takes them of each

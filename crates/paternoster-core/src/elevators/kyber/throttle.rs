@@ -27,7 +27,7 @@
 //! I1  A depth is at least 1 and at most the domain's tokens. That of the rest, which has no
 //!     target, never changes.
 //!
-//! Source: spec `cfq-flush-block.md` 12.3: KY-1 to KY-4, KY-6. The spec leaves open whether both
+//! Source: KY-1 to KY-4, KY-6. The rules leave open whether both
 //! kinds of latency of a domain share one second of patience; here each has its own.
 
 use alloc::format;

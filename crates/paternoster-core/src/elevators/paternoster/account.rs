@@ -36,7 +36,7 @@
 //! One account is in `node.rs`, who stands where in `order.rs`, requests held and shares of them in
 //! `held.rs`, who goes first in `pick.rs`, the audit in `check.rs`.
 //!
-//! Source: spec `elevator.md` 2.1, 2.2 (C1 to C4), 3 (G1, G2, G5). Differs: a tree instead of one
+//! Source: C1 to C4, G1, G2, G5 of `docs/rules/adaptive.md`. Differs: a tree instead of one
 //! level; the floor follows the least of all who wait, so that turns do not raise it.
 
 mod check;

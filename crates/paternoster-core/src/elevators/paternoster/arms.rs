@@ -21,7 +21,7 @@
 //! I1  What an arm loses by being tried is at most 1/128 of the time, behind its first rejection;
 //!     all five that are not accepted, 1/25.
 //!
-//! Source: spec `elevator.md` 2.5 (L3: which, L5: when). Differs: a gap for each instead of one for
+//! Source: L3, L5 of `docs/rules/adaptive.md`. Differs: a gap for each instead of one for
 //! all, so that a costly one is not repeated because a cheap one is.
 
 use crate::elevators::paternoster::census::Mix;

@@ -5,7 +5,7 @@
 //! owed; every order is walked. That what was charged is what was served (G1) is checked for each
 //! client: after its last completion nothing is estimated.
 //!
-//! Source: spec `elevator.md` 3 (G1, G2, G5).
+//! Source: G1, G2, G5 of `docs/rules/adaptive.md`.
 
 use alloc::format;
 use alloc::vec;

@@ -14,7 +14,7 @@
 //! # Invariants
 //! I1  Everybody who has a request here is one of those who are present.
 //!
-//! Source: spec `elevator.md` 2.5 (L5: when the number of active or sequential entities changes).
+//! Source: L5 of `docs/rules/adaptive.md` (when it is that probes are due again).
 
 use alloc::vec::Vec;
 

@@ -23,7 +23,7 @@
 //! I3  Who is expected and has nothing waiting is in the list of those; `total_owed` is the sum of
 //!     what is owed by them that a slot may be kept for.
 //!
-//! Source: spec `elevator.md` 2.3 (R1 to R5).
+//! Source: R1 to R5 of `docs/rules/adaptive.md`.
 
 use crate::elevator::{Pick, Place};
 use crate::elevators::paternoster::Paternoster;

@@ -16,7 +16,7 @@
 //! I1  All in a ring have the same lead, who is in it; the lead knows how many they are, at most
 //!     [`MEMBERS_MOST`].
 //!
-//! Source: own; BFQ and CFQ make one queue of several instead (spec `bfq.md` section 11).
+//! Source: own; BFQ and CFQ make one queue of several instead (CFQ-41, BFQ-122).
 
 use alloc::vec::Vec;
 

@@ -35,8 +35,8 @@
 //! I3  Somebody is held back only while something is in the device, or until a window ends. While
 //!     accounts alone decide (see `watchdog.rs`), nobody is, and I2 rests.
 //!
-//! Source: own; the search by positions is that of `pick/positions.rs`, as in BFQ and CFQ (spec
-//! `bfq.md` section 11); spec `elevator.md` knows no cooperators.
+//! Source: own; the search by positions is that of `pick/positions.rs`, as in BFQ and CFQ
+//! (BFQ-125, CFQ-41).
 
 use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::account::STREAM;

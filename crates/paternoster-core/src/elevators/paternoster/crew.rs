@@ -21,7 +21,7 @@
 //! I2  `flying` is what went to the device in a crew's turn and has not ended.
 //! I3  Nobody of a crew goes who is more than a quantum ahead of the least of it.
 //!
-//! Source: own; spec `elevator.md` 2.4 S2 has one crowd, in which accounts alone decide.
+//! Source: own; S2 of `docs/rules/adaptive.md` has one crowd, in which accounts alone decide.
 
 use alloc::vec::Vec;
 

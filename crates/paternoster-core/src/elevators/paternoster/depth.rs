@@ -19,7 +19,7 @@
 //! I1  At most `used` commands of clients with more than one are given; at most `top` of all.
 //! I2  Without a shallow client, and where there are seats, the full depth is used.
 //!
-//! Source: spec `elevator.md` 2.5 L4, L5 (gaps), 2.6 (phi).
+//! Source: L4 (phi), L5 (gaps) of `docs/rules/adaptive.md`.
 
 use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::gain::{Tally, log2};

@@ -27,7 +27,7 @@
 //! writes     800 sectors in 10 ms   80/ms   480 sectors in 40 ms    12/ms  0.15   says nothing
 //! ```
 //!
-//! Source: spec `elevator.md` 2.5 L2, section 5 (2: why not a sum). Differs: per device time
+//! Source: L2 of `docs/rules/adaptive.md`. Differs: per device time
 //! instead of per time, so that an epoch need not begin and end with everybody's request; writes
 //! into a cache, see above.
 

@@ -18,7 +18,7 @@
 //! I1  `owed` counts completions that no arrival has answered, while the window is open.
 //! I2  Nobody is expected before his think time has been seen three times.
 //!
-//! Source: spec `elevator.md` 2.1 (state), 2.3 R1; 2.1 `seq`.
+//! Source: R1, S2 of `docs/rules/adaptive.md`.
 
 use crate::request::Request;
 use crate::time::Nanos;

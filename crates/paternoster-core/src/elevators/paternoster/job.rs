@@ -12,7 +12,7 @@
 //! # Invariants
 //! I1  Who goes in a turn, or as one of a crew's, is counted there until it ends.
 //!
-//! Source: spec `elevator.md` 2.2 (C1, C2).
+//! Source: C1, C2 of `docs/rules/adaptive.md`.
 
 use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::account::{CROWD, Ended, STREAM};

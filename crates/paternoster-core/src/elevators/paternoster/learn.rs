@@ -29,7 +29,7 @@
 //! I1  A request counts in the epoch in which it was dispatched, or not at all.
 //! I2  Outside of probes the number of seats is the one last accepted.
 //!
-//! Source: spec `elevator.md` 2.5 (L1, L3, L5), section 7 (the watch). Differs: epochs overlap at
+//! Source: L1, L3, L5 of `docs/rules/adaptive.md`. Differs: epochs overlap at
 //! their ends, since gains go by device time (see `gain.rs`); probation; the gaps of `arms.rs`.
 
 use crate::elevators::paternoster::Paternoster;

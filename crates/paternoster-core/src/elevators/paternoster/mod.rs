@@ -26,7 +26,7 @@
 //! I3  The timer is set exactly while the device is kept for a client that is to come, or the gate
 //!     holds one.
 //!
-//! Source: spec `elevator.md`.
+//! Source: own; its rules are `docs/rules/adaptive.md`.
 
 mod account;
 mod arms;

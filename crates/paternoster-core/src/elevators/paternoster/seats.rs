@@ -30,7 +30,7 @@
 //! I1  At most `most` seats are taken, none of them twice by the same holder.
 //! I2  With a limit, what is in the device is the holders' (but for what went past everybody).
 //!
-//! Source: spec `elevator.md` 2.4 (S1 to S5), 2.6.
+//! Source: S1 to S5 of `docs/rules/adaptive.md`.
 
 use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::account::STREAM;

@@ -4,7 +4,7 @@
 //!
 //! Nothing here describes the device: what it is like is measured.
 //!
-//! Source: spec `elevator.md` 2.6 (sigma).
+//! Source: R4 of `docs/rules/adaptive.md` (sigma).
 
 use crate::attribute::Attribute;
 use crate::elevators::paternoster::Paternoster;

@@ -31,7 +31,7 @@
 //! I2  While it has fallen back there are no seats, nothing is kept, and nobody is watched.
 //! I3  No request is waited for, with an empty device, longer than the last window that was opened.
 //!
-//! Source: spec `elevator.md` 3 (G3, G4, G7).
+//! Source: G3, G4, G7 of `docs/rules/adaptive.md`.
 
 use crate::elevators::paternoster::Paternoster;
 use crate::elevators::paternoster::account::{Ended, UNIT};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of BFQ, as a caller of the queue sees them: attributes, groups, refusals, and the
-//! scenarios of spec `bfq.md` section 16b that need no model of a device.
+//! scenarios (BFQ-S1 to BFQ-S18) that need no model of a device.
 //!
 //! Each test is named after its rule (`bfq_180_…`) or scenario (`bfq_scenario_6_…`), opens with the
 //! question it answers, and holds for the presets `bfq` (6.18) and `bfq-4.19` unless it says what

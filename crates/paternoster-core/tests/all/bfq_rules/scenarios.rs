@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios 6, 7, 9 and 15 of spec section 16b.
+//! The scenarios BFQ-S6, BFQ-S7, BFQ-S9 and BFQ-S15.
 
 use std::collections::BTreeSet;
 

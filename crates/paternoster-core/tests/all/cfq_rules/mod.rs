@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of CFQ, one by one, as a caller of the queue sees them.
 //!
-//! Each test is named after its rule in spec `cfq-flush-block.md` sections 1 to 9 (CFQ-1 to
-//! CFQ-54), opens with the question it answers, and holds for the presets `cfq` (2.6.34), `cfq-3.6`
-//! and `cfq-4.19` unless it says what differs. Section 16 of the spec, what a running 4.19 did,
-//! corrects the rules; its numbers stand where they decide.
+//! Each test is named after its rule in `docs/rules/cfq.md` (CFQ-1 to CFQ-54), opens with the
+//! question it answers, and holds for the presets `cfq` (2.6.34), `cfq-3.6` and `cfq-4.19` unless
+//! it says what differs. Where our recordings of a running 4.19 decide, the rule that they led to
+//! is named.
 //!
 //! What cannot be seen from here is asked inside the library:
 //!
@@ -29,11 +29,11 @@
 //!
 //! Parts of rules that cannot hold here:
 //!
-//! * CFQ-2 (1.3), the class by the CPU's policy (SCHED_FIFO is real time): who attaches a client
+//! * CFQ-2, the class by the CPU's policy (SCHED_FIFO is real time): who attaches a client
 //!   says its class. Nor is there who holds a file system's lock, and would be raised for it.
-//! * CFQ-31 is as section 16.6 has it: `next` is always asked, so that a page goes at once.
+//! * CFQ-31 is as its last sentence has it: `next` is always asked, so that a page goes at once.
 //! * CFQ-32 in 2.6.34 is true of the slice only: the async workload goes on with what it has left.
-//! * CFQ-35, the depth that the SCSI layer adds by looking one request ahead (16.5): nothing here
+//! * CFQ-35, the depth that the SCSI layer adds by looking one request ahead: nothing here
 //!   starts a request that the device has not taken.
 //! * CFQ-54, the queue for when memory fails: there is room for every queue from the start.
 

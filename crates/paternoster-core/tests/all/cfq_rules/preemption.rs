@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests that need not wait for the end of a slice, rule by rule in the order of spec 5.7.
-//! CFQ-32 to CFQ-34; 16.1.
+//! Requests that need not wait for the end of a slice, rule by rule in the order of CFQ-62.
+//! CFQ-32 to CFQ-34, CFQ-68.
 
 use paternoster_core::{Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Op, Preemption};
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of the flush machinery, one by one: FLUSH-1 to FLUSH-18 of spec
-//! `cfq-flush-block.md` 11.9, what seed 003's discussion asks of the hold and its options, and who
-//! pays for a flush.
+//! The rules of the flush machinery, one by one: FLUSH-1 to FLUSH-18, what seed 003's
+//! discussion asks of the hold and its options, and who pays for a flush.
 //!
 //! Each test is named after its rule and opens with the question it answers; `rules` lists which is
 //! where. Most are asked of the [`Rig`], whose device does what the test says; where times matter,
 //! of a [`drive::Drive`], which takes one command at a time and knows whether its cache is dirty.
 //!
-//! The names of time: a write 1 ms, a flush of a dirty cache 10, of a clean one 0.2, as in 11.9.
+//! Times: a write 1 ms, a flush of a dirty cache 10, of a clean one 0.2, as in FLUSH-14.
 
 mod drive;
 mod errors;

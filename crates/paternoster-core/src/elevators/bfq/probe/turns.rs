@@ -5,7 +5,7 @@
 //! have, and whose start has come on each level. Which of them has the least finish is what the
 //! comparison is about, and not asked here.
 //!
-//! Source: ours; spec `bfq.md` BFQ-10.
+//! Source: ours; BFQ-10.
 
 use crate::elevators::bfq::entity::{Entity, Standing, is_after};
 use crate::elevators::bfq::schedule::Schedule;

@@ -73,8 +73,8 @@ fn bfq_57_no_more_requests_is_what_was_served() {
     }
 }
 
-/// Does the example of the specification come out: 10922, used up 16384, then by 2048 less for each
-/// turn that was idled in vain, down to 2048, and 512?
+/// Does a budget go by BFQ-57: 10922, used up 16384, then by 2048 less for each turn that was idled
+/// in vain, down to 2048, and 512?
 #[test]
 fn bfq_57_a_budget_shrinks_in_steps() {
     each(disk(32), |mut bench| {

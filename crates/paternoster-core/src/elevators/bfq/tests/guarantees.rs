@@ -16,7 +16,7 @@
 //! They hold for the engine as it is written down. The kernel's takes a shortcut (BFQ-13) that
 //! costs up to a budget more; and nobody guarantees a lag among others who come and go.
 //!
-//! Source: spec `bfq.md` section 18.
+//! Source: BFQ-G1 to BFQ-G6, which G1 to G6 stand for here.
 
 use proptest::prelude::*;
 

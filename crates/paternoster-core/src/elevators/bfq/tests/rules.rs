@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which test asks for which rule: the list of all rules of spec `bfq.md`, BFQ-1 to BFQ-199, with
-//! the file in which tests of that name are, or the reason why there is none; and the same for the
-//! guarantees of its section 18 and the scenarios of section 16b.
+//! Which test asks for which rule: the list of all rules BFQ-1 to BFQ-199, with the file in which
+//! tests of that name are, or the reason why there is none; and the same for the guarantees
+//! BFQ-G1 to BFQ-G14 and the scenarios BFQ-S1 to BFQ-S18.
 //!
-//! A rule may be asked in other files, too. Golden vectors (section 21) are `bfq_golden_…` in
+//! A rule may be asked in other files, too. Golden vectors are `bfq_golden_…` in
 //! `engine`, `charges`, `pattern`, `entity.rs` and `rate.rs`; the budgets at the reference rates
 //! are `bfq_80_…`.
 
@@ -87,7 +87,7 @@ const GUARANTEES: Rows = &[
     (14, 14, In("tests/idling.rs")),
 ];
 
-/// Section 16b.
+/// BFQ-S1 to BFQ-S18.
 const SCENARIOS: Rows = &[
     (1, 2, In("/tests/all/bfq_rules/shares.rs")),
     (3, 5, In("../paternoster/tests/judges/bfq_shares.rs")),
@@ -109,11 +109,11 @@ const PARTS: &[(u32, &str)] = &[
     (19, "classes by CPU policy: who attaches a client says its class (levels: `Priority`)"),
     (28, "passthrough requests: there are none"),
     (29, "requests without a queue: each has one"),
-    (77, "rates above 10 GB/s: believed up to 100 GB/s (spec P5)"),
-    (65, "the default timeout whatever is set: the one that is set counts (spec P8)"),
+    (77, "rates above 10 GB/s: believed up to 100 GB/s"),
+    (65, "the default timeout whatever is set: the one that is set counts"),
     (128, "a queue that is no longer anybody's own is refused in 4.19, too, across groups"),
     (142, "stably merged processes are those of 6.18 only"),
-    (162, "nanoseconds added to ticks: the right units are used (spec P6)"),
+    (162, "nanoseconds added to ticks: the right units are used"),
     (
         180,
         "weights beyond 1000, per-device weights, `default N`: other elevators take more, and a \

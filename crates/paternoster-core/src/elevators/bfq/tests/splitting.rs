@@ -135,7 +135,7 @@ fn bfq_135_not_without_low_latency() {
     });
 }
 
-/// The same as a scenario of the specification.
+/// The same as the scenario BFQ-S8.
 #[test]
 fn bfq_scenario_8_early_merge_and_split() {
     both(|version| {

@@ -94,7 +94,7 @@ fn cfq_15_the_average_rises_fast_and_falls_slowly() {
 }
 
 /// Does it stick at two more than are busy, so that two readers behind a burst of ten have 75 ms
-/// slices for good (16.8)? 8, 7, 6, 5, 4, and (3 * 4 + 2 + 2) / 4 = 4.
+/// slices for good (CFQ-64)? 8, 7, 6, 5, 4, and (3 * 4 + 2 + 2) / 4 = 4.
 #[test]
 fn cfq_15_the_average_sticks() {
     each(|mut bench| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! In which order queues are served: trees, keys, what a turn leaves behind, workloads. CFQ-4, 5,
-//! 7, 8, 19; 16.2; the restart of workloads.
+//! 7, 8, 19; CFQ-63; the restart of workloads.
 
 use super::*;
 use crate::elevators::cfq::service::{IDLE_TREE, Kind, tree_of};
@@ -74,7 +74,7 @@ fn cfq_7_keys_of_queues_that_are_put_in_again() {
     });
 }
 
-/// Is a queue that comes not yet counted in its own key (16.7)? The first has (0 - 1) * 80 ms, the
+/// Is a queue that comes not yet counted in its own key (CFQ-7)? The first has (0 - 1) * 80 ms, the
 /// second at level 0 (1 - 1) * 0, the third, async, (2 - 1) * 140.
 #[test]
 fn cfq_7_a_new_queue_is_not_counted() {
@@ -131,7 +131,7 @@ fn cfq_8_what_a_preemption_took_is_given_back() {
 }
 
 /// Given a preemption before anything has ended, is nothing given back in 2.6.34, and the whole
-/// slice of 100 ms later on (16.12)? 5 + 2 * 80 [- 100].
+/// slice of 100 ms later on (CFQ-66)? 5 + 2 * 80 [- 100].
 #[test]
 fn cfq_8_a_slice_that_has_not_started() {
     each(|mut bench| {
@@ -261,8 +261,8 @@ fn a_preemption_by_another_kind_forgets_the_workload() {
 }
 
 /// Is a queue that preempts put a second before the first of its tree, which is normally itself
-/// (16.2)? A real-time queue comes at 200 ms, beside one busy queue: its own key is 200 + (1 - 1) *
-/// 80 ms, in front it is -800. Another one that is put in front of both has -1800.
+/// (CFQ-63)? A real-time queue comes at 200 ms, beside one busy queue: its own key is 200 + (1 - 1)
+/// * 80 ms, in front it is -800. Another one that is put in front of both has -1800.
 #[test]
 fn a_preempting_queue_stands_a_second_before_the_first() {
     each(|mut bench| {

@@ -15,7 +15,7 @@
 //!
 //! A failure prints the mix that it happened with, as small as proptest can make it.
 //!
-//! Source: spec `elevator.md` 3.
+//! Source: G1 to G9 of `docs/rules/adaptive.md`.
 
 use super::*;
 use proptest::prelude::*;
