@@ -18,7 +18,7 @@
 //! The lines of a log are cut into calls by `paternoster_trace::ftrace`. The account is in
 //! `docs/schedulers/bfq-against-linux.md`; run the test with `--nocapture` to see it.
 //!
-//! Source: the recordings and their README; spec `bfq.md` section 23.
+//! Source: the recordings and their README; `docs/rules/bfq.md`.
 
 mod account;
 mod history;

@@ -26,8 +26,7 @@
 //! I2  The lines of one log balance: what is inserted was made, what is issued was inserted, what
 //!     completes was issued. What does not balance is told in `Calls::oddities`.
 //!
-//! Source: spec `cfq-flush-block.md` sections 3 to 5; 16.5 (the driver asks for one request more
-//! than it can take).
+//! Source: CFQ-60 to CFQ-67; CFQ-35 (the driver asks for one request more than it can take).
 
 use std::collections::BTreeMap;
 

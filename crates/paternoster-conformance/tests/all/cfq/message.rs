@@ -131,7 +131,7 @@ pub(super) enum Message {
     },
 }
 
-/// Why a queue preempted the active one (spec 5.7, in its order).
+/// Why a queue preempted the active one (CFQ-62, in its order).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rule {
     ActiveIdleClass,
@@ -143,7 +143,7 @@ pub(super) enum Rule {
     Close,
 }
 
-/// Which way out of the selection of a queue (spec 4.1).
+/// Which way out of the selection of a queue (CFQ-60).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Exit {
     KeepTimer,
@@ -155,7 +155,7 @@ pub(super) enum Exit {
     Cooperator(u32),
 }
 
-/// Why the selected queue may not dispatch now (spec 4.2).
+/// Why the selected queue may not dispatch now (CFQ-61).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Refusal {
     AsyncInFlight,

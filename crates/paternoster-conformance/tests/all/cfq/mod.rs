@@ -21,7 +21,7 @@
 //! what nobody would have done, are not counted. The account is in
 //! `docs/schedulers/cfq-against-linux.md`; run the test with `--nocapture` to see it.
 //!
-//! Source: the recordings' README; spec `cfq-flush-block.md` section 16.
+//! Source: the recordings' README; `docs/rules/cfq.md`.
 
 mod beside;
 mod calls;

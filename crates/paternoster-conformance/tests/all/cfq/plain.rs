@@ -5,7 +5,7 @@
 //! Those schedulers wrote no messages. A D line is where the driver asked for a request, and names
 //! the one that it got. A flush command lies in front of them and is no concern of theirs.
 //!
-//! Source: spec `cfq-flush-block.md` 12.1, 12.2 (legacy noop and deadline).
+//! Source: NOOP-1, NOOP-2; DL-11, DL-12 (legacy).
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@
 //!    That one of them has ended lets a refused flush be tried once more; it is left out here, with
 //!    its refusal, since a queue is not told of commands that it has not given. They are counted.
 //!
-//! Source: the logs; spec `cfq-flush-block.md` 16.5, 16.13 (the SCSI layer looks one ahead).
+//! Source: the logs; CFQ-35, FLUSH-19 (the SCSI layer looks one ahead).
 
 use paternoster_core::{Nanos, Op};
 

@@ -15,7 +15,7 @@
 //! it: that is asserted. Lines of one microsecond are taken in the order of the file. What an
 //! interrupt puts between a command and its refusal is the business of `driver.rs`.
 //!
-//! Source: the README beside the logs, section 1; spec `trace.md` 2.1.
+//! Source: the README beside the logs, section 1; PARSE-2 to PARSE-6.
 
 use std::fmt;
 

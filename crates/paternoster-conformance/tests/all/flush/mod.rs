@@ -24,7 +24,7 @@
 //! The account is in `docs/schedulers/cfq-against-linux.md`, "Flushes"; run this with
 //! `--nocapture` to see it.
 //!
-//! Source: the recordings' README, sections 1 and D; spec `cfq-flush-block.md` 11.6, 16.13.
+//! Source: the recordings' README, sections 1 and D; FLUSH-10 to FLUSH-13, FLUSH-19.
 
 mod account;
 mod driver;
