@@ -19,8 +19,7 @@
 //! # Not here
 //! Seeks by distance, rotation, caches, channels: see the models `hdd`, `ssd`, `array`.
 //!
-//! Source: plan of the house, section 6; `docs/rules/devices.md` (flash card), `lab.md` (emulated
-//! devices).
+//! Source: own; `docs/rules/devices.md` (flash card); the emulated devices of our recordings.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -25,7 +25,7 @@
 //! Parity and mirrors (a member fails never and a write costs one write), several controllers,
 //! reads of what is still in the write buffer (they go to the members).
 //!
-//! Source: plan of the house, section 6; `docs/rules/devices.md`. Where it stops being valid:
+//! Source: own; `docs/rules/devices.md`. Where it stops being valid:
 //! `docs/models/array.md`.
 
 mod members;

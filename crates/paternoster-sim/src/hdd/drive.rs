@@ -30,7 +30,7 @@
 //! I3  A flush ends after everything that was acknowledged before it is on the medium.
 //! I4  The device times add up to the time that something was in service.
 //!
-//! Source: plan of the house, section 6; `docs/rules/devices.md`.
+//! Source: own; `docs/rules/devices.md`.
 
 mod drain;
 

@@ -17,7 +17,7 @@
 //!
 //! Where it stops being valid: see `docs/models/hdd.md`.
 //!
-//! Source: plan of the house, section 6; Ruemmler and Wilkes 1994; `docs/rules/devices.md`.
+//! Source: Ruemmler and Wilkes 1994; `docs/rules/devices.md`.
 
 pub mod drive;
 pub mod geometry;

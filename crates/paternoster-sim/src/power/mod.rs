@@ -40,7 +40,7 @@
 //! # Not here
 //! Discards take time and leave the content alone. Reads return nothing to compare.
 //!
-//! Source: spec `cfq-flush-block.md` 11.1, FLUSH-16.
+//! Source: FLUSH-1 to FLUSH-3, FLUSH-16.
 
 mod contents;
 mod flaw;

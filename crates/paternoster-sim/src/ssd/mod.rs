@@ -44,7 +44,7 @@
 //! collection in idle time, no SLC cache, no reads from the buffer, no read-ahead, no mapping
 //! misses.
 //!
-//! Source: plan of the house, section 6; `docs/rules/devices.md`.
+//! Source: own; `docs/rules/devices.md`.
 
 mod buffer;
 mod calendar;

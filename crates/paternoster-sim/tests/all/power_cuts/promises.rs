@@ -33,7 +33,7 @@
 //! yet be on its way. A write that failed is on its way until it is handed back. What was there at
 //! the beginning has the number 0 and ended at beat 0.
 //!
-//! Source: spec `cfq-flush-block.md` 11.1, FLUSH-16.
+//! Source: FLUSH-1 to FLUSH-3, FLUSH-16.
 
 use paternoster_core::{Bio, Cookie, Flags, Op, Status};
 
