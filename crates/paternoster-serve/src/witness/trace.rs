@@ -15,7 +15,7 @@
 //!
 //! Invariants: I1 a file has whole records only; I2 it is never larger than its bound.
 //!
-//! Source: spec `trace.md` 1.1 to 1.6.
+//! Source: TRACE-1, TRACE-4, TRACE-13, TRACE-14, TRACE-19.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

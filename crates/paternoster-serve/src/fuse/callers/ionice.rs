@@ -15,7 +15,7 @@
 //! passed over. Idle has no levels and counts as 7. Realtime starves everybody else, so that it
 //! counts only for users who are allowed to; others get the most that best effort has, level 0.
 //!
-//! Sources: ioprio_set(2), sched(7); spec `cfq-flush-block.md` 1.3.
+//! Sources: ioprio_set(2), sched(7); CFQ-2.
 
 use paternoster_core::{Class, Priority};
 
