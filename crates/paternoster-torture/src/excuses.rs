@@ -68,13 +68,13 @@ pub const ALL: &[Excuse] = &[
     Excuse {
         scheduler: "cfq",
         law: "waits",
-        rule: "cfq-flush-block.md 16.1: of ten recorded readers six had 2 % of the rate of two",
+        rule: "CFQ-68: of ten recorded readers six had 2 % of the rate of two",
         applies: always,
     },
     Excuse {
         scheduler: "cfq",
         law: "equals",
-        rule: "cfq-flush-block.md 16.1: preemption among equals",
+        rule: "CFQ-68: preemption among equals",
         applies: always,
     },
     Excuse {

@@ -55,7 +55,7 @@ const EVERY_DAY: &[&str] = &["mq-deadline", "kyber", "bfq", "paternoster"];
 const NEVER: [&str; 2] = ["noop", "kyber"];
 /// Under them some wait very long: bfq raises readers for seconds, over writeback and writers
 /// (BFQ-100 and after; rare with `low_latency=0`); CFQ of 4.19 preempts among equals
-/// (`cfq-flush-block.md` 16.1: of ten recorded readers six had 2 % of the rate of two); deadline
+/// (CFQ-68: of ten recorded readers six had 2 % of the rate of two); deadline
 /// lets readers pass writers for 5 s and longer.
 const FAR: [&str; 5] =
     ["bfq", "bfq:low_latency=0", "bfq:low_latency=0,nr_requests=768", "cfq-4.19", "deadline"];
