@@ -2,7 +2,7 @@
 //! What does a request cost on its whole way through the library: submit, merge attempts, insert,
 //! pick, complete?
 //!
-//! Budgets (plan of the house, issues), on the kind of machine that CI has: noop 80 ns, mq-deadline
+//! Budgets, set by us, on the kind of machine that CI has: noop 80 ns, mq-deadline
 //! 150 ns, cfq 250 ns, bfq 250 ns with clients of different weights, and with more clients no more
 //! than their logarithm on top; paternoster 150 ns, and 250 with any of 10,000. At 100 ns one core
 //! could schedule ten million requests a second.
