@@ -11,7 +11,7 @@
 //! written as blktrace leaves it, with the names of processes as the kernel remembers them. It ends
 //! with the command that it was given, after `--seconds`, or with Ctrl-C; what was set is set back.
 //!
-//! Source: spec `trace.md` 1; the lab's notes on the tracer.
+//! Source: TRACE-3, TRACE-13, TRACE-14; measured on Linux 6.18.
 
 pub(crate) mod stream;
 pub(crate) mod tracefs;

@@ -38,7 +38,7 @@ pub(crate) fn experiment() -> Experiment {
             "2 readers are one of 4 KiB and one of 64 KiB; 64 readers are 32 of each. Small share \
              is the part of the 4 KiB readers in the device time; Jain is over all readers.",
             "ncq=declared: CFQ is told that the device queues. It waits for a request of a queue \
-             that is alone in its tree (spec 5.3): under the size rule small and large readers sit \
+             that is alone in its tree (CFQ-65): under the size rule small and large readers sit \
              in two trees, so that two readers are served one after the other.",
         ],
         runs: runs(),

@@ -70,7 +70,7 @@ pub(crate) fn experiment() -> Experiment {
             "4 KiB, direct, depth 1 unless said otherwise; the writer calls fsync after each \
              write; 1 s of ramp and 10 s. `least` is of the whole seconds in them. Shares are of \
              device time; a flush is the writer's.",
-            "Judged is what the plan asks for on ssd-870evo under bfq and paternoster: the reader \
+            "Judged is our own goal on ssd-870evo under bfq and paternoster: the reader \
              keeps 50 % (85 % at 9:1), the writer has its weighted share of the device time in \
              every second, but for one flush that may fall into the next second (3.6 ms of 1 s).",
             "cfq with group_isolation=1: without it 2.6.3x serves random readers of all groups as \

@@ -15,7 +15,8 @@
 //! The devices are the emulated ones and the models that other experiments use, so that nothing
 //! here was fitted to make anybody look well.
 //!
-//! Source: spec `bfq.md` sections 8, 9, 15, 18; the questions are those that administrators ask.
+//! Source: BFQ-68 to BFQ-74, BFQ-94 to BFQ-109, BFQ-180 to BFQ-188, BFQ-G1 to BFQ-G14;
+//! the questions are those that administrators ask.
 
 use crate::reproduce::experiment::Measured;
 

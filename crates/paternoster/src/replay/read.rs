@@ -13,7 +13,7 @@
 //! Left out, and counted: commands passed through to the device (no reads or writes), arrivals
 //! without sectors that are no flush.
 //!
-//! Source: spec `trace.md` 1.3 to 1.5, 3.1 (remappers), 5.
+//! Source: TRACE-8, TRACE-13, TRACE-35; BTT-4 (remappers).
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@
 //! I1  Demands are at least the shares, which sum up to 1: the level exists.
 //! I2  The error is from 0 to 1.
 //!
-//! Source: spec `elevator.md` 3.1 (error), section 6 F2 (sharing incentive).
+//! Source: own; G3 of `docs/rules/adaptive.md` (weighted max-min shares).
 
 use paternoster_workload::entitlement::level;
 

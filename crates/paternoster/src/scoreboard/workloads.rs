@@ -10,7 +10,7 @@
 //! is told. What the language cannot say the scoreboard adds: the size of files and the times by
 //! device, a paced client's rate by whether the device rotates.
 //!
-//! Source: spec `elevator.md`, head (W1 to W10), section 4 (W7 in bytes), section 9 (the variants).
+//! Source: own; `docs/scoreboard.md` describes each.
 
 /// One workload.
 #[derive(Debug, Clone, Copy)]

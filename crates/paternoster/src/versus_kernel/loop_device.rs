@@ -13,7 +13,7 @@
 //! what it says does nothing. So another number is written first; also at the end, because the
 //! tags outlive the device's detachment.
 //!
-//! Source: the lab's notes, traps 1 and 2; measured on Linux 6.18.
+//! Source: measured on Linux 6.18.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -173,7 +173,7 @@ fn bfq_scenario_4_equal_readers_lose_nothing() {
 /// Scenario 5: how much longer does a new process take for its first 110,000 sectors, 55 MB in
 /// order, beside five readers and five writers?
 ///
-/// The specification proposes 1.2 times. That is missed where it reads in order from a disk: alone
+/// BFQ-S5 asks for 1.2 times. That is missed where it reads in order from a disk: alone
 /// it takes 0.8 s, and each turn of another costs it two seeks of 8 ms. It is met where it jumps
 /// about, as programs do that start (`paternoster reproduce startup`: 1.1 to 1.4 times). This holds
 /// what was measured, 2.7 times; noop takes 87 times as long as alone.

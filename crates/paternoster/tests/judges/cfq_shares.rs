@@ -141,7 +141,7 @@ fn level_0_beside_level_7() {
 }
 
 /// Beside a real-time reader, does a best-effort one get one request for each slice of the other,
-/// no more (CFQ-17 as 16.9 has it)? A reader of depth 1 has nothing waiting at the end of its
+/// no more (CFQ-17)? A reader of depth 1 has nothing waiting at the end of its
 /// slice. RT level 4: 100 ms and two seeks, so about 8 of 9 ms each a second: 30 s hold 8 %.
 #[test]
 fn a_real_time_reader_leaves_the_end_of_each_slice() {

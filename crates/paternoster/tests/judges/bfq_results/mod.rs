@@ -16,7 +16,7 @@
 //! differ in the seed of the device reach different rates, and the kernel's lies among them. Shares
 //! are compared in the mean of the eight. Turns are not: ours are preempted more often.
 //!
-//! Source: the logs in `bfq-decisions` and the README beside them; spec `bfq.md` section 23.
+//! Source: the logs in `bfq-decisions` and the README beside them.
 
 mod figures;
 mod ours;

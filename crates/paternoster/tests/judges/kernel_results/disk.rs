@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The modelled devices of the recordings, and what the emulation added to them.
 //!
-//! Source: `devices` in `results.json`; the README beside it, section 2; spec
-//! `cfq-flush-block.md` 16.5 (one request more than the device takes).
+//! Source: `devices` in `results.json`; the README beside it, section 2; CFQ-35
+//! (one request more than the device takes).
 
 use paternoster_sim::{Description, Rule};
 
