@@ -11,9 +11,6 @@ use std::path::Path;
 
 use crate::tidy::{ROOT, files};
 
-/// Families whose citations still have their old form.
-const NEW: [&str; 5] = ["TRACE-", "PARSE-", "BTT-", "FIO-", "LOAD-"];
-
 /// A rule's family, as `BLK-`, and its number.
 type Rule = (String, u32);
 
@@ -122,8 +119,7 @@ fn rules_and_citations_agree() {
         if !says("Source: ") {
             wrong.push(format!("{family}{number} has no source"));
         }
-        let is_new = NEW.contains(&family.as_str());
-        if !is_new && !is_cited.contains(rule) && !says("Not had: ") {
+        if !is_cited.contains(rule) && !says("Not had: ") {
             wrong.push(format!("{family}{number} is cited nowhere, and does not say why"));
         }
     }
@@ -159,6 +155,67 @@ fn rules_of_our_own_elevator_agree() {
     assert!(dangling.is_empty() && cited.len() > 20, "not on the page: {dangling:?}");
     let idle: Vec<_> = had.difference(&cited).collect();
     assert!(idle.is_empty(), "cited nowhere: {idle:?}");
+}
+
+/// Does anything cite a paper that is not here: a section of a specification, or a plan?
+#[test]
+fn nothing_cites_papers_outside_of_the_repository() {
+    let mut wrong = Vec::new();
+    for (path, text) in files(&["rs", "md", "toml", "fio", "sh"]) {
+        if path.ends_with("tests/all/rules.rs") {
+            continue;
+        }
+        for (line, text) in (1..).zip(text.lines()) {
+            if let Some(paper) = paper_outside(text) {
+                wrong.push(format!("{}:{line}: {paper}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "name a rule of docs/rules instead: {wrong:#?}");
+}
+
+/// What a line cites of papers that only we have.
+fn paper_outside(line: &str) -> Option<&'static str> {
+    const NAMES: [&str; 7] = [
+        "plan of the house",
+        "cfq-flush-block",
+        "spec `",
+        "lab's notes",
+        "the specification",
+        "The specification",
+        "Spec section",
+    ];
+    let named = NAMES.into_iter().find(|name| line.contains(name));
+    let is_section = |rest: &str| {
+        let rest = rest.strip_prefix("section ").unwrap_or(rest);
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            || rest.strip_prefix('P').is_some_and(|rest| number(rest).is_some())
+    };
+    // A continued citation begins its line with the paper's name.
+    let is_continued = ["//! `bfq.md`", "//! `trace.md`", "//! `fio.md`", "//! `elevator.md`"];
+    let continued = is_continued.iter().any(|start| line.trim_start().starts_with(start));
+    let mut behind = line.split("spec ").skip(1);
+    named
+        .or(continued.then_some("a paper's name"))
+        .or(behind.any(is_section).then_some("spec and a section"))
+}
+
+/// Are the forms known in which papers were cited, and is a variable called `spec` none?
+#[test]
+fn papers_are_known_by_their_citations() {
+    for line in [
+        "//! Source: spec `trace.md` 3.3.",
+        "/// follow spec 1.1?",
+        "//! `bfq.md` BFQ-8, BFQ-9.",
+        "(spec P5)",
+        "//! scenarios of spec section 16b",
+        "//! Source: plan of the house, section 6",
+    ] {
+        assert!(paper_outside(line).is_some(), "{line}");
+    }
+    for line in ["let spec = 7; f(spec, 8)", "/// A client of `spec`.", "see `docs/rules/bfq.md`"] {
+        assert_eq!(paper_outside(line), None, "{line}");
+    }
 }
 
 /// Does each number of a device name a source that is not a section of a paper outside of here?
