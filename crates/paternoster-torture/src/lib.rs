@@ -15,6 +15,7 @@
 //! no excuses.
 //!
 //! * [`load`]: a device and its clients; [`draw`]: the load of a seed; `device`: drawn devices.
+//! * [`emulable`]: loads that a running kernel can be given as well.
 //! * [`mod@bench`]: runs a load; [`mod@bounds`]: how long a client may wait; [`laws`]: what must
 //!   be so.
 //! * [`paternoster_workload::entitlement`]: what each client ought to have had.
@@ -24,6 +25,7 @@ pub mod bench;
 pub mod bounds;
 mod device;
 pub mod draw;
+pub mod emulable;
 pub mod excuses;
 pub mod laws;
 pub mod load;

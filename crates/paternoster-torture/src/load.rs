@@ -99,6 +99,29 @@ impl Client {
     pub const fn new(kind: Kind, group: Option<String>, weight: u32) -> Client {
         Client { kind, group, weight, class: Class::BestEffort, begins: 0 }
     }
+
+    /// In one word: how it asks, for what, how large, how many at a time, with which weight.
+    #[must_use]
+    pub fn tell(&self) -> String {
+        let Kind { engine, rw, block_kib, depth, think_us, rate, fsync } = self.kind;
+        let weight = if self.group.is_some() { self.weight } else { 0 };
+        let mut text = format!("{engine:?}/{rw}/{block_kib}k/{depth}/w{weight}");
+        for (name, value) in [("think", think_us), ("rate", rate), ("fsync", fsync)] {
+            if value > 0 {
+                let _ = write!(text, "/{name}{value}");
+            }
+        }
+        if let Some(path) = self.group.as_ref().filter(|path| path.contains('/')) {
+            let _ = write!(text, "/in {path}");
+        }
+        if self.class != Class::BestEffort {
+            let _ = write!(text, "/{:?}", self.class);
+        }
+        if self.begins > 0 {
+            let _ = write!(text, "/from {} %", self.begins);
+        }
+        text
+    }
 }
 
 /// A device that is chosen by name, or drawn: then its file is kept, to be told.
@@ -210,23 +233,7 @@ impl Load {
     pub fn tell(&self) -> String {
         let mut text = format!("seed {} on {}:", self.seed, self.device.name());
         for client in &self.clients {
-            let Kind { engine, rw, block_kib, depth, think_us, rate, fsync } = client.kind;
-            let weight = if client.group.is_some() { client.weight } else { 0 };
-            let _ = write!(text, " {engine:?}/{rw}/{block_kib}k/{depth}/w{weight}");
-            for (name, value) in [("think", think_us), ("rate", rate), ("fsync", fsync)] {
-                if value > 0 {
-                    let _ = write!(text, "/{name}{value}");
-                }
-            }
-            if client.group.as_ref().is_some_and(|path| path.contains('/')) {
-                let _ = write!(text, "/in {}", client.group.as_deref().unwrap_or_default());
-            }
-            if client.class != Class::BestEffort {
-                let _ = write!(text, "/{:?}", client.class);
-            }
-            if client.begins > 0 {
-                let _ = write!(text, "/from {} %", client.begins);
-            }
+            let _ = write!(text, " {}", client.tell());
         }
         text
     }

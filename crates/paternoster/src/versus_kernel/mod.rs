@@ -22,11 +22,13 @@
 //! | `stage` | the device; what the way to it costs |
 //! | `way`, `ours` | our side |
 //! | `record` | the kernel's decisions |
+//! | `drawn` | jobs that nobody chose, collected over time |
 //! | `tell` | the table |
 //!
 //! Everything is put back whatever happens: at the end, after a failure, a panic, Ctrl-C.
 
 mod cgroups;
+mod drawn;
 mod fio;
 mod loop_device;
 mod needs;
@@ -74,7 +76,7 @@ const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 const OURS: u64 = 9;
 
 /// Run fio jobs under the kernel's own schedulers and ours, on the same slow device, side by side
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = "It needs root, FUSE, loop devices and fio, and leaves everything as it was.
 
@@ -85,19 +87,30 @@ Examples:
     --repeat 3 --json mine.json
   paternoster versus-kernel mine.fio --device lab-flash --schedulers bfq --record decisions
   paternoster versus-kernel mine.fio --device lab-flash --beside paternoster
+  paternoster versus-kernel --drawn 1-60 --repeat 3 --results drawn.tsv
+  paternoster versus-kernel --results drawn.tsv
 
 Exit status: 0 done, 1 a job failed or something could not be put back, 2 something is missing or \
      the request was wrong."
 )]
 pub(crate) struct VersusOptions {
     /// Job files, one after the other; a table for each
-    #[arg(value_name = "JOB.fio", required = true)]
+    #[arg(value_name = "JOB.fio", required_unless_present = "results")]
     files: Vec<String>,
 
     /// A device's name (see `paternoster devices`) or device file; commands of a millisecond and
     /// more can be emulated well
-    #[arg(long, value_name = "NAME|FILE.toml")]
-    device: String,
+    #[arg(long, value_name = "NAME|FILE.toml", required_unless_present = "results")]
+    device: Option<String>,
+
+    /// Instead of job files: draws a job and a device for each of these seeds, for 3 s each
+    #[arg(long, value_name = "SEEDS", value_parser = drawn::seeds)]
+    #[arg(requires = "results", conflicts_with_all = ["files", "device", "runtime", "record"])]
+    drawn: Option<(u64, u64)>,
+
+    /// Where drawn jobs' figures are added, each seed once; shows what is there
+    #[arg(long, value_name = "FILE.tsv", conflicts_with_all = ["files", "json", "beside"])]
+    results: Option<PathBuf>,
 
     /// The kernel's schedulers
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -161,20 +174,20 @@ enum Form {
 }
 
 pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
+    if let Some(path) = &options.results {
+        let mut failed = Vec::new();
+        if let Some(seeds) = options.drawn {
+            needed(&options.schedulers, true)?;
+            failed = drawn::collect(options, seeds, path, &*stops()?)?;
+        }
+        print(&drawn::summary(path)?)?;
+        return finished(&failed);
+    }
     let plan = Plan::new(options)?;
-    let names: Vec<&str> = plan.schedulers.iter().map(String::as_str).collect();
     let cgroups =
         plan.jobs.iter().any(|(_, file)| file.jobs.iter().any(|job| job.cgroup.is_some()));
-    let missing = Needs { schedulers: &names, cgroups }.missing();
-    if !missing.is_empty() {
-        let lines = missing.join("\npaternoster: versus-kernel needs ");
-        return Err(Failure::Request(format!("versus-kernel needs {lines}")));
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let (told, failed) = plan.run(&stop)?;
+    needed(&plan.schedulers, cgroups)?;
+    let (told, failed) = plan.run(&*stops()?)?;
     print(&match options.output_format {
         Form::Table => told.text(),
         Form::Markdown => told.markdown(),
@@ -184,6 +197,30 @@ pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
         std::fs::write(path, text)
             .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?;
     }
+    finished(&failed)
+}
+
+/// Refuses, with everything that is missing, if this machine cannot do it.
+fn needed(schedulers: &[String], cgroups: bool) -> Result<(), Failure> {
+    let schedulers: Vec<&str> = schedulers.iter().map(String::as_str).collect();
+    let missing = Needs { schedulers: &schedulers, cgroups }.missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let lines = missing.join("\npaternoster: versus-kernel needs ");
+    Err(Failure::Request(format!("versus-kernel needs {lines}")))
+}
+
+/// What a signal to end sets.
+fn stops() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn finished(failed: &[String]) -> Result<(), Failure> {
     if failed.is_empty() { Ok(()) } else { Err(Failure::Job(failed.join("\npaternoster: "))) }
 }
 
@@ -202,7 +239,8 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn new(options: &'a VersusOptions) -> Result<Plan<'a>, Failure> {
-        let mut device = choice::device(&options.device)?;
+        let name = options.device.as_deref().unwrap_or_default();
+        let mut device = choice::device(name)?;
         device.facts.depth =
             options.depth.unwrap_or(device.facts.depth).clamp(TAGS_LEAST, TAGS_MOST);
         for name in &options.schedulers {

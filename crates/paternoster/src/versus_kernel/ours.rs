@@ -4,7 +4,7 @@
 //! | of the kernel | ours |
 //! |---|---|
 //! | tags of the loop driver | the device's depth, and one more that waits (`way.rs`) |
-//! | `nr_requests`, `max_sectors_kb` | the same |
+//! | `nr_requests`, `max_sectors_kb` | the same; without a scheduler requests are tags |
 //! | `iosched/*` as sysfs says it | the same, where ours has it; else it is told |
 //! | length of a tick, from bfq's `timeout_sync` | `hz` |
 //!
@@ -39,6 +39,13 @@ pub(super) struct Same<'a> {
     pub(super) costs: Costs,
 }
 
+impl Same<'_> {
+    /// Whether a scheduler is asked for one request more than there are tags.
+    fn peeks(&self) -> bool {
+        self.scheduler != "none"
+    }
+}
+
 /// What the kernel's numbers are for ours: what is set, and what ours has not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Mapped {
@@ -52,7 +59,7 @@ pub(super) struct Mapped {
 /// Of the job, or an attribute's value that ours does not take.
 pub(super) fn run(jobs: &[Job], same: &Same<'_>, seed: u64) -> Result<(Vec<Got>, Mapped), Failure> {
     let choice = SchedulerChoice::parse(same.scheduler)?;
-    let peeks = same.scheduler != "none";
+    let peeks = same.peeks();
     let tags = same.device.facts.depth;
     let mut description = same.device.clone();
     // Those that wait are not in it; its own limit only must not be reached.
@@ -85,7 +92,10 @@ fn map(choice: &SchedulerChoice, device: &Description, same: &Same<'_>) -> Resul
         known.extend(path.strip_prefix("iosched/").map(str::to_owned));
     });
     let mut mapped = Mapped::default();
-    mapped.set.push(("nr_requests".to_owned(), same.attributes.nr_requests.to_string()));
+    // sysfs goes on saying what it said before the tags were shrunk.
+    let most = if same.peeks() { u32::MAX } else { same.device.facts.depth };
+    let nr_requests = same.attributes.nr_requests.min(most);
+    mapped.set.push(("nr_requests".to_owned(), nr_requests.to_string()));
     if same.hz > 0 {
         mapped.set.push(("hz".to_owned(), same.hz.to_string()));
     }

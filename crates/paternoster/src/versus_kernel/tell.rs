@@ -18,7 +18,7 @@ use super::way::Costs;
 use crate::table::{align_right, plain_table, trimmed};
 
 /// Differences up to this are what was aimed at, in per cent.
-const NEAR: f64 = 10.0;
+pub(super) const NEAR: f64 = 10.0;
 
 /// What was run on, and when.
 #[derive(Debug, Clone)]

@@ -41,6 +41,25 @@ fn wrong_requests_are_refused() {
     }
 }
 
+/// Does the page of drawn jobs show what was collected?
+#[test]
+fn the_page_of_drawn_jobs_is_made_of_the_results() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
+    let results = format!("{docs}versus-kernel-drawn.tsv");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    let output =
+        command.args(["versus-kernel", "--results", &results]).output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    let page = fs::read_to_string(format!("{docs}versus-kernel-drawn.md")).expect("the page");
+    let table = page.split("<!-- table -->\n\n").nth(1).expect("where the table begins");
+    let table = table.split("\n<!-- end of table -->").next().expect("where it ends");
+    assert_eq!(
+        table,
+        String::from_utf8_lossy(&output.stdout),
+        "`paternoster versus-kernel --results`"
+    );
+}
+
 /// MB/s of all readers together, in virtual time.
 fn together(folder: &Folder, jobs: &str, idle: &str) -> f64 {
     let file = folder.file("stall.fio");
