@@ -299,7 +299,9 @@ impl Desk {
         let (op, flags) = match part.work {
             _ if part.reads_first => (Op::Read, Flags::NOMERGE),
             Work::Read => (Op::Read, Flags::NONE),
-            Work::Prefetch if request.kind == Kind::BlockStatus => (Op::Read, Flags::NOMERGE),
+            Work::Prefetch if request.kind == Kind::BlockStatus => {
+                (Op::Read, Flags::NOIDLE | Flags::NOMERGE)
+            }
             Work::Prefetch => (Op::Read, Flags::AHEAD | Flags::NOMERGE),
             Work::Write { fua: true } => (Op::Write, Flags::SYNC | Flags::FUA),
             Work::Write { fua: false } => (Op::Write, Flags::SYNC),

@@ -184,13 +184,15 @@ impl Desk {
             if !self.parts.is_live(part) {
                 continue;
             }
-            if self.parts.at(part).step == Step::Queued {
-                if let Some(ticket) = self.parts.at(part).ticket {
-                    // What is in the device or shares a command ends by itself.
-                    let _ends_later = self.ledger.cancel(self.now, ticket);
+            match self.parts.at(part).step {
+                Step::Queued => {
+                    if let Some(ticket) = self.parts.at(part).ticket {
+                        // What is in the device or shares a command ends by itself.
+                        let _ends_later = self.ledger.cancel(self.now, ticket);
+                    }
                 }
-            } else {
-                self.end_part(part, EIO);
+                Step::Asking => self.withdraw_question(part),
+                _ => self.end_part(part, EIO),
             }
         }
         let empty: Vec<u32> = self

@@ -21,7 +21,12 @@ impl Desk {
     /// Whether the server stops, and the device has not ended what it has within its time.
     pub(super) fn is_stuck(&self) -> bool {
         let by = self.stop_by.map(|by| by.0.saturating_add(self.device_timeout.0));
-        self.in_device != 0 && by.is_some_and(|by| by <= self.now.0)
+        self.is_waited_for() && by.is_some_and(|by| by <= self.now.0)
+    }
+
+    /// Whether the device, or the thread that asks for holes, has something that it has not ended.
+    pub(super) const fn is_waited_for(&self) -> bool {
+        self.in_device != 0 || self.surveys.is_asking()
     }
 
     /// What the device has not ended, in words: at most [`TOLD`] one by one.
@@ -40,6 +45,9 @@ impl Desk {
         }
         if self.in_device as usize > TOLD {
             words.push_str(", …");
+        }
+        if self.surveys.is_asking() {
+            words.push_str(", a question for holes");
         }
         words
     }

@@ -53,6 +53,8 @@ pub(super) enum Step {
     Excluded,
     /// The queue has it.
     Queued,
+    /// It is a question that the queue has let by, and is asked or waits for that.
+    Asking,
 }
 
 /// A piece of an errand: one bio.

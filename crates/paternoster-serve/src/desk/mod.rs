@@ -18,7 +18,7 @@
 //!   pieces. `range_lock`: which changes of the same blocks may be under way together. `pump`: the
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
-//!   `pool`, `shared`: whose memory and places.
+//!   `pool`, `shared`: whose memory and places. `surveys`: whose question for holes.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
 //!   what a running desk can be asked. `ending`: a device that hangs at a stop.
 //!
@@ -52,6 +52,7 @@ mod range_lock;
 mod rig;
 pub(crate) mod seats;
 mod shared;
+mod surveys;
 mod tell;
 mod tenants;
 #[cfg(test)]
@@ -86,6 +87,7 @@ use inbox::Inbox;
 use processes::Processes;
 use range_lock::RangeLocks;
 use shared::Pools;
+use surveys::Surveys;
 use tenants::Tenants;
 use vigil::Vigil;
 
@@ -166,6 +168,8 @@ pub struct Desk {
     /// How often a cap was looked at.
     #[cfg(test)]
     cap_looks: u64,
+    /// Questions for holes.
+    surveys: Surveys,
     /// Guests that may be about to go.
     leaving: Vec<u32>,
     /// By part: changes that are under way, or wait for others of their blocks.
@@ -224,6 +228,7 @@ impl Desk {
             }
         }
         let until = self.pump();
+        self.survey();
         self.send_all();
         self.see_off();
         self.feed_the_hungry();
@@ -279,10 +284,14 @@ impl Desk {
 
     /// How long to sleep.
     fn timeout(&self, until: Option<Nanos>) -> Timespec {
-        let busy = !self.ready.is_empty() || !self.sending.is_empty() || self.freed != 0;
+        let busy = !self.ready.is_empty()
+            || !self.sending.is_empty()
+            || self.freed != 0
+            || self.lender.has_surveyed();
         let mut at = if busy { self.now } else { self.next_tick };
         let caps = self.naps.first().map(|&(until, ..)| until);
-        for wish in [until, self.lender.backend().deadline(), caps].into_iter().flatten() {
+        let wishes = [until, self.lender.backend().deadline(), caps, self.surveys.next_at()];
+        for wish in wishes.into_iter().flatten() {
             at = at.min(wish);
         }
         let left = at.0.saturating_sub(self.clock.now().0);
@@ -392,12 +401,12 @@ impl Desk {
 
     /// Whether nothing is left to be done.
     fn is_done(&self) -> bool {
-        self.guests.is_empty() && self.in_device == 0
+        self.guests.is_empty() && !self.is_waited_for()
     }
 
     /// The last flush, and the answers to those who asked for the end.
     fn end(mut self) {
-        if self.in_device != 0 {
+        if self.is_waited_for() {
             let under_way = self.under_way();
             return self.leave_behind(&under_way);
         }

@@ -27,6 +27,7 @@ use super::processes::Processes;
 use super::range_lock::RangeLocks;
 use super::seats;
 use super::shared::Pools;
+use super::surveys::Surveys;
 use super::tenants::Tenants;
 use super::vigil::Vigil;
 use super::{Desk, DeskHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch};
@@ -207,6 +208,7 @@ impl Desk {
             #[cfg(test)]
             cap_looks: 0,
             leaving: Vec::new(),
+            surveys: Surveys::default(),
             changes: RangeLocks::default(),
             letting_go: false,
             rests: 0,

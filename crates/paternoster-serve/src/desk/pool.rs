@@ -23,7 +23,7 @@ use super::tenants::{ROOT, Tenants};
 /// Weight of connections of a node that has others below it, and of the tenant that may come.
 const USUAL: u64 = 100;
 /// A whole, in what shares are told in.
-const WHOLE: u64 = 1 << 32;
+pub(super) const WHOLE: u64 = 1 << 32;
 
 /// What part each tenant has by weight, of [`WHOLE`], and how many there are with the next one.
 #[derive(Debug)]
@@ -31,6 +31,13 @@ pub(super) struct Shares {
     /// By place; `None`: it has no connections.
     by_weight: Vec<Option<u64>>,
     count: u64,
+}
+
+impl Shares {
+    /// By place; `None`: it has no connections.
+    pub(super) fn by_weight(&self) -> impl Iterator<Item = Option<u64>> {
+        self.by_weight.iter().copied()
+    }
 }
 
 impl Tenants {

@@ -15,19 +15,13 @@
 use paternoster_core::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
 use super::Desk;
-use super::errand::Errand;
 use crate::device::lender::Loan;
 use crate::device::{Finished, Job, Work};
-use crate::nbd::transmission::Kind;
 
 const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
 /// while it is warm, and its client goes on while the rest is done.
 const BURST: u64 = 128 << 10;
-/// Runs of hole and data that one answer tells at most; its client asks again from where they end.
-const RUNS: usize = 256;
-/// As [`RUNS`], of one that wants one: a hole smaller than a block is none, and its neighbours one.
-const RUNS_OF_ONE: usize = 8;
 /// Work of a round: commands, and one more for each so many sectors (64 KiB).
 pub(super) const ROUND: u32 = 64;
 const SECTORS: u32 = 128;
@@ -84,11 +78,6 @@ impl Desk {
             if error != 0 {
                 self.tell_of_loss();
             }
-            if let Some(runs) = self.lender.runs(slot)
-                && let Some(part) = self.part_of(tag)
-            {
-                self.parts.at_mut(part).runs = runs;
-            }
             let outcome = if error == 0 { Outcome::OK } else { Outcome::failed(error) };
             // The tag was issued and has not been completed.
             let _known = self.ledger.complete(self.now, tag, outcome);
@@ -114,7 +103,9 @@ impl Desk {
     fn issue(&mut self, command: Command) {
         let tag = command.tag;
         let (work, place) = self.gather(&command);
-        if work == Work::Prefetch && self.ask_for_holes(tag) {
+        if work == Work::Prefetch && self.part_of(tag).is_some_and(|part| self.is_question(part)) {
+            // The device has nothing to do for it. That its turn has come is enough.
+            let _known = self.ledger.complete(self.now, tag, Outcome::OK);
             return;
         }
         let place = place.map(|place| &self.places[place as usize]);
@@ -142,26 +133,6 @@ impl Desk {
             // Just issued.
             let _known = self.ledger.requeue(self.now, tag);
         }
-    }
-
-    /// Asks where the file has holes, if that is what a command is; whether it is.
-    fn ask_for_holes(&mut self, tag: Tag) -> bool {
-        let Some(part) = self.part_of(tag) else { return false };
-        let Errand { guest, request, .. } = *self.errands.at(self.parts.at(part).errand);
-        if request.kind != Kind::BlockStatus {
-            return false;
-        }
-        let place = &self.places[self.guests.at(guest).place as usize];
-        let range = (place.start + request.offset, u64::from(request.length));
-        let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
-        if self.lender.survey(tag.index(), place.file, range, most).is_ok() {
-            self.tags[tag.index() as usize] = Some(tag);
-            self.in_device += 1;
-        } else {
-            // Just issued.
-            let _known = self.ledger.requeue(self.now, tag);
-        }
-        true
     }
 
     /// The first part of a command.
@@ -225,6 +196,8 @@ impl Desk {
         if self.parts.at(index).reads_first && error == 0 {
             self.mend_edges(index);
             self.submit(index);
+        } else if error == 0 && self.is_question(index) {
+            self.await_survey(index);
         } else {
             self.end_part(index, error);
         }

@@ -44,6 +44,7 @@ impl Desk {
     pub(super) fn divide(&mut self) {
         self.bound.divide(&self.tenants);
         let shares = self.tenants.shares();
+        self.surveys.divide(&shares);
         let Pools { memory, errands, parts } = &mut self.pools;
         [memory, errands, parts].into_iter().for_each(|pool| pool.divide(&shares));
     }

@@ -147,6 +147,9 @@ impl Desk {
                 (Step::Refused, _) => "the queue takes no more requests now".to_owned(),
                 (Step::Excluded, _) => "it waits for others that change the same block".to_owned(),
                 (Step::Queued, Some(ticket)) => self.ledger.queue().explain(ticket).to_string(),
+                (Step::Asking, _) => {
+                    "it is asked where there are holes, or waits for that".to_owned()
+                }
                 (Step::Queued, None) => "it has ended".to_owned(),
             };
             let for_ms = (self.now - errand.arrived).0 / 1_000_000;

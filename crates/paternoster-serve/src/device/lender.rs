@@ -94,7 +94,8 @@ pub struct Lender {
     /// Kept to be used again.
     pieces: Vec<Piece>,
     surveyor: Option<Surveyor>,
-    /// By slot: what surveys have found.
+    /// The survey that has ended, and what it has found.
+    surveyed: Vec<Finished>,
     runs: Vec<(u32, Vec<Extent>)>,
     _registered: Arc<Region>,
 }
@@ -121,6 +122,7 @@ impl Lender {
             told: 0,
             pieces: Vec::new(),
             surveyor: Surveyor::new().ok(),
+            surveyed: Vec::new(),
             runs: Vec::new(),
             _registered: region,
         }
@@ -166,9 +168,6 @@ impl Lender {
     /// Asks the backend what has ended by now; whether anything has that was not told yet.
     pub fn reap(&mut self, now: Nanos) -> bool {
         self.backend.reap(now, &mut self.finished);
-        if let Some(surveyor) = &mut self.surveyor {
-            surveyor.reap(&mut self.finished, &mut self.runs);
-        }
         self.told < self.finished.len()
     }
 
@@ -190,25 +189,14 @@ impl Lender {
         Some(ended)
     }
 
-    /// Asks where a file has holes: of a range, the first runs, at most `most`. It ends as a job of
-    /// this slot does; then [`Lender::runs`] has what was found.
-    ///
-    /// # Errors
-    /// [`Full`]; nothing was asked.
-    pub fn survey(
-        &mut self,
-        slot: u32,
-        file: u16,
-        (offset, length): (u64, u64),
-        most: usize,
-    ) -> Result<(), Full> {
-        let lent = self.lent.get(slot as usize).filter(|lent| lent.is_empty());
-        lent.ok_or(Full)?;
+    /// Asks where a file has holes: of a range, the first runs, at most `most`. There is one survey
+    /// at a time, which ends with [`Lender::surveyed`].
+    pub fn survey(&mut self, file: u16, (offset, length): (u64, u64), most: usize) {
         let found = match (self.backend.holes(file), &mut self.surveyor) {
             (Some(holes), Some(surveyor)) => {
                 let question = move || first(most, |each| holes.tell(offset, length, each));
-                match surveyor.ask(slot, Box::new(question)) {
-                    Ok(()) => return Ok(()),
+                match surveyor.ask(0, Box::new(question)) {
+                    Ok(()) => return,
                     Err(error) => Err(error),
                 }
             }
@@ -216,15 +204,22 @@ impl Lender {
         };
         let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(libc::EIO);
         let error = found.as_ref().err().map_or(0, errno);
-        self.finished.push(Finished { slot, error });
-        self.runs.push((slot, found.unwrap_or_default()));
-        Ok(())
+        self.surveyed.push(Finished { slot: 0, error });
+        self.runs.push((0, found.unwrap_or_default()));
     }
 
-    /// What a survey of this slot has found, once it has ended.
-    pub fn runs(&mut self, slot: u32) -> Option<Vec<Extent>> {
-        let place = self.runs.iter().position(|(of, _)| *of == slot)?;
-        Some(self.runs.swap_remove(place).1)
+    /// What the survey has found, with its errno, once it has ended.
+    pub fn surveyed(&mut self) -> Option<(i32, Vec<Extent>)> {
+        if let Some(surveyor) = &mut self.surveyor {
+            surveyor.reap(&mut self.surveyed, &mut self.runs);
+        }
+        Some((self.surveyed.pop()?.error, self.runs.pop()?.1))
+    }
+
+    /// Whether a survey has ended that was not told, and of which nothing rings.
+    #[must_use]
+    pub const fn has_surveyed(&self) -> bool {
+        !self.surveyed.is_empty()
     }
 
     /// Readable when a survey has ended; `None` if the system has none to give.

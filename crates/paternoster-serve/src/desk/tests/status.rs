@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Block status: a question that has a cost and a turn. That a thread of its own asks the system
-//! is held by `device::surveyor`.
+//! is held by `device::surveyor`, whose turn it is by `surveys`.
 
 use std::sync::atomic::Ordering;
 
+use paternoster_core::Nanos;
+
+use crate::config::Tenant;
 use crate::desk::rig::{BLOCK, READ, Rig, STATUS};
 
 /// Does a question wait for its turn, as a read does? While the device has the 32 commands that it
@@ -28,6 +31,40 @@ fn a_question_has_a_turn() {
     assert_eq!(asker.answers(), [(cookie, 0)]);
     assert_eq!(rig.runs_told.load(Ordering::SeqCst), 256);
     assert_eq!(reader.answers().len(), 32);
+}
+
+/// Do questions of one leave the device, and the next question, to others? 100 wait that tell 256
+/// runs each; in a turn of the desk one is asked at most. Meanwhile another's 32 reads are with the
+/// device together, and its question is the next but one, or the next.
+#[test]
+fn questions_leave_the_device_to_others() {
+    let mut rig = Rig::new("noop", |config| {
+        let tenant = |name, weight| Tenant { weight, ..Tenant::new(name) };
+        config.tenants = vec![tenant("asker", 100), tenant("other", 100)];
+    });
+    let (mut asker, mut other) = (rig.connect("asker"), rig.connect("other"));
+    for _ in 0..100 {
+        asker.send(STATUS, 0, 1 << 30, &[]);
+    }
+    for turn in 1..=10 {
+        rig.turn(Nanos::from_micros(10));
+        assert!(rig.runs_told.load(Ordering::SeqCst) <= turn * 256);
+    }
+    rig.holds.store(true, Ordering::SeqCst);
+    for at in 0..32 {
+        other.send(READ, at << 24, BLOCK, &[]);
+    }
+    let asked = other.send(STATUS, 0, 1 << 30, &[]);
+    rig.turn(Nanos::from_micros(10));
+    assert_eq!(rig.desk.in_device, 32);
+    rig.holds.store(false, Ordering::SeqCst);
+    let mut told = Vec::new();
+    for _ in 0..5 {
+        rig.turn(Nanos::from_micros(10));
+        told.extend(other.answers());
+    }
+    assert!(told.len() == 33 && told.contains(&(asked, 0)), "{told:?}");
+    assert!(asker.answers().len() < 20);
 }
 
 /// Is a question that has failed, or whose client has gone, forgotten with all that it had?
