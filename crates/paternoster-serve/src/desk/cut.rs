@@ -81,7 +81,9 @@ impl Desk {
             }
             let now = self.errands.at(errand);
             let is_all = now.cut == u64::from(now.request.length);
-            if !is_all && self.guests.at(now.guest).blocked != Blocked::No {
+            let guest = now.guest;
+            self.turns.take(1);
+            if !is_all && (self.turns.is_over() || self.guests.at(guest).blocked != Blocked::No) {
                 return false;
             }
         }

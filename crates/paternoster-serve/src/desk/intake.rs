@@ -11,8 +11,8 @@
 //!
 //! What was read and is not understood yet, because the guest is blocked, stays with it, and is
 //! memory of the device: all of it together is an eighth of that at most, and then no guest reads
-//! further ahead than one header. Nothing is read from a guest that is blocked; a guest is served
-//! for so many bytes and then the next one is.
+//! further ahead than one header. Nothing is read from a guest that is blocked; those of a tenant
+//! are served for its turn (`turns`), and then the next one's are.
 
 use std::io::ErrorKind;
 
@@ -20,6 +20,7 @@ use super::Desk;
 use super::caps::Passing;
 use super::errand::Errand;
 use super::guest::{Blocked, ERRANDS, Intake, SAID};
+use super::turns::steps_of;
 use crate::device::arena::{LARGEST, PAGE};
 use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 
@@ -27,8 +28,6 @@ use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 pub(super) const BUFFER: usize = 256 << 10;
 /// Bytes that a guest reads ahead at first.
 pub(super) const AHEAD: usize = 4096;
-/// Bytes of one guest before it is the next one's turn.
-const TURN: usize = 1 << 20;
 /// Part of the memory that may be what was read from guests and is not understood yet.
 const RESTS: u64 = 8;
 /// Bytes that a guest keeps for what was not understood yet, when it is next to nothing.
@@ -45,6 +44,8 @@ enum Need {
     Bytes,
     /// Something else first.
     Patience,
+    /// Others are heard first.
+    Turn,
 }
 
 impl Desk {
@@ -70,27 +71,34 @@ impl Desk {
         if guest.rest.capacity() > REST {
             guest.rest = Vec::new();
         }
-        let (mut from, mut turn) = (0, 0);
+        let mut from = 0;
         loop {
             let need = self.digest(index, &buffer[..end], &mut from)?;
             let guest = self.guests.at_mut(index);
             match need {
                 Need::Patience if from < end => guest.ahead = (guest.ahead / 4).max(HEADER),
+                // It is moved each time.
+                Need::Turn if end - from > AHEAD => guest.ahead = (guest.ahead / 4).max(AHEAD),
                 Need::Bytes if from != 0 => guest.ahead = (2 * guest.ahead).min(BUFFER),
-                Need::Bytes | Need::Patience => {}
+                Need::Bytes | Need::Patience | Need::Turn => {}
             }
-            if matches!(need, Need::Patience) || !guest.readable || guest.wire.is_none() {
-                break;
-            }
-            if turn > TURN {
+            let goes_on = guest.readable && guest.wire.is_some();
+            let is_heard_again = match need {
+                Need::Turn => true,
+                Need::Bytes => goes_on && self.turns.is_over(),
+                Need::Patience => false,
+            };
+            if is_heard_again {
                 self.make_ready(index);
+            }
+            if is_heard_again || !goes_on || matches!(need, Need::Patience) {
                 break;
             }
             buffer.copy_within(from..end, 0);
             (from, end) = (0, end - from);
             match self.read_more(index, buffer, &mut end)? {
                 0 => break,
-                read => turn += read,
+                read => self.turns.take(steps_of(read)),
             }
         }
         let guest = self.guests.at_mut(index);
@@ -185,9 +193,13 @@ impl Desk {
                         self.refuse(index, &request, refusal.errno, &refusal.text);
                     }
                 }
+                Intake::Cutting { .. } | Intake::Header if self.turns.is_over() => {
+                    return Ok(Need::Turn);
+                }
                 Intake::Cutting { errand } => {
                     if !self.cut(errand) {
-                        return Ok(Need::Patience);
+                        let is_blocked = self.guests.at(index).blocked != Blocked::No;
+                        return Ok(if is_blocked { Need::Patience } else { Need::Turn });
                     }
                     let guest = self.guests.at_mut(index);
                     // Its end may have been that of the connection.
@@ -209,6 +221,7 @@ impl Desk {
                         return Ok(Need::Patience);
                     }
                     *from += HEADER;
+                    self.turns.take(1);
                     self.begin(index, request);
                 }
             }
@@ -366,15 +379,6 @@ impl Desk {
     pub(super) fn unblock(&mut self, index: u32) {
         self.guests.at_mut(index).blocked = Blocked::No;
         self.make_ready(index);
-    }
-
-    /// Puts a guest into the list of those to be read from.
-    pub(super) fn make_ready(&mut self, index: u32) {
-        let guest = self.guests.at_mut(index);
-        if !guest.is_ready && guest.wire.is_some() {
-            guest.is_ready = true;
-            self.ready.push_back(index);
-        }
     }
 
     /// Parts that end make room: as many of those who wait for it as have ended look again.

@@ -19,6 +19,7 @@
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
 //!   `pool`, `shared`: whose memory and places. `surveys`: whose question for holes.
+//!   `turns`: whose requests are read.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
 //!   what a running desk can be asked. `ending`: a device that hangs at a stop.
 //!
@@ -57,6 +58,7 @@ mod tell;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod vigil;
 mod weights;
 
@@ -89,6 +91,7 @@ use range_lock::RangeLocks;
 use shared::Pools;
 use surveys::Surveys;
 use tenants::Tenants;
+use turns::Turns;
 use vigil::Vigil;
 
 /// Events of one look at the sockets.
@@ -158,8 +161,10 @@ pub struct Desk {
     burst: u64,
     unsent: u32,
 
-    /// Guests to be read from, to be sent to, waiting for room, and above their caps.
+    /// Tenants with guests to be read from, and what each has of a turn.
     ready: VecDeque<u32>,
+    turns: Turns,
+    /// Guests to be sent to, waiting for room, and above their caps.
     sending: Vec<u32>,
     hungry: VecDeque<u32>,
     /// When which line of which tenant is looked at; numbers of those that stood in one.
@@ -220,13 +225,7 @@ impl Desk {
     fn turn(&mut self) -> Option<Nanos> {
         self.reap();
         self.read_letters();
-        for _ in 0..self.ready.len() {
-            let Some(index) = self.ready.pop_front() else { break };
-            if self.guests.is_live(index) {
-                self.guests.at_mut(index).is_ready = false;
-                self.serve(index);
-            }
-        }
+        self.hear_all();
         let until = self.pump();
         self.survey();
         self.send_all();

@@ -29,6 +29,7 @@ use super::seats;
 use super::shared::Pools;
 use super::surveys::Surveys;
 use super::tenants::Tenants;
+use super::turns::Turns;
 use super::vigil::Vigil;
 use super::{Desk, DeskHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch};
 use crate::clock::Clock;
@@ -201,6 +202,7 @@ impl Desk {
             burst: 0,
             unsent: 0,
             ready: VecDeque::new(),
+            turns: Turns::default(),
             sending: Vec::new(),
             hungry: VecDeque::new(),
             naps: BTreeSet::new(),

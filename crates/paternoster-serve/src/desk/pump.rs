@@ -22,9 +22,11 @@ const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
 /// while it is warm, and its client goes on while the rest is done.
 const BURST: u64 = 128 << 10;
-/// Work of a round: commands, and one more for each so many sectors (64 KiB).
+/// Work of a round: commands, and one more for each so many sectors (8 KiB); and ends, of which one
+/// command may have many.
 pub(super) const ROUND: u32 = 64;
-const SECTORS: u32 = 128;
+const SECTORS: u32 = 16;
+const ENDS: u32 = 2 * ROUND;
 /// Answers, in pages, that are sent before the queue has been asked for everything.
 const ENOUGH: u32 = 32;
 
@@ -32,9 +34,9 @@ impl Desk {
     /// Asks the queue until it waits, or enough was done for a round; when to ask again at the
     /// latest.
     pub(super) fn pump(&mut self) -> Option<Nanos> {
-        let mut work = 0;
+        let (mut work, mut ends) = (0, 0);
         loop {
-            if work >= ROUND {
+            if work >= ROUND || ends >= ENDS {
                 self.lender.kick();
                 return Some(self.now);
             }
@@ -43,10 +45,12 @@ impl Desk {
             }
             match self.ledger.next(self.now) {
                 Output::Issue(command) => {
-                    work += 1 + command.sectors / SECTORS;
-                    self.issue(command);
+                    work += self.issue(command);
                 }
-                Output::Done(cookie, outcome) => self.bio_done(cookie, outcome),
+                Output::Done(cookie, outcome) => {
+                    ends += 1;
+                    self.bio_done(cookie, outcome);
+                }
                 Output::Wake(client) => {
                     let guest = self.by_client[client.index() as usize];
                     if self.guests.is_live(guest) {
@@ -99,14 +103,14 @@ impl Desk {
         ));
     }
 
-    /// Gives a command to the backend.
-    fn issue(&mut self, command: Command) {
+    /// Gives a command to the backend; how much work that was.
+    fn issue(&mut self, command: Command) -> u32 {
         let tag = command.tag;
         let (work, place) = self.gather(&command);
         if work == Work::Prefetch && self.part_of(tag).is_some_and(|part| self.is_question(part)) {
             // The device has nothing to do for it. That its turn has come is enough.
             let _known = self.ledger.complete(self.now, tag, Outcome::OK);
-            return;
+            return 1;
         }
         let place = place.map(|place| &self.places[place as usize]);
         let job = Job {
@@ -133,6 +137,7 @@ impl Desk {
             // Just issued.
             let _known = self.ledger.requeue(self.now, tag);
         }
+        1 + command.sectors / SECTORS
     }
 
     /// The first part of a command.

@@ -177,18 +177,26 @@ impl Rig {
 
     /// A turn of the desk, after so much time.
     pub(super) fn turn(&mut self, passes: Nanos) {
+        let _more = self.turns_out(passes);
+    }
+
+    /// As [`Rig::turn`]; whether there is more to do at once.
+    fn turns_out(&mut self, passes: Nanos) -> bool {
         self.now += passes;
         self.desk.clock = Clock::Told(self.now);
         self.desk.look(&NO_TIME);
         self.desk.note_events();
-        self.desk.turn();
+        let until = self.desk.turn();
+        !self.desk.ready.is_empty() || until.is_some_and(|until| until <= self.now)
     }
 
-    /// A few turns at one instant: as many as a request takes from its header to its answer, and a
-    /// few hundred others beside it.
+    /// Turns at one instant: as many as a request takes from its header to its answer, and then
+    /// until there is nothing to do at once.
     pub(super) fn settle(&mut self) {
-        for _ in 0..16 {
-            self.turn(Nanos::ZERO);
+        for turn in 0..1000 {
+            if !self.turns_out(Nanos::ZERO) && turn >= 16 {
+                return;
+            }
         }
     }
 }

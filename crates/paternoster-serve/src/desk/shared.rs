@@ -45,6 +45,7 @@ impl Desk {
         self.bound.divide(&self.tenants);
         let shares = self.tenants.shares();
         self.surveys.divide(&shares);
+        self.turns.divide(&shares);
         let Pools { memory, errands, parts } = &mut self.pools;
         [memory, errands, parts].into_iter().for_each(|pool| pool.divide(&shares));
     }

@@ -69,6 +69,13 @@ pub(super) struct Node {
     pub nap_until: [Option<Nanos>; naps::LINES],
     /// Connections that wait for something of its others to come back.
     pub waiting: VecDeque<u32>,
+    /// Connections to be read from, whether it waits for its turn, and what it went beyond the
+    /// last one.
+    pub ready: VecDeque<u32>,
+    /// See there.
+    pub is_in_turn: bool,
+    /// See there.
+    pub overdrawn: i64,
     /// Bios of it that the queue has.
     pub under_way: u32,
     /// What it got.
@@ -470,6 +477,9 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         naps: Default::default(),
         nap_until: [None; naps::LINES],
         waiting: VecDeque::new(),
+        ready: VecDeque::new(),
+        is_in_turn: false,
+        overdrawn: 0,
         under_way: 0,
         figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
     }

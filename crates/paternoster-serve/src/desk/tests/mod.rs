@@ -8,3 +8,4 @@ mod memory;
 mod places;
 mod ragged;
 mod status;
+mod turns;

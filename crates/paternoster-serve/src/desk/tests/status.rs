@@ -46,7 +46,7 @@ fn questions_leave_the_device_to_others() {
     for _ in 0..100 {
         asker.send(STATUS, 0, 1 << 30, &[]);
     }
-    for turn in 1..=10 {
+    for turn in 1..=20 {
         rig.turn(Nanos::from_micros(10));
         assert!(rig.runs_told.load(Ordering::SeqCst) <= turn * 256);
     }
@@ -55,6 +55,8 @@ fn questions_leave_the_device_to_others() {
         other.send(READ, at << 24, BLOCK, &[]);
     }
     let asked = other.send(STATUS, 0, 1 << 30, &[]);
+    // 33 requests, at 64 steps a turn.
+    rig.turn(Nanos::from_micros(10));
     rig.turn(Nanos::from_micros(10));
     assert_eq!(rig.desk.in_device, 32);
     rig.holds.store(false, Ordering::SeqCst);
@@ -64,7 +66,7 @@ fn questions_leave_the_device_to_others() {
         told.extend(other.answers());
     }
     assert!(told.len() == 33 && told.contains(&(asked, 0)), "{told:?}");
-    assert!(asker.answers().len() < 20);
+    assert!(asker.answers().len() < 30);
 }
 
 /// Is a question that has failed, or whose client has gone, forgotten with all that it had?
