@@ -265,6 +265,9 @@ impl Desk {
     pub(super) fn send_all(&mut self) {
         self.unsent = 0;
         let mut sending = std::mem::take(&mut self.sending);
+        if let [first, others @ ..] = &sending[..] {
+            self.told = others.is_empty().then_some(*first);
+        }
         for index in sending.drain(..) {
             if !self.guests.is_live(index) {
                 continue;

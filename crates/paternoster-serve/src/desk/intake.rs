@@ -98,7 +98,10 @@ impl Desk {
             (from, end) = (0, end - from);
             match self.read_more(index, buffer, &mut end)? {
                 0 => break,
-                read => self.turns.take(steps_of(read)),
+                read => {
+                    self.heard += read as u64;
+                    self.turns.take(steps_of(read));
+                }
             }
         }
         let guest = self.guests.at_mut(index);

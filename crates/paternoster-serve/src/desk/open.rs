@@ -201,6 +201,10 @@ impl Desk {
             in_device: 0,
             burst: 0,
             unsent: 0,
+            told: None,
+            heard: 0,
+            #[cfg(test)]
+            looks: 0,
             ready: VecDeque::new(),
             turns: Turns::default(),
             sending: Vec::new(),

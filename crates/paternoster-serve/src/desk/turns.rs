@@ -111,6 +111,20 @@ impl Desk {
         }
     }
 
+    /// Reads from a guest of which nothing was told, as if it were ready; whether there was
+    /// anything.
+    pub(super) fn listen(&mut self, index: u32) -> bool {
+        if !self.guests.is_live(index) {
+            return false;
+        }
+        let before = self.heard;
+        self.guests.at_mut(index).readable = true;
+        self.turns.left = LEAST;
+        self.serve(index);
+        // It may have ended.
+        self.heard != before || !self.guests.is_live(index) || self.guests.at(index).wire.is_none()
+    }
+
     /// A tenant has guests that are ready.
     fn put_in_turn(&mut self, tenant: u32) {
         let node = self.tenants.at_mut(tenant);
