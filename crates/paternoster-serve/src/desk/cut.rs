@@ -37,6 +37,9 @@ const HUNGRIEST: u32 = 20 * PATIENT;
 const PIECES: u64 = 32;
 /// A part of zeroes or to be forgotten needs no memory, but the queue sees one command in it.
 const MOST: u64 = LARGEST as u64;
+/// Bytes of a part at most that is done at once, in the desk's own time. A write has been read in
+/// turns by then.
+const AT_ONCE: u64 = 256 << 10;
 /// What a question for holes costs: as much as a read of so many bytes.
 const QUESTION: u64 = 64 << 10;
 /// Parts of a guest that may wait for other changes of their blocks; more stay in its socket.
@@ -202,6 +205,7 @@ impl Desk {
         }
         let most = match errand.request.kind {
             Kind::Write => most.min(guest.piece),
+            _ if self.at_once => most.min(AT_ONCE),
             _ => most,
         };
         let block = u64::from(self.places[guest.place as usize].facts.block).max(PAGE as u64);
@@ -300,6 +304,10 @@ impl Desk {
         let place = &self.places[guest.place as usize];
         let (op, flags) = match part.work {
             _ if part.reads_first => (Op::Read, Flags::NOMERGE),
+            // What was cut stays cut.
+            Work::Read if self.at_once && u64::from(part.span) >= AT_ONCE => {
+                (Op::Read, Flags::NOMERGE)
+            }
             Work::Read => (Op::Read, Flags::NONE),
             Work::Prefetch if request.kind == Kind::BlockStatus => {
                 (Op::Read, Flags::NOIDLE | Flags::NOMERGE)

@@ -173,6 +173,9 @@ impl Desk {
 
     /// Withdraws the parts of a guest that the device does not have.
     fn withdraw(&mut self, index: u32) {
+        if self.guests.at(index).errands == 0 {
+            return;
+        }
         let parts: Vec<u32> = self
             .parts
             .iter()

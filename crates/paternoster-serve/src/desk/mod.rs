@@ -130,6 +130,8 @@ pub struct Desk {
     pools: Pools,
     bound: Bound,
     capped: bool,
+    /// The device does what it is given at once, on this thread.
+    at_once: bool,
     verbose: bool,
     connection_memory: u64,
     stall_timeout: Nanos,

@@ -168,6 +168,7 @@ impl Desk {
         // them, and beyond that sleepers are served in turn, whosever they are.
         let pools = Pools::new(arena.length() as u64, 2 * limits.bios, limits.requests);
         let capped = tenants.iter().any(|(_, node)| node.cap.limits());
+        let at_once = lender.backend().does_at_once();
         let desk = Desk {
             name: device.name.clone(),
             lender,
@@ -176,6 +177,7 @@ impl Desk {
             drained: places.iter().map(|_| Draining::default()).collect(),
             places,
             capped,
+            at_once,
             tenants,
             pools,
             bound,

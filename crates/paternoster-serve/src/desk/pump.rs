@@ -22,11 +22,12 @@ const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
 /// while it is warm, and its client goes on while the rest is done.
 const BURST: u64 = 128 << 10;
-/// Work of a round: commands, and one more for each so many sectors (8 KiB); and ends, of which one
-/// command may have many.
-pub(super) const ROUND: u32 = 64;
+/// Work of a round: commands, and one more for each so many sectors (8 KiB) beyond the first few;
+/// and ends, of which one command may have many.
+pub(super) const ROUND: u32 = 32;
 const SECTORS: u32 = 16;
-const ENDS: u32 = 2 * ROUND;
+const FEW: u32 = 8;
+const ENDS: u32 = 4 * ROUND;
 /// Answers, in pages, that are sent before the queue has been asked for everything.
 const ENOUGH: u32 = 32;
 
@@ -137,7 +138,7 @@ impl Desk {
             // Just issued.
             let _known = self.ledger.requeue(self.now, tag);
         }
-        1 + command.sectors / SECTORS
+        1 + command.sectors.saturating_sub(FEW) / SECTORS
     }
 
     /// The first part of a command.

@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use paternoster_core::{DeviceFacts, Nanos};
 
@@ -41,6 +41,7 @@ struct Prompt {
     holds: Arc<AtomicBool>,
     runs_told: Arc<AtomicU32>,
     commands: Arc<AtomicU32>,
+    longest: Arc<AtomicU64>,
 }
 
 // SAFETY: it never touches a piece.
@@ -67,6 +68,7 @@ unsafe impl Backend for Prompt {
 
     unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
         self.commands.fetch_add(1, Ordering::SeqCst);
+        self.longest.fetch_max(job.length, Ordering::SeqCst);
         self.held.push(Finished { slot: job.slot, error: 0 });
         Ok(())
     }
@@ -109,6 +111,8 @@ pub(super) struct Rig {
     pub(super) runs_told: Arc<AtomicU32>,
     /// Commands that the device was given.
     pub(super) commands: Arc<AtomicU32>,
+    /// Bytes of the longest of them.
+    pub(super) longest: Arc<AtomicU64>,
     now: Nanos,
     number: u64,
     seats: Arc<AtomicU32>,
@@ -135,18 +139,30 @@ impl Rig {
         let holds = Arc::new(AtomicBool::new(false));
         let runs_told = Arc::new(AtomicU32::new(0));
         let commands = Arc::new(AtomicU32::new(0));
+        let longest = Arc::new(AtomicU64::new(0));
         let backend = Box::new(Prompt {
             held: Vec::new(),
             holds: Arc::clone(&holds),
             runs_told: Arc::clone(&runs_told),
             commands: Arc::clone(&commands),
+            longest: Arc::clone(&longest),
         });
         let device = &config.devices[0];
         let opened = Desk::before(backend, Vec::new(), &config, device, &Options::default());
         let Opened { mut desk, exports, .. } = opened.expect("a desk");
         desk.clock = Clock::Told(Nanos::ZERO);
         let seats = Arc::new(AtomicU32::new(0));
-        Rig { desk, holds, runs_told, commands, now: Nanos::ZERO, number: 0, seats, exports }
+        Rig {
+            desk,
+            holds,
+            runs_told,
+            commands,
+            longest,
+            now: Nanos::ZERO,
+            number: 0,
+            seats,
+            exports,
+        }
     }
 
     /// A client of this tenant.

@@ -217,6 +217,10 @@ unsafe impl Backend for Faulty {
         self.inner.wakeup()
     }
 
+    fn does_at_once(&self) -> bool {
+        self.inner.does_at_once()
+    }
+
     fn deadline(&self) -> Option<Nanos> {
         let held = self.held.iter().map(|&(until, _)| until);
         held.chain(self.inner.deadline()).min()

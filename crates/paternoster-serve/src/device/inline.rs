@@ -62,6 +62,10 @@ unsafe impl Backend for Inline {
         None
     }
 
+    fn does_at_once(&self) -> bool {
+        true
+    }
+
     fn deadline(&self) -> Option<Nanos> {
         (!self.finished.is_empty()).then_some(Nanos::ZERO)
     }

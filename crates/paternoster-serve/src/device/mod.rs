@@ -193,6 +193,11 @@ pub unsafe trait Backend: Send {
     /// Readable when [`Backend::reap`] has something; the desk reads it empty by calling `reap`.
     fn wakeup(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Whether a job is done within [`Backend::submit`], which takes as long as the job then.
+    fn does_at_once(&self) -> bool {
+        false
+    }
+
     /// When to call [`Backend::reap`] at the latest, for backends that go by the clock.
     fn deadline(&self) -> Option<Nanos> {
         None

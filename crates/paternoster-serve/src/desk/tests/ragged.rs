@@ -44,7 +44,7 @@ fn a_flood_within_a_block_leaves_places() {
 }
 
 /// Is the work of a turn bounded, however much one end lets go? 129 writes within one block are 258
-/// commands, each of which waits for the one before; a turn does 64 of them, and then hears who
+/// commands, each of which waits for the one before; a turn does 32 of them, and then hears who
 /// else has come: a read is answered within two more turns.
 #[test]
 fn a_turn_is_bounded() {

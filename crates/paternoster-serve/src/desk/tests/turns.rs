@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use paternoster_core::Nanos;
 
 use crate::config::Tenant;
-use crate::desk::rig::{BLOCK, CACHE, Client, READ, Rig, TRIM, WRITE};
+use crate::desk::rig::{BLOCK, CACHE, Client, READ, Rig, TRIM, WRITE, ZEROES};
 
 /// Of what there is not.
 const UNKNOWN: u16 = 77;
@@ -68,24 +68,46 @@ fn long_requests_are_cut_in_turns() {
 }
 
 /// Is a payload as much work as its bytes? 16 connections with a write of 128 KiB each: 32 steps
-/// of 8 KiB are 256 KiB, so a turn reads two of them, the last one beyond its steps, and then less
-/// in the next, while the victim reads: 16 writes of 1 + 1 + 16 steps are 288, in 288 / 32 = 9 turns at least. (The device
-/// is given four in a turn at most, of 1 + 16 and 64 in all.)
+/// of 8 KiB are 256 KiB a turn, and what is read beyond them, 64 KiB at most, is less in the next,
+/// while a victim reads, too. All 2 MiB are read at last.
 #[test]
 fn payloads_have_a_turn() {
     let (mut rig, mut floods, mut victim) = rig();
+    rig.holds.store(true, Ordering::SeqCst);
     let payload = vec![1; 128 << 10];
     for (at, flood) in (0..).zip(&mut floods) {
         flood.send(WRITE, at << 20, 128 << 10, &payload);
     }
-    let (mut turns, mut written) = (0, 0);
-    while written < 16 {
-        victim.send(READ, turns * BLOCK, BLOCK, &[]);
+    let read = |rig: &Rig| rig.desk.parts.iter().map(|(_, part)| part.filled).sum::<u32>();
+    for turn in 1..=4 {
+        victim.send(READ, 0, BLOCK, &[]);
         rig.turn(Nanos::ZERO);
-        let in_turn: usize = floods.iter_mut().map(|flood| flood.answers().len()).sum();
-        assert!(in_turn <= 4, "{in_turn} in turn {turns}");
-        written += in_turn;
-        turns += 1;
+        let read = read(&rig);
+        assert!(read <= (turn * 256 + 64) << 10, "{read} bytes in turn {turn}");
     }
-    assert!((9..=24).contains(&turns), "{turns} turns");
+    rig.settle();
+    assert_eq!(read(&rig), 2 << 20);
+}
+
+/// Is what a device does at once, in the desk's own time, cut so that others are heard in between?
+/// Reads, trims and zeroes of 8 MiB are commands of 256 KiB, one a turn: 1 + 504 / 16 = 32 is all
+/// the work of one.
+#[test]
+fn what_is_done_at_once_is_cut() {
+    for kind in [READ, TRIM, ZEROES] {
+        let (mut rig, mut floods, mut victim) = rig();
+        rig.desk.at_once = true;
+        floods[0].send(kind, 0, 8 << 20, &[]);
+        for turn in 0..40 {
+            let before = rig.commands.load(Ordering::SeqCst);
+            rig.turn(Nanos::ZERO);
+            assert!(rig.commands.load(Ordering::SeqCst) - before <= 1, "turn {turn}");
+            floods[0].answers();
+        }
+        assert_eq!(rig.longest.load(Ordering::SeqCst), 256 << 10);
+        assert_eq!(rig.commands.load(Ordering::SeqCst), 32, "kind {kind}");
+        victim.send(READ, 0, BLOCK, &[]);
+        rig.settle();
+        assert_eq!(victim.answers().len(), 1);
+    }
 }
