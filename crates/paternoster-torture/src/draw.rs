@@ -10,7 +10,7 @@
 
 use paternoster_sim::chance::Chance;
 
-use crate::device;
+use crate::device as drives;
 use crate::load::{Class, Client, Device, Engine, Kind, Load};
 
 /// Devices, and how often each is drawn: those that are quick to simulate more often.
@@ -31,6 +31,8 @@ const CLIENTS: (u64, u64) = (2, 12);
 const CLIENTS_MANY: (u64, u64) = (13, 64);
 /// What all that is drawn beside plain clients is drawn from.
 const OTHER_PLACE: u64 = 2;
+/// And a device by itself.
+const DEVICE_PLACE: u64 = 3;
 
 /// The load of a seed: clients that always have something to ask.
 #[must_use]
@@ -51,12 +53,18 @@ pub fn plain(seed: u64) -> Load {
     Load { seed, device, clients }
 }
 
+/// The device of a seed, by itself.
+#[must_use]
+pub fn device(seed: u64) -> Device {
+    drives::draw(seed, &mut Draw(Chance::new(seed, DEVICE_PLACE)))
+}
+
 /// The load of a seed: anything that may be.
 #[must_use]
 pub fn any(seed: u64) -> Load {
     let mut draw = Draw(Chance::new(seed, OTHER_PLACE));
     let device =
-        if draw.one_in(2) { device::draw(seed, &mut draw) } else { Device::named(draw.device()) };
+        if draw.one_in(2) { drives::draw(seed, &mut draw) } else { Device::named(draw.device()) };
     let (least, most) = if draw.one_in(16) { CLIENTS_MANY } else { CLIENTS };
     let count = draw.between(least, most);
     let kinds = if draw.one_in(3) { 1 } else { draw.between(2, 4) };

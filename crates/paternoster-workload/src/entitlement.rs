@@ -89,6 +89,19 @@ pub fn entitled(parties: &[Party], uses: &[Use]) -> Vec<f64> {
     all
 }
 
+/// The same of parties in classes, the first class first: each divides what those before it leave.
+#[must_use]
+pub fn entitled_by_class(classes: &[Vec<Party>], uses: &[Use]) -> Vec<f64> {
+    let mut all = vec![0.0; uses.len()];
+    let mut left: f64 = uses.iter().map(Use::cost).sum();
+    for parties in classes {
+        let demand: f64 = parties.iter().map(|party| party.demand(uses)).sum();
+        divide(parties, uses, left, &mut all);
+        left = (left - demand).max(0.0);
+    }
+    all
+}
+
 fn divide(parties: &[Party], uses: &[Use], whole: f64, all: &mut [f64]) {
     let demands: Vec<f64> = parties.iter().map(|party| party.demand(uses)).collect();
     let weights: Vec<f64> = parties.iter().map(Party::weight).collect();
@@ -148,11 +161,17 @@ pub fn parts(parties: &[Party], uses: &[Use]) -> Vec<Part> {
 /// group that only others name on their way weighs [`WEIGHT`], as does a client without a group;
 /// clients of one group are alike.
 #[must_use]
-pub fn tree<'a>(clients: &[(Option<&'a str>, f64)]) -> Vec<Party> {
+pub fn tree(clients: &[(Option<&str>, f64)]) -> Vec<Party> {
+    tree_of(&(0..clients.len()).collect::<Vec<_>>(), clients)
+}
+
+/// The same of those at some places alone.
+#[must_use]
+pub fn tree_of<'a>(places: &[usize], clients: &[(Option<&'a str>, f64)]) -> Vec<Party> {
     let path = |(path, _): &(Option<&'a str>, f64)| path.map(|path| path.split('/').collect());
     let paths: Vec<Vec<&str>> = clients.iter().map(|one| path(one).unwrap_or_default()).collect();
     let weights: Vec<f64> = clients.iter().map(|&(_, weight)| weight).collect();
-    below(0, &(0..clients.len()).collect::<Vec<_>>(), &paths, &weights)
+    below(0, places, &paths, &weights)
 }
 
 /// What stands beside each other `deep` levels down, of the clients at `places`.
@@ -211,6 +230,19 @@ mod tests {
         let all = [Party::Client(0, 8.0), Party::Client(1, 1.0), Party::Client(2, 2.0)];
         let found = entitled(&all, &[little, flood, flood]);
         assert!(near(found[0], 0.1) && near(found[1], 0.3) && near(found[2], 0.6), "{found:?}");
+    }
+
+    /// Does a higher class have all that it asks for, and share the next what is left? Of 1.0 used
+    /// the first takes 0.4, two floods behind it 0.3 each, the idle one nothing.
+    #[test]
+    fn classes_come_one_after_the_other() {
+        let first = Use { rate: 40.0, alone: 40.0, saturated: 100.0 };
+        let flood = Use { rate: 20.0, alone: 100.0, saturated: 100.0 };
+        let one = |place| Party::Client(place, 1.0);
+        let classes = [vec![one(0)], vec![one(1), one(2)], vec![one(3)]];
+        let found = entitled_by_class(&classes, &[first, flood, flood, flood]);
+        let wanted = [0.4, 0.3, 0.3, 0.0];
+        assert!(found.iter().zip(wanted).all(|(found, wanted)| near(*found, wanted)), "{found:?}");
     }
 
     /// Do paths of groups become groups, with the weights that were given? `a` is only named on the

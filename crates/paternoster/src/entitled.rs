@@ -182,7 +182,7 @@ pub(crate) fn full_depth(facts: &DeviceFacts) -> u32 {
 }
 
 /// The same when the device is full of it.
-fn full(alone: &Job, facts: &DeviceFacts) -> Job {
+pub(crate) fn full(alone: &Job, facts: &DeviceFacts) -> Job {
     let depth = full_depth(facts);
     Job {
         engine: Engine::Async,

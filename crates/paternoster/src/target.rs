@@ -91,6 +91,19 @@ impl Target {
         }
     }
 
+    /// The same model when it takes no more than so many commands.
+    #[cfg(feature = "lab")]
+    pub(crate) fn with_depth(&self, depth: u32) -> Target {
+        match &self.kind {
+            Found::Model(model) => {
+                let mut model = model.clone();
+                model.facts.depth = depth;
+                Target { name: self.name.clone(), ..model.into() }
+            }
+            Found::Real(_) => self.clone(),
+        }
+    }
+
     /// The file or block device that it is, if it is one.
     pub(crate) const fn as_real(&self) -> Option<&RealFile> {
         match &self.kind {

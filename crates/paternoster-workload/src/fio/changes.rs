@@ -80,6 +80,12 @@ impl Changes {
         &self.0
     }
 
+    /// The same at other times.
+    #[must_use]
+    pub fn at_times(&self, time: impl Fn(Nanos) -> Nanos) -> Changes {
+        Changes(self.0.iter().map(|one| Change { at: time(one.at), ..*one }).collect())
+    }
+
     /// Reads one `change`.
     ///
     /// # Errors

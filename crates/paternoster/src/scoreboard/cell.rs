@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cell: one workload on one device under one scheduler with one seed, run and measured; and the
-//! same for each of its jobs alone, which is what the others are compared with.
+//! same for each of its jobs alone, and for a device full of what it asks for: that is what says
+//! what each is entitled to (`owed.rs`).
 //!
 //! Each run is bounded in virtual time: it settles, then it is measured.
 //!
@@ -8,25 +9,31 @@
 //! |---|---|---|
 //! | rotates | 20 s | 120 s |
 //! | takes one command at a time | 5 s | 20 s |
-//! | takes up to 64 | 1 s | 3 s |
-//! | takes more | 0.3 s | 1 s |
+//! | takes up to 64 | 1 s | 2 s |
+//! | takes more | 0.5 s | 0.5 s |
 //!
 //! Sixteen who take turns of 100 ms each have had 75 by then; before shares are judged a window
-//! should hold a hundred (G3). W10, whose first seconds are what counts, settles for 10 s and is
-//! measured for 40 s on what rotates.
+//! should hold a hundred (G3). An NVMe drive's write buffer is full after half a second. W10, whose
+//! first seconds are what counts, settles for 10 s and is measured for 40 s on what rotates.
 //!
-//! Files are a 32nd of the device, at most 8 GiB, and lie far from each other.
+//! Files are a 32nd of the device (a 64th where there are so many), at most 8 GiB, and lie far from
+//! each other.
 
 use paternoster_core::{DeviceFacts, Nanos};
+use paternoster_workload::fio::changes::Changes;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{Source, parse};
+use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::run::RunResult;
 
-use super::figures::{Got, fairness, incentive, throughput};
-use super::tally::{Client, Tally};
+use super::figures::{incentive, throughput};
+use super::owed::{self, Kind, Owed};
+use super::tally::Tally;
+use super::windows::{Scale, Window};
 use super::workloads::{Workload, is_client};
 use crate::Failure;
 use crate::choice::SchedulerChoice;
+use crate::entitled;
 use crate::setting::{Setting, SettingOptions};
 use crate::target::Target;
 
@@ -34,10 +41,6 @@ use crate::target::Target;
 const FILE_MAX: u64 = 8 << 30;
 /// Paced clients of flash send so many times what those of disks do.
 const FLASH_PACE: u64 = 10;
-/// A paced client that keeps so much of its pace has what it wants.
-const CONTENT: f64 = 0.98;
-/// Weight of who has none, as of a new cgroup.
-const WEIGHT: u32 = 100;
 
 /// How long a run settles, and how long it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +56,8 @@ impl Times {
             (true, _) if workload.counts_beginning() => (10_000, 40_000),
             (true, _) => (20_000, 120_000),
             (false, ..=1) => (5000, 20_000),
-            (false, ..=64) => (1000, 3000),
-            (false, _) => (300, 1000),
+            (false, ..=64) => (1000, 2000),
+            (false, _) => (500, 500),
         };
         Times { settle: Nanos::from_millis(settle), measure: Nanos::from_millis(measure) }
     }
@@ -66,37 +69,35 @@ pub(super) struct Process {
     pub(super) job: usize,
     /// Bytes a second.
     pub(super) rate: f64,
+    /// I/Os a second.
+    pub(super) ios: f64,
     /// The 99.9th percentile of its latencies, ns; 0 if it did nothing.
     pub(super) tail: f64,
-    got: Got,
-}
-
-/// One entity of a cell: a process, or all of a cgroup.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entity {
-    pub(super) name: String,
-    pub(super) weight: f64,
-    pub(super) share: f64,
-    pub(super) demand: f64,
-    pub(super) rate: f64,
-    /// Of its processes alone, one by one, summed.
-    pub(super) solo: f64,
+    /// Seconds that it waited at the longest.
+    pub(super) longest: f64,
+    /// The part of the time in which it had something outstanding.
+    pub(super) outstanding: f64,
+    /// Bytes, by window.
+    pub(super) bytes: Vec<u64>,
 }
 
 /// What one run of a cell gave.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Measured {
-    /// Sum of rates by solo rates.
+    /// Sum of rates, each by what its kind reaches when the device is full of it.
     pub(super) throughput: f64,
-    /// Weighted max-min error, 0 to 1.
+    /// What the worst-off backlogged client misses of what it is entitled to, 0 to 1.
     pub(super) error: f64,
-    /// Least rate by part of the weights times solo rate.
+    /// The longest wait by its bound.
+    pub(super) wait: f64,
+    /// Least rate by part of the weights times rate alone.
     pub(super) incentive: f64,
     /// 99.9th percentile of the interactive client by its own alone.
     pub(super) tail: Option<f64>,
-    /// Sum of rates by solo rates of all the others, beside an interactive client.
+    /// Sum of rates by rates alone of all the others, beside an interactive client.
     pub(super) bulk: Option<f64>,
-    pub(super) entities: Vec<Entity>,
+    /// The clients of each window.
+    pub(super) windows: Vec<Vec<Owed>>,
 }
 
 /// The jobs of a workload, as they are on a device.
@@ -106,27 +107,32 @@ pub(super) fn jobs(
     times: Times,
 ) -> Result<Vec<Job>, Failure> {
     let (name, text) = workload.file;
-    let bytes = (facts.capacity * 512 / 32).min(FILE_MAX) >> 20 << 20;
+    let bytes = (facts.capacity * 512 / workload.files()).min(FILE_MAX) >> 20 << 20;
     let defaults = [("size".to_owned(), bytes.to_string())];
-    let sections: Vec<String> = workload.sections.iter().map(|&name| name.to_owned()).collect();
     let include = |_: &str, named: &str| Err(format!("{named}: a job file of the program's own"));
-    let parsed = parse(&[Source { name, text }], &defaults, &sections, &|_| None, &include);
+    let parsed = parse(&[Source { name, text }], &defaults, &[], &|_| None, &include);
     let mut jobs = parsed
         .map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             Failure::Request(lines.join("; "))
         })?
         .jobs;
+    jobs.retain(|job| workload.has(&job.name));
+    let scale = Scale(times);
     for job in &mut jobs {
-        job.runtime = Some(times.measure);
-        // A job file without a runtime loses it.
-        job.time_based = true;
-        if job.start_delay.0 > Nanos::ZERO {
-            // It begins where measuring does.
-            job.start_delay = (times.settle, times.settle);
+        let (begins, lasts) = (job.start_delay.0, job.runtime.map(|runtime| scale.span(runtime)));
+        let mut most = times.measure;
+        if begins > Nanos::ZERO {
+            let begins = scale.instant(begins);
+            job.start_delay = (begins, begins);
+            most = Nanos(times.settle.0 + times.measure.0 - begins.0);
         } else {
             job.ramp_time = times.settle;
         }
+        job.runtime = Some(lasts.map_or(most, |lasts| lasts.min(most)));
+        job.changes = job.changes.at_times(|at| scale.instant(at));
+        // A job file without a runtime loses it.
+        job.time_based = true;
         if !facts.rotational {
             job.rate_iops = job.rate_iops.map(|rate| rate.map(|rate| FLASH_PACE * rate));
         }
@@ -140,18 +146,30 @@ pub(super) fn alone(job: &Job, times: Times) -> Job {
         numjobs: 1,
         start_delay: (Nanos::ZERO, Nanos::ZERO),
         ramp_time: times.settle,
+        runtime: Some(times.measure),
+        changes: Changes::default(),
+        prioclass: None,
         cgroup: None,
         cgroup_weight: None,
         ..job.clone()
     }
 }
 
+/// The device full of what the job asks for. Of one that makes its writes safe there are as many
+/// as the workload has: they share flushes.
+pub(super) fn full(alone: &Job, jobs: &[Job], facts: &DeviceFacts) -> Job {
+    if alone.syncs == Syncs::default() {
+        return entitled::full(alone, facts);
+    }
+    let of = jobs.iter().filter(|job| job.syncs == alone.syncs);
+    Job { numjobs: of.map(|job| job.numjobs).sum(), ..alone.clone() }
+}
+
 /// The setting of a run.
-pub(super) fn setting(device: &str, seed: u64) -> Result<Setting, Failure> {
+pub(super) fn setting(requests: u32, seed: u64) -> Result<Setting, Failure> {
     let options = SettingOptions {
-        device: vec![device.to_owned()],
         // As much as an elevator may hold: what does not get into it, it cannot order.
-        set: vec!["nr_requests=256".to_owned()],
+        set: vec![format!("nr_requests={requests}")],
         seed,
         placement: "far".to_owned(),
         ..SettingOptions::plain()
@@ -159,127 +177,119 @@ pub(super) fn setting(device: &str, seed: u64) -> Result<Setting, Failure> {
     Setting::new(&options, None)
 }
 
-/// Does a run, and tells what each process had in the measured time.
+/// Does a run, and tells what each process had in the measured time, and in each window of it.
 pub(super) fn run(
     jobs: &[Job],
     setting: &Setting,
     device: &Target,
     scheduler: &SchedulerChoice,
     times: Times,
+    windows: &[Window],
 ) -> Result<Vec<Process>, Failure> {
     let clients: usize = jobs.iter().map(|job| job.numjobs as usize).sum();
-    let tally = Tally::new(times.settle, times.settle + times.measure, clients);
+    let tally = Tally::new(times.settle, times.settle + times.measure, clients)
+        .with_windows(windows.iter().map(|window| (window.begin, window.end)));
     let (result, mut tally, _) = setting.run(jobs, device, scheduler, tally, &mut |_| {})?;
     if let Some(failed) = result.processes.iter().find(|process| process.error != 0) {
         let name = &jobs[failed.job].name;
         return Err(Failure::Job(format!("job {name} failed with errno {}", failed.error)));
     }
-    let clients = tally.close();
-    Ok(processes(jobs, &result, clients, times))
+    Ok(processes(&result, &mut tally, times))
 }
 
-fn processes(jobs: &[Job], result: &RunResult, clients: &[Client], times: Times) -> Vec<Process> {
-    let seconds = as_f64(times.measure.0) / 1e9;
-    let each = result.processes.iter().zip(clients).map(|(process, client)| {
-        let job = &jobs[process.job];
+fn processes(result: &RunResult, tally: &mut Tally, times: Times) -> Vec<Process> {
+    let measured = as_f64(times.measure.0);
+    let clients = tally.close().to_vec();
+    let each = result.processes.iter().zip(&clients).enumerate().map(|(place, found)| {
+        let (process, client) = found;
         let all = process.statistics.mixed();
-        let tail = all.total_histogram().percentile(99.9).min(all.total().max().0);
-        let paces = job.rate_iops.iter().flatten().next();
-        let keeps = |&rate: &u64| as_f64(client.requests) >= CONTENT * as_f64(rate) * seconds;
-        let got = Got {
-            weight: f64::from(job.cgroup_weight.unwrap_or(WEIGHT)),
-            served: as_f64(client.served.0),
-            waiting: as_f64(client.waiting) / as_f64(times.measure.0),
-            in_flight: as_f64(client.in_flight) / as_f64(times.measure.0),
-            content: paces.is_some_and(keeps),
-        };
-        let rate = as_f64(client.bytes) / seconds;
-        Process { job: process.job, rate, tail: as_f64(tail), got }
+        let longest = all.total().max();
+        let tail = all.total_histogram().percentile(99.9).min(longest.0);
+        Process {
+            job: process.job,
+            rate: as_f64(client.bytes) / measured * 1e9,
+            ios: all.ios_per_second(),
+            tail: as_f64(tail),
+            longest: as_f64(longest.max(client.longest).0) / 1e9,
+            outstanding: as_f64(client.outstanding) / measured,
+            bytes: tally.bytes().map(|window| window[place]).collect(),
+        }
     });
     each.collect()
 }
 
-/// The figures of a cell: `solos` is what each job did alone. Where bytes tell what the device
-/// does (`in_bytes`) the throughput is theirs, in units of what the first job does alone.
-pub(super) fn figures(
-    in_bytes: bool,
-    jobs: &[Job],
-    processes: &[Process],
-    solos: &[&Process],
-) -> Measured {
-    let rates: Vec<(f64, f64)> =
-        processes.iter().map(|process| (process.rate, solos[process.job].rate)).collect();
-    let client = jobs.iter().position(|job| is_client(&job.name));
-    let beside = |client: usize| {
-        let others = processes.iter().zip(&rates).filter(|(process, _)| process.job != client);
-        throughput(&others.map(|(_, rate)| *rate).collect::<Vec<_>>())
-    };
-    let tail = |client: usize| {
-        let own = processes.iter().filter(|process| process.job == client);
-        let longest = own.map(|process| process.tail).fold(0.0, f64::max);
-        (longest > 0.0 && solos[client].tail > 0.0).then(|| longest / solos[client].tail)
-    };
-    let members = members(jobs, processes);
-    let all: Vec<Got> = members.iter().map(|(_, members)| together(processes, members)).collect();
-    let unit = |&(rate, solo): &(f64, f64)| (rate, if in_bytes { solos[0].rate } else { solo });
-    let fair = fairness(&all);
-    let weights: f64 = all.iter().map(|got| got.weight).sum();
-    let mut parts = Vec::new();
-    let mut entities = Vec::new();
-    for (nth, (name, members)) in members.into_iter().enumerate() {
-        #[expect(clippy::cast_precision_loss, reason = "a number of processes")]
-        let part = all[nth].weight / weights / members.len() as f64;
-        parts.extend(members.iter().map(|&place| (rates[place].0, rates[place].1, part)));
-        entities.push(Entity {
-            name,
-            weight: all[nth].weight,
-            share: fair.shares[nth],
-            demand: fair.demands[nth],
-            rate: members.iter().map(|&place| rates[place].0).sum(),
-            solo: members.iter().map(|&place| rates[place].1).sum(),
-        });
-    }
-    Measured {
-        throughput: throughput(&rates.iter().map(unit).collect::<Vec<_>>()),
-        error: fair.error,
-        incentive: incentive(&parts),
-        tail: client.and_then(tail),
-        bulk: client.map(beside),
-        entities,
-    }
+/// What a job's kind does, by its run alone and that of a device full of it.
+pub(super) fn kind(alone: &Process, full: &[Process]) -> Kind {
+    let sum = |of: fn(&Process) -> f64| full.iter().map(of).sum::<f64>();
+    let (bytes, ios) = (sum(|one| one.rate), sum(|one| one.ios));
+    let io_bytes = if ios > 0.0 { bytes / ios } else { 4096.0 };
+    Kind { alone: alone.rate, saturated: bytes.max(alone.rate), io_bytes }
 }
 
-/// The entities that share the device, with the places of their processes: a cgroup is one, and so
-/// is each process outside of cgroups.
-fn members(jobs: &[Job], processes: &[Process]) -> Vec<(String, Vec<usize>)> {
-    let mut found: Vec<(String, Vec<usize>)> = Vec::new();
-    for (place, process) in processes.iter().enumerate() {
-        let job = &jobs[process.job];
-        let known = |(name, _): &(String, Vec<usize>)| job.cgroup.as_ref() == Some(name);
-        match found.iter().position(known) {
-            Some(nth) => found[nth].1.push(place),
-            None => {
-                let name = job.cgroup.as_ref().unwrap_or(&job.name).clone();
-                found.push((name, vec![place]));
-            }
+/// What is known of a cell's load: its jobs, when they are there, what they do alone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load<'a> {
+    pub(super) jobs: &'a [Job],
+    pub(super) windows: &'a [Window],
+    pub(super) kinds: &'a [Kind],
+    /// By job: its run alone.
+    pub(super) solos: &'a [&'a Process],
+    /// Without a scheduler.
+    pub(super) noop: &'a [Process],
+}
+
+impl Load<'_> {
+    /// Sum of costs, over all windows.
+    pub(super) fn throughput(&self, processes: &[Process]) -> f64 {
+        let (mut all, mut seconds) = (0.0, 0.0);
+        for (nth, window) in self.windows.iter().enumerate() {
+            let (_, costs) = owed::owed(self.jobs, processes, self.kinds, (nth, window));
+            all += costs * window.seconds();
+            seconds += window.seconds();
+        }
+        all / seconds
+    }
+
+    /// The figures of a run.
+    pub(super) fn figures(&self, processes: &[Process]) -> Measured {
+        let Load { jobs, windows, kinds, solos, noop } = *self;
+        let rate = |process: &Process| (process.rate, solos[process.job].rate);
+        let client = jobs.iter().position(|job| is_client(&job.name));
+        let beside = |client: usize| {
+            let others = processes.iter().filter(|process| process.job != client);
+            throughput(&others.map(rate).collect::<Vec<_>>())
+        };
+        let tail = |client: usize| {
+            let own = processes.iter().filter(|process| process.job == client);
+            let longest = own.map(|process| process.tail).fold(0.0, f64::max);
+            (longest > 0.0 && solos[client].tail > 0.0).then(|| longest / solos[client].tail)
+        };
+        let clients: Vec<Vec<Owed>> = windows
+            .iter()
+            .enumerate()
+            .map(|window| owed::owed(jobs, processes, kinds, window).0)
+            .collect();
+        let of: Vec<usize> = processes.iter().map(|process| process.job).collect();
+        let parts = windows.iter().enumerate().flat_map(|(nth, window)| {
+            let parts = owed::plain_parts(jobs, &of, window).into_iter().zip(processes);
+            parts.map(move |(part, process)| {
+                let rate = as_f64(process.bytes[nth]) / window.seconds();
+                (rate, kinds[process.job].alone, part)
+            })
+        });
+        Measured {
+            throughput: self.throughput(processes),
+            error: clients.iter().map(|window| owed::error(window)).fold(0.0, f64::max),
+            wait: owed::longest_wait(jobs, processes, noop, kinds, windows),
+            incentive: incentive(&parts.collect::<Vec<_>>()),
+            tail: client.and_then(tail),
+            bulk: client.map(beside),
+            windows: clients,
         }
     }
-    found
-}
-
-fn together(processes: &[Process], members: &[usize]) -> Got {
-    let mut all = processes[members[0]].got;
-    for &place in &members[1..] {
-        let got = processes[place].got;
-        all.served += got.served;
-        all.waiting += got.waiting;
-        all.in_flight += got.in_flight;
-        all.content &= got.content;
-    }
-    all
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a report's figure")]
-const fn as_f64(value: u64) -> f64 {
+pub(super) const fn as_f64(value: u64) -> f64 {
     value as f64
 }

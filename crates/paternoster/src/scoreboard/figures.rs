@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures: weighted max-min error, throughput, sharing incentive.
+//! Figures: throughput, sharing incentive; and the max-min error of device time, which experiments
+//! of `reproduce` tell. (The scoreboard's own error is of rates: `owed.rs`.)
 //!
 //! Who asks for less than its share should get what it asks for, and the others the rest by their
 //! weights. What somebody would ask for is not known; it is estimated by what he would have had if

@@ -6,36 +6,43 @@
 //! alone.
 //!
 //! ```text
-//!          devices x workloads x seeds ─┬─ each job alone ─┐
-//!                                       └─ x schedulers ───┴─▶ figures ─▶ table, JSON, page
+//!                                       ┌─ each job alone, the device full of it ─┐
+//!          devices x workloads x seeds ─┼─ a device of fewer commands (curve) ────┤
+//!                                       └─ x schedulers ──────────────────────────┴─▶ figures
+//!                                                                 table, JSON, page ◀─┘
 //! ```
 //!
-//! Throughput against the best elevator, weighted max-min error, p99.9 of an interactive client
-//! against what it has alone, and what sharing costs ([`figures`]). Runs are done by threads, and
-//! told in the order of the arguments: equal arguments give equal bytes.
+//! What the worst-off client misses of what it is entitled to ([`owed`]), throughput against what
+//! the device does and the best of those that are fair ([`rule`]), the longest wait, p99.9 of an
+//! interactive client against what it has alone, what sharing costs ([`figures`]). Runs are done by
+//! threads, and told in the order of the arguments: equal arguments give equal bytes.
 
 mod board;
 pub(crate) mod cell;
 pub(crate) mod figures;
 mod frontier;
+mod kept;
+mod owed;
 mod page;
 mod picture;
+mod rule;
+mod steps;
 pub(crate) mod tally;
 mod tell;
+mod windows;
 mod workloads;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use paternoster_core::{Nanos, elevators};
-use paternoster_workload::fio::job::Job;
+use paternoster_torture::draw;
 
-use self::board::{Board, Row};
-use self::cell::{Measured, Process, Times};
+use self::board::Board;
+use self::cell::{Process, Times};
+use self::steps::{Runs, Step, Subject};
 use self::workloads::Workload;
 use crate::choice::SchedulerChoice;
-use crate::entitled::key;
 use crate::progress::Steps;
 use crate::setting::{Setting, time};
 use crate::target::{Real, Target};
@@ -54,19 +61,27 @@ const DEVICES: [&str; 10] = [
     "ssd-870evo",
     "nvme-pm9a3",
 ];
+/// So many requests any scheduler may have.
+const REQUESTS_ALLOWED: u32 = 256;
 /// More seeds than this are a slip of the pen.
 const SEEDS_MOST: u64 = 1000;
 
-/// Workloads W1 to W10 on every kind of device under every scheduler: throughput, shares, tails
+/// Workloads W1 to W25 on every kind of device under every scheduler: throughput, shares, tails
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   paternoster scoreboard --device flash-card-2010 --seeds 1
   paternoster scoreboard --workload W2 --workload W6d --scheduler noop --scheduler bfq
+  paternoster scoreboard --workload W11 --drawn 12 --seeds 1-2
   paternoster scoreboard --output-format=json --html board.html --svg frontier.svg")]
 pub(crate) struct ScoreboardOptions {
     /// A device's name or device file; ten kinds of devices if none is named
     #[arg(long, value_name = "NAME|FILE.toml")]
     device: Vec<String>,
+
+    /// So many devices that nobody has, drawn as `torture` draws them, by the seeds 1 to N; beside
+    /// those that are named
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    drawn: u32,
 
     /// A workload (W6d), or all of a number (W6); all if none is named
     #[arg(long, value_name = "NAME")]
@@ -96,6 +111,10 @@ pub(crate) struct ScoreboardOptions {
     #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
     output_format: Form,
 
+    /// Also writes everything as one document
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
     /// Also writes a page for a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -118,6 +137,8 @@ enum Form {
     Json,
     /// W4's frontier of tail against bulk, as tables in Markdown
     Frontier,
+    /// What is kept and what is missed, as tables in Markdown
+    Kept,
 }
 
 pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
@@ -125,11 +146,17 @@ pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     let board = plan.run(options.quiet)?;
     print(&match options.output_format {
         Form::Table => tell::text(&board),
-        Form::Json => format!("{:#}\n", tell::document(&board)),
+        Form::Json => json(&board),
         Form::Frontier => frontier::markdown(&board),
+        Form::Kept => kept::markdown(&board),
     })?;
+    write(options.json.as_ref(), || json(&board))?;
     write(options.html.as_ref(), || page::html(&board))?;
     write(options.svg.as_ref(), || picture::panels(&board))
+}
+
+fn json(board: &Board) -> String {
+    format!("{:#}\n", tell::document(board))
 }
 
 fn write(path: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Failure> {
@@ -151,39 +178,14 @@ struct Plan {
     threads: usize,
 }
 
-/// One run.
-#[derive(Debug)]
-struct Step {
-    name: String,
-    device: usize,
-    jobs: Vec<Job>,
-    scheduler: SchedulerChoice,
-    seed: u64,
-    times: Times,
-}
-
-/// The runs of a cell, by their places: each job alone, then each scheduler.
-#[derive(Debug)]
-struct CellPlan {
-    jobs: Vec<Job>,
-    solos: Vec<usize>,
-    shared: Vec<usize>,
-}
-
 impl Plan {
     /// Everything that can be wrong is found before the first run.
     fn new(options: &ScoreboardOptions) -> Result<Plan, Failure> {
-        let devices = or_all(&options.device, || DEVICES.map(str::to_owned).to_vec());
         let schedulers = or_all(&options.scheduler, present);
         let schedulers: Vec<SchedulerChoice> =
             schedulers.iter().map(|text| SchedulerChoice::parse(text)).collect::<Result<_, _>>()?;
-        let find = |name: &String| {
-            let target = Target::find(name, Real::Refused, 0)?;
-            Ok((name.clone(), target))
-        };
-        let devices = devices.iter().map(find).collect::<Result<Vec<_>, Failure>>()?;
         let plan = Plan {
-            devices,
+            devices: devices(options)?,
             settle: own_time("--settle", options.settle.as_ref())?,
             measure: own_time("--runtime", options.runtime.as_ref())?,
             workloads: chosen(&options.workload)?,
@@ -191,84 +193,36 @@ impl Plan {
             seeds: seeds(&options.seeds)?,
             threads: options.threads.map_or_else(parallel::threads, |threads| threads as usize),
         };
-        for (name, target) in &plan.devices {
-            let setting = cell::setting(name, 0)?;
+        let setting = cell::setting(REQUESTS_ALLOWED, 0)?;
+        for (_, target) in &plan.devices {
             plan.schedulers.iter().try_for_each(|one| setting.check(&[], target, one))?;
         }
         Ok(plan)
     }
 
     fn run(&self, quiet: bool) -> Result<Board, Failure> {
-        let (steps, cells) = self.steps()?;
-        let display = Steps::new(quiet, steps.len());
-        let done = self.each(&steps, &display);
+        let runs = self.runs()?;
+        let display = Steps::new(quiet, runs.steps.len());
+        let done = self.each(&runs.steps, &display);
         display.clear();
-        let done = done?;
-        let mut rows = Vec::new();
-        let mut cells = cells.iter();
-        for (device, _) in &self.devices {
-            for workload in &self.workloads {
-                let mut measured = vec![Vec::new(); self.schedulers.len()];
-                for cell in cells.by_ref().take(self.seeds.len()) {
-                    let solos: Vec<&Process> =
-                        cell.solos.iter().map(|&place| &done[place][0]).collect();
-                    for (own, &place) in measured.iter_mut().zip(&cell.shared) {
-                        let bytes = workload.in_bytes();
-                        let found: Measured =
-                            cell::figures(bytes, &cell.jobs, &done[place], &solos);
-                        own.push(found);
-                    }
-                }
-                rows.push(Row { device: device.clone(), workload: *workload, measured });
-            }
-        }
+        let rows = runs.rows(&done?);
         let schedulers = self.schedulers.iter().map(|scheduler| scheduler.text.clone());
         Ok(Board { schedulers: schedulers.collect(), seeds: self.seeds.clone(), rows })
     }
 
-    /// Every run, and which of them make a cell; equal jobs run alone once.
-    fn steps(&self) -> Result<(Vec<Step>, Vec<CellPlan>), Failure> {
-        let mut steps: Vec<Step> = Vec::new();
-        let mut cells = Vec::new();
-        let noop = SchedulerChoice::parse("noop")?;
-        for (device, (name, target)) in self.devices.iter().enumerate() {
-            let mut known: BTreeMap<(u64, String), usize> = BTreeMap::new();
-            for workload in &self.workloads {
+    /// Every run, and which of them make a cell.
+    fn runs(&self) -> Result<Runs, Failure> {
+        let mut runs = Runs::default();
+        for (place, (name, target)) in self.devices.iter().enumerate() {
+            let (schedulers, seeds) = (&self.schedulers, &self.seeds);
+            let timed = |workload: &Workload| {
                 let own = Times::of(&target.facts, workload);
-                let times = Times {
-                    settle: self.settle.unwrap_or(own.settle),
-                    measure: self.measure.unwrap_or(own.measure),
-                };
-                let jobs = cell::jobs(workload, &target.facts, times)?;
-                for &seed in &self.seeds {
-                    let mut add = |what: &str, jobs: Vec<Job>, scheduler: &SchedulerChoice| {
-                        let name = format!("{what} on {name}, seed {seed}");
-                        let scheduler = scheduler.clone();
-                        steps.push(Step { name, device, jobs, scheduler, seed, times });
-                        steps.len() - 1
-                    };
-                    let mut solos = Vec::new();
-                    for job in &jobs {
-                        let alone = cell::alone(job, times);
-                        let place = known.entry((seed, key(&alone))).or_insert_with(|| {
-                            add(
-                                &format!("{}, {} alone", workload.name, job.name),
-                                vec![alone],
-                                &noop,
-                            )
-                        });
-                        solos.push(*place);
-                    }
-                    let shared = self.schedulers.iter().map(|scheduler| {
-                        let what = format!("{} under {}", workload.name, scheduler.text);
-                        add(&what, jobs.clone(), scheduler)
-                    });
-                    let shared = shared.collect();
-                    cells.push(CellPlan { jobs: jobs.clone(), solos, shared });
-                }
-            }
+                (*workload, steps::times(own, self.settle, self.measure))
+            };
+            let workloads: Vec<(Workload, Times)> = self.workloads.iter().map(timed).collect();
+            runs.add(Subject { place, name, target, schedulers, seeds }, &workloads)?;
         }
-        Ok((steps, cells))
+        Ok(runs)
     }
 
     /// Does all runs on threads. Results are in the order of the runs; so is the failure that is
@@ -283,9 +237,12 @@ impl Plan {
     }
 
     fn step(&self, step: &Step) -> Result<Vec<Process>, Failure> {
-        let (name, target) = &self.devices[step.device];
-        let setting: Setting = cell::setting(name, step.seed)?;
-        let found = cell::run(&step.jobs, &setting, target, &step.scheduler, step.times);
+        let Step { jobs, scheduler, seed, times, windows, .. } = step;
+        let (_, target) = &self.devices[step.device];
+        let shallow = step.depth.map(|depth| target.with_depth(depth));
+        let target = shallow.as_ref().unwrap_or(target);
+        let setting = setting_for(step.requests, *seed, target, scheduler)?;
+        let found = cell::run(jobs, &setting, target, scheduler, *times, windows);
         found.map_err(|failure| match failure {
             Failure::Request(why) => Failure::Request(format!("{}: {why}", step.name)),
             Failure::Job(why) => Failure::Job(format!("{}: {why}", step.name)),
@@ -293,6 +250,42 @@ impl Plan {
             Failure::Status(status) => Failure::Status(status),
         })
     }
+}
+
+/// With as many requests as are allowed, at most so many.
+fn setting_for(
+    requests: u32,
+    seed: u64,
+    target: &Target,
+    scheduler: &SchedulerChoice,
+) -> Result<Setting, Failure> {
+    let mut fewer = requests;
+    loop {
+        let setting = cell::setting(fewer, seed)?;
+        if fewer <= REQUESTS_ALLOWED || setting.check(&[], target, scheduler).is_ok() {
+            return Ok(setting);
+        }
+        fewer -= REQUESTS_ALLOWED / 2;
+    }
+}
+
+/// Those that were named, or one of each kind; and those that are drawn.
+fn devices(options: &ScoreboardOptions) -> Result<Vec<(String, Target)>, Failure> {
+    let mut all = Vec::new();
+    let named = &options.device[..];
+    let names = match (named, options.drawn) {
+        ([], 0) => DEVICES.map(str::to_owned).to_vec(),
+        _ => named.to_vec(),
+    };
+    for name in names {
+        let target = Target::find(&name, Real::Refused, 0)?;
+        all.push((name, target));
+    }
+    for seed in 1..=options.drawn {
+        let target = Target::from(draw::device(seed.into()).description);
+        all.push((target.name.clone(), target));
+    }
+    Ok(all)
 }
 
 fn or_all(named: &[String], all: impl FnOnce() -> Vec<String>) -> Vec<String> {
@@ -326,7 +319,7 @@ fn chosen(names: &[String]) -> Result<Vec<Workload>, Failure> {
             let known: Vec<&str> = workloads::ALL.iter().map(|workload| workload.name).collect();
             let known = known.join(", ");
             return Err(Failure::Request(format!(
-                "--workload {name}: there is no such workload; there are {known}, and W1 to W10 \
+                "--workload {name}: there is no such workload; there are {known}, and W1 to W25 \
                  for all of a number"
             )));
         }

@@ -5,16 +5,19 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::board::{BEST_OF, Board, ERROR_MOST, Row, THROUGHPUT_LEAST, Worst};
+use super::board::{Board, Row, Worst};
 use super::cell::Measured;
+use super::owed::Owed;
+use super::rule::{Curve, ERROR_COMPARED, ERROR_MOST, Misses};
 use super::workloads::family;
 use crate::table::{align_right, plain_table, trimmed, wrapped};
 
 /// What the figures of a cell are.
-pub(super) const LEGEND: &str = "A cell: throughput against the best, % / weighted max-min error, \
-     % / with an interactive client its p99.9 over that alone / r: least rate over weight times \
-     solo rate. Each figure is the worst of its seeds. `!`: a judged cell (W1-W3, W5-W7, W10) \
-     below 97 % or above 2 %.";
+pub(super) const LEGEND: &str = "A cell: throughput, % of the lesser of what the device does at \
+     the depth that exact shares need and the best whose error is below 10 % / error: what the \
+     worst-off backlogged client misses of its entitlement, % / w: longest wait by its bound / \
+     with an interactive client its p99.9 over that alone / r: least rate over weight times rate \
+     alone. Each figure is the worst of its seeds. `!`: a judged cell that is not kept.";
 
 /// Tables by device, the frontier of W4, verdicts.
 pub(super) fn text(board: &Board) -> String {
@@ -62,10 +65,14 @@ pub(super) fn cells(board: &Board, row: &Row) -> Vec<String> {
 
 fn cell(row: &Row, worst: &Worst) -> String {
     let mark = if row.workload.judged && !worst.keeps() { "! " } else { "" };
-    let Worst { throughput, error, incentive, .. } = *worst;
-    let (throughput, error) = (throughput * 100.0, error * 100.0);
+    let Worst { wait, incentive, .. } = *worst;
     let tail = if has_client(row) { format!(" / {}", tail(worst)) } else { String::new() };
-    format!("{mark}{throughput:.0} / {error:.1}{tail} / r{incentive:.2}")
+    format!("{mark}{} / w{wait:.2}{tail} / r{incentive:.2}", figures(worst))
+}
+
+/// Throughput and error, in per cent.
+pub(super) fn figures(worst: &Worst) -> String {
+    format!("{:.0} / {:.1}", worst.throughput * 100.0, worst.error * 100.0)
 }
 
 fn tail(worst: &Worst) -> String {
@@ -91,6 +98,11 @@ pub(super) fn points(board: &Board, row: &Row) -> Vec<String> {
     (0..board.schedulers.len()).map(point).collect()
 }
 
+/// A wait beyond its bound.
+pub(super) fn late(worst: &Worst) -> String {
+    if worst.misses.wait { format!(" / w{:.1}", worst.wait) } else { String::new() }
+}
+
 /// How many judged cells a scheduler keeps, and which it misses.
 pub(super) fn verdict(board: &Board, scheduler: usize) -> String {
     let name = &board.schedulers[scheduler];
@@ -103,9 +115,7 @@ pub(super) fn verdict(board: &Board, scheduler: usize) -> String {
         return format!("{name}: keeps all {count} judged cells.");
     }
     let miss = |(row, worst): &(&Row, Worst)| {
-        let Worst { throughput, error, .. } = worst;
-        let figures = format!("{:.0} / {:.1}", throughput * 100.0, error * 100.0);
-        format!("{} {} ({figures})", row.device, row.workload.name)
+        format!("{} {} ({}{})", row.device, row.workload.name, figures(worst), late(worst))
     };
     let misses: Vec<String> = misses.iter().map(miss).collect();
     format!("{name}: keeps {kept} of {count} judged cells; misses {}.", misses.join(", "))
@@ -117,14 +127,18 @@ pub(super) fn document(board: &Board) -> Value {
         let cells = board.schedulers.iter().enumerate().map(|(place, scheduler)| {
             let worst = board.worst(row, place);
             let seeds = board.seeds.iter().zip(&row.measured[place]);
+            let Misses { error, throughput, wait, on_curve } = worst.misses;
             json!({
                 "scheduler": scheduler,
                 "throughput": worst.throughput,
                 "error": worst.error,
+                "wait": worst.wait,
                 "incentive": finite(worst.incentive),
                 "tail": worst.tail,
                 "bulk": worst.bulk,
                 "keeps": row.workload.judged.then(|| worst.keeps()),
+                "misses": { "error": error, "throughput": throughput, "wait": wait },
+                "on_curve": on_curve,
                 "seeds": seeds.map(|(seed, one)| seed_document(*seed, one)).collect::<Vec<_>>(),
             })
         });
@@ -134,6 +148,9 @@ pub(super) fn document(board: &Board) -> Value {
             "jobs": row.workload.file.0,
             "sections": row.workload.sections,
             "judged": row.workload.judged,
+            "throughput_least": row.workload.throughput_least(),
+            "references": (0..row.curves.len()).map(|seed| row.reference(seed)).collect::<Vec<_>>(),
+            "curves": row.curves.iter().map(curve).collect::<Vec<_>>(),
             "cells": cells.collect::<Vec<_>>(),
         })
     });
@@ -153,30 +170,35 @@ pub(super) fn document(board: &Board) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "seeds": board.seeds,
-        "best_of": BEST_OF,
-        "throughput_least": THROUGHPUT_LEAST,
         "error_most": ERROR_MOST,
+        "error_compared": ERROR_COMPARED,
         "rows": rows.collect::<Vec<_>>(),
         "verdicts": verdicts.collect::<Vec<_>>(),
     })
 }
 
+fn curve(curve: &Curve) -> Value {
+    let point = |&(commands, throughput): &(f64, f64)| json!([commands, throughput]);
+    curve.points.iter().map(point).collect()
+}
+
 fn seed_document(seed: u64, measured: &Measured) -> Value {
-    let entities = measured.entities.iter().map(|entity| {
+    let client = |one: &Owed| {
         json!({
-            "name": entity.name, "weight": entity.weight, "share": entity.share,
-            "demand": entity.demand, "bytes_per_second": entity.rate,
-            "bytes_per_second_alone": entity.solo,
+            "name": one.name, "got": one.got, "entitled": one.entitled,
+            "backlogged": one.backlogged,
         })
-    });
+    };
+    let window = |all: &Vec<Owed>| all.iter().map(client).collect::<Value>();
     json!({
         "seed": seed,
         "throughput": measured.throughput,
         "error": measured.error,
+        "wait": measured.wait,
         "incentive": finite(measured.incentive),
         "tail": measured.tail,
         "bulk": measured.bulk,
-        "entities": entities.collect::<Vec<_>>(),
+        "windows": measured.windows.iter().map(window).collect::<Vec<_>>(),
     })
 }
 
@@ -193,8 +215,9 @@ mod tests {
     #[test]
     fn cells_are_told() {
         let board = board();
-        assert_eq!(cells(&board, &board.rows[0]), ["! 100 / 50.0 / r1.00", "98 / 1.9 / r1.00"]);
-        let expected = ["100 / 0.0 / 9.0x / r1.00", "50 / 0.0 / starved / r1.00"];
+        let expected = ["! 100 / 50.0 / w0.50 / r1.00", "100 / 4.9 / w0.50 / r1.00"];
+        assert_eq!(cells(&board, &board.rows[0]), expected);
+        let expected = ["100 / 0.0 / w0.50 / 9.0x / r1.00", "50 / 0.0 / w0.50 / starved / r1.00"];
         assert_eq!(cells(&board, &board.rows[1]), expected);
         assert_eq!(points(&board, &board.rows[1]), ["100 / 9.0x", "50 / starved"]);
         let noop = "noop: keeps 0 of 1 judged cells; misses card W1-8 (100 / 50.0).";

@@ -6,6 +6,7 @@ use super::*;
 fn options(device: &str, workload: &str, schedulers: &[&str]) -> ScoreboardOptions {
     ScoreboardOptions {
         device: vec![device.to_owned()],
+        drawn: 0,
         workload: vec![workload.to_owned()],
         scheduler: schedulers.iter().map(|&name| name.to_owned()).collect(),
         seeds: "1-2".to_owned(),
@@ -13,6 +14,7 @@ fn options(device: &str, workload: &str, schedulers: &[&str]) -> ScoreboardOptio
         settle: Some("1s".to_owned()),
         runtime: Some("2s".to_owned()),
         output_format: Form::Json,
+        json: None,
         html: None,
         svg: None,
         quiet: true,
@@ -35,10 +37,14 @@ fn job_files_parse() {
         for workload in workloads::ALL {
             let times = Times::of(&target.facts, workload);
             let jobs = cell::jobs(workload, &target.facts, times).expect(workload.name);
-            let sections = workload.sections;
-            assert!(jobs.len() == sections.len() || sections.is_empty(), "{}", workload.name);
-            assert!(jobs.iter().all(|job| job.runtime == Some(times.measure)));
-            let setting = cell::setting(name, 1).expect(name);
+            let missing = |name: &&'static &'static str| {
+                let has = Workload { sections: std::slice::from_ref(*name), ..*workload };
+                !jobs.iter().any(|job| has.has(&job.name))
+            };
+            let missing: Vec<_> = workload.sections.iter().filter(missing).collect();
+            assert!(missing.is_empty() && !jobs.is_empty(), "{}: {missing:?}", workload.name);
+            assert!(jobs.iter().all(|job| job.runtime <= Some(times.measure)));
+            let setting = cell::setting(256, 1).expect(name);
             let settings = setting.on(&target);
             let capacity = target.facts.capacity * 512;
             let laid = paternoster_workload::layout::plan(&jobs, capacity, settings.placement, 1);
@@ -54,10 +60,11 @@ fn job_files_parse() {
 /// Are equal runs equal to the byte, whatever the number of threads? And are the figures those of
 /// seed 000's card: 4 KiB take 1116 + 4 * 46.04 = 1300 us, 64 KiB 1116 + 64 * 46.04 = 4063 us.
 ///
-/// Under noop they take turns, so the small one has 1300 / 5363 = 24.2 % of the device, of a fair
-/// half: an error of 51.5 %. Each does 1 request in 5363 us instead of 1320 and 4083 (20 us of the
-/// host between two): 24.6 + 76.1 = 100.7 % of what they do alone. CFQ's slices give each about a
-/// half.
+/// Under noop they take turns of 5363 us in all, so the small one has 1300 / 5363 = 24.2 % of what
+/// the card does when it is full of small ones, the large one 75.8 %. Each is owed half of the
+/// 100 %: 1 - 24.2 / 50 = 51.5 % are missed. Alone, with 20 us of the host between two, the small
+/// one has 1300 / 1320 of that; of its half of this it gets 24.2 / (98.5 / 2) = 0.49. CFQ's slices
+/// give each about a half. Nobody waits for longer than a second, or a slice or two of CFQ's.
 #[test]
 fn a_small_cell_is_sane_and_repeats() {
     let options = options("flash-card-2010", "W1-64", &["noop", "cfq"]);
@@ -68,14 +75,34 @@ fn a_small_cell_is_sane_and_repeats() {
     assert_eq!(tell::document(&board).to_string(), tell::document(&again).to_string());
     assert_eq!(tell::text(&board), tell::text(&again));
     assert_eq!(page::html(&board), page::html(&again));
+    assert_eq!(kept::markdown(&board), kept::markdown(&again));
     let [noop, cfq] = [0, 1].map(|place| board.worst(&board.rows[0], place));
-    assert!((noop.error - 0.515).abs() < 0.01, "{noop:?}");
+    assert!((noop.error - 0.515).abs() < 0.01 && !noop.keeps(), "{noop:?}");
     let own = &board.rows[0].measured[0][0];
-    assert!((own.throughput - 1.007).abs() < 0.01, "{own:?}");
+    assert!((own.throughput - 1.0).abs() < 0.01 && own.wait < 0.1, "{own:?}");
     assert!(cfq.error < 0.1 && cfq.throughput > 0.9, "{cfq:?}");
-    // Under noop the large one has three quarters; the small one a quarter of what it has alone,
-    // which is 0.49 of its half.
     assert!((noop.incentive - 0.49).abs() < 0.02, "{noop:?}");
+    // A card takes one command at a time: there is nothing to choose.
+    assert_eq!(board.rows[0].curves[0].points.len(), 1);
+}
+
+/// Is a drawn device the same one each time, and are its shares judged? The curve of W13r, D* 144,
+/// ends at what the device takes, 256 requests at most.
+#[test]
+fn drawn_devices_are_judged() {
+    let mut options = options("flash-card-2010", "W13r", &["noop"]);
+    (options.device, options.drawn) = (Vec::new(), 2);
+    options.seeds = "1".to_owned();
+    let Ok(plan) = Plan::new(&options) else { panic!("it is sound") };
+    let Ok(again) = Plan::new(&options) else { panic!("it is sound") };
+    let names = |plan: &Plan| plan.devices.iter().map(|one| one.0.clone()).collect::<Vec<_>>();
+    assert!(names(&plan).iter().all(|name| name.starts_with("drawn-")) && plan.devices.len() == 2);
+    assert_eq!(names(&plan), names(&again));
+    let Ok(runs) = plan.runs() else { panic!("it has runs") };
+    let shallow = runs.steps.iter().filter(|step| step.depth.is_some());
+    let deepest = plan.devices.iter().map(|one| one.1.facts.depth).max().unwrap_or(0);
+    assert!(shallow.clone().all(|step| (144..256).contains(&step.depth.unwrap_or(0))));
+    assert_eq!(shallow.count() > 0, deepest > 144);
 }
 
 /// Does a paced client beside a flood have a tail, and is it in the picture?
@@ -103,7 +130,6 @@ fn writers_pay_for_what_drains() {
     let Ok(board) = Plan::new(&options).and_then(|plan| plan.run(true)) else { panic!("it runs") };
     let [noop, own] = [0, 1].map(|place| board.worst(&board.rows[0], place));
     assert!(own.tail.is_some() && own.tail < noop.tail, "{own:?} {noop:?}");
-    assert!(own.error < 0.5 && noop.error > 0.5, "{own:?} {noop:?}");
 }
 
 /// Is what is wrong with the arguments said before anything runs?
@@ -114,8 +140,8 @@ fn arguments_are_refused() {
         change(&mut options);
         refusal(&options)
     };
-    let message = with(|options| options.workload = vec!["W12".to_owned()]);
-    assert!(message.starts_with("--workload W12: there is no such workload; there are W1-8,"));
+    let message = with(|options| options.workload = vec!["W26".to_owned()]);
+    assert!(message.starts_with("--workload W26: there is no such workload; there are W1-8,"));
     for text in ["x", "5-1", "1-", "1-100000"] {
         let mut options = options("flash-card-2010", "W3", &["noop"]);
         options.seeds = text.to_owned();

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Workloads: W1 to W10 as sections of the job files in `jobs/scoreboard/`.
+//! Workloads: W1 to W25 as sections of the job files in `jobs/scoreboard/`.
 //!
 //! ```text
-//! W2-4    w2.fio, section readers-4         judged: 97 % of the best, error at most 2 %
+//! W2-4    w2.fio, section readers-4         judged (`rule.rs`)
 //! W4q1-4  w4.fio, client beside floods-4    shown: the tail of `client` against the floods' rate
+//! W11r    w11.fio, sections r1 to r8        `r*`: all whose names begin so
 //! ```
 //!
 //! A job named `client…` or `paced` is the interactive one of its workload: its 99.9th percentile
 //! is told. What the language cannot say the scoreboard adds: the size of files and the times by
 //! device, a paced client's rate by whether the device rotates.
 //!
-//! Source: own; `docs/scoreboard.md` describes each.
+//! Source: own; `docs/scoreboard.md` describes each. W11 to W19 are the loads of a review of deep
+//! devices, W20 to W25 those of a review of all schedulers.
 
 /// One workload.
 #[derive(Debug, Clone, Copy)]
@@ -25,12 +27,41 @@ pub(super) struct Workload {
     pub(super) judged: bool,
 }
 
+/// What an elevator may hold, unless a workload has more clients than that would do for.
+const REQUESTS: u32 = 256;
+/// W18's 64 clients of eight.
+const REQUESTS_MANY: u32 = 1024;
+/// The part of the reference's throughput that keeps a cell; where all are alike and nothing can be
+/// gained, nothing may be lost.
+const THROUGHPUT_LEAST: f64 = 0.97;
+const THROUGHPUT_LEAST_EQUALS: f64 = 0.995;
+
 impl Workload {
-    /// Whether bytes tell what the device does. In W7 everybody sends the same requests and only
-    /// depths differ: by what each does alone, one of 256 sessions of depth 1 would count for many
-    /// times what the victim's 32 do, and to be fair would be to lose.
-    pub(super) fn in_bytes(&self) -> bool {
-        family(self.name) == "W7"
+    /// Whether a section of its file belongs to it.
+    pub(super) fn has(&self, section: &str) -> bool {
+        let is = |name: &&str| match name.strip_suffix('*') {
+            Some(start) => section.starts_with(start),
+            None => section == *name,
+        };
+        self.sections.is_empty() || self.sections.iter().any(is)
+    }
+
+    /// What `nr_requests` ought to be.
+    pub(super) fn requests(&self) -> u32 {
+        if family(self.name) == "W18" { REQUESTS_MANY } else { REQUESTS }
+    }
+
+    /// A file is so manieth of the device.
+    pub(super) fn files(&self) -> u64 {
+        if family(self.name) == "W18" { 64 } else { 32 }
+    }
+
+    /// The part of the reference's throughput that keeps a cell.
+    pub(super) fn throughput_least(&self) -> f64 {
+        match family(self.name) {
+            "W19" => THROUGHPUT_LEAST_EQUALS,
+            _ => THROUGHPUT_LEAST,
+        }
     }
 
     /// Whether the first seconds are what counts.
@@ -60,6 +91,21 @@ const W7: File = file!("w7");
 const W8: File = file!("w8");
 const W9: File = file!("w9");
 const W10: File = file!("w10");
+const W11: File = file!("w11");
+const W12: File = file!("w12");
+const W13: File = file!("w13");
+const W14: File = file!("w14");
+const W15: File = file!("w15");
+const W16: File = file!("w16");
+const W17: File = file!("w17");
+const W18: File = file!("w18");
+const W19: File = file!("w19");
+const W20: File = file!("w20");
+const W21: File = file!("w21");
+const W22: File = file!("w22");
+const W23: File = file!("w23");
+const W24: File = file!("w24");
+const W25: File = file!("w25");
 
 const fn judged(name: &'static str, file: File, sections: &'static [&'static str]) -> Workload {
     Workload { name, file, sections, judged: true }
@@ -111,6 +157,32 @@ pub(super) const ALL: &[Workload] = &[
     shown("W9-8000", W9, &["client-8000", "other"]),
     shown("W9-bursts", W9, &["client-bursts", "other"]),
     judged("W10", W10, &[]),
+    judged("W11m", W11, &["m*"]),
+    judged("W11r", W11, &["r*"]),
+    judged("W11w", W11, &["w*"]),
+    judged("W12m", W12, &["deep-m", "flat-m"]),
+    judged("W12r", W12, &["deep-r", "flat-r"]),
+    judged("W13m", W13, &["heavy-m", "light-m"]),
+    judged("W13r", W13, &["heavy-r", "light-r"]),
+    judged("W14", W14, &[]),
+    judged("W15", W15, &[]),
+    judged("W16", W16, &[]),
+    shown("W17", W17, &[]),
+    judged("W18m", W18, &["m*"]),
+    judged("W18r", W18, &["r*"]),
+    judged("W19m", W19, &["m"]),
+    judged("W19r", W19, &["r"]),
+    judged("W20", W20, &["victim", "large"]),
+    judged("W20e", W20, &["equal"]),
+    judged("W21f", W21, &["first", "floods"]),
+    judged("W21i", W21, &["plain", "idlers"]),
+    judged("W22", W22, &["think-2", "think-12"]),
+    judged("W22f", W22, &["think-2", "think-12", "flood"]),
+    judged("W23", W23, &[]),
+    judged("W24", W24, &[]),
+    judged("W25-2", W25, &["reader", "writers-2"]),
+    judged("W25-8", W25, &["reader", "writers-8"]),
+    judged("W25r", W25, &["readers-4", "writers-4"]),
 ];
 
 /// Those that a person means by `name`: one, or all of a number (`W2`).
@@ -149,17 +221,18 @@ mod tests {
         assert_eq!(names("W6"), ["W6", "W6m", "W6d"]);
         assert_eq!(names("w4p-4"), ["W4p-4"]);
         assert_eq!(names("W3"), ["W3"]);
-        assert!(names("W11").is_empty() && names("").is_empty());
+        assert_eq!(names("W11"), ["W11m", "W11r", "W11w"]);
+        assert!(names("W26").is_empty() && names("").is_empty());
         assert_eq!([family("W10"), family("W4q1-16"), family("W")], ["W10", "W4", "W"]);
     }
 
-    /// Are names unique, and judged those of the issue: W1 to W3, W5 to W7, W10?
+    /// Are names unique, and shown only what one client's tail tells: W4, W8, W9, W17?
     #[test]
     fn judged_are_those_of_the_issue() {
         for (place, workload) in ALL.iter().enumerate() {
             assert!(ALL[..place].iter().all(|other| other.name != workload.name));
-            let judged = ["W1", "W2", "W3", "W5", "W6", "W7", "W10"];
-            assert_eq!(workload.judged, judged.contains(&family(workload.name)));
+            let shown = ["W4", "W8", "W9", "W17"];
+            assert_eq!(workload.judged, !shown.contains(&family(workload.name)));
         }
     }
 }

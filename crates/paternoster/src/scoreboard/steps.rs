@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Steps: every run that a board needs, and which of them make a cell.
+//!
+//! ```text
+//! alone    each job by itself, and the device full of what it asks for: equal ones once a device
+//! curve    noop on the same device when it takes D*, 3/2 D*, 9/4 D* … commands, to what there is
+//! noop     what a wait is compared with, and the end of the curve
+//! shared   every scheduler
+//! ```
+
+use std::collections::BTreeMap;
+
+use paternoster_core::Nanos;
+use paternoster_workload::fio::job::Job;
+
+use super::board::Row;
+use super::cell::{self, Load, Process, Times};
+use super::owed::{self, Kind};
+use super::rule::Curve;
+use super::windows::{Window, windows};
+use super::workloads::Workload;
+use crate::Failure;
+use crate::choice::SchedulerChoice;
+use crate::entitled::key;
+use crate::target::Target;
+
+/// The scheduler of what runs alone.
+const NOOP: &str = "noop";
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) name: String,
+    pub(super) device: usize,
+    /// Commands that the device takes, if they are fewer than it could.
+    pub(super) depth: Option<u32>,
+    pub(super) requests: u32,
+    pub(super) jobs: Vec<Job>,
+    pub(super) scheduler: SchedulerChoice,
+    pub(super) seed: u64,
+    pub(super) times: Times,
+    pub(super) windows: Vec<Window>,
+}
+
+/// The runs of a cell, by their places.
+#[derive(Debug)]
+struct Cell {
+    /// By job: alone, and the device full of it.
+    solos: Vec<(usize, usize)>,
+    /// With so many commands.
+    curve: Vec<(f64, usize)>,
+    noop: usize,
+    shared: Vec<usize>,
+}
+
+/// A workload on a device.
+#[derive(Debug)]
+struct Planned {
+    device: String,
+    workload: Workload,
+    jobs: Vec<Job>,
+    windows: Vec<Window>,
+    /// By seed.
+    cells: Vec<Cell>,
+}
+
+/// All runs.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    pub(super) steps: Vec<Step>,
+    rows: Vec<Planned>,
+}
+
+/// What is to be run on a device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) place: usize,
+    pub(super) name: &'a str,
+    pub(super) target: &'a Target,
+    pub(super) schedulers: &'a [SchedulerChoice],
+    pub(super) seeds: &'a [u64],
+}
+
+impl Runs {
+    /// Adds a device's workloads, with their times.
+    pub(super) fn add(
+        &mut self,
+        subject: Subject<'_>,
+        workloads: &[(Workload, Times)],
+    ) -> Result<(), Failure> {
+        let Subject { place: device, name, target, schedulers, seeds } = subject;
+        let noop = SchedulerChoice::parse(NOOP)?;
+        let mut known: BTreeMap<(u64, String), usize> = BTreeMap::new();
+        for &(workload, times) in workloads {
+            let jobs = cell::jobs(&workload, &target.facts, times)?;
+            let windows = windows(&jobs, times);
+            let clones = |(place, job): (usize, &Job)| vec![place; job.numjobs as usize];
+            let of: Vec<usize> = jobs.iter().enumerate().flat_map(clones).collect();
+            let asked: u32 = of.iter().map(|&place| owed::depth(&jobs[place])).sum();
+            let mut cells = Vec::new();
+            for &seed in seeds {
+                let step = |what: String, jobs: Vec<Job>, scheduler: &SchedulerChoice| Step {
+                    name: format!("{} {what} on {name}, seed {seed}", workload.name),
+                    device,
+                    depth: None,
+                    requests: workload.requests(),
+                    jobs,
+                    scheduler: scheduler.clone(),
+                    seed,
+                    times,
+                    windows: Vec::new(),
+                };
+                let mut lone = |what: String, job: Job| {
+                    let key = (seed, key(&job));
+                    *known.entry(key).or_insert_with(|| {
+                        self.steps.push(step(what, vec![job], &noop));
+                        self.steps.len() - 1
+                    })
+                };
+                let solo = |job: &Job| {
+                    let alone = cell::alone(job, times);
+                    let full = cell::full(&alone, &jobs, &target.facts);
+                    let name = &job.name;
+                    (lone(format!("{name} alone"), alone), lone(format!("full of {name}"), full))
+                };
+                let solos = jobs.iter().map(solo).collect();
+                let mut together = |depth: Option<u32>, scheduler: &SchedulerChoice| {
+                    let what = format!("under {}", scheduler.text);
+                    let windows = windows.clone();
+                    self.steps.push(Step { depth, windows, ..step(what, jobs.clone(), scheduler) });
+                    self.steps.len() - 1
+                };
+                let most = target.facts.depth.min(workload.requests()).min(asked);
+                let exact = owed::exact_depth(&jobs, &of, &windows);
+                let mut curve = Vec::new();
+                let mut commands = floor(exact.min(f64::from(most)));
+                while commands < most {
+                    curve.push((f64::from(commands), together(Some(commands), &noop)));
+                    commands = (commands * 3 / 2).max(commands + 1);
+                }
+                let shared: Vec<usize> =
+                    schedulers.iter().map(|scheduler| together(None, scheduler)).collect();
+                let same = schedulers.iter().position(|scheduler| scheduler.text == NOOP);
+                let noop = same.map_or_else(|| together(None, &noop), |place| shared[place]);
+                curve.push((f64::from(most), noop));
+                cells.push(Cell { solos, curve, noop, shared });
+            }
+            let device = name.to_owned();
+            self.rows.push(Planned { device, workload, jobs, windows, cells });
+        }
+        Ok(())
+    }
+
+    /// What has been found, from what each step gave.
+    pub(super) fn rows(&self, done: &[Vec<Process>]) -> Vec<Row> {
+        let row = |planned: &Planned| {
+            let Planned { device, workload, jobs, windows, cells } = planned;
+            let schedulers = cells.first().map_or(0, |cell| cell.shared.len());
+            let mut measured = vec![Vec::new(); schedulers];
+            let mut curves = Vec::new();
+            for cell in cells {
+                let solos: Vec<&Process> =
+                    cell.solos.iter().map(|(alone, _)| &done[*alone][0]).collect();
+                let full = cell.solos.iter().map(|(_, full)| &done[*full]);
+                let kinds: Vec<Kind> =
+                    solos.iter().zip(full).map(|(alone, full)| cell::kind(alone, full)).collect();
+                let noop = &done[cell.noop];
+                let load = Load { jobs, windows, kinds: &kinds, solos: &solos, noop };
+                for (own, &place) in measured.iter_mut().zip(&cell.shared) {
+                    own.push(load.figures(&done[place]));
+                }
+                let point =
+                    |&(commands, place): &(f64, usize)| (commands, load.throughput(&done[place]));
+                curves.push(Curve { points: cell.curve.iter().map(point).collect() });
+            }
+            Row { device: device.clone(), workload: *workload, measured, curves }
+        };
+        self.rows.iter().map(row).collect()
+    }
+}
+
+/// Commands, one at least.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "commands")]
+fn floor(commands: f64) -> u32 {
+    (commands as u32).max(1)
+}
+
+/// Times of a workload, if some are not the device's own.
+pub(super) fn times(own: Times, settle: Option<Nanos>, measure: Option<Nanos>) -> Times {
+    Times { settle: settle.unwrap_or(own.settle), measure: measure.unwrap_or(own.measure) }
+}
