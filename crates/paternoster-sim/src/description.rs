@@ -146,9 +146,25 @@ impl Description {
     /// they leave to chance.
     #[must_use]
     pub fn faulty_model(&self, more: &[Rule], seed: u64) -> Box<dyn Model> {
-        let model = self.blueprint.build(self.facts);
+        if self.faults.is_empty() && more.is_empty() {
+            self.sound_model()
+        } else {
+            Box::new(self.faulty(more, seed))
+        }
+    }
+
+    /// A fresh device of this kind behind what injects the faults of its file and `more`, to which
+    /// further rules can be added.
+    #[must_use]
+    pub fn faulty(&self, more: &[Rule], seed: u64) -> Faulty {
         let rules = [self.faults.as_slice(), more].concat();
-        if rules.is_empty() { model } else { Box::new(Faulty::new(model, &rules, seed)) }
+        Faulty::new(self.sound_model(), &rules, seed)
+    }
+
+    /// A fresh device of this kind without the faults of its file.
+    #[must_use]
+    pub fn sound_model(&self) -> Box<dyn Model> {
+        self.blueprint.build(self.facts)
     }
 
     /// The model's name.

@@ -10,12 +10,16 @@
 //! delay probability=0.01 time=50ms           one in a hundred is told 50 ms late
 //! stall every=1000 time=1s count=3           the whole device stands still for a second
 //! refuse every=10 from=2s to=3s              the device takes no command; it is requeued
+//! slow factor=10 from=2s to=3s               answers take ten times as long
+//! throttle rate=50MiB from=2s                no more than so many bytes a second are answered
 //! ```
 //!
 //! # Idea
 //! The model behind knows nothing of it. A command that fails takes its time all the same. A delay
 //! holds back the answer, not the work. A stall stops the clock of the model: everything that is
-//! in it, and what comes meanwhile, happens later by the length of the stall.
+//! in it, and what comes meanwhile, happens later by the length of the stall. What is slow or
+//! throttled is held back like what is delayed: its place in the device stays taken, so that a
+//! full device does less, and later.
 //!
 //! ```text
 //! outer time   0    10 stall of 50              60   65
@@ -24,8 +28,8 @@
 //!
 //! # Order
 //! A command passes the rules in their order. Refusing rules see every attempt; the others see
-//! what the device has taken. The first error is the error; delays add; overlapping stalls are
-//! one that ends with the later.
+//! what the device has taken. The first error is the error; delays add, the larger of two factors
+//! counts, and the later of two throttles; overlapping stalls are one that ends with the later.
 //!
 //! # Invariants
 //! I1  What was taken is told exactly once, with the model's device time.
@@ -43,9 +47,7 @@ use paternoster_core::{Command, Completion, DeviceFacts, Nanos, Refused, Status}
 
 use crate::model::Model;
 
-use self::rule::{Effect, Watch};
-
-pub use self::rule::Rule;
+pub use self::rule::{Effect, Rule, Watch};
 
 /// What is in store for a command that the device has taken.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,6 +55,11 @@ struct Verdict {
     /// 0 for none.
     errno: i32,
     delay: Nanos,
+    /// When it came, and by how many times its time it is late, in the time of the model.
+    came: Nanos,
+    longer: u64,
+    /// A throttle lets it go then.
+    not_before: Nanos,
 }
 
 /// An answer that is held back, in the time of the model.
@@ -125,6 +132,27 @@ impl Faulty {
         }
     }
 
+    /// One more rule; it sees what comes from now on. `place` and `seed` decide what it leaves to
+    /// chance.
+    pub fn add(&mut self, rule: &Rule, seed: u64, place: u64) {
+        let watch = Watch::new(rule, seed, place);
+        if watch.effect() == Effect::Refuse {
+            self.refusing.push(watch);
+        } else {
+            self.others.push(watch);
+        }
+    }
+
+    /// The power has failed and is back: `inner` is there instead, and nothing is inside. What the
+    /// rules have seen and done stays.
+    pub fn restart(&mut self, inner: Box<dyn Model>) {
+        self.inner = inner;
+        self.held.clear();
+        self.inside = 0;
+        self.stood = Nanos::ZERO;
+        self.stalled_until = Nanos::ZERO;
+    }
+
     /// The time of the model.
     fn inner_time(&self, now: Nanos) -> Nanos {
         now.max(self.stalled_until) - self.stood
@@ -139,7 +167,8 @@ impl Faulty {
 
     /// Lets the rules decide about a command that the device has taken.
     fn judge(&mut self, now: Nanos, command: &Command) {
-        let mut verdict = Verdict::default();
+        let came = self.inner_time(now);
+        let mut verdict = Verdict { came, ..Verdict::default() };
         let mut stall = Nanos::ZERO;
         for watch in &mut self.others {
             if !watch.selects(now, command) {
@@ -149,7 +178,11 @@ impl Faulty {
                 Effect::Error(errno) if verdict.errno == 0 => verdict.errno = errno,
                 Effect::Delay(time) => verdict.delay += time,
                 Effect::Stall(time) => stall = stall.max(time),
-                Effect::Error(_) | Effect::Refuse => {}
+                Effect::Slow(factor) => verdict.longer = verdict.longer.max(factor - 1),
+                Effect::Throttle(rate) => {
+                    verdict.not_before = verdict.not_before.max(watch.let_go(came, command, rate));
+                }
+                Effect::Error(_) | Effect::Refuse | Effect::Torn | Effect::Misdirect => {}
             }
         }
         let place = command.tag.index() as usize;
@@ -169,10 +202,12 @@ impl Faulty {
         if verdict.errno != 0 && completion.outcome.status == Status::Ok {
             completion.outcome.status = Status::Failed(verdict.errno);
         }
-        if verdict.delay == Nanos::ZERO {
+        let took = completion.at - verdict.came;
+        let late = verdict.delay + Nanos(took.0.saturating_mul(verdict.longer));
+        let until = (completion.at + late).max(verdict.not_before);
+        if until == completion.at {
             return Some(completion);
         }
-        let until = completion.at + verdict.delay;
         self.held.push(Reverse(Held { until, order: self.held_ever, completion }));
         self.held_ever += 1;
         None

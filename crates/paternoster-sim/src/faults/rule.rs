@@ -4,6 +4,8 @@
 //! ```text
 //! RULE      = EFFECT SELECTION*
 //! EFFECT    = error [errno=5] | delay time=50ms | stall time=1s | refuse
+//!           | slow factor=10 | throttle rate=50MiB
+//!           | torn | misdirect                only on a disk that keeps data (`paternoster-disk`)
 //! SELECTION = op=read,write,discard,flush     one of these
 //!           | range=1m-2m                     touches a byte from the first up to the second
 //!           | from=1s | to=2s                 comes at or after, comes before
@@ -40,13 +42,17 @@ const OPS: [(&str, Op); 4] =
 /// As fio writes sizes.
 const FIO_SIZES: [(&str, u64); 5] =
     [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40)];
-const REMEDY: &str = "a rule is error, delay, stall or refuse, then any of op=, range=, from=, \
-                      to=, every=, probability=, count=, errno= or time= \
-                      (as `error every=100 op=write errno=5`)";
+/// Slower than that is a stall.
+const FACTOR_MAX: u64 = 1_000_000;
+const EFFECTS: [&str; 8] =
+    ["error", "delay", "stall", "refuse", "slow", "throttle", "torn", "misdirect"];
+const REMEDY: &str = "a rule is error, delay, stall, refuse, slow or throttle, then any of op=, \
+                      range=, from=, to=, every=, probability=, count=, errno=, time=, factor= or \
+                      rate= (as `error every=100 op=write errno=5`)";
 
 /// What happens to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+pub enum Effect {
     /// It fails with this errno.
     Error(i32),
     /// It is answered so much later.
@@ -55,6 +61,14 @@ pub(super) enum Effect {
     Stall(Nanos),
     /// It is not taken.
     Refuse,
+    /// It takes so many times as long.
+    Slow(u64),
+    /// So many bytes a second are answered, counted in the order in which they come.
+    Throttle(u64),
+    /// If the power fails, it may be there by sectors. Not the affair of a model.
+    Torn,
+    /// It is written to another place. Not the affair of a model.
+    Misdirect,
 }
 
 /// Which commands.
@@ -86,22 +100,43 @@ impl fmt::Display for Rule {
     }
 }
 
+impl Rule {
+    /// Also the effects on what is written, which a model knows nothing of: for a disk that keeps
+    /// data, and asks [`Watch`] about each write.
+    ///
+    /// # Errors
+    /// What is wrong, with the rule's text and what would be right.
+    pub fn with_data(text: &str) -> Result<Rule, String> {
+        parse(text).map_err(|why| format!("the rule `{}`: {why}", text.trim()))
+    }
+
+    /// Whether it concerns what is written, and not when and how commands end.
+    #[must_use]
+    pub const fn is_about_data(&self) -> bool {
+        matches!(self.effect, Effect::Torn | Effect::Misdirect)
+    }
+}
+
 impl FromStr for Rule {
     type Err = String;
 
     /// What is wrong is said with the rule's text and what would be right.
     fn from_str(text: &str) -> Result<Rule, String> {
-        parse(text).map_err(|why| format!("the rule `{}`: {why}", text.trim()))
+        let rule = Rule::with_data(text)?;
+        if rule.is_about_data() {
+            return Err(format!("the rule `{rule}`: there are no data here that it could change"));
+        }
+        Ok(rule)
     }
 }
 
 fn parse(text: &str) -> Result<Rule, String> {
     let mut words = text.split_whitespace();
     let effect = words.next().ok_or(REMEDY)?;
-    if !["error", "delay", "stall", "refuse"].contains(&effect) {
+    if !EFFECTS.contains(&effect) {
         return Err(format!("`{effect}` is no effect; {REMEDY}"));
     }
-    let (mut errno, mut time) = (None, None);
+    let (mut errno, mut time, mut number) = (None, None, None);
     let mut selection = Selection {
         ops: [true; OPS.len()],
         range: None,
@@ -131,19 +166,35 @@ fn parse(text: &str) -> Result<Rule, String> {
                 }
                 time = Some(span);
             }
-            "errno" | "time" => return Err(format!("`{key}` means nothing to `{effect}`")),
+            "factor" if effect == "slow" => {
+                let factor = value.parse().ok().filter(|it| (2..=FACTOR_MAX).contains(it));
+                number = Some(factor.ok_or(wrong("a whole number from 2 to 1000000"))?);
+            }
+            "rate" if effect == "throttle" => {
+                let rate = size(value).filter(|rate| *rate > 0);
+                number = Some(rate.ok_or(wrong("bytes a second (as `50MiB`)"))?);
+            }
+            "errno" | "time" | "factor" | "rate" => {
+                return Err(format!("`{key}` means nothing to `{effect}`"));
+            }
             _ => select(&mut selection, key, value).map_err(|why| match why {
                 Some(why) => wrong(&why),
                 None => format!("`{key}` is not known; {REMEDY}"),
             })?,
         }
     }
-    let effect = match (effect, time) {
-        ("error", _) => Effect::Error(errno.unwrap_or(ERRNO_DEFAULT)),
-        ("refuse", _) => Effect::Refuse,
-        (name, None) => return Err(format!("`{name}` needs a time, as `{name} time=50ms`")),
-        ("delay", Some(time)) => Effect::Delay(time),
-        (_, Some(time)) => Effect::Stall(time),
+    let timed = || time.ok_or(format!("`{effect}` needs a time, as `{effect} time=50ms`"));
+    let effect = match effect {
+        "error" => Effect::Error(errno.unwrap_or(ERRNO_DEFAULT)),
+        "refuse" => Effect::Refuse,
+        "delay" => Effect::Delay(timed()?),
+        "stall" => Effect::Stall(timed()?),
+        "slow" => Effect::Slow(number.ok_or("`slow` needs a factor, as `slow factor=10`")?),
+        "throttle" => {
+            Effect::Throttle(number.ok_or("`throttle` needs a rate, as `throttle rate=50MiB`")?)
+        }
+        "torn" => Effect::Torn,
+        _ => Effect::Misdirect,
     };
     if selection.from >= selection.to {
         return Err("nothing comes between `from` and `to`: `from` is the earlier".to_owned());
@@ -197,12 +248,13 @@ fn ops(text: &str) -> Result<[bool; OPS.len()], Option<String>> {
     Ok(chosen)
 }
 
+fn size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let fio = quantity::quantity(&text.to_ascii_lowercase(), &FIO_SIZES);
+    fio.or_else(|| quantity::size(text).ok())
+}
+
 fn range(text: &str) -> Result<(u64, u64), Option<String>> {
-    let size = |text: &str| {
-        let text = text.trim();
-        let fio = quantity::quantity(&text.to_ascii_lowercase(), &FIO_SIZES);
-        fio.or_else(|| quantity::size(text).ok())
-    };
     let wrong = || Some("from a byte up to another one behind it (as `1m-2m`)".to_owned());
     let (first, end) = text.split_once('-').ok_or_else(wrong)?;
     match (size(first), size(end)) {
@@ -213,27 +265,41 @@ fn range(text: &str) -> Result<(u64, u64), Option<String>> {
 
 /// A rule at work: what it has seen and done.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     effect: Effect,
     selection: Selection,
     seen: u64,
     done: u64,
     chance: Chance,
+    /// When what a throttle has let go of so far has gone.
+    gone: Nanos,
 }
 
 impl Watch {
     /// The rule that is `place`-th in its list.
-    pub(super) fn new(rule: &Rule, seed: u64, place: u64) -> Watch {
+    #[must_use]
+    pub fn new(rule: &Rule, seed: u64, place: u64) -> Watch {
         let Rule { effect, selection, .. } = *rule;
-        Watch { effect, selection, seen: 0, done: 0, chance: Chance::new(seed, place) }
+        let chance = Chance::new(seed, place);
+        Watch { effect, selection, seen: 0, done: 0, chance, gone: Nanos::ZERO }
     }
 
-    pub(super) const fn effect(&self) -> Effect {
+    /// When a throttle of `rate` bytes a second lets go of a command that came at `came`.
+    pub(super) fn let_go(&mut self, came: Nanos, command: &Command, rate: u64) -> Nanos {
+        let bytes = u128::from(command.sectors) * 512;
+        let takes = (bytes * 1_000_000_000).div_ceil(u128::from(rate.max(1)));
+        self.gone = self.gone.max(came) + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
+        self.gone
+    }
+
+    /// What happens to what it selects.
+    #[must_use]
+    pub const fn effect(&self) -> Effect {
         self.effect
     }
 
     /// Whether the rule's effect is on this command, which comes at `now`.
-    pub(super) fn selects(&mut self, now: Nanos, command: &Command) -> bool {
+    pub fn selects(&mut self, now: Nanos, command: &Command) -> bool {
         let Selection { every, probability, count, .. } = self.selection;
         if self.done >= count || !self.concerns(now, command) {
             return false;
@@ -283,7 +349,7 @@ mod tests {
     #[test]
     fn bad_rules_say_what_would_be_right() {
         for (text, expected) in [
-            ("", "a rule is error, delay, stall or refuse"),
+            ("", "a rule is error, delay, stall, refuse, slow or throttle"),
             ("fail every=3", "`fail` is no effect; a rule is error"),
             ("error evry=3", "`evry` is not known; a rule is error"),
             ("error every", "`every` has no `=`"),
@@ -299,6 +365,12 @@ mod tests {
             ("error range=2m", "(as `1m-2m`)"),
             ("error probability=2", "`probability` cannot be `2`: a decimal above 0 up to 1"),
             ("error from=2s to=1s", "nothing comes between `from` and `to`"),
+            ("slow", "`slow` needs a factor, as `slow factor=10`"),
+            ("slow factor=1", "`factor` cannot be `1`: a whole number from 2"),
+            ("slow time=1s", "`time` means nothing to `slow`"),
+            ("throttle rate=0", "`rate` cannot be `0`: bytes a second"),
+            ("torn", "there are no data here"),
+            ("misdirect every=2", "there are no data here"),
             ("refuse", "nothing would ever be done"),
             ("refuse every=1 from=1s", "nothing would ever be done"),
         ] {

@@ -159,6 +159,27 @@ fn refused_commands_come_again() {
     assert!(failed(&ends).is_empty());
 }
 
+/// Q2. Slow is so many times as long, from when it came, and the larger factor counts: on one
+/// server reads that come at zero end after 1, 2 and 3 ms, of which the second is told at 2 * 5.
+#[test]
+fn slow_is_a_multiple() {
+    let rules = ["slow factor=3 every=2", "slow factor=5 every=2"];
+    assert_eq!(run(serial(), &rules, 0, &reads(3)), [(1000, 0), (10_000, 0), (3000, 0)]);
+    // At depth 32 the places stay taken: the 33rd begins when the first is told, at 10 ms.
+    let ends = run(parallel(), &["slow factor=10"], 0, &reads(33));
+    assert_eq!((ends[0], ends[31], ends[32]), ((10_000, 0), (10_000, 0), (20_000, 0)));
+}
+
+/// Q2. A throttle lets go of 4 KiB each 2 ms at 2,048,000 bytes a second, and makes nothing
+/// earlier: the first would be let go of at 2 ms, the n-th at 2n, though the device takes 1 ms.
+#[test]
+fn a_throttle_is_a_rate() {
+    let ends = run(parallel(), &["throttle rate=2048000"], 0, &reads(4));
+    assert_eq!(ends, [(2000, 0), (4000, 0), (6000, 0), (8000, 0)]);
+    let ends = run(parallel(), &["throttle rate=1g"], 0, &reads(2));
+    assert_eq!(ends, [(1000, 0), (1000, 0)], "fast enough for the device");
+}
+
 /// Q2. The first error is the error.
 #[test]
 fn the_first_error_counts() {
@@ -188,7 +209,7 @@ proptest! {
             "error every=3", "error probability=0.2 errno=9", "delay every=2 time=700us",
             "delay probability=0.5 time=3ms", "stall every=5 time=2ms", "stall every=7 time=9ms",
             "refuse every=4", "refuse probability=0.3", "refuse to=4ms",
-            "error range=0-64k op=write",
+            "error range=0-64k op=write", "slow factor=3 every=2", "throttle rate=10m",
         ]), 0..5),
         seed in any::<u64>(), count in 1u64..80, one_server in any::<bool>()
     ) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents: what is on the medium, what is only in the cache, and what a cut leaves of it.
 //!
-//! Contents have no bytes. Each sector holds the *serial* of the command that wrote it; 0 is what
-//! was there when the disk was new. A write *lands* in the cache at some time, and is *hardened*
-//! on the medium at another. Landings are numbered, so that of two writes to one sector the later
-//! landing wins, whenever they are hardened:
+//! A write *lands* in the cache at some time, and is *hardened* on the medium at another. Landings
+//! are numbered, so that of two writes to one sector the later landing wins, whenever they are
+//! hardened. What a sector holds is the affair of the [`Medium`]: the crash test's has no bytes but
+//! the *serial* of the command that wrote it; 0 is what was there when the disk was new:
 //!
 //! ```text
 //! sector      0 1 2 3 4 5 6 7
@@ -31,23 +31,70 @@ pub type Serial = u64;
 /// Writes in the cache; the oldest is hardened for one more.
 const ROOM: usize = 256;
 
-/// A sector of the medium.
-#[derive(Debug, Clone, Copy, Default)]
-struct Held {
-    serial: Serial,
-    /// The number of its landing.
-    landed: u64,
+/// What is durable, by sector.
+pub trait Medium {
+    /// What a write carries.
+    type Load;
+
+    /// The number of the landing that this sector holds, 0 for none.
+    fn landed(&self, sector: u64) -> u64;
+
+    /// The sector takes what `write` carries for it.
+    fn take(&mut self, sector: u64, write: &Cached<Self::Load>);
 }
 
 /// A write that has landed and is not wholly on the medium.
 #[derive(Debug, Clone, Copy)]
-struct Cached {
+pub struct Cached<L> {
     serial: Serial,
     landed: u64,
-    first: usize,
-    end: usize,
+    first: u64,
+    end: u64,
     /// How many writes had ended before it; none while it has not.
     ended: Option<u64>,
+    load: L,
+}
+
+impl<L> Cached<L> {
+    /// A write of the sectors from `first` up to `end`, which has not landed.
+    #[must_use]
+    pub const fn new(serial: Serial, first: u64, end: u64, load: L) -> Cached<L> {
+        Cached { serial, landed: u64::MAX, first, end, ended: None, load }
+    }
+
+    /// The command's number.
+    #[must_use]
+    pub const fn serial(&self) -> Serial {
+        self.serial
+    }
+
+    /// The number of its landing.
+    #[must_use]
+    pub const fn landed(&self) -> u64 {
+        self.landed
+    }
+
+    /// Its first sector.
+    #[must_use]
+    pub const fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The sector behind its last.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// What it carries.
+    #[must_use]
+    pub const fn load(&self) -> &L {
+        &self.load
+    }
+
+    const fn touches(&self, first: u64, end: u64) -> bool {
+        self.first < end && first < self.end
+    }
 }
 
 /// How much of what is volatile a cut leaves.
@@ -65,7 +112,8 @@ pub enum Survival {
 
 impl Survival {
     /// Every second cut leaves nothing, which asks most of a flush.
-    pub(super) fn draw(chance: &mut Chance) -> Survival {
+    #[must_use]
+    pub fn draw(chance: &mut Chance) -> Survival {
         match chance.below(8) {
             0..4 => Survival::Nothing,
             4 => Survival::Everything,
@@ -90,49 +138,64 @@ impl Survival {
 }
 
 /// What the disk holds.
-#[derive(Debug)]
-pub(super) struct Contents {
-    medium: Vec<Held>,
+#[derive(Debug, Clone)]
+pub struct Contents<M: Medium> {
+    medium: M,
     /// In the order of their landings.
-    cached: Vec<Cached>,
+    cached: Vec<Cached<M::Load>>,
     landed: u64,
     ended: u64,
     /// The flaw `DrainsStale`: what was overtaken is not forgotten.
     keeps_stale: bool,
 }
 
-impl Contents {
-    pub(super) fn new(sectors: usize, keeps_stale: bool) -> Contents {
-        Contents {
-            medium: vec![Held::default(); sectors],
-            cached: Vec::with_capacity(ROOM),
-            landed: 0,
-            ended: 0,
-            keeps_stale,
-        }
+impl<M: Medium> Contents<M> {
+    /// A medium behind an empty cache.
+    #[must_use]
+    pub fn new(medium: M) -> Contents<M> {
+        let cached = Vec::with_capacity(ROOM);
+        Contents { medium, cached, landed: 0, ended: 0, keeps_stale: false }
+    }
+
+    pub(super) fn keeping_stale(mut self, keeps_stale: bool) -> Contents<M> {
+        self.keeps_stale = keeps_stale;
+        self
+    }
+
+    /// What is durable.
+    #[must_use]
+    pub const fn medium(&self) -> &M {
+        &self.medium
     }
 
     /// How many writes have ended: what a flush that begins now has to cover.
-    pub(super) const fn ended(&self) -> u64 {
+    #[must_use]
+    pub const fn ended(&self) -> u64 {
         self.ended
     }
 
     /// Writes in the cache.
-    pub(super) fn cached(&self) -> usize {
+    #[must_use]
+    pub fn cached(&self) -> usize {
         self.cached.len()
     }
 
+    /// The writes in the cache that touch these sectors, in the order of their landings.
+    pub fn touching(&self, first: u64, end: u64) -> impl Iterator<Item = &Cached<M::Load>> {
+        self.cached.iter().filter(move |cached| cached.touches(first, end))
+    }
+
     /// A write reaches the cache.
-    pub(super) fn land(&mut self, serial: Serial, first: usize, end: usize) {
+    pub fn land(&mut self, write: Cached<M::Load>) {
         if self.cached.len() == ROOM {
             self.harden(0);
         }
         self.landed += 1;
-        self.cached.push(Cached { serial, landed: self.landed, first, end, ended: None });
+        self.cached.push(Cached { landed: self.landed, ended: None, ..write });
     }
 
     /// A write has ended well; hardened, if it is to be.
-    pub(super) fn end(&mut self, serial: Serial, durable: bool) {
+    pub fn end(&mut self, serial: Serial, durable: bool) {
         let place = self.cached.iter().position(|cached| cached.serial == serial);
         if let Some(place) = place {
             self.cached[place].ended = Some(self.ended);
@@ -147,26 +210,29 @@ impl Contents {
     /// Hardens the write in `place` of the cache, except where the medium is newer.
     fn harden(&mut self, place: usize) {
         let write = self.cached.remove(place);
-        for held in &mut self.medium[write.first..write.end] {
-            if held.landed < write.landed {
-                *held = Held { serial: write.serial, landed: write.landed };
+        for sector in write.first..write.end {
+            if self.medium.landed(sector) < write.landed {
+                self.medium.take(sector, &write);
             }
         }
         if !self.keeps_stale {
             let medium = &self.medium;
+            // I2 held before, so that only what this one touches can be overtaken by it.
             self.cached.retain(|cached| {
-                medium[cached.first..cached.end].iter().any(|held| held.landed < cached.landed)
+                !cached.touches(write.first, write.end)
+                    || (cached.first..cached.end).any(|at| medium.landed(at) < cached.landed)
             });
         }
     }
 
     /// Drains one write, whichever, in the background.
-    pub(super) fn drain_one(&mut self, chance: &mut Chance) {
+    pub fn drain_one(&mut self, chance: &mut Chance) {
         let Some(place) = self.draw_one(chance) else { return };
         if self.keeps_stale {
-            let write = self.cached[place];
-            self.medium[write.first..write.end]
-                .fill(Held { serial: write.serial, landed: write.landed });
+            let write = &self.cached[place];
+            for sector in write.first..write.end {
+                self.medium.take(sector, write);
+            }
         }
         self.harden(place);
     }
@@ -179,8 +245,9 @@ impl Contents {
 
     /// What a flush has done at its end: every write is on the medium that was among the first
     /// `mark` to end; of the others, which came while it was under way, some are by chance.
-    pub(super) fn flush(&mut self, mark: u64, misses_one: bool, chance: &mut Chance) {
-        let covered = |cached: &&Cached| cached.ended.is_some_and(|ended| ended < mark);
+    /// `misses_one` is the flaw of that name.
+    pub fn flush(&mut self, mark: u64, misses_one: bool, chance: &mut Chance) {
+        let covered = |cached: &&Cached<M::Load>| cached.ended.is_some_and(|ended| ended < mark);
         let count = self.cached.iter().filter(covered).count() as u64;
         let spared = misses_one.then(|| usize::try_from(chance.below(count)).unwrap_or(0));
         let mut due: Vec<Serial> = Vec::with_capacity(self.cached.len());
@@ -201,33 +268,30 @@ impl Contents {
         }
     }
 
-    /// The medium behind a cut. `flying` are writes that have not landed.
-    pub(super) fn cut(
+    /// What a cut leaves beside the medium: `left` is told each sector that becomes a write's,
+    /// in the order in which it does. `flying` are writes that have not landed. Of one that
+    /// `tears` some sectors may be left; any other is left whole, or not at all.
+    pub fn cut(
         &self,
         survival: Survival,
-        flying: impl Iterator<Item = (Serial, usize, usize)>,
+        flying: impl Iterator<Item = Cached<M::Load>>,
+        tears: impl Fn(&M::Load) -> bool,
         chance: &mut Chance,
-        image: &mut Vec<Serial>,
+        mut left: impl FnMut(u64, &Cached<M::Load>),
     ) {
-        image.clear();
-        image.extend(self.medium.iter().map(|held| held.serial));
-        for write in &self.cached {
-            let left = survival.of_write(chance);
-            let sectors = write.first..write.end;
-            for (left_there, held) in image[sectors.clone()].iter_mut().zip(&self.medium[sectors]) {
-                let newer = held.landed < write.landed;
-                if left.unwrap_or_else(|| chance.once_in(2)) && newer {
-                    *left_there = write.serial;
+        let mut write_is_cut = |write: &Cached<M::Load>| {
+            let mut all = survival.of_write(chance);
+            if all.is_none() && !tears(&write.load) {
+                all = Some(chance.once_in(2));
+            }
+            for sector in write.first..write.end {
+                let newer = self.medium.landed(sector) < write.landed;
+                if all.unwrap_or_else(|| chance.once_in(2)) && newer {
+                    left(sector, write);
                 }
             }
-        }
-        for (serial, first, end) in flying {
-            let left = survival.of_write(chance);
-            for held in &mut image[first..end] {
-                if left.unwrap_or_else(|| chance.once_in(2)) {
-                    *held = serial;
-                }
-            }
-        }
+        };
+        self.cached.iter().for_each(&mut write_is_cut);
+        flying.for_each(|write| write_is_cut(&write));
     }
 }

@@ -52,9 +52,7 @@ use paternoster_core::{Command, Completion, DeviceFacts, Flags, Nanos, Op, Outco
 use crate::chance::Chance;
 use crate::model::Model;
 
-use self::contents::Contents;
-
-pub use self::contents::{Serial, Survival};
+pub use self::contents::{Cached, Contents, Medium, Serial, Survival};
 pub use self::flaw::Flaw;
 
 /// A read or write takes this long at least, and at most `SPREAD` more.
@@ -80,6 +78,34 @@ pub struct Habits {
     pub flaw: Option<Flaw>,
 }
 
+/// A sector of the medium.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    serial: Serial,
+    /// The number of its landing.
+    landed: u64,
+}
+
+/// The medium of a disk that remembers each of its sectors.
+#[derive(Debug)]
+struct Serials(Vec<Held>);
+
+fn place(sector: u64) -> usize {
+    usize::try_from(sector).unwrap_or(usize::MAX)
+}
+
+impl Medium for Serials {
+    type Load = ();
+
+    fn landed(&self, sector: u64) -> u64 {
+        self.0[place(sector)].landed
+    }
+
+    fn take(&mut self, sector: u64, write: &Cached<()>) {
+        self.0[place(sector)] = Held { serial: write.serial(), landed: write.landed() };
+    }
+}
+
 /// A command that the disk has taken.
 #[derive(Debug, Clone, Copy)]
 struct Inside {
@@ -87,8 +113,8 @@ struct Inside {
     serial: Serial,
     op: Op,
     fua: bool,
-    first: usize,
-    end: usize,
+    first: u64,
+    end: u64,
     /// For a flush: it covers the first so many writes to end.
     mark: u64,
     /// When a write reaches the cache; none once it has, or if it never does.
@@ -111,7 +137,7 @@ pub struct VolatileDisk {
     facts: DeviceFacts,
     habits: Habits,
     chance: Chance,
-    contents: Contents,
+    contents: Contents<Serials>,
     inside: Vec<Inside>,
     taken: Serial,
     drains: Option<Nanos>,
@@ -130,7 +156,8 @@ impl VolatileDisk {
             facts,
             habits,
             chance: Chance::new(habits.seed, 0),
-            contents: Contents::new(sectors, habits.flaw == Some(Flaw::DrainsStale)),
+            contents: Contents::new(Serials(vec![Held::default(); sectors]))
+                .keeping_stale(habits.flaw == Some(Flaw::DrainsStale)),
             inside: Vec::with_capacity(facts.depth as usize),
             taken: 0,
             drains: None,
@@ -171,8 +198,13 @@ impl VolatileDisk {
         let mut chance = Chance::new(seed, 1);
         let survival = Survival::draw(&mut chance);
         let flying = self.inside.iter().filter(|inside| inside.lands.is_some());
-        let flying = flying.map(|inside| (inside.serial, inside.first, inside.end));
-        self.contents.cut(survival, flying, &mut chance, image);
+        let flying = flying.map(|i| Cached::new(i.serial, i.first, i.end, ()));
+        image.clear();
+        image.extend(self.contents.medium().0.iter().map(|held| held.serial));
+        let tears = |(): &()| true;
+        self.contents.cut(survival, flying, tears, &mut chance, |sector, write| {
+            image[place(sector)] = write.serial();
+        });
         survival
     }
 
@@ -229,7 +261,7 @@ impl VolatileDisk {
         let inside = &mut self.inside[place];
         inside.lands = None;
         let (serial, first, end) = (inside.serial, inside.first, inside.end);
-        self.contents.land(serial, first, end);
+        self.contents.land(Cached::new(serial, first, end, ()));
         self.plan_drain(now);
     }
 
@@ -296,8 +328,8 @@ impl Model for VolatileDisk {
             serial: self.taken,
             op: command.op,
             fua: command.flags.contains(Flags::FUA),
-            first: usize::try_from(command.sector).unwrap_or(usize::MAX),
-            end: usize::try_from(command.end()).unwrap_or(usize::MAX),
+            first: command.sector,
+            end: command.end(),
             mark,
             lands,
             ends: now + lasts,
