@@ -129,9 +129,9 @@ fn unsafe_code_gives_its_reason() {
         bad
     });
     assert!(found.is_empty(), "{found:#?}");
-    for name in ["paternoster-core", "paternoster-workload", "paternoster-sim", "paternoster-trace"]
-    {
-        let file = Path::new(ROOT).join("crates").join(name).join("src/lib.rs");
+    let names = ["core", "disk", "sim", "trace", "workload"];
+    for name in names.map(|name| format!("paternoster-{name}")) {
+        let file = Path::new(ROOT).join("crates").join(&name).join("src/lib.rs");
         let text = fs::read_to_string(file).unwrap();
         assert!(text.contains("#![forbid(unsafe_code)]"), "{name}");
     }

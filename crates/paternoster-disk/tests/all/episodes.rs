@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does each episode do what its line says, from when it is told?
+//!
+//! The device takes 1 ms for everything, any number at a time (`null`).
+
+use paternoster_disk::{Device, Disk, Nanos, Op};
+
+const MILLISECOND: &str = r#"
+name = "millisecond"
+model = "null"
+summary = "1 ms for everything"
+valid = "in this test"
+[facts]
+capacity = { value = "1 MiB", source = "assumed" }
+depth = { value = 32, source = "assumed" }
+write_cache = { value = true, source = "assumed" }
+[null]
+latency = { value = "1 ms", source = "assumed" }
+"#;
+
+fn disk(episodes: &[&str]) -> Disk {
+    let device = Device::parse("millisecond.toml", MILLISECOND).unwrap();
+    let mut disk = Disk::new(&device, 1);
+    for episode in episodes {
+        disk.episode(episode).unwrap();
+    }
+    disk
+}
+
+/// When each of four reads of 4 KiB at time zero ends, in us, and how.
+fn reads(disk: &mut Disk) -> Vec<(u64, Result<(), i32>)> {
+    let at = disk.now();
+    for place in 0..4 {
+        disk.submit(at, Op::Read, place * 4096, 4096).unwrap();
+    }
+    let ends = std::iter::from_fn(|| disk.wait());
+    ends.map(|done| ((done.at - at).as_micros(), done.result)).collect()
+}
+
+/// Stall, fail-slow, throttle, delay, errno, and an idle device that refuses (3 ms, then again).
+#[test]
+fn times_and_errors() {
+    let ends = |episode| reads(&mut disk(&[episode]));
+    let all = |times: [u64; 4]| times.map(|time| (time, Ok(())));
+    assert_eq!(ends("stall time=2s op=write"), all([1000; 4]));
+    assert_eq!(ends("stall time=50ms count=1"), all([51_000; 4]));
+    assert_eq!(ends("slow factor=20 every=4"), all([1000, 1000, 1000, 20_000]));
+    assert_eq!(ends("throttle rate=2048000"), all([2000, 4000, 6000, 8000]));
+    assert_eq!(ends("delay time=3ms every=4"), all([1000, 1000, 1000, 4000]));
+    assert_eq!(ends("refuse count=2"), all([7000; 4]));
+    let failed = ends("error errno=28 range=4k-8k");
+    assert_eq!(failed.iter().filter(|(_, result)| *result == Err(28)).count(), 1);
+}
+
+/// Is an episode that is told later about what comes then, and is over when it says so; and is a
+/// count not forgotten by a crash?
+#[test]
+fn episodes_begin_and_end() {
+    let mut disk = disk(&["slow factor=5 from=10ms to=20ms"]);
+    assert_eq!(reads(&mut disk)[0].0, 1000);
+    assert_eq!(disk.crash(Nanos::from_millis(10), 1).pieces().count(), 0);
+    assert_eq!(reads(&mut disk)[0].0, 5000);
+    disk.episode("error count=1").unwrap();
+    assert_eq!(reads(&mut disk).iter().filter(|(_, result)| result.is_err()).count(), 1);
+    disk.crash(Nanos::from_millis(30), 1);
+    assert_eq!(reads(&mut disk), [(1000, Ok(())); 4]);
+    let why = disk.episode("slow factr=5").unwrap_err().to_string();
+    assert!(why.starts_with("the rule `slow factr=5`: `factr` is not known"), "{why}");
+}
+
+/// May a write be found in part exactly if it was said that it may tear? Of 200 power cuts beneath
+/// a write of eight sectors some leave one to seven of them.
+#[test]
+fn torn_writes() {
+    for (episodes, tears) in [(vec![], false), (vec!["torn op=write"], true)] {
+        let mut disk = disk(&episodes);
+        disk.write(Nanos::ZERO, 0, &[7; 4096], false).unwrap();
+        for now in [Nanos::from_micros(500), Nanos::from_micros(1500)] {
+            let left = (0..200).map(|seed| {
+                let mut found = [0; 4096];
+                disk.image_if_crashed(now, seed).read(0, &mut found);
+                found.iter().filter(|byte| **byte == 7).count() / 512
+            });
+            let mut left: Vec<usize> = left.collect();
+            assert!(left.contains(&0) && left.contains(&8), "old and new at {now}");
+            left.retain(|sectors| (1..8).contains(sectors));
+            assert_eq!(!left.is_empty(), tears, "at {now}");
+        }
+    }
+}
+
+/// Does a misdirected write leave its place as it was, and is another one's content lost; is all
+/// told to be well?
+#[test]
+fn misdirected_writes() {
+    let mut disk = disk(&[]);
+    for place in 0..256u64 {
+        disk.write(disk.now(), place * 4096, &[1; 4096], true).unwrap();
+    }
+    while disk.wait().is_some() {}
+    disk.episode("misdirect op=write count=1").unwrap();
+    disk.write(disk.now(), 40 * 4096, &[2; 4096], true).unwrap();
+    assert_eq!(disk.wait().unwrap().result, Ok(()));
+    let mut found = vec![0; 1 << 20];
+    disk.crash(disk.now(), 1).read(0, &mut found);
+    assert_eq!(found[40 * 4096], 1);
+    let other = found.iter().position(|byte| *byte == 2).unwrap() / 4096;
+    assert!(other != 40 && other.abs_diff(40) <= 16, "{other}");
+    assert_eq!(found.iter().filter(|byte| **byte == 2).count(), 4096);
+}
