@@ -61,6 +61,15 @@ run_tests columns cargo test -p paternoster --features parquet,png columns
 
 . checks/packages.sh
 
+step "the disk under turmoil and madsim, each a workspace of its own"
+for adapter in turmoil madsim; do
+  if (cd "adapters/$adapter" && cargo fetch --quiet 2>/dev/null); then
+    PATERNOSTER_CRASHES=10000 run_tests "adapter-$adapter" env -C "adapters/$adapter" cargo test
+  else
+    skip "the disk under $adapter: its crates cannot be fetched"
+  fi
+done
+
 step "properties and power cuts, longer"
 export PATERNOSTER_SEQUENCES=400000 PATERNOSTER_POWER_CUTS=20000000
 test_options=(properties:: power_)

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! paternoster-disk under madsim: a disk of a simulated node, on which reads, writes and flushes
+//! take a device's time, and which forgets what a device forgets when the node's power fails.
+//!
+//! A [`SimDisk`] is a handle, and clones are the same disk: the test keeps one, the node has the
+//! other. After `Handle::kill` the test calls [`SimDisk::crash`], then `Handle::restart`.
+//!
+//! # Time
+//! The disk's time is that of madsim's runtime, in nanoseconds. madsim sleeps a millisecond at
+//! least, as tokio: a node learns of an end up to one later; `Done::at` says when it really was.
+//!
+//! Needs `--cfg madsim`, as madsim does (`.cargo/config.toml` says so here); without it there is
+//! no simulated time, and this does not compile.
+#[cfg(not(madsim))]
+compile_error!("paternoster-disk-madsim needs RUSTFLAGS='--cfg madsim', as madsim does");
+
+#[path = "../../sim_disk.rs"]
+mod sim_disk;
+
+pub use sim_disk::SimDisk;
+
+mod time {
+    use std::future::Future;
+    use std::time::Duration;
+
+    use paternoster_disk::Nanos;
+
+    /// The time of the runtime; none outside of it.
+    pub(crate) fn elapsed() -> Option<Nanos> {
+        let elapsed = madsim::time::TimeHandle::try_current()?.elapsed();
+        Some(Nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// Waits for `event`, and no longer than `wait`.
+    pub(crate) async fn at_most(wait: Nanos, event: impl Future) {
+        // madsim's clock ends before the number does.
+        let wait = wait.min(Nanos::from_secs(3600 * 24 * 365));
+        let _elapsed = madsim::time::timeout(Duration::from_nanos(wait.0), event).await;
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A disk of a simulated host, for runtimes of futures: the part that turmoil's and madsim's
+//! adapters share. What time it is, and how one waits, is in `time` of each.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use paternoster_disk::{Device, Disk, Done, Id, Image, Nanos, Next, Op, Refusal};
+use tokio::sync::Notify;
+
+use crate::time;
+
+/// What has ended and was not fetched; `None` while it is under way.
+type Ends = BTreeMap<Id, Option<(Done, Vec<u8>)>>;
+
+/// A disk of a simulated host. Clones are the same disk.
+#[derive(Debug, Clone)]
+pub struct SimDisk {
+    inside: Arc<Mutex<(Disk, Ends)>>,
+    changed: Arc<Notify>,
+}
+
+impl SimDisk {
+    /// A new disk of this kind.
+    #[must_use]
+    pub fn new(device: &Device, seed: u64) -> SimDisk {
+        let inside = Arc::new(Mutex::new((Disk::new(device, seed), Ends::new())));
+        SimDisk { inside, changed: Arc::default() }
+    }
+
+    /// Reads `len` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// As [`SimDisk::write_at`].
+    pub async fn read_at(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+        let id = self.ask(|disk, now| disk.submit(now, Op::Read, offset, len))?;
+        self.end(id).await.map(|(_, data)| data)
+    }
+
+    /// Writes; what is written may be in the drive's cache then.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the disk refuses it, the errno of an episode, `NotConnected` if the power
+    /// has failed meanwhile.
+    pub async fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<Done> {
+        let id = self.ask(|disk, now| disk.write(now, offset, data, false))?;
+        self.end(id).await.map(|(done, _)| done)
+    }
+
+    /// As fsync: what was written before is durable when this ends well.
+    ///
+    /// # Errors
+    /// As [`SimDisk::write_at`].
+    pub async fn sync(&self) -> io::Result<Done> {
+        let id = self.ask(|disk, now| disk.submit(now, Op::Flush, 0, 0))?;
+        self.end(id).await.map(|(done, _)| done)
+    }
+
+    /// The power fails now; see [`Disk::crash`]. From the host, or from the test.
+    pub fn crash(&self, seed: u64) -> Image {
+        let mut inside = self.lock();
+        let now = now(&inside.0);
+        inside.1.clear();
+        let image = inside.0.crash(now, seed);
+        drop(inside);
+        self.changed.notify_waiters();
+        image
+    }
+
+    /// The disk itself, for episodes and what else it can do.
+    pub fn with<T>(&self, act: impl FnOnce(&mut Disk) -> T) -> T {
+        act(&mut self.lock().0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Disk, Ends)> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, ask: impl FnOnce(&mut Disk, Nanos) -> Result<Id, Refusal>) -> io::Result<Id> {
+        let mut inside = self.lock();
+        let now = now(&inside.0);
+        let invalid = |refusal| io::Error::new(io::ErrorKind::InvalidInput, refusal);
+        let id = ask(&mut inside.0, now).map_err(invalid)?;
+        inside.1.insert(id, None);
+        drop(inside);
+        // Others may have to be woken earlier than they know.
+        self.changed.notify_waiters();
+        Ok(id)
+    }
+
+    /// Waits until an operation has ended. Each that waits wakes for each event of the disk: so no
+    /// task is needed that drives it.
+    async fn end(&self, id: Id) -> io::Result<(Done, Vec<u8>)> {
+        let _forget = Forget(self, id);
+        loop {
+            let changed = self.changed.notified();
+            let wait = {
+                let mut inside = self.lock();
+                let (disk, ends) = &mut *inside;
+                let now = now(disk);
+                let wait = loop {
+                    match disk.next(now) {
+                        // What nobody waits for any more is not kept.
+                        Next::Done(done) => {
+                            if let Some(end) = ends.get_mut(&done.id) {
+                                *end = Some((done, disk.data().to_vec()));
+                                self.changed.notify_waiters();
+                            }
+                        }
+                        Next::Wait(at) => break at - now,
+                        Next::Idle => break Nanos::MAX,
+                    }
+                };
+                match ends.get_mut(&id).map(Option::take) {
+                    None => return Err(io::ErrorKind::NotConnected.into()),
+                    Some(Some((done, data))) => {
+                        let failed = |errno| Err(io::Error::from_raw_os_error(errno));
+                        return done.result.map_or_else(failed, |()| Ok((done, data)));
+                    }
+                    Some(None) => wait,
+                }
+            };
+            time::at_most(wait, changed).await;
+        }
+    }
+}
+
+/// Forgets an operation that nobody waits for any more.
+struct Forget<'a>(&'a SimDisk, Id);
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.0.lock().1.remove(&self.1);
+    }
+}
+
+/// The time of the simulation; where there is none, between its hosts, the latest the disk knows.
+fn now(disk: &Disk) -> Nanos {
+    time::elapsed().map_or(disk.now(), |now| now.max(disk.now()))
+}
