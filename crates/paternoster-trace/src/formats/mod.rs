@@ -39,6 +39,7 @@ mod mqsim;
 mod msr;
 mod names;
 mod open;
+mod packed;
 mod recognise;
 mod spc;
 mod spread;

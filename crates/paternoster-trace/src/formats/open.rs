@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! stream ─▶ head (64 KiB) ─▶ recognise ─▶ reader of the format, which reads the head again first
+//! packed ─▶ gzip and zstd are unpacked on the way (packed.rs)
 //! path   ─▶ `-`: standard input
 //!        ├▶ sda, sda.blktrace.3: all of sda.blktrace.0, .1 … up to the first that is not there
 //!        └▶ a file
@@ -26,6 +27,7 @@ use super::iolog::Iolog;
 use super::k5::K5;
 use super::mqsim::Mqsim;
 use super::msr::Msr;
+use super::packed::unpacked;
 use super::recognise::{HEAD, recognise};
 use super::spc::Spc;
 use super::spread::Spread;
@@ -68,7 +70,7 @@ pub enum OpenError {
         /// As it was named.
         name: String,
     },
-    /// It is compressed.
+    /// It is compressed, and not by gzip or zstd.
     Packed {
         /// As it was named.
         name: String,
@@ -139,20 +141,19 @@ pub fn open<'a>(
     input: impl Read + 'a,
     format: Option<Format>,
 ) -> Result<Box<dyn Source + 'a>, OpenError> {
-    let mut input: Box<dyn Read + 'a> = Box::new(input);
+    let wrong = |source| OpenError::Io { name: name.to_owned(), source };
+    let mut input = unpacked(Box::new(input)).map_err(wrong)?;
     if let Some(format) = format {
         return Ok(reader(format, name, input));
     }
     let mut head = Vec::new();
     let read = input.by_ref().take(HEAD as u64).read_to_end(&mut head);
-    read.map_err(|source| OpenError::Io { name: name.to_owned(), source })?;
+    read.map_err(wrong)?;
     let Some(format) = recognise(&head) else {
         let name = name.to_owned();
         return Err(match head.as_slice() {
             [] => OpenError::Empty { name },
-            [0x1f, 0x8b, ..] => OpenError::Packed { name, by: "gzip" },
             [0xfd, b'7', b'z', b'X', b'Z', ..] => OpenError::Packed { name, by: "xz" },
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => OpenError::Packed { name, by: "zstd" },
             [b'B', b'Z', b'h', ..] => OpenError::Packed { name, by: "bzip2" },
             head if biosnoop::latency_only(head) => OpenError::LatencyOnly { name },
             head => OpenError::Unknown { name, first: quote(head) },

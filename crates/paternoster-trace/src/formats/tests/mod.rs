@@ -191,8 +191,8 @@ fn an_unknown_trace_gets_a_message() {
     assert!(zip.starts_with(begin) && zip.ends_with("blocks"), "{zip}");
     assert_eq!(message(""), "x.bin: the trace is empty");
     assert_eq!(
-        told(&[0x1f, 0x8b, 8]),
-        "x.bin: the trace is packed; `gzip -dc` unpacks it to a pipe, and `-` reads one"
+        message("BZh91AY"),
+        "x.bin: the trace is packed; `bzip2 -dc` unpacks it to a pipe, and `-` reads one"
     );
     let bpftrace = "Attaching 4 probes...\n\
                     TIME(ms)     DISK COMM             PID    LAT(ms)\n\
