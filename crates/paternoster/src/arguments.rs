@@ -17,6 +17,7 @@ use crate::capture::RecordOptions;
 use crate::ctl::CtlOptions;
 #[cfg(feature = "serve")]
 use crate::emulate::EmulateOptions;
+use crate::examples::ExamplesOptions;
 #[cfg(feature = "lab")]
 use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
@@ -39,34 +40,9 @@ use crate::versus_kernel::VersusOptions;
 /// Linux's I/O schedulers: fio jobs in virtual time or for real, and a server that shares devices
 #[derive(Debug, Parser)]
 #[command(name = "paternoster", version, arg_required_else_help = true)]
-#[command(after_help = examples())]
 pub(crate) struct Program {
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// A line for each kind of use that this program was built with.
-fn examples() -> String {
-    let mut lines = vec![
-        "run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline",
-        "compare jobs/recipes/database.fio --device ssd-870evo --goal 'pg-read p99<5ms'",
-        "iostest bsr --device array-eva --scheduler noop --scheduler kyber",
-        "startup --profile gnome-terminal --scheduler noop --scheduler cfq",
-        "sysbench fileio --file-test-mode=rndwr --threads=16 run",
-        "replay sda.blktrace.0 --device ssd-870evo --scheduler none --scheduler bfq",
-    ];
-    if cfg!(feature = "lab") {
-        lines.extend(["reproduce flash-fairness", "guarantees"]);
-    }
-    if cfg!(all(feature = "lab", feature = "serve")) {
-        lines.push("versus-kernel mine.fio --device flash-card-2010");
-    }
-    if cfg!(feature = "serve") {
-        lines.extend(["serve disk.img --run 'nbdinfo $uri'", "emulate hdd-7200 --mount /mnt/disk"]);
-    }
-    lines.extend(["schedulers mq-deadline", "devices flash-card-2010"]);
-    let lines: Vec<String> = lines.iter().map(|line| format!("  paternoster {line}")).collect();
-    format!("Examples:\n{}", lines.join("\n"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -103,16 +79,18 @@ pub(crate) enum Command {
     Emulate(EmulateOptions),
     Schedulers(SchedulersOptions),
     Devices(DevicesOptions),
-    /// Print a completion script for a shell
+    Examples(ExamplesOptions),
+    /// Print a completion script for a shell: commands, options, devices, schedulers, experiments,
+    /// attributes
     #[command(after_help = "Example:
   paternoster completions bash > /etc/bash_completion.d/paternoster")]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual pages into a folder
+    /// Write the manual pages into a folder: section 1, and 5 for the server's configuration
     #[command(after_help = "Example:
-  paternoster man /usr/local/share/man/man1")]
+  paternoster man pages && cp pages/*.1 /usr/local/share/man/man1")]
     Man {
         /// Where to; made if it is not there
         folder: PathBuf,
@@ -128,7 +106,11 @@ pub(crate) enum Command {
 defaults for all jobs, after --name they belong to that job. --option=value and --option value \
 are the same.
 
+The first line writes the job files of the others.
+
 Examples:
+  paternoster examples --write jobs
+  paternoster run jobs/recipes/database.fio --scheduler noop --scheduler mq-deadline --scheduler bfq
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
   paternoster run jobs/fair.fio --section=test30 --scheduler noop --output-format json
   paternoster run jobs/fair.fio --scheduler noop --minimal
@@ -138,7 +120,8 @@ Examples:
   paternoster run jobs/fair.fio --device disk.img --scheduler noop --scheduler bfq
   paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 
-Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
+Exit status: 0 done, 1 a job failed, 2 the request was wrong, 130 interrupted: the results until
+then were printed.")]
 pub(crate) struct RunOptions {
     /// Job files; `-` is standard input
     #[arg(value_name = "JOB.fio")]

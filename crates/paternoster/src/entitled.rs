@@ -34,9 +34,9 @@ use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::run::{ProcessResult, RunResult};
 
-use crate::Failure;
 use crate::setting::Setting;
 use crate::target::Target;
+use crate::{Failure, interrupt};
 
 /// A device is full with twice its depth, and so many at least and at most.
 const FULL: u32 = 64;
@@ -91,7 +91,10 @@ impl Entitled {
                 found[place] = Some(part);
             }
         }
-        outcome.entitle(found);
+        // A run alone that was cut tells nothing.
+        if !interrupt::heard() {
+            outcome.entitle(found);
+        }
         Ok(())
     }
 

@@ -11,11 +11,9 @@
 //! A command that is not there is refused with the feature that it needs, not as unknown; one that
 //! nearly is, with the name that was probably meant.
 
-use clap::CommandFactory;
 use paternoster_core::near;
 
 use crate::Failure;
-use crate::arguments::Program;
 
 /// Commands that need features.
 const NEEDS: [(&str, &str, bool); 9] = [
@@ -40,7 +38,7 @@ pub(crate) fn absent(words: &[String]) -> Option<Failure> {
 /// The refusal of a command whose name is nearly one that there is.
 pub(crate) fn misspelt(words: &[String]) -> Option<Failure> {
     let wrong = words.get(1).filter(|word| !word.starts_with('-') && *word != "help")?;
-    let program = Program::command();
+    let program = crate::help::program();
     let names = || program.get_subcommands().map(clap::Command::get_name);
     if names().any(|name| name == wrong) {
         return None;

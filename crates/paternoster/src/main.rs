@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed or a judged
-//! figure is outside, 2 if the request was wrong.
+//! figure is outside, 2 if the request was wrong, 130 after Ctrl-C.
 #![forbid(unsafe_code)]
 
 mod advise;
@@ -24,12 +24,15 @@ mod devices;
 mod emulate;
 mod entitled;
 mod evidence;
+mod examples;
 #[cfg(feature = "lab")]
 mod experiments;
 mod features;
 #[cfg(feature = "lab")]
 mod guarantees;
+mod help;
 mod host;
+mod interrupt;
 mod manual;
 mod parallel;
 mod plot;
@@ -42,6 +45,8 @@ mod real;
 mod replay;
 #[cfg(feature = "lab")]
 mod reproduce;
+#[cfg(feature = "serve")]
+mod roff;
 mod run;
 mod schedulers;
 #[cfg(feature = "lab")]
@@ -66,8 +71,6 @@ mod versus_kernel;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::arguments::{Command, Program};
 
 /// Why the program ends without having done what was asked; printed on stderr.
@@ -77,8 +80,7 @@ pub(crate) enum Failure {
     Request(String),
     /// A job failed, or a judged figure is outside: exit status 1.
     Job(String),
-    /// A command that was run for the user ended with this status; it has said why.
-    #[cfg(feature = "serve")]
+    /// What ended so has said why: a command that was run for the user, or an interrupted run.
     Status(u8),
 }
 
@@ -109,12 +111,11 @@ fn main() -> ExitCode {
     let done = split::split_off_fio(words).and_then(|(own, fio)| {
         match features::absent(&own).or_else(|| features::misspelt(&own)) {
             Some(refusal) => Err(refusal),
-            None => command(Program::parse_from(own), &fio),
+            None => command(help::parse(own)?, &fio),
         }
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        #[cfg(feature = "serve")]
         Err(Failure::Status(status)) => ExitCode::from(status),
         Err(Failure::Job(message)) => {
             eprintln!("paternoster: {message}");
@@ -162,6 +163,7 @@ fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
         Command::Emulate(options) => emulate::emulate(&options),
         Command::Schedulers(options) => schedulers::list(&options),
         Command::Devices(options) => devices::list(&options),
+        Command::Examples(options) => examples::examples(&options),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),
     }

@@ -1,23 +1,121 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Manual: completion scripts and man pages, made from the definitions of the arguments.
+//! Manual: completion scripts and man pages, made from the definitions of the arguments, and the
+//! page of the server's configuration, made from its documentation.
+//!
+//! A script is written once, so it knows the values that this program knows: devices, schedulers,
+//! experiments, attributes. Where a file is as good (`--device mine.toml`), bash completes names of
+//! files when no known value begins so.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::Command;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap_complete::Shell;
+use paternoster_core::{DeviceFacts, elevators};
+use paternoster_sim::catalog;
 
-use crate::Failure;
-use crate::arguments::Program;
+#[cfg(feature = "serve")]
+use crate::roff;
+use crate::schedulers::queue;
+use crate::{Failure, examples, help};
+
+/// In bash a completed word is followed by a blank, unless its value is still to be written.
+const BASH: &str = r#"
+_paternoster_words() {
+    _paternoster "$@"
+    case ${COMPREPLY[0]-} in *=) compopt -o nospace 2>/dev/null ;; esac
+}
+complete -F _paternoster_words -o bashdefault -o default paternoster
+"#;
+
+/// The documentation of the configuration; a link, so that the package has it too.
+#[cfg(feature = "serve")]
+const CONFIGURATION: &str = include_str!("../configuration.markdown");
 
 /// Prints a completion script.
-pub(crate) fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Program::command(), "paternoster", &mut script);
-    crate::print(&String::from_utf8_lossy(&script))
+    clap_complete::generate(shell, &mut with_values(help::program()), "paternoster", &mut script);
+    let more = if shell == Shell::Bash { BASH } else { "" };
+    crate::print(&(String::from_utf8_lossy(&script).into_owned() + more))
 }
 
-/// Writes a page for the program and one for each subcommand.
+/// Writes a page for the program, one for each subcommand, and section 5.
 pub(crate) fn pages(folder: &Path) -> Result<(), Failure> {
     let wrong = |error: std::io::Error| Failure::Request(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(wrong)?;
-    clap_mangen::generate_to(Program::command(), folder).map_err(wrong)
+    clap_mangen::generate_to(help::program(), folder).map_err(wrong)?;
+    #[cfg(feature = "serve")]
+    {
+        let what = "the configuration of paternoster serve";
+        let page = roff::page("paternoster", 5, what, CONFIGURATION);
+        std::fs::write(folder.join("paternoster.5"), page).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+/// The definitions with the values that options take from a list of ours.
+fn with_values(mut command: Command) -> Command {
+    let own = command.get_name().to_owned();
+    let ids: Vec<String> =
+        command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+    let has = |id: &str| ids.iter().any(|one| one == id);
+    // The device of a trace or a server is none of ours.
+    let models = has("scheduler") || ["emulate", "versus-kernel"].contains(&own.as_str());
+    for id in &ids {
+        let values = match (own.as_str(), id.as_str()) {
+            ("schedulers", "name") | (_, "scheduler") => schedulers(),
+            ("scheduler", "name") => schedulers(),
+            ("devices", "name") => devices(),
+            (_, "device") if models => devices(),
+            ("reproduce", "names") => experiments(),
+            ("examples", "name") => {
+                examples::ALL.map(|(path, _)| examples::short(path)).map(Into::into).to_vec()
+            }
+            ("set", "assignments") | (_, "set") => assignments(),
+            ("get", "attribute") => attributes().into_iter().map(PossibleValue::new).collect(),
+            _ => continue,
+        };
+        command = command.mut_arg(id, |argument| {
+            argument.value_parser(PossibleValuesParser::new(values)).hide_possible_values(true)
+        });
+    }
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    names.iter().fold(command, |command, name| command.mut_subcommand(name, with_values))
+}
+
+fn schedulers() -> Vec<PossibleValue> {
+    elevators::ALL.iter().map(|entry| PossibleValue::new(entry.name).help(entry.summary)).collect()
+}
+
+fn devices() -> Vec<PossibleValue> {
+    catalog::FILES.iter().map(|(name, _)| PossibleValue::new(*name)).collect()
+}
+
+#[cfg(feature = "lab")]
+fn experiments() -> Vec<PossibleValue> {
+    crate::experiments::all().into_iter().map(|one| PossibleValue::new(one.name)).collect()
+}
+
+#[cfg(not(feature = "lab"))]
+fn experiments() -> Vec<PossibleValue> {
+    Vec::new()
+}
+
+/// The attributes of all schedulers and of the queue that can be set, each once.
+fn attributes() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for entry in elevators::ALL {
+        let Ok(queue) = queue(entry.name, DeviceFacts::default(), &[]) else { continue };
+        queue.for_each_attribute(|path, _, _| {
+            names.insert(path.strip_prefix("iosched/").unwrap_or(path).to_owned());
+        });
+    }
+    names
+}
+
+fn assignments() -> Vec<PossibleValue> {
+    attributes().into_iter().map(|name| PossibleValue::new(name + "=")).collect()
 }

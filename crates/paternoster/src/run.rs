@@ -21,7 +21,6 @@ use paternoster_workload::report::TerseVersion;
 use paternoster_workload::run::{RunResult, Settings};
 use paternoster_workload::{layout, report};
 
-use crate::Failure;
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
 use crate::compare;
@@ -31,6 +30,7 @@ use crate::plot::clients;
 use crate::real::RealFile;
 use crate::setting::{Setting, time};
 use crate::target::{self, Real, Target};
+use crate::{Failure, interrupt};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
@@ -57,15 +57,22 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     if options.parse_only {
         return Ok(());
     }
+    interrupt::hear()?;
     let mut outcomes = Vec::new();
     let mut entitled = (!options.no_entitlement).then(Entitled::default);
     for device in &plan.setting.devices {
         for scheduler in &plan.setting.schedulers {
-            outcomes.push(plan.run(device, scheduler, &mut evidence, entitled.as_mut())?);
+            if !interrupt::heard() {
+                outcomes.push(plan.run(device, scheduler, &mut evidence, entitled.as_mut())?);
+            }
         }
     }
     tell(options, &outcomes)?;
     evidence.write(&plan.setting.subject(&workload(options, &jobs)))?;
+    interrupt::end(|| {
+        let left = plan.setting.devices.len() * plan.setting.schedulers.len() - outcomes.len();
+        format!("the last run was not done to its end, {left} were not begun")
+    })?;
     match outcomes.iter().flat_map(|outcome| &outcome.report.jobs).find(|job| job.error != 0) {
         None => Ok(()),
         Some(job) => Err(Failure::Job(format!("job {} failed with errno {}", job.name, job.error))),

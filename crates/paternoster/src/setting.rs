@@ -16,20 +16,23 @@ use paternoster_workload::process::record::Output;
 use paternoster_workload::run::{Progress, RunResult, Settings, Watcher, limits};
 
 use crate::choice::{self, SchedulerChoice};
-use crate::progress::Display;
+use crate::progress::{Display, Whole};
 use crate::target::{Real, Target};
-use crate::{Failure, host};
+use crate::{Failure, host, interrupt};
 
 /// The jitter of `run`, whose processes are fio's: between the starts of two of those pass 120 us
 /// in the median (`run/starts.rs` of the workload).
 pub(crate) const START_JITTER: &str = "250us";
+
+/// The device unless one is named: a SATA SSD that is sold today.
+const DEVICE: &str = "ssd-870evo";
 
 /// The device or devices, the schedulers, the host.
 #[derive(Debug, Args)]
 pub(crate) struct SettingOptions {
     /// A device's name (see `paternoster devices`) or device file; several give one table. `run`
     /// also takes any other file, or a block device, and runs on it for real
-    #[arg(long, value_name = "NAME|FILE.toml|PATH", default_value = "flash-card-2010")]
+    #[arg(long, value_name = "NAME|FILE.toml|PATH", default_value = DEVICE)]
     pub(crate) device: Vec<String>,
 
     /// A scheduler's name (see `paternoster schedulers`), with attributes; several give one table
@@ -223,8 +226,13 @@ impl Setting {
     }
 
     /// A line of progress for a run, if it is wanted.
-    pub(crate) fn display(&self, device: &Target, scheduler: &SchedulerChoice) -> Display {
-        Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name))
+    pub(crate) fn display(
+        &self,
+        device: &Target,
+        scheduler: &SchedulerChoice,
+        whole: Whole,
+    ) -> Display {
+        Display::new(self.quiet, &format!("{} on {}", scheduler.text, device.name), whole)
     }
 
     /// One run on a fresh device. `status` is told how things stand, if the jobs ask for it.
@@ -236,7 +244,8 @@ impl Setting {
         observer: O,
         status: &mut dyn FnMut(&RunResult),
     ) -> Result<(RunResult, O, Queue), Failure> {
-        let display = self.display(device, scheduler);
+        let whole = Whole::of(jobs, self.settings.runtime);
+        let display = self.display(device, scheduler, whole);
         let several = self.devices.len() * self.schedulers.len() > 1;
         let prefix = several.then(|| format!("{}.{}.", scheduler.text, device.name));
         let mut onlooker = Onlooker { display, prefix, status };
@@ -288,6 +297,10 @@ impl Setting {
 struct Silent;
 
 impl Watcher for Silent {
+    fn stops(&mut self) -> bool {
+        interrupt::heard()
+    }
+
     fn create(&mut self, _name: &str) -> io::Result<Output> {
         Ok(Box::new(io::sink()))
     }
@@ -308,6 +321,10 @@ impl Watcher for Onlooker<'_> {
 
     fn status(&mut self, result: &RunResult) {
         (self.status)(result);
+    }
+
+    fn stops(&mut self) -> bool {
+        interrupt::heard()
     }
 
     fn create(&mut self, name: &str) -> io::Result<Output> {

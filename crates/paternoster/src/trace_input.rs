@@ -11,7 +11,7 @@ use paternoster_trace::formats::{Format, open_path};
 use paternoster_trace::{Entry, Problems, Source};
 
 use crate::Failure;
-use crate::progress::Display;
+use crate::progress::{Display, Whole};
 
 /// How a trace is read.
 #[derive(Debug, Clone, Default, Args)]
@@ -32,7 +32,7 @@ impl InputOptions {
         let format = Format::ALL.into_iter().find(|format| Some(format.name()) == wanted);
         let source = open_path(Path::new(name), format);
         let source = source.map_err(|error| Failure::Request(error.to_string()))?;
-        let display = Display::new(false, name);
+        let display = Display::new(false, name, Whole::Unknown);
         Ok(Box::new(Shown { source, display, events: 0 }))
     }
 }

@@ -23,6 +23,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
 
 use paternoster_core::{
     ClientSpec, Completion, Device, Elevator, Limits, Nanos, Observer, Outcome, Output as Said,
@@ -96,17 +97,18 @@ pub fn limits(recording: &Recording, depth: u32) -> Limits {
 }
 
 /// Replays on `device` under `elevator`. `prepare` sets the queue's attributes before anything is
-/// submitted; `observer` sees every event and is returned; `progress` is told now and then.
+/// submitted; `observer` sees every event and is returned; `progress` is told now and then,
+/// and says whether to go on.
 ///
 /// # Errors
-/// [`ReplayStuck`], and those of `prepare`.
+/// [`ReplayStuck`], also if `progress` ends it, and those of `prepare`.
 pub fn replay<O: Observer + 'static, E: From<ReplayStuck>>(
     what: Replay<'_>,
     device: &mut dyn Device,
     elevator: Box<dyn Elevator>,
     observer: O,
     prepare: impl FnOnce(&mut Queue) -> Result<(), E>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Replayed, O, Queue), E> {
     let facts = device.facts();
     let limits = limits(what.recording, facts.depth);
@@ -171,7 +173,7 @@ impl<'a> Engine<'a> {
     fn go(
         &mut self,
         device: &mut dyn Device,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(), ReplayStuck> {
         let mut steps = 0u64;
         while self.left > 0 {
@@ -209,7 +211,10 @@ impl<'a> Engine<'a> {
             if steps.is_multiple_of(PROGRESS_EVERY) {
                 let all = u32::try_from(self.seats.len()).unwrap_or(u32::MAX);
                 let ended = (all - self.processes_left, all);
-                progress(Progress { now, requests: self.requests, ended });
+                if progress(Progress { now, requests: self.requests, ended }).is_break() {
+                    let why = "it was told to end".to_owned();
+                    return Err(ReplayStuck { at: now, why, left: self.left });
+                }
             }
         }
         Ok(())

@@ -43,12 +43,17 @@ impl Run {
         }
     }
 
-    fn end_section(&mut self, now: Nanos) {
+    /// What the device did in the present section, if it ends now.
+    pub(super) fn measure_section(&mut self, now: Nanos) {
         if let Some(section) = self.sections.last_mut() {
             let busy = self.queue.observer().0.device(now).busy;
             section.ended = now;
             section.busy = busy - self.busy_before;
         }
+    }
+
+    fn end_section(&mut self, now: Nanos) {
+        self.measure_section(now);
         let last = self.seats.last().map_or(0, |seat| seat.section);
         // A section whose jobs were all ended before it is over as it begins.
         while self.left == 0 && self.section < last {

@@ -52,6 +52,8 @@ pub use setup::limits;
 
 /// Steps of the loop between two calls for progress.
 const PROGRESS_EVERY: u64 = 1 << 14;
+/// Steps between two questions whether to stop: on a slow disk one takes 10 ms.
+const ASKED_EVERY: u64 = 1 << 4;
 /// The pid of the first process; the next ones follow.
 const FIRST_PID: u32 = 1001;
 /// The pid of the flusher, before all others.
@@ -195,6 +197,11 @@ pub trait Watcher {
 
     /// How things stand, every `status_interval`.
     fn status(&mut self, _result: &RunResult) {}
+
+    /// Whether the run is to end now, with the results until then.
+    fn stops(&mut self) -> bool {
+        false
+    }
 
     /// Opens a file that a job writes about itself.
     ///
@@ -350,6 +357,10 @@ impl Run {
                 None => {}
             }
             steps += 1;
+            if steps.is_multiple_of(ASKED_EVERY) && watcher.stops() {
+                self.measure_section(device.now());
+                return self.output_error();
+            }
             if steps.is_multiple_of(PROGRESS_EVERY) {
                 let all = u32::try_from(self.seats.len()).unwrap_or(u32::MAX);
                 let ended = (self.ended, all);

@@ -32,7 +32,7 @@ use self::verdict::{Advice, Question};
 use crate::run::{include, read_file, refused};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
-use crate::{Failure, print};
+use crate::{Failure, interrupt, print};
 
 /// What is tried unless `--scheduler` says otherwise: the schedulers of today's Linux and ours,
 /// with the attributes that change most (docs/which-scheduler.md says what each is for).
@@ -68,7 +68,7 @@ Examples:
   paternoster compare mine.fio --device hdd-7200 --scheduler bfq --scheduler mq-deadline --seeds 9
 
 Exit status: 0 done, whether or not a scheduler meets the goals; 1 a job failed; 2 the request was
-wrong."
+wrong; 130 interrupted: what was found until then was printed."
 )]
 pub(crate) struct CompareOptions {
     /// A job file; `-` is standard input
@@ -123,7 +123,11 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
     if !options.quiet {
         file.notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
+    interrupt::hear()?;
     let advice = find_out(options, &file.jobs)?;
+    let Some((advice, left)) = advice else {
+        return interrupt::end(|| "no scheduler was tried with all seeds".to_owned());
+    };
     print(&match options.format {
         Form::Table => {
             let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -132,7 +136,8 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
         Form::Markdown => tell::markdown(&advice),
         Form::Json => format!("{:#}\n", tell::document(&advice)),
         Form::Csv => tell::csv(&advice),
-    })
+    })?;
+    interrupt::end(|| format!("{left} schedulers were not tried with all seeds"))
 }
 
 fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
@@ -172,7 +177,8 @@ fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
     Ok(file)
 }
 
-fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Advice, Failure> {
+/// The advice, and how many schedulers it leaves out; none if it leaves out all.
+fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Option<(Advice, usize)>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for job in jobs {
         if !names.contains(&job.name) {
@@ -210,8 +216,12 @@ fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Advice, Failure> {
         seeds: options.seeds,
     };
     let trials = trials.run(options.quiet)?;
-    let schedulers = setting.schedulers.iter().map(|one| one.text.clone()).collect();
+    let (tried, all) = (trials.len(), setting.schedulers.len());
+    if tried == 0 {
+        return Ok(None);
+    }
+    let schedulers = setting.schedulers.iter().take(tried).map(|one| one.text.clone()).collect();
     let device = device.name.clone();
     let question = Question { device, jobs: names.clone(), goals, schedulers };
-    Ok(Advice::new(question, trials))
+    Ok(Some((Advice::new(question, trials), all - tried)))
 }

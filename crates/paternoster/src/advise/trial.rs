@@ -18,13 +18,13 @@ use paternoster_workload::fio::job::{Engine, Job};
 use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::run::RunResult;
 
-use crate::Failure;
 use crate::choice::SchedulerChoice;
 use crate::entitled::full_depth;
 use crate::parallel::{each, threads};
 use crate::progress::Steps;
 use crate::setting::Setting;
 use crate::target::Target;
+use crate::{Failure, interrupt};
 
 /// Each job begins up to so much later than the run, by the seed.
 const JITTER: u64 = 10_000_000;
@@ -76,7 +76,7 @@ struct Step {
 }
 
 impl Trials<'_> {
-    /// By scheduler and seed, in their order.
+    /// By scheduler and seed, in their order; the schedulers that were tried before a Ctrl-C.
     pub(crate) fn run(&self, quiet: bool) -> Result<Vec<Vec<Trial>>, Failure> {
         let noop = SchedulerChoice::parse("noop")?;
         let mut steps = Vec::new();
@@ -95,26 +95,35 @@ impl Trials<'_> {
             }
         }
         let display = Steps::new(quiet, steps.len());
+        // After a Ctrl-C there is nothing of the steps that were not done to their end.
         let done = each(threads(), &steps, |step| {
-            let found = self.step(step);
+            let found = (!interrupt::heard()).then(|| self.step(step))?;
             display.done(&step.name);
-            found
+            (found.is_err() || !interrupt::heard()).then_some(found)
         });
         display.clear();
         let mut done = done.into_iter();
         let rate = |result: RunResult| rate(&result, 0);
         let mut rates = Vec::new();
-        for own in done.by_ref().take(2 * self.jobs.len()) {
+        for own in done.by_ref().take(2 * self.jobs.len()).flatten() {
             rates.push(own.map(rate)?);
+        }
+        if rates.len() < 2 * self.jobs.len() {
+            return Ok(Vec::new());
         }
         // A sync keeps a client from the device; without it the same requests reach more.
         let rates: Vec<(f64, f64)> =
             rates.chunks(2).map(|pair| (pair[0], pair[1].max(pair[0]))).collect();
         let mut all = Vec::new();
         for _ in self.schedulers {
-            let own = done.by_ref().take(usize::try_from(self.seeds).unwrap_or(1));
+            let seeds = usize::try_from(self.seeds).unwrap_or(1);
+            let own = done.by_ref().take(seeds).flatten();
             let own = own.map(|result| Ok(self.trial(&result?, &rates)));
-            all.push(own.collect::<Result<Vec<Trial>, Failure>>()?);
+            let own = own.collect::<Result<Vec<Trial>, Failure>>()?;
+            if own.len() < seeds {
+                break;
+            }
+            all.push(own);
         }
         Ok(all)
     }

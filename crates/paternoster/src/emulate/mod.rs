@@ -34,7 +34,8 @@ depth, its write cache and its flushes. For the kernel's own schedulers put a lo
 
 The first SIGTERM or SIGINT unmounts it, the second one ends it at once; it also ends when \
 somebody unmounts it. Then it says how precise it was: how long commands were set to take by the \
-model, how long they took, and how late that was. Below 500 us it is not precise; see docs/emulate.
+model, how long they took, and how late that was. Below 500 us it is not precise; see
+docs/emulate.md.
 
 --run starts a command in a shell that has $file, $mount, $device and $size in its environment, \
 and ends as it did.

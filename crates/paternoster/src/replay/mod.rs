@@ -19,15 +19,18 @@ mod options;
 mod read;
 mod tell;
 
+use std::ops::ControlFlow;
+
 use paternoster_workload::replay::{
     self, Account, Fit, Manner, Mapping, RecordedProcess, Recording, Replay, Schedule,
 };
 
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
+use crate::progress::Whole;
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Failure, print};
+use crate::{Failure, interrupt, print};
 
 pub(crate) use options::ReplayOptions;
 use read::Read;
@@ -57,18 +60,25 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     if !options.setting.quiet {
         tell_notes(&read, &setting, &mappings);
     }
+    interrupt::hear()?;
     let plan = Plan { setting: &setting, recording: &read.recording };
     let schedule = Schedule::new(&read.recording, manner, speed);
     let mut runs = Vec::new();
     for (device, mapping) in setting.devices.iter().zip(&mappings) {
         for scheduler in &setting.schedulers {
-            runs.push(plan.run(device, scheduler, &schedule, mapping, &mut evidence)?);
+            if !interrupt::heard() {
+                runs.extend(plan.run(device, scheduler, &schedule, mapping, &mut evidence)?);
+            }
         }
     }
     let recorded = Account::recorded(&read.recording);
     let told = Told { options, read: &read, setting: &setting, manner, speed, recorded, runs };
     print(&told.text())?;
     evidence.write(&setting.subject(&format!("replay of {trace}")))?;
+    interrupt::end(|| {
+        let left = setting.devices.len() * setting.schedulers.len() - told.runs.len();
+        format!("{left} replays were not done to their end")
+    })?;
     match told.runs.iter().find(|run| run.failed.0 > 0) {
         None => Ok(()),
         Some(run) => {
@@ -137,6 +147,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// One replay; nothing if a Ctrl-C cut it.
     fn run(
         &self,
         device: &Target,
@@ -144,23 +155,30 @@ impl Plan<'_> {
         schedule: &Schedule,
         mapping: &Mapping,
         evidence: &mut Evidence,
-    ) -> Result<ToldRun, Failure> {
+    ) -> Result<Option<ToldRun>, Failure> {
         let clients = self.recording.processes().iter().map(RecordedProcess::label);
         let which = Which { setting: self.setting, device, scheduler, more: "" };
         let witness = evidence.witness(which, clients.collect())?;
-        let display = self.setting.display(device, scheduler);
+        let whole = Whole::Requests(self.recording.ios().len() as u64);
+        let display = self.setting.display(device, scheduler, whole);
         let done = replay::replay(
             Replay { recording: self.recording, schedule, mapping },
             &mut self.setting.fresh(device)?,
             scheduler.make(),
             witness,
             |queue| self.setting.prepare(scheduler, queue),
-            &mut |progress| display.update(progress),
+            &mut |progress| {
+                display.update(progress);
+                if interrupt::heard() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
         );
         display.clear();
+        if interrupt::heard() {
+            return Ok(None);
+        }
         let (replayed, witness, _) = done?;
         evidence.keep(which, witness)?;
-        Ok(ToldRun {
+        Ok(Some(ToldRun {
             label: which.label(),
             device: device.name.clone(),
             scheduler: scheduler.text.clone(),
@@ -168,6 +186,6 @@ impl Plan<'_> {
             moved: mapping.moved(),
             failed: replayed.failed,
             sleeps: replayed.sleeps,
-        })
+        }))
     }
 }

@@ -34,7 +34,8 @@ Examples:
   blktrace -d /dev/sda -w 10 -o - | paternoster replay - --scheduler cfq
   paternoster replay --decisions live.sda.decisions --dispatch order.csv --trace again
 
-Exit status: 0 done, 1 I/Os failed or decisions differ, 2 the request was wrong.")]
+Exit status: 0 done, 1 I/Os failed or decisions differ, 2 the request was wrong, 130 interrupted:
+the replays until then were printed.")]
 pub(crate) struct ReplayOptions {
     /// A trace of any format that can be read: blktrace's files by their prefix (sda for
     /// sda.blktrace.0 and so on), one file, or `-` for standard input

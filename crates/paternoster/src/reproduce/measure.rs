@@ -61,7 +61,6 @@ pub(crate) fn measure(run: &Run) -> Result<Measured, Failure> {
     let in_run = |failure: Failure| match failure {
         Failure::Request(message) => Failure::Request(format!("run {}: {message}", run.name)),
         Failure::Job(message) => Failure::Job(format!("run {}: {message}", run.name)),
-        #[cfg(feature = "serve")]
         Failure::Status(status) => Failure::Status(status),
     };
     measure_this(run).map_err(in_run)

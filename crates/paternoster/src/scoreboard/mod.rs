@@ -46,7 +46,7 @@ use crate::choice::SchedulerChoice;
 use crate::progress::Steps;
 use crate::setting::{Setting, time};
 use crate::target::{Real, Target};
-use crate::{Failure, parallel, print};
+use crate::{Failure, interrupt, parallel, print};
 
 /// One of each kind of device.
 const DEVICES: [&str; 10] = [
@@ -143,7 +143,13 @@ enum Form {
 
 pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     let plan = Plan::new(options)?;
+    interrupt::hear()?;
     let board = plan.run(options.quiet)?;
+    let all = plan.devices.len() * plan.workloads.len();
+    let undone = || format!("{} of {all} rows were not done to their end", all - board.rows.len());
+    if board.rows.is_empty() {
+        return interrupt::end(undone);
+    }
     print(&match options.output_format {
         Form::Table => tell::text(&board),
         Form::Json => json(&board),
@@ -152,7 +158,8 @@ pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     })?;
     write(options.json.as_ref(), || json(&board))?;
     write(options.html.as_ref(), || page::html(&board))?;
-    write(options.svg.as_ref(), || picture::panels(&board))
+    write(options.svg.as_ref(), || picture::panels(&board))?;
+    interrupt::end(undone)
 }
 
 fn json(board: &Board) -> String {
@@ -226,14 +233,14 @@ impl Plan {
     }
 
     /// Does all runs on threads. Results are in the order of the runs; so is the failure that is
-    /// told, if there are any.
-    fn each(&self, steps: &[Step], display: &Steps) -> Result<Vec<Vec<Process>>, Failure> {
+    /// told, if there are any. Runs that a Ctrl-C cut or left undone have none.
+    fn each(&self, steps: &[Step], display: &Steps) -> Result<Vec<Option<Vec<Process>>>, Failure> {
         let done = parallel::each(self.threads, steps, |step| {
-            let found = self.step(step);
+            let found = (!interrupt::heard()).then(|| self.step(step))?;
             display.done(&step.name);
-            found
+            (found.is_err() || !interrupt::heard()).then_some(found)
         });
-        done.into_iter().collect()
+        done.into_iter().map(Option::transpose).collect()
     }
 
     fn step(&self, step: &Step) -> Result<Vec<Process>, Failure> {
@@ -246,7 +253,6 @@ impl Plan {
         found.map_err(|failure| match failure {
             Failure::Request(why) => Failure::Request(format!("{}: {why}", step.name)),
             Failure::Job(why) => Failure::Job(format!("{}: {why}", step.name)),
-            #[cfg(feature = "serve")]
             Failure::Status(status) => Failure::Status(status),
         })
     }

@@ -53,6 +53,15 @@ struct Cell {
     shared: Vec<usize>,
 }
 
+impl Cell {
+    /// Of all its runs.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let solos = self.solos.iter().flat_map(|&(alone, full)| [alone, full]);
+        let curve = self.curve.iter().map(|&(_, place)| place);
+        solos.chain(curve).chain([self.noop]).chain(self.shared.iter().copied())
+    }
+}
+
 /// A workload on a device.
 #[derive(Debug)]
 struct Planned {
@@ -151,8 +160,13 @@ impl Runs {
         Ok(())
     }
 
-    /// What has been found, from what each step gave.
-    pub(super) fn rows(&self, done: &[Vec<Process>]) -> Vec<Row> {
+    /// What has been found, from what each step gave; rows of which a step was not done are left
+    /// out.
+    pub(super) fn rows(&self, all: &[Option<Vec<Process>>]) -> Vec<Row> {
+        let done = |place: usize| all[place].as_deref().unwrap_or_default();
+        let is_whole = |planned: &&Planned| {
+            planned.cells.iter().flat_map(Cell::places).all(|place| all[place].is_some())
+        };
         let row = |planned: &Planned| {
             let Planned { device, workload, jobs, windows, cells } = planned;
             let schedulers = cells.first().map_or(0, |cell| cell.shared.len());
@@ -160,22 +174,22 @@ impl Runs {
             let mut curves = Vec::new();
             for cell in cells {
                 let solos: Vec<&Process> =
-                    cell.solos.iter().map(|(alone, _)| &done[*alone][0]).collect();
-                let full = cell.solos.iter().map(|(_, full)| &done[*full]);
+                    cell.solos.iter().map(|&(alone, _)| &done(alone)[0]).collect();
+                let full = cell.solos.iter().map(|&(_, full)| done(full));
                 let kinds: Vec<Kind> =
                     solos.iter().zip(full).map(|(alone, full)| cell::kind(alone, full)).collect();
-                let noop = &done[cell.noop];
+                let noop = done(cell.noop);
                 let load = Load { jobs, windows, kinds: &kinds, solos: &solos, noop };
                 for (own, &place) in measured.iter_mut().zip(&cell.shared) {
-                    own.push(load.figures(&done[place]));
+                    own.push(load.figures(done(place)));
                 }
                 let point =
-                    |&(commands, place): &(f64, usize)| (commands, load.throughput(&done[place]));
+                    |&(commands, place): &(f64, usize)| (commands, load.throughput(done(place)));
                 curves.push(Curve { points: cell.curve.iter().map(point).collect() });
             }
             Row { device: device.clone(), workload: *workload, measured, curves }
         };
-        self.rows.iter().map(row).collect()
+        self.rows.iter().filter(is_whole).map(row).collect()
     }
 }
 

@@ -10,6 +10,7 @@
 mod common;
 mod timeline;
 
+mod at_hand;
 mod buffered;
 mod builtin;
 mod compare;

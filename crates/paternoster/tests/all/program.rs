@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::common::skipped;
 
+/// Seed 000's job on seed 000's card.
+const FAIR: [&str; 3] = ["run", "jobs/fair.fio", "--device=flash-card-2010"];
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Real fio's outputs, where the folder is there.
 const SAMPLES: &str =
@@ -84,7 +86,7 @@ fn seed_000_under_noop() {
 #[test]
 fn seed_000_in_its_own_form() {
     let text =
-        succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--output-format", "normal1"]);
+        succeeds(&[&FAIR[..], &["--scheduler", "noop", "--output-format", "normal1"]].concat());
     assert!(
         text.contains("test00: (g=0): rw=randread, bs=8K-8K/8K-8K, ioengine=sync, iodepth=1\n")
     );
@@ -124,8 +126,7 @@ fn key_tree(value: &Value, path: &str, tree: &mut Vec<String>) {
 /// Has our JSON the key tree that it had when it was compared with real fio (see the next test)?
 #[test]
 fn json_has_the_golden_key_tree() {
-    let ours =
-        succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--output-format", "json"]);
+    let ours = succeeds(&[&FAIR[..], &["--scheduler", "noop", "--output-format", "json"]].concat());
     let ours: Value = serde_json::from_str(&ours).unwrap();
     let mut tree = Vec::new();
     key_tree(&ours, "", &mut tree);
@@ -141,8 +142,7 @@ fn json_has_the_key_tree_of_fio() {
         return skipped(&format!("no sample {}", sample.display()));
     };
     let sample: Value = serde_json::from_str(&sample).unwrap();
-    let ours =
-        succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--output-format", "json"]);
+    let ours = succeeds(&[&FAIR[..], &["--scheduler", "noop", "--output-format", "json"]].concat());
     let ours: Value = serde_json::from_str(&ours).unwrap();
     let (mut theirs_tree, mut ours_tree) = (Vec::new(), Vec::new());
     key_tree(&sample, "", &mut theirs_tree);
@@ -166,6 +166,7 @@ fn jq_reads_it() {
     let json = succeeds(&[
         "run",
         "jobs/fair.fio",
+        "--device=flash-card-2010",
         "--section=test00",
         "--scheduler",
         "noop",
@@ -189,7 +190,7 @@ fn jq_reads_it() {
 #[test]
 fn several_schedulers_give_one_table() {
     let text =
-        succeeds(&["run", "jobs/fair.fio", "--scheduler", "noop", "--scheduler", "mq-deadline"]);
+        succeeds(&[&FAIR[..], &["--scheduler", "noop", "--scheduler", "mq-deadline"]].concat());
     let head = text.lines().nth(2).unwrap();
     for column in ["bw kB/s", "IOPS", "mean us", "p99 us", "max us", "device time %"] {
         assert!(head.contains(column), "{head}");
@@ -362,8 +363,10 @@ fn manuals_come_out() {
     let folder = std::env::temp_dir().join(format!("paternoster-man-{}", std::process::id()));
     succeeds(&["man", folder.to_str().unwrap()]);
     assert!(folder.join("paternoster-run.1").exists());
+    let configuration = std::fs::read_to_string(folder.join("paternoster.5")).unwrap();
+    assert!(configuration.contains(".TP\n\\fBlisten\\fR\n"), "{configuration}");
     std::fs::remove_dir_all(folder).unwrap();
-    for command in ["run", "schedulers", "devices", "completions", "man"] {
+    for command in ["run", "schedulers", "devices", "examples", "completions", "man"] {
         assert!(succeeds(&[command, "--help"]).contains("Example"), "{command}");
     }
 }

@@ -19,6 +19,7 @@ use paternoster_workload::replay::{
 };
 use paternoster_workload::run::{NoWatcher, RunError, Settings};
 use proptest::prelude::*;
+use std::ops::ControlFlow;
 
 /// Listens to a run as a tracer does.
 #[derive(Default)]
@@ -100,8 +101,10 @@ fn play_with(
         Ok::<(), ReplayStuck>(())
     };
     let (replayed, tracer, queue) =
-        replay(what, device, elevator, Tracer::default(), prepare, &mut |_| {})
-            .unwrap_or_else(|error| panic!("{error}"));
+        replay(what, device, elevator, Tracer::default(), prepare, &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
     queue.audit().unwrap_or_else(|fault| panic!("{fault:?}"));
     (replayed, tracer.0.finish())
 }

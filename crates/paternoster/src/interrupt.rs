@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Interrupt: Ctrl-C during runs asks for what there is so far; a second one ends the program.
+//!
+//! ```text
+//! first SIGINT ─▶ heard() ─▶ no further run begins, the present one stops ─▶ results, status 130
+//! second ───────▶ status 130 at once
+//! ```
+//!
+//! Commands that do not call [`hear`] end by SIGINT as ever.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
+
+use crate::Failure;
+
+/// The exit status that a shell gives to a command that SIGINT ended.
+const STATUS: u8 = 130;
+
+static HEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From now on a SIGINT is heard.
+pub(crate) fn hear() -> Result<(), Failure> {
+    let heard = Arc::clone(HEARD.get_or_init(Arc::default));
+    // In this order: the second signal finds the flag that the first one has set.
+    flag::register_conditional_shutdown(SIGINT, STATUS.into(), Arc::clone(&heard))?;
+    flag::register(SIGINT, heard)?;
+    Ok(())
+}
+
+/// Whether there was one.
+pub(crate) fn heard() -> bool {
+    HEARD.get().is_some_and(|heard| heard.load(Ordering::Relaxed))
+}
+
+/// The end of a command whose results were told: `Ok`, or what was left undone after a SIGINT.
+pub(crate) fn end(undone: impl FnOnce() -> String) -> Result<(), Failure> {
+    if !heard() {
+        return Ok(());
+    }
+    eprintln!("paternoster: interrupted: {}", undone());
+    Err(Failure::Status(STATUS))
+}
