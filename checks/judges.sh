@@ -40,10 +40,10 @@ fi
 
 step "features, each left out"
 for features in serve lab; do
-  cargo clippy --quiet -p paternoster --no-default-features --features $features --bins -- -D warnings
+  cargo clippy --quiet -p paternoster --no-default-features --features $features --lib --bins -- -D warnings
 done
 test_options=(features::)
-run_tests features cargo test -p paternoster --no-default-features --bins
+run_tests features cargo test -p paternoster --no-default-features --lib
 test_options=()
 
 step "lints of what ./test does not build, and of the library without hooks"

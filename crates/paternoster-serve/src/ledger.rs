@@ -331,8 +331,8 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// The name, if there is no such elevator.
     pub fn change_elevator(&mut self, now: Nanos, name: &str) -> Result<(), String> {
-        let Some(elevator) = paternoster_core::elevators::by_name(name) else {
-            let names = paternoster_core::elevators::choices().map(|entry| entry.name);
+        let Some(elevator) = paternoster_sim::schedulers::by_name(name) else {
+            let names = paternoster_sim::schedulers::choices().map(|entry| entry.name);
             return Err(format!("there is no scheduler `{name}`{}", near::hint(name, names)));
         };
         let (queue, clerk) = self.begin();

@@ -11,6 +11,7 @@
 //! * [`faults`]: errors, delays and stalls in front of any of them.
 //! * [`power`]: a disk whose power fails, for the crash test; [`chance`]: what is left to chance.
 //! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
+//! * [`schedulers`]: elevators by name, ours and those that a program registers.
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -24,6 +25,7 @@ pub mod model;
 pub mod null;
 pub mod power;
 pub mod quantity;
+pub mod schedulers;
 pub mod sections;
 pub mod ssd;
 pub mod transfer;

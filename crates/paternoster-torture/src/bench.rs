@@ -15,8 +15,9 @@
 
 use std::collections::BTreeMap;
 
-use paternoster_core::{Nanos, RequestQueue, elevators};
+use paternoster_core::{Nanos, RequestQueue};
 use paternoster_sim::Simulated;
+use paternoster_sim::schedulers;
 
 use crate::load::{Device, Engine, Kind, Load};
 use paternoster_workload::direction::Direction;
@@ -133,7 +134,7 @@ impl Bench {
             longest: vec![0.0; clients],
         };
         let (name, attributes) = scheduler.split_once(':').unwrap_or((scheduler, ""));
-        let elevator = elevators::by_name(name).unwrap_or_else(|| panic!("no scheduler `{name}`"));
+        let elevator = schedulers::by_name(name).unwrap_or_else(|| panic!("no scheduler `{name}`"));
         let prepare = |queue: &mut RequestQueue<_>| {
             for (name, value) in attributes.split(',').filter_map(|text| text.split_once('=')) {
                 let done = queue.set_attribute(Nanos::ZERO, name, value);

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, elevators, near};
-use paternoster_sim::{Description, catalog};
+use paternoster_sim::{Description, catalog, schedulers};
 
 use crate::Failure;
 
@@ -20,8 +20,8 @@ pub(crate) struct SchedulerChoice {
 impl SchedulerChoice {
     pub(crate) fn parse(text: &str) -> Result<SchedulerChoice, Failure> {
         let (name, attributes) = text.split_once(':').unwrap_or((text, ""));
-        if elevators::by_name(name).is_none() {
-            let hint = near::hint(name, elevators::choices().map(|entry| entry.name));
+        if schedulers::by_name(name).is_none() {
+            let hint = near::hint(name, schedulers::choices().map(|entry| entry.name));
             return Err(Failure::Request(format!(
                 "--scheduler {text}: there is no scheduler `{name}`{hint}"
             )));
@@ -36,7 +36,7 @@ impl SchedulerChoice {
     }
 
     pub(crate) fn make(&self) -> Box<dyn Elevator> {
-        elevators::by_name(&self.name).unwrap_or_else(|| Box::new(elevators::Noop::new()))
+        schedulers::by_name(&self.name).unwrap_or_else(|| Box::new(elevators::Noop::new()))
     }
 
     /// The attributes, in the order in which they are set.

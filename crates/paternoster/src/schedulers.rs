@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster schedulers`: what there is, and every attribute with its meaning.
 
-use paternoster_core::{Attribute, DeviceFacts, Limits, RequestQueue, Values, elevators};
+use paternoster_core::{Attribute, DeviceFacts, Limits, RequestQueue, Values};
+use paternoster_sim::schedulers;
 use serde_json::{Value, json};
 
 use crate::arguments::SchedulersOptions;
@@ -12,20 +13,20 @@ use crate::{Failure, print};
 pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
     let text = match &options.name {
         None if options.grep => {
-            let each = elevators::choices().map(|entry| {
+            let each = schedulers::choices().map(|entry| {
                 let queue = queue(entry.name, DeviceFacts::default(), &[])?;
                 Ok(format!("{}:\n{}", entry.name, grep(&queue)))
             });
             each.collect::<Result<String, Failure>>()?
         }
         None if options.json => {
-            let each = elevators::choices();
+            let each = schedulers::choices();
             let each = each.map(|entry| json!({ "name": entry.name, "summary": entry.summary }));
             format!("{:#}\n", json!({ "schedulers": each.collect::<Vec<_>>() }))
         }
         None => {
             let mut table = plain_table();
-            for entry in elevators::choices() {
+            for entry in schedulers::choices() {
                 table.add_row([entry.name, entry.summary]);
             }
             let more = "\n`paternoster schedulers NAME` shows the attributes of one.\n";
@@ -66,7 +67,7 @@ pub(crate) fn grep(queue: &RequestQueue) -> String {
 
 /// As sysfs shows the choice: all names, the present one in brackets.
 fn scheduler_line(present: &str) -> String {
-    let names = elevators::choices().map(|entry| {
+    let names = schedulers::choices().map(|entry| {
         if entry.name == present { format!("[{present}]") } else { entry.name.to_owned() }
     });
     names.collect::<Vec<_>>().join(" ")
@@ -74,7 +75,7 @@ fn scheduler_line(present: &str) -> String {
 
 fn json_of(queue: &RequestQueue) -> Value {
     let name = queue.elevator_name();
-    let summary = elevators::choices().find(|entry| entry.name == name);
+    let summary = schedulers::choices().find(|entry| entry.name == name);
     let mut attributes = Vec::new();
     queue.for_each_attribute(|path, attribute, value| {
         attributes.push(json!({
@@ -92,7 +93,7 @@ fn json_of(queue: &RequestQueue) -> Value {
 
 fn describe(name: &str, queue: &RequestQueue) -> String {
     let present = queue.elevator_name();
-    let entry = elevators::choices().find(|entry| entry.name == present);
+    let entry = schedulers::choices().find(|entry| entry.name == present);
     let summary = entry.map_or("", |entry| entry.summary);
     let mut table = plain_table();
     table.set_header(["attribute", "value", "unit", "takes", "meaning"]);

@@ -9,8 +9,9 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use paternoster_core::{AttributeError, DeviceFacts, Limits, Nanos, RequestQueue, elevators};
+use paternoster_core::{AttributeError, DeviceFacts, Limits, Nanos, RequestQueue};
 use paternoster_sim::catalog;
+use paternoster_sim::schedulers;
 
 use super::document::plain;
 use super::settle::Complaint;
@@ -189,8 +190,8 @@ fn sizes(device: &Device) -> Result<(), Complaint> {
 /// Tries scheduler and attributes on a queue.
 fn scheduler(device: &Device) -> Result<(), Complaint> {
     let asked = &device.scheduler;
-    let Some(elevator) = elevators::by_name(asked) else {
-        let hint = near::hint(asked, elevators::choices().map(|entry| entry.name));
+    let Some(elevator) = schedulers::by_name(asked) else {
+        let hint = near::hint(asked, schedulers::choices().map(|entry| entry.name));
         let why = format!("there is no such scheduler{hint}");
         return Err(Complaint::new(&["device", &device.name, "scheduler"], asked, why));
     };

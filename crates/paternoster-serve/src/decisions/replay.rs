@@ -15,8 +15,9 @@
 use std::io::Read;
 
 use paternoster_core::{
-    Bio, ClientSpec, Flags, GroupSpec, Nanos, NoObserver, Observer, Op, RequestQueue, elevators,
+    Bio, ClientSpec, Flags, GroupSpec, Nanos, NoObserver, Observer, Op, RequestQueue,
 };
+use paternoster_sim::schedulers;
 
 use super::block::{Block, BlockReader, End, FileError, Header};
 use super::bytes::{Bad, Digest};
@@ -171,7 +172,7 @@ struct Player<O: Observer> {
 
 impl<O: Observer> Player<O> {
     fn new(header: Header, observe: impl FnOnce(&Header) -> O) -> Result<Player<O>, ReplayError> {
-        let elevator = elevators::by_name(&header.elevator)
+        let elevator = schedulers::by_name(&header.elevator)
             .ok_or_else(|| ReplayError::Elevator(header.elevator.clone()))?;
         let observer = observe(&header);
         let queue = RequestQueue::new(header.facts, header.limits, elevator, observer);
@@ -312,7 +313,7 @@ impl<O: Observer> Player<O> {
                 answer_of(queue.remove_group(group(names, *name)?))
             }
             Call::ChangeElevator { name } => {
-                queue.change_elevator(now, elevators::by_name(name).ok_or(Unknown)?);
+                queue.change_elevator(now, schedulers::by_name(name).ok_or(Unknown)?);
                 Answer::Fine
             }
             Call::SetAttribute { name, text } => {

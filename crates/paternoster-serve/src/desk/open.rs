@@ -17,7 +17,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::table::Table;
-use paternoster_core::{DeviceFacts, Limits, Nanos, elevators};
+use paternoster_core::{DeviceFacts, Limits, Nanos};
+use paternoster_sim::schedulers;
 use rustix::event::epoll;
 
 use super::bound::Bound;
@@ -269,7 +270,7 @@ fn make_queue(
     facts: DeviceFacts,
     limits: Limits,
 ) -> Result<Ledger<Witness>, String> {
-    let Some(elevator) = elevators::by_name(&device.scheduler) else {
+    let Some(elevator) = schedulers::by_name(&device.scheduler) else {
         return Err(format!("there is no scheduler {}", device.scheduler));
     };
     Ok(Ledger::new(facts, limits, elevator, Witness::new(&limits)))

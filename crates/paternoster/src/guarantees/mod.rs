@@ -14,7 +14,7 @@
 mod promises;
 
 use clap::{Args, ValueEnum};
-use paternoster_core::elevators;
+use paternoster_sim::schedulers;
 use serde_json::json;
 
 use crate::choice::SchedulerChoice;
@@ -67,7 +67,7 @@ struct Row {
 
 pub(crate) fn guarantees(options: &GuaranteesOptions) -> Result<(), Failure> {
     let schedulers: Vec<String> = if options.scheduler.is_empty() {
-        let all = elevators::ALL.iter().map(|entry| entry.name);
+        let all = schedulers::all().map(|entry| entry.name);
         all.chain(VARIANTS).map(str::to_owned).collect()
     } else {
         options.scheduler.clone()

@@ -35,7 +35,8 @@ mod workloads;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use paternoster_core::{Nanos, elevators};
+use paternoster_core::Nanos;
+use paternoster_sim::schedulers;
 use paternoster_torture::draw;
 
 use self::board::Board;
@@ -300,7 +301,7 @@ fn or_all(named: &[String], all: impl FnOnce() -> Vec<String>) -> Vec<String> {
 
 /// Every elevator but those whose name says of which version they are.
 fn present() -> Vec<String> {
-    let all = elevators::ALL.iter().map(|entry| entry.name);
+    let all = schedulers::all().map(|entry| entry.name);
     all.filter(|name| !name.contains(char::is_numeric)).map(str::to_owned).collect()
 }
 

@@ -23,6 +23,7 @@ mod guarantees;
 mod journal;
 mod language;
 mod own_device;
+mod own_elevator;
 mod players;
 mod plots;
 mod program;

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program `paternoster`: I/O schedulers, in virtual time and in front of real devices.
+//!
+//! [`main_with`] is all of it, with schedulers of one's own beside ours; docs/own-elevator.md
+//! tells how one is written.
+//!
+//! ```text
+//! arguments ──▶ run | tiotest … | replay | reproduce | serve | ctl … ──▶ text on stdout
+//!                                                                  └─▶ messages on stderr
+//! ```
+//!
+//! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed or a judged
+//! figure is outside, 2 if the request was wrong, 130 after Ctrl-C.
+#![forbid(unsafe_code)]
+
+mod advise;
+mod analyze;
+mod arguments;
+mod builtin;
+mod capture;
+mod choice;
+mod compare;
+#[cfg(feature = "serve")]
+mod ctl;
+mod devices;
+#[cfg(feature = "serve")]
+mod emulate;
+mod entitled;
+mod evidence;
+mod examples;
+#[cfg(feature = "lab")]
+mod experiments;
+mod features;
+#[cfg(feature = "lab")]
+mod guarantees;
+mod help;
+mod host;
+mod interrupt;
+mod manual;
+mod parallel;
+mod plot;
+mod progress;
+#[cfg(feature = "serve")]
+mod real;
+#[cfg(not(feature = "serve"))]
+#[path = "without_real.rs"]
+mod real;
+mod replay;
+#[cfg(feature = "lab")]
+mod reproduce;
+#[cfg(feature = "serve")]
+mod roff;
+mod run;
+mod schedulers;
+#[cfg(feature = "lab")]
+mod scoreboard;
+#[cfg(feature = "serve")]
+mod serve;
+mod setting;
+mod split;
+mod startup;
+mod sysbench;
+mod sysfs;
+mod table;
+mod target;
+#[cfg(feature = "serve")]
+mod top;
+#[cfg(feature = "lab")]
+mod torture;
+mod trace_input;
+#[cfg(all(feature = "lab", feature = "serve"))]
+mod versus_kernel;
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use paternoster_core::elevators::Entry;
+
+use crate::arguments::{Command, Program};
+
+/// Why the program ends without having done what was asked; printed on stderr.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The request was wrong: exit status 2.
+    Request(String),
+    /// A job failed, or a judged figure is outside: exit status 1.
+    Job(String),
+    /// What ended so has said why: a command that was run for the user, or an interrupted run.
+    Status(u8),
+}
+
+impl<T: std::error::Error> From<T> for Failure {
+    fn from(error: T) -> Failure {
+        Failure::Request(error.to_string())
+    }
+}
+
+/// Prints a result. Who closes the pipe early has seen enough.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// The whole program, with these elevators beside its own: each can be chosen by name wherever
+/// ours can (`run --scheduler`, `compare`, `guarantees`, `torture`, `serve` …), and `schedulers`
+/// lists it.
+///
+/// To be called once, from `main`: it reads the process's arguments and prints to its outputs.
+#[must_use = "it is the status that the process is to end with"]
+pub fn main_with(own: Vec<Entry>) -> ExitCode {
+    if let Err(why) = paternoster_sim::schedulers::register(own) {
+        eprintln!("paternoster: {why}");
+        return ExitCode::from(2);
+    }
+    let words: Result<Vec<String>, _> =
+        std::env::args_os().map(std::ffi::OsString::into_string).collect();
+    let words = match words {
+        Ok(words) => words,
+        Err(word) => {
+            eprintln!("paternoster: the argument {word:?} is not UTF-8 text");
+            return ExitCode::from(2);
+        }
+    };
+    let done = split::split_off_fio(words).and_then(|(own, fio)| {
+        match features::absent(&own).or_else(|| features::misspelt(&own)) {
+            Some(refusal) => Err(refusal),
+            None => command(help::parse(own)?, &fio),
+        }
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Status(status)) => ExitCode::from(status),
+        Err(Failure::Job(message)) => {
+            eprintln!("paternoster: {message}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Request(message)) => {
+            eprintln!("paternoster: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Does what was asked.
+fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
+    match program.command {
+        Command::Run(options) => run::run(&options, fio),
+        Command::Compare(options) => advise::advise(&options),
+        Command::Tiotest(options) => builtin::tiotest(&options),
+        Command::Tiobench(options) => builtin::tiobench(&options),
+        Command::Disktest(options) => builtin::disktest(&options),
+        Command::Iostest(options) => builtin::iostest(&options),
+        Command::Dd(options) => builtin::dd(&options),
+        Command::Startup(options) => startup::startup(&options),
+        Command::Sysbench(options) => sysbench::sysbench(&options),
+        Command::Replay(options) => replay::replay(&options),
+        #[cfg(feature = "lab")]
+        Command::Reproduce(options) => reproduce::reproduce(&options),
+        #[cfg(feature = "lab")]
+        Command::Guarantees(options) => guarantees::guarantees(&options),
+        #[cfg(feature = "lab")]
+        Command::Scoreboard(options) => scoreboard::scoreboard(&options),
+        #[cfg(feature = "lab")]
+        Command::Torture(options) => torture::torture(&options),
+        #[cfg(all(feature = "lab", feature = "serve"))]
+        Command::VersusKernel(options) => versus_kernel::versus_kernel(&options),
+        Command::Analyze(options) => analyze::analyze(&options),
+        Command::Record(options) => capture::record(&options),
+        #[cfg(feature = "serve")]
+        Command::Ctl(options) => ctl::ctl(&options),
+        #[cfg(feature = "serve")]
+        Command::Top(options) => top::top(&options),
+        #[cfg(feature = "serve")]
+        Command::Serve(options) => serve::serve(&options),
+        #[cfg(feature = "serve")]
+        Command::Emulate(options) => emulate::emulate(&options),
+        Command::Schedulers(options) => schedulers::list(&options),
+        Command::Devices(options) => devices::list(&options),
+        Command::Examples(options) => examples::examples(&options),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder),
+    }
+}
