@@ -8,10 +8,10 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// An eventfd.
 #[derive(Debug)]
-pub(super) struct Event(OwnedFd);
+pub(crate) struct Event(OwnedFd);
 
 impl Event {
-    pub(super) fn new() -> io::Result<Event> {
+    pub(crate) fn new() -> io::Result<Event> {
         Ok(Event(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 

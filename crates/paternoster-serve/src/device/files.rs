@@ -15,7 +15,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +27,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::FileFacts;
+use super::calls::{Calls, Descriptors};
 use super::clearing::Refusals;
 use super::durability::Durability;
 use super::holes::Holes;
@@ -45,10 +46,9 @@ const FAR: u64 = 1 << 20;
 
 /// An open file or block device.
 #[derive(Debug)]
-pub(super) struct File {
-    fd: Arc<OwnedFd>,
-    /// Another description of it, which nothing but flushes syncs; see `durability`.
-    for_flushes: Option<OwnedFd>,
+pub(crate) struct File {
+    /// It, and another description of it, which nothing but flushes syncs; see `durability`.
+    pub(super) calls: Arc<dyn Calls>,
     facts: FileFacts,
     /// Bytes at the end that are no whole block.
     pub(super) left_out: u64,
@@ -110,42 +110,34 @@ impl File {
             zeroes_fast: clears,
             rotational: !in_memory && queue_attribute(number, "rotational") > 0,
         };
-        let (durability, refusals) = (Durability::default(), Refusals::default());
         let for_flushes = if readonly { None } else { open_again(fd.as_fd()) };
-        Ok(File {
-            fd: Arc::new(fd),
-            for_flushes,
+        let calls = Arc::new(Descriptors { data: fd, for_flushes });
+        let file = File::over(calls, facts, direct);
+        Ok(File { left_out, block_device, in_memory, ..file })
+    }
+
+    /// A regular file that was opened, of which nothing is known beside its facts.
+    pub(crate) fn over(calls: Arc<dyn Calls>, facts: FileFacts, direct: bool) -> File {
+        File {
+            calls,
             facts,
-            left_out,
-            block_device,
-            in_memory,
+            left_out: 0,
+            block_device: false,
+            in_memory: false,
             direct,
-            durability,
-            refusals,
-        })
+            durability: Durability::default(),
+            refusals: Refusals::default(),
+        }
     }
 
     /// What it can do.
-    pub(super) const fn facts(&self) -> FileFacts {
+    pub(crate) const fn facts(&self) -> FileFacts {
         self.facts
-    }
-
-    pub(super) fn as_raw(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    /// What a flush syncs.
-    pub(super) fn for_flushes(&self) -> BorrowedFd<'_> {
-        self.for_flushes.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd)
     }
 
     /// A durable write of it has failed.
     pub(super) fn doubt(&self, errno: i32) {
-        self.durability.doubt(errno, self.for_flushes.is_some());
+        self.durability.doubt(errno, self.calls.flushes_alone());
     }
 
     /// Whether a range lies within it.
@@ -154,13 +146,13 @@ impl File {
     }
 
     /// To ask where it has holes, on any thread.
-    pub(super) fn holes(&self) -> Holes {
-        Holes::new(Arc::clone(&self.fd), self.facts.size, !self.block_device)
+    pub(crate) fn holes(&self) -> Holes {
+        Holes::new(Arc::clone(&self.calls), self.facts.size, !self.block_device)
     }
 }
 
 /// The errno of a sync that failed, of the first file that has lost data.
-pub(super) fn lost(files: &[File]) -> Option<i32> {
+pub(crate) fn lost(files: &[File]) -> Option<i32> {
     files.iter().find_map(|file| file.durability.is_not_lost().err())
 }
 

@@ -6,26 +6,26 @@
 //! that asks must be able to wait, so this can be sent to a thread that can (`surveyor`).
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::Extent;
+use super::calls::Calls;
 
 /// A file, to be asked for its holes.
 #[derive(Debug, Clone)]
 pub struct Holes {
-    fd: Arc<OwnedFd>,
+    calls: Arc<dyn Calls>,
     size: u64,
     /// Block devices tell nothing: all of one may be data.
     is_known: bool,
 }
 
 impl Holes {
-    pub(super) const fn new(fd: Arc<OwnedFd>, size: u64, is_known: bool) -> Holes {
-        Holes { fd, size, is_known }
+    pub(super) fn new(calls: Arc<dyn Calls>, size: u64, is_known: bool) -> Holes {
+        Holes { calls, size, is_known }
     }
 
     /// Tells runs of hole and data, until `each` says false or the range ends.
@@ -55,9 +55,9 @@ impl Holes {
         if !self.is_known {
             return Ok((end, false));
         }
-        match seek(&self.fd, SeekFrom::Data(at)) {
+        match self.calls.seek(SeekFrom::Data(at)) {
             Ok(data) if data > at => Ok((data.min(end), true)),
-            Ok(_) => match seek(&self.fd, SeekFrom::Hole(at)) {
+            Ok(_) => match self.calls.seek(SeekFrom::Hole(at)) {
                 Ok(hole) => Ok((if hole > at { hole.min(end) } else { end }, false)),
                 Err(errno) => Err(errno.into()),
             },

@@ -16,14 +16,14 @@ use super::open::facts;
 use super::{Backend, Extent, FileFacts, Finished, Full, Job, plain};
 
 /// Does jobs at once, by plain system calls.
-pub(super) struct Inline {
+pub(crate) struct Inline {
     files: Vec<File>,
     depth: u32,
     finished: Vec<Finished>,
 }
 
 impl Inline {
-    pub(super) fn new(files: Vec<File>, depth: u32) -> Inline {
+    pub(crate) fn new(files: Vec<File>, depth: u32) -> Inline {
         Inline { files, depth, finished: Vec::with_capacity(depth as usize) }
     }
 }

@@ -18,6 +18,7 @@
 //!     ├──▶ uring    io_uring                      plain       a job by plain system calls
 //!     ├──▶ threads  plain threads                 clearing    how a range becomes zeroes
 //!     └──▶ model    a model tells the time        durability  what is owed to a flush
+//! calls: the calls on a file, one seam   uring::ring: those that do not wait, another
 //! holes: where a file has data        surveyor: a thread that asks, and may wait
 //! faulty: faults in front of any of them          real: a backend as the library's `Device`
 //! claim: an image has one owner (identity: what a path is; lock: who else has it)
@@ -26,30 +27,31 @@
 //! ```
 
 pub mod arena;
+pub(crate) mod calls;
 pub mod claim;
 mod clearing;
 pub mod content;
 pub(crate) mod durability;
-mod event;
+pub(crate) mod event;
 pub mod faulty;
-mod files;
+pub(crate) mod files;
 mod holes;
 pub(crate) mod identity;
 pub mod in_use;
-mod inline;
+pub(crate) mod inline;
 pub mod lender;
 mod lock;
 pub mod memory;
 mod model;
 pub mod open;
-mod pieces;
-mod plain;
+pub(crate) mod pieces;
+pub(crate) mod plain;
 pub mod real;
 mod surveyor;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod uring;
+pub(crate) mod uring;
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -206,7 +206,7 @@ fn rounded(config: &Device, files: &[File]) -> Vec<String> {
 }
 
 /// What a queue is told of these files.
-pub(super) fn facts(files: &[File], depth: u32) -> DeviceFacts {
+pub(crate) fn facts(files: &[File], depth: u32) -> DeviceFacts {
     DeviceFacts {
         capacity: files.iter().map(|file| file.facts().size / 512).sum(),
         depth,

@@ -24,7 +24,7 @@ struct Zeroes([u8; 64 << 10]);
 static ZEROES: Zeroes = Zeroes([0; 64 << 10]);
 
 /// The pieces of a call.
-pub(super) struct Vectors {
+pub(crate) struct Vectors {
     all: [iovec; VECTORS],
     count: usize,
 }
@@ -45,6 +45,12 @@ impl Vectors {
 
     pub(super) const fn as_ptr(&self) -> *const iovec {
         self.all.as_ptr()
+    }
+
+    /// The vectors, for what stands in for the kernel.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> &[iovec] {
+        &self.all[..self.count]
     }
 
     /// How many; at most [`VECTORS`].

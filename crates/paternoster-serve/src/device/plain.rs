@@ -4,19 +4,17 @@
 //! Calls that do less than they were asked are continued. One that does nothing has met the end of
 //! a file that was shorter than it said: EIO, and never half of the data.
 
-use std::os::fd::BorrowedFd;
-
+use super::calls::Description;
 use super::clearing::{Clearing, Next};
 use super::files::File;
 use super::pieces::{self, Vectors};
 use super::{Job, Piece, Work};
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fdatasync};
 
 /// Does a job; its errno, 0 for none.
 ///
 /// # Safety
 /// The memory of its pieces is valid, and nobody else touches it meanwhile.
-pub(super) unsafe fn perform(files: &[File], job: &Job<'_>) -> i32 {
+pub(crate) unsafe fn perform(files: &[File], job: &Job<'_>) -> i32 {
     // SAFETY: the same promise.
     let done = unsafe { try_perform(files, job) };
     done.err().unwrap_or(0)
@@ -63,7 +61,8 @@ unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
             let clearing = Clearing::zero(may_unmap, file.block_device);
             let failures = file.durability.failures();
             let done = clear(file, clearing, offset, length);
-            if fua { durable(file, failures, done.and_then(|()| sync(file.as_fd()))) } else { done }
+            let synced = |()| sync(file, Description::Data);
+            if fua { durable(file, failures, done.and_then(synced)) } else { done }
         }
         Work::Prefetch => {
             prefetch(file, offset, length);
@@ -76,7 +75,7 @@ unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
 /// Syncs a file if it owes anything.
 fn sync_what_is_owed(file: &File) -> Result<(), i32> {
     let Some(covers) = file.durability.owed()? else { return Ok(()) };
-    sync(file.for_flushes()).inspect_err(|&errno| file.durability.failed(errno))?;
+    sync(file, Description::Flushes).inspect_err(|&errno| file.durability.failed(errno))?;
     file.durability.covered(covers)
 }
 
@@ -91,9 +90,9 @@ fn durable(file: &File, failures: u32, done: Result<(), i32>) -> Result<(), i32>
     }
 }
 
-fn sync(file: BorrowedFd<'_>) -> Result<(), i32> {
+fn sync(file: &File, of: Description) -> Result<(), i32> {
     loop {
-        match fdatasync(file) {
+        match file.calls.sync(of) {
             Ok(()) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.raw_os_error()),
@@ -136,7 +135,7 @@ unsafe fn transfer(
         }
         let to_file = !matches!(source, Source::Pieces { to_file: false, .. });
         // SAFETY: the caller's promise for the pieces; zeroes are only read from.
-        match unsafe { call(file, &vectors, offset + done, to_file, fua) } {
+        match unsafe { file.calls.move_all(&vectors, offset + done, to_file, fua) } {
             Ok(0) => return Err(libc::EIO),
             // What follows of a last part of a block would not be a whole block.
             Ok(moved) if file.direct && !moved.is_multiple_of(u64::from(file.facts().block)) => {
@@ -148,48 +147,16 @@ unsafe fn transfer(
             Err(errno) => return Err(errno),
         }
     }
-    if sync_after { sync(file.as_fd()) } else { Ok(()) }
+    if sync_after { sync(file, Description::Data) } else { Ok(()) }
 }
 
 /// One piece in one call; how much it has moved. What is wrong the next call finds too.
 unsafe fn one_call(file: &File, piece: Piece, offset: u64, to_file: bool) -> u64 {
-    let (fd, at, length) = (file.as_raw(), piece.at.as_ptr().cast(), piece.length);
-    let offset = offset.cast_signed();
-    let moved = if to_file {
-        // SAFETY: the caller's promise for the piece.
-        unsafe { libc::pwrite64(fd, at, length, offset) }
-    } else {
-        // SAFETY: the caller's promise for the piece.
-        unsafe { libc::pread64(fd, at, length, offset) }
-    };
+    // SAFETY: the caller's promise for the piece.
+    let moved = unsafe { file.calls.move_one(piece, offset, to_file) };
     let moved = u64::try_from(moved).unwrap_or(0);
     // A part of a block is left to the loop, which knows what it means.
     if moved == piece.length as u64 || !file.direct { moved } else { 0 }
-}
-
-/// One call; how much it has moved.
-unsafe fn call(
-    file: &File,
-    vectors: &Vectors,
-    offset: u64,
-    to_file: bool,
-    fua: bool,
-) -> Result<u64, i32> {
-    let (fd, at, count) = (file.as_raw(), vectors.as_ptr(), vectors.count());
-    let offset = offset.cast_signed();
-    // SAFETY: the vectors are of pieces for which the caller has promised.
-    let moved = unsafe {
-        match (to_file, fua) {
-            (false, _) => libc::preadv64(fd, at, count, offset),
-            (true, false) => libc::pwritev64(fd, at, count, offset),
-            (true, true) => libc::pwritev2(fd, at, count, offset, libc::RWF_DSYNC),
-        }
-    };
-    u64::try_from(moved).map_err(|_| last_errno())
-}
-
-fn last_errno() -> i32 {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// Clears a range, by the first way that the file knows.
@@ -200,7 +167,8 @@ fn clear(file: &File, mut clearing: Clearing, offset: u64, length: u64) -> Resul
             // SAFETY: no pieces are concerned.
             Next::Write => break unsafe { transfer(file, Source::Zeroes, offset, length, false) },
             Next::Allocate(flags) => {
-                let errno = allocate(file, flags, offset, length);
+                let ended = file.calls.allocate(flags, offset, length).err();
+                let errno = ended.map_or(0, |errno| errno.raw_os_error());
                 if let Err(errno) = clearing.ended(&file.refusals, errno) {
                     break Err(errno);
                 }
@@ -211,13 +179,9 @@ fn clear(file: &File, mut clearing: Clearing, offset: u64, length: u64) -> Resul
     done
 }
 
-fn allocate(file: &File, flags: FallocateFlags, offset: u64, length: u64) -> i32 {
-    fallocate(file.as_fd(), flags, offset, length).err().map_or(0, |errno| errno.raw_os_error())
-}
-
 /// Asks for a range to be read ahead; nothing is wrong if it is not.
 pub(super) fn prefetch(file: &File, offset: u64, length: u64) {
     if let (false, Some(length)) = (file.direct, std::num::NonZeroU64::new(length)) {
-        let _hint = fadvise(file.as_fd(), offset, Some(length), Advice::WillNeed);
+        file.calls.will_need(offset, length);
     }
 }

@@ -6,9 +6,10 @@
 //!           (the one entrance)   └── catalog, rules, seats ──┘
 //! ```
 //!
-//! What is replaced: the clock (told), the listener (`Street`), the backend (`Medium`), and the
-//! log, which is silent. Lobby, catalog, rules, seats, inboxes, loop, queue and ledger are those
-//! that serve. A server that dies leaves the street and the medium; the next one finds them so.
+//! What is replaced: the clock (told), the listener (`Street`), the calls on files and the ring
+//! (`calls`, `engine`), and the log, which is silent. Backends, lobby, catalog, rules, seats,
+//! inboxes, loop, queue and ledger are those that serve. A server that dies leaves the street and
+//! the medium; the next one finds them so.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use paternoster_core::Nanos;
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::engine;
 use super::medium::Medium;
 use super::plan::Plan;
 use super::{NO_TIME, config};
@@ -109,7 +111,7 @@ impl House {
     /// One that has just been started.
     pub(super) fn open(plan: &Plan, medium: &Medium, street: &Street) -> House {
         let (config, device) = config(plan);
-        let backend = Box::new(medium.clone());
+        let backend = Box::new(engine::open(plan, medium));
         let opened = Desk::before(backend, Vec::new(), &config, &device, &Options::default());
         let opened = opened.expect("a desk");
         let mut catalog = Catalog::default();

@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Medium: files behind a page cache, in memory, which can fail where a kernel's can.
+//! Medium: files behind a page cache, in memory, which can fail at any call where a kernel's can.
 //!
 //! ```text
 //! bytes   │ file 0: volume 0, volume 1 │ file 1: volume 2 │     one behind the other
-//! job ─▶ held ─▶ (any order, when chance says so) ─▶ cache ─▶ disk
-//!                                                      └ write-back fails: the block is clean
-//!                                                        and lost; each description is told
-//!                                                        once, by its next sync
+//! call ─▶ cache ─▶ disk          errno, a short move, a torn write, a hang: at any call
+//!           └ write-back fails: the block is clean and lost; each description is told once, by
+//!             its next sync
 //! ```
 //!
-//! What is remembered of durability is production's own [`Durability`]. A cut leaves what is on the
-//! disk, and of the blocks that are dirty those that chance picks.
+//! It is below production's backends: `calls` makes it a file, `engine` a ring or threads, and
+//! what is remembered of durability is theirs. A cut leaves what is on the disk, and of the blocks
+//! that are dirty those sectors that chance picks: a block may be torn.
 //!
-//! Law D3: a job is within its volume's file, and of each of its blocks a client has asked for that
-//! sort of work. So nothing can be read, written or forgotten on behalf of a neighbour unseen.
+//! A disk that lies (`Flaw`) is beyond all promises: the judge has to see that something is wrong.
 
-use std::io;
+use std::fmt;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_sim::chance::Chance;
 
-use super::book::zeroes;
-use super::plan::{CACHE, Plan, READ, TRIM, WRITE, ZEROES};
-use crate::device::durability::Durability;
-use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work};
+use super::plan::{CACHE, Plan, READ, TRIM, WRITE, ZEROES, pick};
+use crate::device::Work;
 use crate::locked::locked;
 
-const EIO: i32 = 5;
+/// Bytes that are there or not, whatever happens.
+const SECTOR: usize = 512;
+/// What is made again, and is no failure.
+pub(super) const EINTR: i32 = 4;
 
 /// How often something fails, once in so many; 0: never.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,6 +35,36 @@ pub(super) struct Faults {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) write_backs: u64,
+    pub(super) syncs: u64,
+    pub(super) clears: u64,
+    pub(super) seeks: u64,
+    /// Less is moved than was asked for.
+    pub(super) shorts: u64,
+    /// A call does not end before nothing else moves.
+    pub(super) hangs: u64,
+    /// A ring takes nothing now, or not all.
+    pub(super) refusals: u64,
+}
+
+/// How a disk breaks its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// Now and then a write goes to the next block.
+    Misdirects,
+    /// A sync says that it ended well, and has done nothing.
+    SyncsNothing,
+    /// A write-back fails, and nobody is told.
+    FailsQuietly,
+    /// A write says that all was moved where some was.
+    MovesLess,
+}
+
+/// What the file system cannot do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lacks {
+    pub(super) punch: bool,
+    pub(super) zero_range: bool,
+    pub(super) dsync: bool,
 }
 
 /// Something that failed, or was told as failed.
@@ -47,6 +75,7 @@ pub(super) struct Failure {
     pub(super) end: u64,
     /// A sync or a durable write: others may be told of it.
     pub(super) durable: bool,
+    pub(super) errno: i32,
 }
 
 /// A range that a discard was of.
@@ -58,72 +87,101 @@ pub(super) struct Forgotten {
     pub(super) is_durable: bool,
 }
 
-struct Held {
-    slot: u32,
-    work: Work,
-    start: usize,
-    end: usize,
-    pieces: Vec<Piece>,
-    failures: u32,
+/// A job that a backend has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doing {
+    pub(super) work: Work,
+    /// The errno of its last call, if that failed and was not made again.
+    pub(super) failed: Option<i32>,
+    /// How many ranges had been forgotten when it began.
+    pub(super) forgotten: usize,
+}
+
+impl Doing {
+    const fn is_durable(&self) -> bool {
+        matches!(self.work, Work::Write { fua: true } | Work::Zero { fua: true, .. } | Work::Flush)
+    }
+}
+
+/// How a server has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    Killed,
+    PowerLost,
 }
 
 pub(super) struct State {
-    cache: Vec<u8>,
+    pub(super) cache: Vec<u8>,
     disk: Vec<u8>,
     dirty: Vec<bool>,
-    block: usize,
-    depth: u32,
-    /// Write-backs that failed, and of how many the description that is written to and the one for
-    /// flushes were told.
-    errors: u64,
-    seen: [u64; 2],
-    /// Flushes have a description of their own.
-    alone: bool,
-    /// Bytes of the file that each volume is in.
-    files: Vec<Range<usize>>,
+    pub(super) block: usize,
+    pub(super) depth: u32,
+    /// Bytes of each file, and how many write-backs of it failed.
+    inodes: Vec<(Range<usize>, u64)>,
+    /// By volume: which file it is in.
+    pub(super) volumes: Vec<usize>,
     /// By block: of which kinds requests were sent, a bit each.
     asked: Vec<u16>,
     /// Whether zeroes may become holes.
-    holes: bool,
+    pub(super) holes: bool,
+    pub(super) lacks: Lacks,
+    /// Moves are in whole blocks.
+    pub(super) direct: bool,
     /// What was forgotten, and whether a flush has ended well since.
     pub(super) forgotten: Vec<Forgotten>,
-    durability: Durability,
-    faults: Faults,
-    chance: Chance,
-    held: Vec<Held>,
-    /// One in so many reaps ends nothing.
+    pub(super) faults: Faults,
+    pub(super) flaw: Option<Flaw>,
+    pub(super) chance: Chance,
+    /// By slot.
+    pub(super) doing: Vec<Option<Doing>>,
+    /// The job whose call is made.
+    pub(super) at: Option<u32>,
+    /// Of each server that there was: how it has gone.
+    pub(super) servers: Vec<Option<Gone>>,
+    /// What hangs may end.
+    pub(super) lets_go: bool,
+    /// One in so many looks for an end finds none.
     pub(super) lazy: u64,
     pub(super) beat: u64,
     pub(super) ended: u64,
     pub(super) log: Vec<Failure>,
 }
 
-/// The medium, in the desk's hands and in the judge's.
+/// The medium, in the servers' hands and in the judge's.
 #[derive(Clone)]
 pub(super) struct Medium(Arc<Mutex<State>>);
 
+impl fmt::Debug for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Medium")
+    }
+}
+
 impl Medium {
     pub(super) fn new(plan: &Plan, chance: Chance) -> Medium {
-        let Plan { block, depth, alone, bytes, holes, lazy, faults, .. } = *plan;
-        let end = |file| plan.files.get(file + 1).copied().unwrap_or(bytes);
-        let file = |file: usize| plan.files[file]..end(file);
+        let Plan { block, depth, bytes, holes, lazy, faults, lacks, direct, flaw, .. } = *plan;
+        let ends = plan.files.iter().skip(1).chain([&bytes]);
+        let ranges = plan.files.iter().zip(ends).map(|(&start, &end)| start..end);
         Medium(Arc::new(Mutex::new(State {
             cache: vec![0; bytes],
             disk: vec![0; bytes],
             dirty: vec![false; bytes / block],
             block,
             depth,
-            errors: 0,
-            seen: [0; 2],
-            alone,
-            files: plan.volumes.iter().map(|volume| file(volume.file)).collect(),
+            inodes: ranges.map(|range| (range, 0)).collect(),
+            volumes: plan.volumes.iter().map(|volume| volume.file).collect(),
             asked: vec![0; bytes / block],
             holes,
+            lacks,
+            direct,
             forgotten: Vec::new(),
-            durability: Durability::default(),
             faults,
+            flaw,
             chance,
-            held: Vec::new(),
+            doing: Vec::new(),
+            at: None,
+            servers: Vec::new(),
+            lets_go: false,
             lazy,
             beat: 0,
             ended: 0,
@@ -137,6 +195,13 @@ impl Medium {
 }
 
 impl State {
+    /// Another server opens the files, and knows nothing of the one before; its number.
+    pub(super) fn begin_again(&mut self) -> usize {
+        self.doing = vec![None; self.depth as usize];
+        self.servers.push(None);
+        self.servers.len() - 1
+    }
+
     /// A client sends a request for these bytes.
     pub(super) fn note_ask(&mut self, kind: u16, start: u64, length: u64) {
         let first = usize::try_from(start).unwrap() / self.block;
@@ -145,7 +210,7 @@ impl State {
     }
 
     /// D3.
-    fn was_asked_for(&self, work: Work, start: usize, end: usize) -> bool {
+    pub(super) fn was_asked_for(&self, work: Work, start: usize, end: usize) -> bool {
         let kinds: &[u16] = match work {
             // What stands around a change is read, too.
             Work::Read => &[READ, WRITE, ZEROES],
@@ -159,285 +224,136 @@ impl State {
         self.asked[start / self.block..end / self.block].iter().all(|asked| asked & may != 0)
     }
 
-    fn fails(&mut self, one_in: u64) -> bool {
-        self.chance.once_in(one_in)
+    /// The bytes of a file.
+    pub(super) fn range(&self, inode: usize) -> Range<usize> {
+        self.inodes[inode].0.clone()
     }
 
-    fn note(&mut self, start: usize, end: usize, durable: bool) -> i32 {
-        let (start, end) = (start as u64, end as u64);
-        self.log.push(Failure { beat: self.beat, start, end, durable });
-        EIO
+    /// Write-backs of a file that failed.
+    pub(super) fn errors(&self, inode: usize) -> u64 {
+        self.inodes[inode].1
+    }
+
+    /// The errno of a call that fails now, if it does.
+    pub(super) fn draw(&mut self, one_in: u64, errnos: &[i32]) -> Option<i32> {
+        self.chance.once_in(one_in).then(|| pick(&mut self.chance, errnos))
+    }
+
+    /// A call has failed with this errno, for good as far as it knows.
+    pub(super) fn note(&mut self, errno: i32, range: Range<usize>, is_sync: bool) -> i32 {
+        let doing = self.at.and_then(|slot| self.doing[slot as usize].as_mut());
+        let durable = is_sync || doing.as_ref().is_some_and(|doing| doing.is_durable());
+        if let Some(doing) = doing {
+            doing.failed = Some(errno);
+        }
+        let (start, end) = (range.start as u64, range.end as u64);
+        self.log.push(Failure { beat: self.beat, start, end, durable, errno });
+        errno
+    }
+
+    /// A call of the job ended well that had failed before.
+    pub(super) fn is_well(&mut self) {
+        if let Some(doing) = self.at.and_then(|slot| self.doing[slot as usize].as_mut()) {
+            doing.failed = None;
+        }
     }
 
     /// Writes a block back, if it is dirty.
-    fn write_back(&mut self, number: usize) {
+    fn write_back(&mut self, number: usize, fails: bool) {
         if !std::mem::take(&mut self.dirty[number]) {
             return;
         }
-        if self.fails(self.faults.write_backs) {
-            self.errors += 1;
+        let range = number * self.block..(number + 1) * self.block;
+        if fails {
+            let of = self.inodes.iter_mut().find(|(bytes, _)| bytes.contains(&range.start));
+            of.expect("every block is of a file").1 += 1;
             return;
         }
-        let range = number * self.block..(number + 1) * self.block;
-        self.disk[range.clone()].copy_from_slice(&self.cache[range]);
+        let quietly = self.flaw == Some(Flaw::FailsQuietly) && self.chance.once_in(4);
+        if !quietly {
+            self.disk[range.clone()].copy_from_slice(&self.cache[range]);
+        }
+    }
+
+    fn write_back_by_chance(&mut self, number: usize) {
+        let fails = self.dirty[number] && self.chance.once_in(self.faults.write_backs);
+        self.write_back(number, fails);
     }
 
     /// The kernel writes some of it back by itself.
     pub(super) fn write_some_back(&mut self) {
         for number in 0..self.dirty.len() {
             if self.dirty[number] && self.chance.once_in(2) {
-                self.write_back(number);
+                self.write_back_by_chance(number);
             }
         }
     }
 
-    /// What a description's sync is told.
-    fn sync(&mut self, description: usize, start: usize, end: usize) -> i32 {
-        for number in start / self.block..end / self.block {
-            self.write_back(number);
+    /// All of a range is written back, as far as that goes well.
+    pub(super) fn sync(&mut self, range: Range<usize>) {
+        if self.flaw == Some(Flaw::SyncsNothing) {
+            return;
         }
-        if self.seen[description] == self.errors {
-            return 0;
-        }
-        self.seen[description] = self.errors;
-        EIO
-    }
-
-    /// Puts bytes into the cache, all of them or, if it fails, some.
-    fn change(&mut self, start: usize, bytes: &[u8]) -> i32 {
-        let fails = self.fails(self.faults.writes);
-        let blocks = bytes.len() / self.block;
-        let most = if fails { self.chance.below(blocks as u64 + 1) } else { blocks as u64 };
-        let length = usize::try_from(most).unwrap() * self.block;
-        self.cache[start..start + length].copy_from_slice(&bytes[..length]);
-        let first = start / self.block;
-        self.dirty[first..first + length / self.block].fill(true);
-        if fails { self.note(start, start + bytes.len(), false) } else { 0 }
-    }
-
-    /// What becomes of a durable write, as in `device::plain`.
-    fn durable(&mut self, held: &Held, error: i32) -> i32 {
-        if error != 0 {
-            self.durability.doubt(error, self.alone);
-            return self.note(held.start, held.end, true);
-        }
-        match self.durability.is_durable(held.failures) {
-            Ok(()) => 0,
-            Err(_) => self.note(held.start, held.end, true),
+        for number in range.start / self.block..range.end.div_ceil(self.block) {
+            self.write_back_by_chance(number);
         }
     }
 
-    fn perform(&mut self, held: &Held) -> i32 {
-        let (start, end) = (held.start, held.end);
-        match held.work {
-            Work::Read if self.fails(self.faults.reads) => self.note(start, end, false),
-            Work::Read => {
-                let mut at = start;
-                for piece in &held.pieces {
-                    let from = self.cache[at..at + piece.length].as_ptr();
-                    let to = piece.at.as_ptr();
-                    // SAFETY: the promise of who has submitted it; it was not reported yet.
-                    unsafe { to.copy_from_nonoverlapping(from, piece.length) };
-                    at += piece.length;
-                }
-                0
+    /// A sync of a range fails: some is written back; some may be lost, where a kernel tells that.
+    pub(super) fn fail_to_sync(&mut self, range: Range<usize>) {
+        let may_lose = self.faults.write_backs != 0 && self.chance.once_in(2);
+        for number in range.start / self.block..range.end.div_ceil(self.block) {
+            match self.chance.below(3) {
+                0 => self.write_back(number, false),
+                1 if may_lose => self.write_back(number, true),
+                _ => {}
             }
-            Work::Write { fua } => {
-                let mut bytes = Vec::with_capacity(end - start);
-                for piece in &held.pieces {
-                    // SAFETY: the same promise.
-                    bytes.extend_from_slice(unsafe {
-                        std::slice::from_raw_parts(piece.at.as_ptr(), piece.length)
-                    });
-                }
-                let mut error = self.change(start, &bytes);
-                if !fua {
-                    self.durability.note_write();
-                    return error;
-                }
-                if error == 0 {
-                    error = self.sync(0, start, end);
-                }
-                self.durable(held, error)
-            }
-            Work::Zero { fua, .. } => {
-                let mut error = self.change(start, zeroes(end - start));
-                if !fua {
-                    self.durability.note_write();
-                    return error;
-                }
-                if error == 0 {
-                    error = self.sync(0, 0, self.cache.len());
-                }
-                self.durable(held, error)
-            }
-            Work::Discard => {
-                let (beat, first, last) = (self.beat, start as u64, end as u64);
-                let forgotten = Forgotten { beat, start: first, end: last, is_durable: false };
-                self.forgotten.push(forgotten);
-                // It is a hint.
-                let error = match self.chance.once_in(2) {
-                    true => self.change(start, zeroes(end - start)),
-                    false => 0,
-                };
-                self.durability.note_write();
-                error
-            }
-            Work::Prefetch => 0,
-            Work::Flush => self.flush(),
         }
     }
 
-    fn flush(&mut self) -> i32 {
-        let all = self.cache.len();
-        let told = match self.durability.owed() {
-            Err(errno) => Err(errno),
-            Ok(None) => Ok(()),
-            Ok(Some(covers)) => match self.sync(usize::from(self.alone), 0, all) {
-                0 => self.durability.covered(covers),
-                errno => {
-                    self.durability.failed(errno);
-                    Err(errno)
-                }
-            },
-        };
-        if told.is_ok() {
-            self.forgotten.iter_mut().for_each(|range| range.is_durable = true);
-        }
-        told.err().map_or(0, |_| self.note(0, all, true))
+    /// Puts bytes into the cache.
+    pub(super) fn change(&mut self, start: usize, bytes: &[u8]) {
+        let end = start + bytes.len();
+        self.cache[start..end].copy_from_slice(bytes);
+        self.dirty[start / self.block..end.div_ceil(self.block)].fill(true);
     }
 
-    /// The server's process is killed: of what the kernel was given some is done, unheard.
+    /// So much of a change of `length` bytes is there when it fails: some sectors.
+    pub(super) fn torn(&mut self, length: usize) -> usize {
+        let sectors = self.chance.below((length / SECTOR) as u64 + 1);
+        usize::try_from(sectors).unwrap() * SECTOR
+    }
+
+    /// The server's process is killed.
     pub(super) fn kill(&mut self) {
-        for held in std::mem::take(&mut self.held) {
-            if held.work != Work::Read && self.chance.once_in(2) {
-                let _unheard = self.perform(&held);
-            }
-        }
-        self.begin_again();
+        *self.servers.last_mut().expect("a server") = Some(Gone::Killed);
     }
 
     /// The power fails; what is left of it all.
     pub(super) fn lose_power(&mut self) -> Vec<u8> {
         let left = self.cut();
-        self.held.clear();
         self.cache.clone_from(&left);
         self.disk.clone_from(&left);
         self.dirty.fill(false);
-        self.begin_again();
+        *self.servers.last_mut().expect("a server") = Some(Gone::PowerLost);
         left
-    }
-
-    /// Another server opens the files, and knows nothing of the one before.
-    fn begin_again(&mut self) {
-        self.durability = Durability::default();
-        self.seen = [self.errors; 2];
     }
 
     /// What a power cut leaves.
     pub(super) fn cut(&mut self) -> Vec<u8> {
         let mut left = self.disk.clone();
-        let keeps = self.chance.below(3);
+        let keeps = self.chance.below(4);
         for number in 0..self.dirty.len() {
-            if self.dirty[number] && (keeps == 2 || (keeps == 1 && self.chance.once_in(2))) {
-                let range = number * self.block..(number + 1) * self.block;
-                left[range.clone()].copy_from_slice(&self.cache[range]);
+            if !self.dirty[number] || keeps == 0 || (keeps < 3 && self.chance.once_in(2)) {
+                continue;
+            }
+            let block = number * self.block..(number + 1) * self.block;
+            for at in block.step_by(SECTOR) {
+                if keeps != 2 || self.chance.once_in(2) {
+                    left[at..at + SECTOR].copy_from_slice(&self.cache[at..at + SECTOR]);
+                }
             }
         }
         left
-    }
-}
-
-// SAFETY: a job is done as it is reported.
-unsafe impl Backend for Medium {
-    fn describe(&self) -> String {
-        "in memory, judged".to_owned()
-    }
-
-    fn facts(&self) -> DeviceFacts {
-        let depth = self.state().depth;
-        DeviceFacts { depth, write_cache: true, fua: true, ..DeviceFacts::default() }
-    }
-
-    fn file(&self, file: u16) -> FileFacts {
-        let state = self.state();
-        FileFacts {
-            size: state.files[usize::from(file)].len() as u64,
-            block: u32::try_from(state.block).unwrap(),
-            preferred: 4096,
-            readonly: false,
-            discards: true,
-            zeroes_fast: true,
-            rotational: false,
-        }
-    }
-
-    unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
-        let mut state = self.state();
-        if state.held.len() >= state.depth as usize {
-            return Err(Full);
-        }
-        let file = state.files[usize::from(job.file)].clone();
-        let start = file.start + usize::try_from(job.offset).unwrap();
-        let end = start + usize::try_from(job.length).unwrap();
-        assert!(end <= file.end, "D3: beyond the file's end: {job:?}");
-        assert!(state.was_asked_for(job.work, start, end), "D3: nobody asked for it: {job:?}");
-        let in_blocks = [start, end].iter().all(|at| at.is_multiple_of(state.block));
-        assert!(in_blocks, "within a block: {job:?}");
-        if let Work::Zero { may_unmap, .. } = job.work {
-            assert_eq!(may_unmap, state.holes, "zeroes and holes: {job:?}");
-        }
-        let failures = state.durability.failures();
-        let pieces = job.pieces.to_vec();
-        state.held.push(Held { slot: job.slot, work: job.work, start, end, pieces, failures });
-        Ok(())
-    }
-
-    fn kick(&mut self) {}
-
-    fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
-        let mut state = self.state();
-        while !state.held.is_empty() {
-            let lazy = state.lazy;
-            if state.chance.once_in(lazy) {
-                return;
-            }
-            let count = state.held.len() as u64;
-            let which = usize::try_from(state.chance.below(count)).unwrap();
-            let held = state.held.swap_remove(which);
-            let error = state.perform(&held);
-            state.ended += 1;
-            finished.push(Finished { slot: held.slot, error });
-        }
-    }
-
-    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn lost(&self) -> Option<i32> {
-        self.state().durability.is_not_lost().err()
-    }
-
-    fn extents(
-        &mut self,
-        file: u16,
-        offset: u64,
-        length: u64,
-        each: &mut dyn FnMut(Extent) -> bool,
-    ) -> io::Result<()> {
-        let state = self.state();
-        let file = state.files[usize::from(file)].clone();
-        let mut at = file.start + usize::try_from(offset).unwrap();
-        let end = at + usize::try_from(length).unwrap();
-        while at < end {
-            let until = ((at / state.block + 1) * state.block).min(end);
-            let hole = state.cache[at..until] == *zeroes(until - at);
-            if !each(Extent { length: (until - at) as u64, hole }) {
-                break;
-            }
-            at = until;
-        }
-        Ok(())
     }
 }

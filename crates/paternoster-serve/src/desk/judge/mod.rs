@@ -2,10 +2,10 @@
 //! Judge: clients that take their own streams apart, against a whole server in virtual time.
 //!
 //! ```text
-//! plan ─▶ clients ─▶ street ─▶ lobby ─▶ desk ─▶ medium (held, faulty, cut)
-//!            │    (sockets)  (as in production)    │
-//!            │  laws H1 to H3, S1 to S9            │
-//!            └────────▶ book: what bytes are ◀─────┘  laws D1 to D4
+//! plan ─▶ clients ─▶ street ─▶ lobby ─▶ desk ─▶ backend ─▶ medium
+//!            │    (sockets)  (  as  in  production  )    │ (held, faulty, cut)
+//!            │  laws H1 to H3, S1 to S9                  │ E1
+//!            └────────▶ book: what bytes are ◀───────────┘  laws D1 to D4
 //!                       admissible
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! can be left out, and printed.
 //!
 //! What is replaced has one seam each: `Clock`, `Entrance` (the listener; sockets are pairs of the
-//! kernel's, which it fills and empties as the judge says), `Backend` (files and ring at once), the
+//! kernel's, which it fills and empties as the judge says), `Calls` of an open file and `Ring`, the
 //! log (silent). The rest is what serves (`house`).
 //!
 //! A case has one to three volumes of one device, mostly side by side, and one to three tenants of
@@ -23,18 +23,20 @@
 //! is killed, loses power, is stopped, begins again, and is given orders (`life`).
 //!
 //! Laws: H1 to H3 of the handshake (`shake`); S1 to S9 of the streams (`client`); D1 after a cut
-//! the disk has what was promised (`book`), D2 and what it had beside the volumes; D3 of the medium
-//! (`medium`); D4 a server that has stopped well has everything on the disk; L1 nothing stands
-//! still while something is owed; L2 when all have gone nothing is left: no memory, no part, no
-//! errand, no connection, no visitor; O1 an order is answered; T1 and T2 of the tenants
-//! (`tenants`).
+//! the disk has what was promised (`book`), D2 and what it had beside the volumes; D3 and E1 of
+//! what the backend is given and says (`engine`); D4 a server that has stopped well has everything
+//! on the disk; L1 nothing stands still while something is owed; L2 when all have gone nothing is
+//! left: no memory, no part, no errand, no connection, no visitor; O1 an order is answered; T1 and
+//! T2 of the tenants (`tenants`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
-//! which seed on. Not judged here: TLS, calls of FUSE, single calls of files and of the ring below
-//! `Backend`, claims, control's sockets, threads; how much each tenant gets, but for its caps.
+//! which seed on. Not judged here: TLS, calls of FUSE, opening and claims of files, control's
+//! sockets, threads; how much each tenant gets, but for its caps; how much work an event costs.
 
 mod book;
+mod calls;
 mod client;
+mod engine;
 mod house;
 mod life;
 mod medium;
@@ -42,6 +44,7 @@ mod plan;
 mod shake;
 mod tenants;
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
@@ -59,7 +62,7 @@ use book::{Book, zeroes};
 use client::{Client, World};
 use house::{House, Street};
 use life::End;
-use medium::Medium;
+use medium::{Flaw, Medium};
 use plan::{Plan, pick};
 use shake::Wanted;
 
@@ -208,6 +211,7 @@ impl Stage {
             return Ok(());
         }
         let Some(answer) = self.stops.take() else { return Ok(()) };
+        self.medium.state().lets_go = true;
         self.begin_again(plan).end();
         let told = answer.try_recv().map_err(|_| "O1: no answer to a stop".to_owned())?;
         if told.is_ok() {
@@ -215,7 +219,6 @@ impl Stage {
             self.book.flushed(self.beat, self.beat);
             self.cut().map_err(|why| format!("D4: it has stopped, but {why}"))?;
         }
-        self.medium.state().kill();
         Ok(())
     }
 
@@ -281,6 +284,7 @@ impl Stage {
         while !self.clients.iter().all(Client::is_done) {
             let all = still > QUIET;
             let ended = self.medium.state().ended;
+            self.medium.state().lets_go = all;
             self.round += 1;
             self.live(plan)?;
             let mut moved = self.clients_come(plan);
@@ -317,6 +321,7 @@ impl Stage {
     /// L2.
     fn leave(&mut self) -> Result<(), String> {
         self.clients.iter_mut().for_each(Client::hang_up);
+        self.medium.state().lets_go = true;
         for _ in 0..STILL {
             self.turn(1_000_000);
             if self.house.desk.is_done() && self.house.visitors() == 0 {
@@ -470,6 +475,22 @@ fn what_was_wrong_is_found() {
     crate::log::SILENT.set(true);
     is_found("replies within a read", plant_interleaving, &["S1", "S5"]);
     is_found("a failed durable write is forgotten", plant_forgotten_doubt, &["D1"]);
+}
+
+/// Is a disk found that breaks its word, whatever stands above it?
+#[test]
+fn a_disk_that_lies_is_found() {
+    crate::log::SILENT.set(true);
+    for flaw in [Flaw::Misdirects, Flaw::SyncsNothing, Flaw::FailsQuietly, Flaw::MovesLess] {
+        FLAW.set(Some(flaw));
+        is_found(&format!("{flaw:?}"), |_| {}, &["S5", "S7", "D1", "D2", "D4"]);
+        FLAW.set(None);
+    }
+}
+
+thread_local! {
+    /// How the disks of this thread's cases lie.
+    static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
 }
 
 fn is_found(name: &str, plant: fn(bool), laws: &[&str]) {

@@ -6,8 +6,9 @@ use std::ops::Range;
 use paternoster_core::{Class, Nanos};
 use paternoster_sim::chance::Chance;
 
+use super::engine::Engine;
 use super::life::{self, End, When};
-use super::medium::Faults;
+use super::medium::{Faults, Flaw, Lacks};
 use super::shake::ShakePlan;
 use crate::config::{Caps, ServiceClass};
 use crate::control::order::Order;
@@ -124,6 +125,14 @@ pub(super) struct Plan {
     pub(super) memory: usize,
     pub(super) connection_memory: u64,
     pub(super) alone: bool,
+    pub(super) engine: Engine,
+    /// Past the page cache: whole blocks are moved.
+    pub(super) direct: bool,
+    /// A ring takes the desk's memory.
+    pub(super) registers: bool,
+    pub(super) lacks: Lacks,
+    /// How the disk lies, if it does.
+    pub(super) flaw: Option<Flaw>,
     pub(super) faults: Faults,
     pub(super) lazy: u64,
     pub(super) clients: Vec<ClientPlan>,
@@ -144,7 +153,9 @@ impl Plan {
     pub(super) fn draw(seed: u64) -> Plan {
         let chance = &mut Chance::new(seed, 0);
         let fails = !chance.once_in(3);
-        let often = |chance: &mut Chance| if fails { pick(chance, &[0, 0, 10, 40]) } else { 0 };
+        // Few kinds at a time: what needs one of them is not hidden behind the others.
+        let often =
+            |chance: &mut Chance| if fails { pick(chance, &[0, 0, 0, 0, 10, 40]) } else { 0 };
         let block = pick(chance, &[512, 4096]);
         let (files, volumes, bytes) = lay_out(chance, block);
         let groups = pick(chance, &[&[][..], &[], &[300], &[50, 1000]]).to_vec();
@@ -173,12 +184,27 @@ impl Plan {
             memory: pick(chance, &[64 << 10, 128 << 10, 1 << 20, 4 << 20]),
             connection_memory: pick(chance, &[16 << 10, 256 << 10, 16 << 20]),
             alone: chance.once_in(2),
+            engine: pick(chance, &[Engine::Ring, Engine::Ring, Engine::Threads, Engine::Inline]),
+            direct: chance.once_in(2),
+            registers: chance.once_in(2),
+            lacks: Lacks {
+                punch: chance.once_in(6),
+                zero_range: chance.once_in(4),
+                dsync: chance.once_in(6),
+            },
+            flaw: super::FLAW.get(),
             faults: Faults {
                 reads: often(chance),
                 writes: often(chance),
+                syncs: often(chance),
+                clears: often(chance),
+                seeks: often(chance),
+                shorts: pick(chance, &[0, 0, 3, 20]),
+                hangs: pick(chance, &[0, 0, 0, 0, 30]),
+                refusals: pick(chance, &[0, 0, 5]),
                 // The next server does not know what the one before was told.
                 write_backs: match fails && ends.is_empty() {
-                    true => pick(chance, &[0, 2, 3]),
+                    true => pick(chance, &[0, 2, 2, 3]),
                     false => 0,
                 },
             },

@@ -25,15 +25,16 @@
 //!
 //! Sources: io_uring_setup(2), io_uring_enter(2), io_uring_register(2).
 
+pub(crate) mod ring;
 mod step;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use io_uring::{Builder, IoUring, Probe, opcode, squeue, types};
 use paternoster_core::{DeviceFacts, Nanos};
 
+use self::ring::{KernelRing, NoRoom, Ring};
 use self::step::Slot;
 use super::event::Event;
 use super::files::{self, File};
@@ -49,9 +50,9 @@ const BUFFERS_MAX: usize = 1 << 14;
 const RETRY: Nanos = Nanos::from_millis(1);
 
 /// Does jobs by io_uring.
-pub(super) struct Uring {
+pub(crate) struct Uring<R: Ring = KernelRing> {
     /// Dropped, that is closed, before what it points to.
-    ring: IoUring,
+    ring: R,
     files: Vec<File>,
     event: Event,
     slots: Vec<Slot>,
@@ -62,10 +63,6 @@ pub(super) struct Uring {
     /// Since when the kernel takes no entries.
     refused_at: Option<Nanos>,
     enabled: bool,
-    /// By file: its place among the registered ones, or its descriptor if they could not be; then
-    /// the same of what flushes sync.
-    targets: Vec<types::Fd>,
-    files_registered: bool,
     /// Registered memory: where it is, and its length.
     arena: Option<(usize, usize)>,
     now: Nanos,
@@ -73,73 +70,24 @@ pub(super) struct Uring {
 
 // SAFETY: its raw pointers are those of pieces, for which `submit` has a promise, and of its own
 // slots, which lie on the heap and move with it.
-unsafe impl Send for Uring {}
-
-/// The kinds of ring there are, the best first.
-const KINDS: [fn(&mut Builder); 3] = [
-    |builder| {
-        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
-        builder.setup_r_disabled().setup_submit_all();
-    },
-    |builder| {
-        builder.setup_coop_taskrun().setup_taskrun_flag().setup_r_disabled().setup_submit_all();
-    },
-    |builder| {
-        builder.setup_r_disabled();
-    },
-];
-
-/// A ring of the best kind that this kernel has.
-fn best_ring(entries: u32) -> io::Result<IoUring> {
-    let mut made = Err(io::ErrorKind::Unsupported.into());
-    for kind in KINDS {
-        let mut builder = IoUring::builder();
-        kind(&mut builder);
-        made = builder.build(entries);
-        match &made {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-            _ => break,
-        }
-    }
-    made
-}
-
-/// Whether the kernel has what jobs are made of.
-fn has_operations(ring: &IoUring) -> io::Result<()> {
-    let mut probe = Probe::new();
-    ring.submitter().register_probe(&mut probe)?;
-    let needed = [
-        opcode::Readv::CODE,
-        opcode::Writev::CODE,
-        opcode::ReadFixed::CODE,
-        opcode::WriteFixed::CODE,
-        opcode::Fsync::CODE,
-        opcode::Fallocate::CODE,
-        opcode::Fadvise::CODE,
-    ];
-    let all = needed.into_iter().all(|code| probe.is_supported(code));
-    if all { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
-}
+unsafe impl<R: Ring> Send for Uring<R> {}
 
 impl Uring {
     /// A ring for so many jobs at a time; gives the files back if there is none.
     pub(super) fn new(files: Vec<File>, depth: u32) -> Result<Uring, (Vec<File>, io::Error)> {
-        let ring = best_ring(depth.next_power_of_two()).and_then(|ring| {
-            has_operations(&ring)?;
-            let event = Event::new()?;
-            ring.submitter().register_eventfd(event.as_raw())?;
-            Ok((ring, event))
-        });
-        let (ring, event) = match ring {
-            Ok(made) => made,
-            Err(error) => return Err((files, error)),
-        };
-        let for_flushes = files.iter().map(|file| file.for_flushes().as_raw_fd());
-        let raw: Vec<RawFd> = files.iter().map(File::as_raw).chain(for_flushes).collect();
-        let files_registered = ring.submitter().register_files(&raw).is_ok();
-        let places = (0..).take(raw.len());
-        let targets = if files_registered { places.collect() } else { raw };
-        Ok(Uring {
+        let made =
+            Event::new().and_then(|event| Ok((KernelRing::new(&files, depth, &event)?, event)));
+        match made {
+            Ok((ring, event)) => Ok(Uring::over(ring, event, files, depth)),
+            Err(error) => Err((files, error)),
+        }
+    }
+}
+
+impl<R: Ring> Uring<R> {
+    /// Over a ring that knows these files, and rings this event.
+    pub(crate) fn over(ring: R, event: Event, files: Vec<File>, depth: u32) -> Uring<R> {
+        Uring {
             ring,
             files,
             event,
@@ -148,17 +96,15 @@ impl Uring {
             under_way: 0,
             refused_at: None,
             enabled: false,
-            targets: targets.into_iter().map(types::Fd).collect(),
-            files_registered,
             arena: None,
             now: Nanos::ZERO,
-        })
+        }
     }
 
     /// The ring becomes this thread's.
     fn enable(&mut self) -> Result<(), i32> {
         if !self.enabled {
-            let enabled = self.ring.submitter().register_enable_rings();
+            let enabled = self.ring.enable();
             enabled.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
             self.enabled = true;
         }
@@ -169,23 +115,20 @@ impl Uring {
     fn step(&mut self, number: u32) {
         let place = number as usize;
         let entry = match self.enable() {
-            Ok(()) => self.slots[place].next_entry(&self.files, &self.targets, self.arena),
+            Ok(()) => self.slots[place].next_entry(&self.files, self.arena),
             Err(errno) => Err(errno),
         };
         let entry = match entry {
-            Ok(Some(entry)) => entry.user_data(u64::from(number)),
+            Ok(Some(entry)) => entry,
             Ok(None) => return self.end(number, 0),
             Err(errno) => return self.end(number, errno),
         };
-        let registered = squeue::Flags::FIXED_FILE;
-        let entry = if self.files_registered { entry.flags(registered) } else { entry };
         // SAFETY: what the entry points to are the pieces, the slot's vectors and zeroes; all of
         // them stay until the slot has its completion.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        match pushed {
+        match unsafe { self.ring.push(number, entry) } {
             Ok(()) => self.under_way += 1,
             // The queue has room for all slots (I1); who breaks that gets an error, not a hang.
-            Err(_) => self.end(number, libc::EBUSY),
+            Err(NoRoom) => self.end(number, libc::EBUSY),
         }
     }
 
@@ -196,8 +139,8 @@ impl Uring {
 
     /// Gives the kernel what was pushed. What it does not take now it is asked for again.
     fn hand_over(&mut self) {
-        while !self.ring.submission().is_empty() {
-            match self.ring.submit() {
+        while self.ring.has_waiting() {
+            match self.ring.submit(0) {
                 Ok(1..) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => {
@@ -212,11 +155,11 @@ impl Uring {
     /// Takes what the kernel has ended, and lets each job go on or end.
     fn take_completions(&mut self) {
         loop {
-            let Some(completion) = self.ring.completion().next() else { return };
+            let Some((number, result)) = self.ring.next() else { return };
             self.under_way -= 1;
-            let Ok(number) = u32::try_from(completion.user_data()) else { continue };
+            let Ok(number) = u32::try_from(number) else { continue };
             let Some(slot) = self.slots.get_mut(number as usize) else { continue };
-            match slot.completed(&self.files, completion.result()) {
+            match slot.completed(&self.files, result) {
                 Ok(true) => self.end(number, 0),
                 Ok(false) => self.step(number),
                 Err(errno) => self.end(number, errno),
@@ -226,7 +169,7 @@ impl Uring {
 }
 
 // SAFETY: a job ends with the completion of its only entry in the ring (I1).
-unsafe impl Backend for Uring {
+unsafe impl<R: Ring> Backend for Uring<R> {
     fn describe(&self) -> String {
         let buffers = if self.arena.is_some() { ", registered buffers" } else { "" };
         format!("io_uring, {}{buffers}", files::how(&self.files))
@@ -272,9 +215,9 @@ unsafe impl Backend for Uring {
         // Always, and first: the kernel may signal a completion after it was taken, and who sleeps
         // on a signal that nobody takes back does not sleep.
         self.event.clear();
-        if self.enabled && self.ring.submission().taskrun() {
+        if self.enabled && self.ring.has_deferred() {
             // Deferred work is done by who enters the kernel; what it ends is taken below.
-            let _asked_again = self.ring.submit();
+            let _asked_again = self.ring.submit(0);
         }
         self.take_completions();
         self.hand_over();
@@ -300,7 +243,7 @@ unsafe impl Backend for Uring {
         };
         let buffers: Vec<libc::iovec> = (0..length).step_by(BUFFER_MAX).map(buffer).collect();
         // SAFETY: the caller promises that the memory outlives the backend.
-        if unsafe { self.ring.submitter().register_buffers(&buffers) }.is_ok() {
+        if unsafe { self.ring.register(&buffers) }.is_ok() {
             self.arena = Some((base.addr(), length));
         }
     }
@@ -333,17 +276,17 @@ fn buffer_of(arena: Option<(usize, usize)>, piece: Piece) -> Option<u16> {
     if within { u16::try_from(start / BUFFER_MAX).ok() } else { None }
 }
 
-impl Drop for Uring {
+impl<R: Ring> Drop for Uring<R> {
     /// I2: the kernel may still write to pieces.
     fn drop(&mut self) {
         self.hand_over();
         while self.under_way > 0 {
-            match self.ring.submit_and_wait(1) {
+            match self.ring.submit(1) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             }
-            while let Some(_ended) = self.ring.completion().next() {
+            while let Some(_ended) = self.ring.next() {
                 self.under_way -= 1;
             }
         }

@@ -9,9 +9,9 @@
 //! prefetch      Advise ──▶ end, whatever it says
 //! ```
 
-use io_uring::{opcode, squeue, types};
-
 use super::buffer_of;
+use super::ring::Entry;
+use crate::device::calls::Description;
 use crate::device::clearing::{Clearing, Next};
 use crate::device::files::File;
 use crate::device::pieces::{self, Vectors};
@@ -124,89 +124,66 @@ impl Slot {
         error
     }
 
-    /// The entry of the next step; `None` when the job is done. `targets` has what the kernel
-    /// knows each file by, and then, in the same order, what flushes sync of it.
+    /// The entry of the next step; `None` when the job is done.
     ///
     /// # Errors
     /// The errno that ends the job.
     pub(super) fn next_entry(
         &mut self,
         files: &[File],
-        targets: &[types::Fd],
         arena: Option<(usize, usize)>,
-    ) -> Result<Option<squeue::Entry>, i32> {
-        let target = targets.get(usize::from(self.file)).copied().ok_or(libc::EBADF)?;
-        let sync = |target| opcode::Fsync::new(target).flags(types::FsyncFlags::DATASYNC).build();
+    ) -> Result<Option<Entry>, i32> {
+        let (number, offset, length) = (self.file, self.offset, self.length);
+        let sync = Entry::Sync { file: number, of: Description::Data };
+        let own = files.get(usize::from(number)).ok_or(libc::EBADF)?;
         let entry = match &mut self.stage {
             Stage::Free => return Ok(None),
-            Stage::Transfer => self.transfer(target, arena),
-            Stage::Clear(clearing) => {
-                let Some(file) = files.get(usize::from(self.file)) else { return Err(libc::EBADF) };
-                match clearing.next(&file.refusals) {
-                    Next::Allocate(flags) => opcode::Fallocate::new(target, self.length)
-                        .offset(self.offset)
-                        .mode(flags.bits().cast_signed())
-                        .build(),
-                    Next::Write => {
-                        self.stage = Stage::Transfer;
-                        self.transfer(target, None)
-                    }
-                    Next::Done if self.sync_after => {
-                        self.stage = Stage::Sync;
-                        sync(target)
-                    }
-                    Next::Done => return Ok(None),
+            Stage::Transfer => self.transfer(arena),
+            Stage::Clear(clearing) => match clearing.next(&own.refusals) {
+                Next::Allocate(flags) => Entry::Allocate { file: number, flags, offset, length },
+                Next::Write => {
+                    self.stage = Stage::Transfer;
+                    self.transfer(None)
                 }
-            }
-            Stage::Sync => sync(target),
+                Next::Done if self.sync_after => {
+                    self.stage = Stage::Sync;
+                    sync
+                }
+                Next::Done => return Ok(None),
+            },
+            Stage::Sync => sync,
             Stage::Flush { file, covers } => {
                 let Some((next, owed)) = first_that_owes(files, *file)? else { return Ok(None) };
                 (*file, *covers) = (next, owed);
-                // Behind the files are those that flushes sync.
-                sync(*targets.get(files.len() + usize::from(next)).ok_or(libc::EBADF)?)
+                Entry::Sync { file: next, of: Description::Flushes }
             }
-            Stage::Advise if files.get(usize::from(self.file)).is_none_or(|file| file.direct) => {
-                return Ok(None);
-            }
+            Stage::Advise if own.direct => return Ok(None),
             Stage::Advise => {
-                let length = i64::try_from(self.length).unwrap_or(i64::MAX);
-                opcode::Fadvise::new(target, length, libc::POSIX_FADV_WILLNEED)
-                    .offset(self.offset)
-                    .build()
+                let length = i64::try_from(length).unwrap_or(i64::MAX);
+                Entry::WillNeed { file: number, offset, length }
             }
         };
         Ok(Some(entry))
     }
 
     /// The entry that moves what is left.
-    fn transfer(&mut self, target: types::Fd, arena: Option<(usize, usize)>) -> squeue::Entry {
-        let offset = self.offset + self.done;
-        let flags = if self.dsync { libc::RWF_DSYNC } else { 0 };
+    fn transfer(&mut self, arena: Option<(usize, usize)>) -> Entry {
+        let (file, offset, durable) = (self.file, self.offset + self.done, self.dsync);
+        let to_file = self.work != Work::Read;
         if let [piece] = self.pieces[..]
             && let Some(left) = pieces::rest(&[piece], self.done).next()
             && let (Some(buffer), Ok(length)) = (buffer_of(arena, left), u32::try_from(left.length))
         {
             let at = left.at.as_ptr();
-            return if self.work == Work::Read {
-                opcode::ReadFixed::new(target, at, length, buffer).offset(offset).build()
-            } else {
-                opcode::WriteFixed::new(target, at, length, buffer)
-                    .offset(offset)
-                    .rw_flags(flags)
-                    .build()
-            };
+            return Entry::Fixed { file, at, length, buffer, offset, to_file, durable };
         }
         if matches!(self.work, Work::Zero { .. }) {
             self.vectors.fill(pieces::zeroes(self.length - self.done));
         } else {
             self.vectors.fill(pieces::rest(&self.pieces, self.done));
         }
-        let (vectors, count) = (self.vectors.as_ptr(), self.vectors.count().cast_unsigned());
-        if self.work == Work::Read {
-            opcode::Readv::new(target, vectors, count).offset(offset).build()
-        } else {
-            opcode::Writev::new(target, vectors, count).offset(offset).rw_flags(flags).build()
-        }
+        let (all, count) = (self.vectors.as_ptr(), self.vectors.count().cast_unsigned());
+        Entry::Move { file, all, count, offset, to_file, durable }
     }
 
     /// What an answer means: whether the job is done.

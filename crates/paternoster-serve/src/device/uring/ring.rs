@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ring: entries in, completions out; the kernel's, or one that a test has.
+//!
+//! ```text
+//! step ─▶ Entry ─▶ Ring ─▶ KernelRing: io_uring       (production)
+//!                     └──▶ a disk in memory            (the judge of streams)
+//! ```
+//!
+//! `Uring` is made for one kind of ring when it is compiled: nothing is looked up for a job.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use io_uring::{Builder, IoUring, Probe, opcode, squeue, types};
+use libc::iovec;
+use rustix::fs::FallocateFlags;
+
+use crate::device::calls::Description;
+use crate::device::event::Event;
+use crate::device::files::File;
+
+/// What a ring is asked to do, of a file of the backend.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entry {
+    /// Moves a piece of registered memory.
+    Fixed {
+        file: u16,
+        at: *mut u8,
+        length: u32,
+        buffer: u16,
+        offset: u64,
+        to_file: bool,
+        durable: bool,
+    },
+    /// Moves what these vectors name.
+    Move { file: u16, all: *const iovec, count: u32, offset: u64, to_file: bool, durable: bool },
+    /// Makes data durable.
+    Sync { file: u16, of: Description },
+    /// `fallocate`.
+    Allocate { file: u16, flags: FallocateFlags, offset: u64, length: u64 },
+    /// A range will be read soon.
+    WillNeed { file: u16, offset: u64, length: i64 },
+}
+
+/// There is no room for another entry.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
+/// Does what it is asked without letting the asker wait.
+pub(crate) trait Ring: Send {
+    /// It becomes this thread's.
+    fn enable(&mut self) -> io::Result<()>;
+
+    /// Takes an entry, under a number that its completion has.
+    ///
+    /// # Safety
+    /// What it points to stays until its completion was taken.
+    unsafe fn push(&mut self, number: u32, entry: Entry) -> Result<(), NoRoom>;
+
+    /// Whether entries were pushed that are not handed over.
+    fn has_waiting(&mut self) -> bool;
+
+    /// Whether one that is handed over needs a call to end.
+    fn has_deferred(&mut self) -> bool;
+
+    /// Hands over what waits, and waits for so many completions; how many entries were taken.
+    fn submit(&mut self, wait_for: usize) -> io::Result<usize>;
+
+    /// The next completion: its number, and what the call said.
+    fn next(&mut self) -> Option<(u64, i32)>;
+
+    /// Makes memory known; pieces in it need not be looked up.
+    ///
+    /// # Safety
+    /// It outlives the ring.
+    unsafe fn register(&mut self, buffers: &[iovec]) -> io::Result<()>;
+}
+
+/// io_uring.
+pub(crate) struct KernelRing {
+    ring: IoUring,
+    /// By file: its place among the registered ones, or its descriptor if they could not be; then
+    /// the same of what flushes sync.
+    targets: Vec<types::Fd>,
+    files_registered: bool,
+}
+
+/// The kinds of ring there are, the best first.
+const KINDS: [fn(&mut Builder); 3] = [
+    |builder| {
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        builder.setup_r_disabled().setup_submit_all();
+    },
+    |builder| {
+        builder.setup_coop_taskrun().setup_taskrun_flag().setup_r_disabled().setup_submit_all();
+    },
+    |builder| {
+        builder.setup_r_disabled();
+    },
+];
+
+/// A ring of the best kind that this kernel has.
+fn best_ring(entries: u32) -> io::Result<IoUring> {
+    let mut made = Err(io::ErrorKind::Unsupported.into());
+    for kind in KINDS {
+        let mut builder = IoUring::builder();
+        kind(&mut builder);
+        made = builder.build(entries);
+        match &made {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            _ => break,
+        }
+    }
+    made
+}
+
+/// Whether the kernel has what jobs are made of.
+fn has_operations(ring: &IoUring) -> io::Result<()> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [
+        opcode::Readv::CODE,
+        opcode::Writev::CODE,
+        opcode::ReadFixed::CODE,
+        opcode::WriteFixed::CODE,
+        opcode::Fsync::CODE,
+        opcode::Fallocate::CODE,
+        opcode::Fadvise::CODE,
+    ];
+    let all = needed.into_iter().all(|code| probe.is_supported(code));
+    if all { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
+impl KernelRing {
+    /// A ring for these files and so many jobs at a time, which rings `event`.
+    pub(super) fn new(files: &[File], depth: u32, event: &Event) -> io::Result<KernelRing> {
+        let ring = best_ring(depth.next_power_of_two())?;
+        has_operations(&ring)?;
+        ring.submitter().register_eventfd(event.as_raw())?;
+        let raw = |which: usize| files.iter().map(move |file| file.calls.raw()[which]);
+        let raw: Vec<RawFd> = raw(0).chain(raw(1)).collect();
+        let files_registered = ring.submitter().register_files(&raw).is_ok();
+        let places = (0..).take(raw.len());
+        let targets = if files_registered { places.collect() } else { raw };
+        let targets = targets.into_iter().map(types::Fd).collect();
+        Ok(KernelRing { ring, targets, files_registered })
+    }
+
+    /// As the kernel has it.
+    fn translated(&self, entry: Entry) -> squeue::Entry {
+        let dsync = |durable| if durable { libc::RWF_DSYNC } else { 0 };
+        let target = |file: u16| self.targets[usize::from(file)];
+        match entry {
+            Entry::Fixed { file, at, length, buffer, offset, to_file: true, durable } => {
+                opcode::WriteFixed::new(target(file), at, length, buffer)
+                    .offset(offset)
+                    .rw_flags(dsync(durable))
+                    .build()
+            }
+            Entry::Fixed { file, at, length, buffer, offset, .. } => {
+                opcode::ReadFixed::new(target(file), at, length, buffer).offset(offset).build()
+            }
+            Entry::Move { file, all, count, offset, to_file: true, durable } => {
+                opcode::Writev::new(target(file), all, count)
+                    .offset(offset)
+                    .rw_flags(dsync(durable))
+                    .build()
+            }
+            Entry::Move { file, all, count, offset, .. } => {
+                opcode::Readv::new(target(file), all, count).offset(offset).build()
+            }
+            Entry::Sync { file, of } => {
+                // Behind the files are those that flushes sync.
+                let behind = if of == Description::Flushes { self.targets.len() / 2 } else { 0 };
+                let target = self.targets[usize::from(file) + behind];
+                opcode::Fsync::new(target).flags(types::FsyncFlags::DATASYNC).build()
+            }
+            Entry::Allocate { file, flags, offset, length } => {
+                opcode::Fallocate::new(target(file), length)
+                    .offset(offset)
+                    .mode(flags.bits().cast_signed())
+                    .build()
+            }
+            Entry::WillNeed { file, offset, length } => {
+                opcode::Fadvise::new(target(file), length, libc::POSIX_FADV_WILLNEED)
+                    .offset(offset)
+                    .build()
+            }
+        }
+    }
+}
+
+impl Ring for KernelRing {
+    fn enable(&mut self) -> io::Result<()> {
+        self.ring.submitter().register_enable_rings()
+    }
+
+    unsafe fn push(&mut self, number: u32, entry: Entry) -> Result<(), NoRoom> {
+        let entry = self.translated(entry).user_data(u64::from(number));
+        let registered = squeue::Flags::FIXED_FILE;
+        let entry = if self.files_registered { entry.flags(registered) } else { entry };
+        // SAFETY: the caller's promise for what it points to.
+        unsafe { self.ring.submission().push(&entry) }.map_err(|_| NoRoom)
+    }
+
+    fn has_waiting(&mut self) -> bool {
+        !self.ring.submission().is_empty()
+    }
+
+    fn has_deferred(&mut self) -> bool {
+        self.ring.submission().taskrun()
+    }
+
+    fn submit(&mut self, wait_for: usize) -> io::Result<usize> {
+        if wait_for == 0 { self.ring.submit() } else { self.ring.submit_and_wait(wait_for) }
+    }
+
+    fn next(&mut self) -> Option<(u64, i32)> {
+        let completion = self.ring.completion().next()?;
+        Some((completion.user_data(), completion.result()))
+    }
+
+    unsafe fn register(&mut self, buffers: &[iovec]) -> io::Result<()> {
+        // SAFETY: the caller's promise for the memory.
+        unsafe { self.ring.submitter().register_buffers(buffers) }
+    }
+}
