@@ -323,6 +323,11 @@ impl Desk {
         };
         guest.sends_much = request.kind == Kind::Write && request.length >= LARGE;
         if let Some(refusal) = refusal {
+            #[cfg(test)]
+            if super::planted::has(super::planted::Bug::ChargesRefused) {
+                self.charge(index, Passing::Data(u64::from(request.length)));
+            }
+            let guest = self.guests.at_mut(index);
             let left = u64::from(request.payload());
             if left == 0 {
                 return self.refuse(index, &request, refusal.errno, &refusal.text);

@@ -45,6 +45,8 @@ mod naps;
 mod open;
 mod orders;
 mod outbox;
+#[cfg(test)]
+pub(crate) mod planted;
 mod pool;
 mod processes;
 mod pump;

@@ -26,6 +26,8 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
+#[cfg(test)]
+use super::planted::{self, Bug};
 use crate::device::arena::{Arena, Block};
 use crate::wire::Wire;
 
@@ -167,7 +169,7 @@ impl Outbox {
     /// Whether other replies have to wait.
     fn must_wait(&self) -> bool {
         #[cfg(test)]
-        if planted::interleaves() {
+        if planted::has(Bug::Interleaves) {
             return false;
         }
         self.is_open()
@@ -250,23 +252,4 @@ impl Outbox {
 fn give_back(data: Data, arena: &mut Arena, memory: &mut u64) {
     *memory -= data.block.size() as u64;
     arena.give_back(data.block);
-}
-
-/// The bug that the outbox was made for, planted back by tests that have to find it.
-#[cfg(test)]
-pub(super) mod planted {
-    use std::cell::Cell;
-
-    thread_local! {
-        static INTERLEAVES: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// From now on other replies of this thread's desks do not wait for an open read, or do.
-    pub(in crate::desk) fn plant_interleaving(on: bool) {
-        INTERLEAVES.set(on);
-    }
-
-    pub(super) fn interleaves() -> bool {
-        INTERLEAVES.get()
-    }
 }

@@ -38,6 +38,9 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+#[cfg(test)]
+use crate::desk::planted::{self, Bug};
+
 /// What a file owes to the next flush.
 #[derive(Debug)]
 pub(crate) struct Durability {
@@ -52,8 +55,12 @@ pub(crate) struct Durability {
 impl Default for Durability {
     /// Something is owed: who had the file before may have left writes that are not safe.
     fn default() -> Durability {
+        #[cfg(test)]
+        let owed = u64::from(!planted::has(Bug::OwesNothing));
+        #[cfg(not(test))]
+        let owed = 1;
         Durability {
-            written: AtomicU64::new(1),
+            written: AtomicU64::new(owed),
             synced: AtomicU64::new(0),
             lost: AtomicI32::new(0),
             failures: AtomicU32::new(0),
@@ -89,6 +96,10 @@ impl Durability {
 
     /// A sync for a flush has failed.
     pub(crate) fn failed(&self, errno: i32) {
+        #[cfg(test)]
+        if planted::has(Bug::ForgetsLoss) {
+            return;
+        }
         self.failures.fetch_add(1, Ordering::SeqCst);
         self.lost.store(errno, Ordering::SeqCst);
     }
@@ -96,7 +107,7 @@ impl Durability {
     /// A durable write has failed; `alone`: flushes have a description of their own.
     pub(crate) fn doubt(&self, errno: i32, alone: bool) {
         #[cfg(test)]
-        if planted::forgets_doubt() {
+        if planted::has(Bug::ForgetsDoubt) {
             return self.note_write();
         }
         self.failures.fetch_add(1, Ordering::SeqCst);
@@ -127,25 +138,6 @@ impl Durability {
             0 => Ok(()),
             errno => Err(errno),
         }
-    }
-}
-
-/// The bug that I3 is against, planted back by tests that have to find it.
-#[cfg(test)]
-pub(crate) mod planted {
-    use std::cell::Cell;
-
-    thread_local! {
-        static FORGETS_DOUBT: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// From now on failed durable writes of this thread are forgotten, or are not.
-    pub(crate) fn plant_forgotten_doubt(on: bool) {
-        FORGETS_DOUBT.set(on);
-    }
-
-    pub(super) fn forgets_doubt() -> bool {
-        FORGETS_DOUBT.get()
     }
 }
 
@@ -193,9 +185,9 @@ mod tests {
         let covers = file.owed().unwrap().expect("a sync that tells");
         file.covered(covers).unwrap();
         assert_eq!(file.owed(), Ok(None), "it is known again");
-        planted::plant_forgotten_doubt(true);
+        planted::plant(Some(Bug::ForgetsDoubt));
         file.doubt(libc::EIO, false);
-        planted::plant_forgotten_doubt(false);
+        planted::plant(None);
         assert!(file.owed().is_ok(), "so it was once");
         file.doubt(libc::EIO, false);
         assert_eq!(file.owed(), Err(libc::EIO));

@@ -9,6 +9,8 @@ use super::clearing::{Clearing, Next};
 use super::files::File;
 use super::pieces::{self, Vectors};
 use super::{Job, Piece, Work};
+#[cfg(test)]
+use crate::desk::planted::{self, Bug};
 
 /// Does a job; its errno, 0 for none.
 ///
@@ -141,6 +143,8 @@ unsafe fn transfer(
             Ok(moved) if file.direct && !moved.is_multiple_of(u64::from(file.facts().block)) => {
                 return Err(libc::EIO);
             }
+            #[cfg(test)]
+            Ok(_) if planted::has(Bug::BelievesShort) => done = length,
             Ok(moved) => done += moved,
             Err(libc::EINTR) => {}
             Err(libc::EOPNOTSUPP) if fua => (fua, sync_after) = (false, true),

@@ -9,9 +9,9 @@
 //! up only on a read without structured replies of which something failed, and when a client has
 //! said that it goes and all is answered; S7 what is told of holes is in blocks, within the
 //! request, one run if one was wanted, and a hole may be zeroes; S8 a trim with FUA has a flush
-//! behind it.
+//! behind it; S10 a stop waits for what was accepted, as long as it has time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -76,6 +76,8 @@ impl Count {
 
 /// A client.
 pub(super) struct Client {
+    /// Which one; its cookies begin with it.
+    number: u64,
     stream: Option<UnixStream>,
     wanted: Wanted,
     /// It has come, to this server.
@@ -114,13 +116,16 @@ pub(super) struct World<'a> {
     pub(super) beat: u64,
     pub(super) oldest: u64,
     pub(super) forgotten: &'a [Forgotten],
-    /// The server was asked to stop.
-    pub(super) stops: bool,
+    /// The server was asked to stop, and had accepted these requests by then.
+    pub(super) stops: Option<&'a BTreeSet<u64>>,
+    /// Its time for that is over.
+    pub(super) is_late: bool,
 }
 
 impl Client {
-    pub(super) fn new(plan: ClientPlan, base: u64, wanted: Wanted) -> Client {
+    pub(super) fn new(number: u64, plan: ClientPlan, base: u64, wanted: Wanted) -> Client {
         Client {
+            number,
             stream: None,
             wanted,
             came: false,
@@ -144,9 +149,14 @@ impl Client {
         }
     }
 
-    /// Whether it waits for its round to come.
+    /// Whether it is to come one day.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.came && !self.is_gone
+    }
+
+    /// Whether its round to come is there.
     pub(super) fn is_to_come(&self, round: u64) -> bool {
-        !self.came && !self.is_gone && self.plan.shake.comes <= round
+        self.is_awaited() && self.plan.shake.comes <= round
     }
 
     /// It comes; the server's end of its socket.
@@ -171,6 +181,12 @@ impl Client {
         self.out.clear();
         self.input.clear();
         self.sent = 0;
+        // The next server owes a flush for what this one has left.
+        let flush = Ask { kind: FLUSH, flags: 0, at: 0, length: 0, due: 0 };
+        let is_next = |ask: &Ask| ask.kind == FLUSH;
+        if self.plan.flushes_first && !self.plan.asks.get(self.next).is_some_and(is_next) {
+            self.plan.asks.insert(self.next, flush);
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -233,7 +249,7 @@ impl Client {
     }
 
     fn begin(&mut self, ask: Ask, book: &mut Book, state: &mut State) {
-        let (cookie, begin) = (self.next as u64, state.beat);
+        let (cookie, begin) = (self.number << 32 | self.next as u64, state.beat);
         self.goes |= ask.kind == DISC;
         let leaves = match ask.kind {
             WRITE => Some(Leaves::Data),
@@ -320,7 +336,14 @@ impl Client {
 
     /// S6, S9, H3.
     fn hung_up(&mut self, world: &mut World<'_>) -> Result<(), String> {
-        if world.stops {
+        if let Some(accepted) = world.stops {
+            let is_kept = |(cookie, open): (&u64, &Open)| {
+                !accepted.contains(cookie) || (open.ask.kind == READ && is_due(open, world, None))
+            };
+            if !world.is_late && self.plan.shake.lie.is_none() && !self.open.iter().all(is_kept) {
+                let open = self.unanswered();
+                return Err(format!("S10: a stop has left accepted requests: {open:?}"));
+            }
             self.lose_server(world.book, world.beat);
             return Ok(());
         }
@@ -420,7 +443,7 @@ impl Client {
         let Open { ask, begin, write, ref got, told, ref runs, .. } = open;
         self.answered.errors += u64::from(told != 0);
         // A server that stops takes nothing new.
-        let is_shut = world.stops && told == ESHUTDOWN;
+        let is_shut = world.stops.is_some() && told == ESHUTDOWN;
         if ask.due != 0 {
             let right = told == ask.due || is_shut;
             return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));

@@ -58,6 +58,8 @@ pub(super) struct ClientPlan {
     pub(super) knows_blocks: bool,
     pub(super) depth: usize,
     pub(super) shake: ShakePlan,
+    /// It begins with a flush when it comes to another server.
+    pub(super) flushes_first: bool,
     pub(super) asks: Vec<Ask>,
 }
 
@@ -425,7 +427,8 @@ fn client(
         _ => {}
     }
     let shake = ShakePlan::draw(chance, knows_blocks);
-    ClientPlan { volume, tenant, structured, knows_blocks, depth, shake, asks }
+    let flushes_first = chance.once_in(2);
+    ClientPlan { volume, tenant, structured, knows_blocks, depth, shake, flushes_first, asks }
 }
 
 fn ask(

@@ -11,6 +11,8 @@
 
 use super::buffer_of;
 use super::ring::Entry;
+#[cfg(test)]
+use crate::desk::planted::{self, Bug};
 use crate::device::calls::Description;
 use crate::device::clearing::{Clearing, Next};
 use crate::device::files::File;
@@ -192,6 +194,10 @@ impl Slot {
     /// The errno that ends the job.
     pub(super) fn completed(&mut self, files: &[File], result: i32) -> Result<bool, i32> {
         let errno = if result < 0 { -result } else { 0 };
+        #[cfg(test)]
+        if errno == libc::EINTR && planted::has(Bug::TellsInterrupted) {
+            return Err(errno);
+        }
         if matches!(errno, libc::EINTR | libc::EAGAIN) && self.tries < TRIES {
             self.tries += 1;
             return Ok(false);
@@ -227,6 +233,10 @@ impl Slot {
     /// So many bytes more have been moved.
     fn moved(&mut self, file: &File, bytes: u64) -> Result<bool, i32> {
         self.done += bytes;
+        #[cfg(test)]
+        if planted::has(Bug::BelievesShort) {
+            self.done = self.length;
+        }
         let block = u64::from(file.facts().block);
         match () {
             () if self.done >= self.length && self.sync_after => {
