@@ -487,6 +487,7 @@ fn every_stream_is_right() {
     let seed = asked("PATERNOSTER_STREAM_SEED").unwrap_or(1);
     if let Some((plan, why, judged)) = first_broken(seed, requests()) {
         let first = plan.seed;
+        println!("{why}\nPATERNOSTER_STREAM_SEED={first}; it is made smaller");
         let (plan, smaller) = shrink(plan, why.clone());
         panic!(
             "{why}\nafter {judged} requests; again: PATERNOSTER_STREAM_SEED={first}\nsmaller: \
