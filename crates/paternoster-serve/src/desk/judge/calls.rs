@@ -213,8 +213,8 @@ impl Calls for Opened {
         };
         let at = self.bytes.start + usize::try_from(offset).unwrap();
         match state.draw(state.faults.seeks, &[EIO, EINVAL, ENOMEM]) {
-            // It is not known where there are holes.
-            Some(EINVAL) => return Err(Errno::INVAL),
+            // It is not known where there are holes; where data were found it is.
+            Some(EINVAL) if !wants_hole => return Err(Errno::INVAL),
             Some(errno) => {
                 let errno = state.note(errno, at..self.bytes.end, false);
                 return Err(Errno::from_raw_os_error(errno));

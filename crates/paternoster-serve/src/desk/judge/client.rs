@@ -337,10 +337,13 @@ impl Client {
     /// S6, S9, H3.
     fn hung_up(&mut self, world: &mut World<'_>) -> Result<(), String> {
         if let Some(accepted) = world.stops {
-            let is_kept = |(cookie, open): (&u64, &Open)| {
-                !accepted.contains(cookie) || (open.ask.kind == READ && is_due(open, world, None))
-            };
-            if !world.is_late && self.plan.shake.lie.is_none() && !self.open.iter().all(is_kept) {
+            let is_left = self.open.keys().any(|cookie| accepted.contains(cookie));
+            // What is hung up on without a stop, is so with one.
+            let is_right = world.is_late || self.is_lost || self.plan.shake.lie.is_some();
+            let mut open = self.open.values();
+            let failed = |open: &Open| open.ask.kind == READ && is_due(open, world, None);
+            let has_failed = !self.plan.structured && open.any(failed);
+            if is_left && !is_right && !has_failed {
                 let open = self.unanswered();
                 return Err(format!("S10: a stop has left accepted requests: {open:?}"));
             }
