@@ -12,8 +12,9 @@ use std::path::Path;
 use clap::Command;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap_complete::Shell;
-use paternoster_core::{DeviceFacts, elevators};
+use paternoster_core::DeviceFacts;
 use paternoster_sim::catalog;
+use paternoster_sim::schedulers::choices;
 
 #[cfg(feature = "serve")]
 use crate::roff;
@@ -87,7 +88,7 @@ fn with_values(mut command: Command) -> Command {
 }
 
 fn schedulers() -> Vec<PossibleValue> {
-    elevators::ALL.iter().map(|entry| PossibleValue::new(entry.name).help(entry.summary)).collect()
+    choices().map(|entry| PossibleValue::new(entry.name).help(entry.summary)).collect()
 }
 
 fn devices() -> Vec<PossibleValue> {
@@ -107,7 +108,7 @@ fn experiments() -> Vec<PossibleValue> {
 /// The attributes of all schedulers and of the queue that can be set, each once.
 fn attributes() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for entry in elevators::ALL {
+    for entry in choices() {
         let Ok(queue) = queue(entry.name, DeviceFacts::default(), &[]) else { continue };
         queue.for_each_attribute(|path, _, _| {
             names.insert(path.strip_prefix("iosched/").unwrap_or(path).to_owned());
