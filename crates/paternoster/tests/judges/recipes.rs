@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is each table of docs/which-scheduler.md what `paternoster compare` prints?
+//! Is each table of docs/which-scheduler.md and docs/learn.md what its command prints?
 //!
-//! The page holds the commands: what stands between the block of a command and `<!-- end -->` is
-//! what it prints as Markdown. `PATERNOSTER_WRITE_TABLES=1` writes the page anew instead:
+//! A page holds the commands: what stands between the block of a command and `<!-- end -->` is what
+//! it prints. `PATERNOSTER_WRITE_TABLES=1` writes the pages anew instead:
 //!
 //! ```text
 //! PATERNOSTER_WRITE_TABLES=1 cargo test --release -p paternoster --test judges -- recipes::
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::too_slow;
 
-const COMMAND: &str = "```\npaternoster compare ";
+const COMMAND: &str = "```\npaternoster ";
 const BEHIND: &str = "\n```\n\n";
 const END: &str = "<!-- end -->";
 
@@ -21,9 +21,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Words of a command line; what stands between two `'` is one.
+/// Words of a command line, which a `\` at its end continues; what stands between two `'` is one.
 fn words(line: &str) -> Vec<String> {
     let mut all = Vec::new();
+    let line = line.replace("\\\n", " ");
     for (nth, part) in line.split('\'').enumerate() {
         if nth % 2 == 1 {
             all.push(part.to_owned());
@@ -34,37 +35,55 @@ fn words(line: &str) -> Vec<String> {
     all
 }
 
-fn printed(line: &str) -> String {
+/// What the program prints, given the words of `line` and `more`.
+fn printed(line: &str, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
-    command.arg("compare").args(words(line)).args(["-q", "--format", "markdown"]);
+    command.args(words(line)).args(more);
     let output = command.current_dir(root()).stdin(Stdio::null()).output();
     let output = output.expect("the program starts");
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Does the page show real output, for seven recipes and each job file in jobs/recipes?
-#[test]
-fn the_documentation_shows_real_output() {
-    if too_slow() {
-        return;
-    }
-    let path = root().join("docs/which-scheduler.md");
+/// Judges a page of `docs`, or writes it anew, with `show` for what a command prints; the number of
+/// its commands.
+fn judge(name: &str, show: impl Fn(&str) -> String) -> usize {
+    let path = root().join("docs").join(name);
     let page = std::fs::read_to_string(&path).expect("the page is there");
     let mut parts = page.split(COMMAND);
     let mut made = parts.next().expect("what is before the first command").to_owned();
-    let mut recipes = 0;
+    let mut commands = 0;
     for part in parts {
         let (line, rest) = part.split_once(BEHIND).expect("a command's block ends");
         let (_, behind) = rest.split_once(END).expect("a table ends");
-        made += &format!("{COMMAND}{line}{BEHIND}{}\n{END}{behind}", printed(line));
-        recipes += 1;
+        made += &format!("{COMMAND}{line}{BEHIND}{}\n{END}{behind}", show(line));
+        commands += 1;
     }
-    let files = std::fs::read_dir(root().join("jobs/recipes")).expect("the recipes").count();
-    assert_eq!((recipes, files), (7, 7));
     if std::env::var_os("PATERNOSTER_WRITE_TABLES").is_some() {
         std::fs::write(&path, made).expect("the page can be written");
+    } else {
+        assert!(page == made, "run it with PATERNOSTER_WRITE_TABLES=1 and look at what differs");
+    }
+    commands
+}
+
+fn files(folder: &str) -> usize {
+    std::fs::read_dir(root().join("jobs").join(folder)).expect("the jobs").count()
+}
+
+/// Do the recipes show real output, seven of them, with a job file each?
+#[test]
+fn recipes_show_real_output() {
+    if too_slow() {
         return;
     }
-    assert!(page == made, "run it with PATERNOSTER_WRITE_TABLES=1 and look at what differs");
+    let show = |line: &str| printed(line, &["-q", "--format", "markdown"]);
+    assert_eq!((judge("which-scheduler.md", show), files("recipes")), (7, 7));
+}
+
+/// Do the lessons show real output? Five jobs, one of them run twice.
+#[test]
+fn lessons_show_real_output() {
+    let show = |line: &str| format!("```text\n{}```\n", printed(line, &["-q"]));
+    assert_eq!((judge("learn.md", show), files("learn")), (6, 5));
 }
