@@ -131,7 +131,8 @@ impl Disk {
     }
 
     /// Lets time pass until something has ended, and tells it; `None` if nothing is under way. For
-    /// a loop that has nothing else to do meanwhile: the disk's time is later then than the caller's.
+    /// a loop that has nothing else to do meanwhile: the disk's time is later then than the
+    /// caller's.
     pub fn wait(&mut self) -> Option<Done> {
         let mut now = self.now;
         loop {
@@ -151,8 +152,8 @@ impl Disk {
     }
 
     /// The power fails at `now` and is back at once: whatever had not ended will never be told,
-    /// what was not durable is there or not as `seed` says, and the disk goes on with that. What had
-    /// ended by `now` and was not asked for is never told either.
+    /// what was not durable is there or not as `seed` says, and the disk goes on with that. What
+    /// had ended by `now` and was not asked for is never told either.
     ///
     /// Returns what is on the disk then; nothing on one that keeps no data.
     pub fn crash(&mut self, now: Nanos, seed: u64) -> Image {

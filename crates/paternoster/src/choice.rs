@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(choice.name, "deadline");
         assert_eq!(choice.attributes[1], ("read_expire".to_owned(), "50".to_owned()));
         assert!(SchedulerChoice::parse("none").is_ok());
-        assert!(refusal("anticipatory").contains("; known are noop, deadline, mq-deadline"));
+        assert!(refusal("anticipatory").contains("; known are none, noop, deadline"));
         assert!(refusal("bqf").contains("there is no scheduler `bqf`; did you mean `bfq`?"));
         assert_eq!(refusal("noop:x"), "--scheduler: `x` is not ATTRIBUTE=VALUE");
     }

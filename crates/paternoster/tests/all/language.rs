@@ -138,6 +138,7 @@ fn a_depth_is_searched() {
     assert!((70..80).contains(&time_ms(&report)), "{}", time_ms(&report));
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
     command.args(["run", "--scheduler", "noop", "--output-format", "json", "-q", "--direct=1"]);
+    command.args(["--device", "flash-card-2010"]);
     command.args(job).args(["--size=512m", "--time_based=1", "--latency_target=3000"]);
     let output = command
         .args(["--latency_window=100000", "--latency_percentile=90"])

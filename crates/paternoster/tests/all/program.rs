@@ -335,7 +335,7 @@ fn listings_are_complete() {
     assert!(text.contains("./iosched/read_expire:500\n./iosched/write_expire:5000\n"));
     // 32 tags: nr_requests 2 * 32, async_depth three quarters of that (DL-9).
     assert!(text.contains("./nr_requests:64\n") && text.contains("./iosched/async_depth:48\n"));
-    assert!(text.contains("./scheduler:noop deadline [mq-deadline]"));
+    assert!(text.contains("./scheduler:none noop deadline [mq-deadline]"));
     let card = succeeds(&["devices", "flash-card-2010"]);
     assert!(card.contains("1.116 ms") && card.contains("fitted"));
     assert!(succeeds(&["devices"]).contains("lab-disk"));

@@ -76,7 +76,7 @@ fn refusals_say_where_and_what_would_be_right() {
             "scheduler = \"bfq\"",
             "scheduler = \"bqf\"",
             "serve.toml:6: `device.disk.scheduler` cannot be `\"bqf\"`: there is no such \
-             scheduler; did you mean `bfq`? Known are noop,",
+             scheduler; did you mean `bfq`? Known are none, noop,",
         ),
         (
             "slice_idle = 0",
