@@ -157,9 +157,11 @@ impl Process {
         }
     }
 
-    /// The queue has room again: goes on with the I/O that got Busy.
+    /// The queue has room again: goes on with the I/O that got Busy. The call that slept returns
+    /// now, so that the next I/O takes its time from here on.
     pub fn woken<O: Observer>(&mut self, now: Nanos, queue: &mut RequestQueue<O>) {
         if let Some(slot) = self.slots.take_blocked() {
+            self.ready_at = self.ready_at.max(now + self.submit_cost);
             self.push(now, slot, queue);
         }
     }
