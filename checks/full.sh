@@ -60,6 +60,7 @@ run_tests pictures cargo test -p paternoster-trace --features png --test picture
 run_tests columns cargo test -p paternoster --features parquet,png columns
 
 . checks/packages.sh
+. checks/dist.sh
 
 step "the disk under turmoil and madsim, each a workspace of its own"
 for adapter in turmoil madsim; do

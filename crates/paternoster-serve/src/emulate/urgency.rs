@@ -26,9 +26,12 @@ pub(super) fn hurry(priority: i32) -> Urgency {
     // SAFETY: it changes the calling thread's timers; no memory is concerned.
     let _as_exact_as_it_gets =
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, one, zero, zero, zero) };
-    let wanted = libc::sched_param { sched_priority: priority };
-    // SAFETY: 0 is the calling thread, and the parameters outlive the call.
-    let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const wanted) };
+    // Past the C library: musl's `sched_setscheduler` always refuses.
+    let itself: libc::c_long = 0;
+    let policy = libc::c_long::from(libc::SCHED_RR);
+    // SAFETY: the kernel's `sched_param` is one int, and the priority outlives the call.
+    let refused =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, itself, policy, &raw const priority) };
     if refused == 0 { Urgency::RealTime } else { Urgency::Usual }
 }
 
@@ -41,11 +44,12 @@ mod tests {
     fn what_is_told_is_so() {
         let (told, policy) = std::thread::spawn(|| {
             let told = hurry(1);
-            // SAFETY: 0 is the calling thread; no memory is concerned.
-            (told, unsafe { libc::sched_getscheduler(0) })
+            let itself: libc::c_long = 0;
+            // SAFETY: no memory is concerned.
+            (told, unsafe { libc::syscall(libc::SYS_sched_getscheduler, itself) })
         })
         .join()
         .unwrap();
-        assert_eq!(told == Urgency::RealTime, policy == libc::SCHED_RR);
+        assert_eq!(told == Urgency::RealTime, policy == libc::c_long::from(libc::SCHED_RR));
     }
 }
