@@ -64,7 +64,7 @@ fn the_page_of_drawn_jobs_is_made_of_the_results() {
 ///
 /// Two streams keep four requests each outstanding on a disk of four tags, so they take turns by
 /// the request, and each jumps: 1 ms, 8 ms, and 65,536 bytes at 100 MB/s are 9.655 ms, 6.79 MB/s
-/// for both. A next I/O that is there at once merges into the first: 8.5 MB/s and more. The kernel
+/// for both. A next I/O that is there at once merges into the first: 12.4 MB/s. The kernel
 /// gives two such streams 3.24 MB/s each where ours are to have 3.23 (seed 20 of the drawn jobs).
 #[test]
 fn a_call_that_slept_takes_its_time() {
