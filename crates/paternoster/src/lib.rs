@@ -95,7 +95,7 @@ impl<T: std::error::Error> From<T> for Failure {
     }
 }
 
-/// Prints a result. Who closes the pipe early has seen enough.
+/// Prints a result. A reader that closes the pipe early has seen enough.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

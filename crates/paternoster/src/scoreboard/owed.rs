@@ -72,7 +72,7 @@ fn asks_at_once(job: &Job) -> bool {
     job.thinktime == Nanos::ZERO && !paced
 }
 
-/// Who is there in a window: its process's place, and what it is.
+/// The processes that are there in a window: the place of each, and what it is.
 fn present(window: &Window, of: &[usize]) -> Vec<(usize, Standing)> {
     let there = of.iter().enumerate();
     there.filter_map(|(place, &job)| Some((place, window.jobs[job]?))).collect()

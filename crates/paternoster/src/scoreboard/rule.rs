@@ -24,7 +24,7 @@
 
 /// The largest error of a cell that is kept.
 pub(super) const ERROR_MOST: f64 = 0.05;
-/// Who has more is nobody to be compared with.
+/// A process that has more is not one to be compared with.
 pub(super) const ERROR_COMPARED: f64 = 0.10;
 /// Below this part of X(max) X(D*) costs throughput.
 const COSTS: f64 = 0.97;
