@@ -127,6 +127,7 @@ unsafe impl Backend for Watched {
         }
         let before = state.doing[job.slot as usize].replace(Doing {
             work: job.work,
+            range: start..end,
             failed: None,
             forgotten,
         });

@@ -88,9 +88,12 @@ pub(super) struct Forgotten {
 }
 
 /// A job that a backend has.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Doing {
     pub(super) work: Work,
+    /// What it is of. If one of its calls fails all of it is told as failed, also what is of
+    /// requests that were merged into it and that an earlier, short call has moved.
+    pub(super) range: Range<usize>,
     /// The errno of its last call, if that failed and was not made again.
     pub(super) failed: Option<i32>,
     /// How many ranges had been forgotten when it began.
@@ -243,8 +246,10 @@ impl State {
     pub(super) fn note(&mut self, errno: i32, range: Range<usize>, is_sync: bool) -> i32 {
         let doing = self.at.and_then(|slot| self.doing[slot as usize].as_mut());
         let durable = is_sync || doing.as_ref().is_some_and(|doing| doing.is_durable());
+        let mut range = range;
         if let Some(doing) = doing {
             doing.failed = Some(errno);
+            range = range.start.min(doing.range.start)..range.end.max(doing.range.end);
         }
         let (start, end) = (range.start as u64, range.end as u64);
         self.log.push(Failure { beat: self.beat, start, end, durable, errno });
