@@ -236,6 +236,19 @@ pub(crate) fn shape(commands: &[Command]) -> Vec<(Op, u64, u32)> {
     commands.iter().map(|command| (command.op, command.sector, command.sectors)).collect()
 }
 
+/// The directions of commands in runs: `R16 W16 `.
+pub(crate) fn runs(commands: &[Command]) -> String {
+    let mut runs: Vec<(char, u32)> = Vec::new();
+    for command in commands {
+        let letter = if command.op == Op::Read { 'R' } else { 'W' };
+        match runs.last_mut() {
+            Some((last, count)) if *last == letter => *count += 1,
+            _ => runs.push((letter, 1)),
+        }
+    }
+    runs.iter().map(|(letter, count)| format!("{letter}{count} ")).collect()
+}
+
 /// What a [`Scripted`] elevator is told and tells, shared with the test.
 #[derive(Debug, Default)]
 pub(crate) struct Script {

@@ -29,8 +29,9 @@
 //!
 //! Parts of rules that cannot hold here:
 //!
-//! * CFQ-2, the class by the CPU's policy (SCHED_FIFO is real time): who attaches a client
-//!   says its class. Nor is there who holds a file system's lock, and would be raised for it.
+//! * CFQ-2, the class by the CPU's policy (SCHED_FIFO is real time): a caller that attaches a
+//!   client says its class. Nor is there a client that holds a file system's lock, and would be
+//!   raised for it.
 //! * CFQ-31 is as its last sentence has it: `next` is always asked, so that a page goes at once.
 //! * CFQ-32 in 2.6.34 is true of the slice only: the async workload goes on with what it has left.
 //! * CFQ-35, the depth that the SCSI layer adds by looking one request ahead: nothing here
