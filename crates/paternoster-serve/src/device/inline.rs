@@ -5,7 +5,6 @@
 //! within [`Backend::submit`] and told at the next [`Backend::reap`], which is due at once: there
 //! is nothing to wait for.
 
-use std::io;
 use std::os::fd::BorrowedFd;
 
 use paternoster_core::{DeviceFacts, Nanos};
@@ -13,7 +12,7 @@ use paternoster_core::{DeviceFacts, Nanos};
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, Extent, FileFacts, Finished, Full, Job, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, plain};
 
 /// Does jobs at once, by plain system calls.
 pub(crate) struct Inline {
@@ -72,16 +71,6 @@ unsafe impl Backend for Inline {
 
     fn lost(&self) -> Option<i32> {
         files::lost(&self.files)
-    }
-
-    fn extents(
-        &mut self,
-        file: u16,
-        offset: u64,
-        length: u64,
-        each: &mut dyn FnMut(Extent) -> bool,
-    ) -> io::Result<()> {
-        self.files[usize::from(file)].holes().tell(offset, length, each)
     }
 
     fn holes(&self, file: u16) -> Option<Holes> {

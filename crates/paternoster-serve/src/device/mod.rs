@@ -218,7 +218,8 @@ pub unsafe trait Backend: Send {
     unsafe fn register(&mut self, _arena: NonNull<[u8]>) {}
 
     /// Tells runs of hole and data from `offset` on, until `each` says false or `length` is
-    /// reached. May wait for the system; never reads data.
+    /// reached: by [`Backend::holes`], where there is one; else all is data. May wait for the
+    /// system; never reads data.
     ///
     /// # Errors
     /// What the system said.
@@ -228,7 +229,15 @@ pub unsafe trait Backend: Send {
         offset: u64,
         length: u64,
         each: &mut dyn FnMut(Extent) -> bool,
-    ) -> io::Result<()>;
+    ) -> io::Result<()> {
+        match self.holes(file) {
+            Some(holes) => holes.tell(offset, length, each),
+            None => {
+                each(Extent { length, hole: false });
+                Ok(())
+            }
+        }
+    }
 
     /// What tells the same on another thread; `None`: [`Backend::extents`] does not wait.
     fn holes(&self, _file: u16) -> Option<Holes> {

@@ -16,7 +16,6 @@
 //! are moved by plain calls while the caller waits: a model of a fast device is meant for a file in
 //! memory.
 
-use std::io;
 use std::os::fd::BorrowedFd;
 
 use paternoster_core::{ClientId, Command, DeviceFacts, Flags, Nanos, Op, Status, Tag};
@@ -25,7 +24,7 @@ use paternoster_sim::{Description, Model as _, catalog};
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::OpenError;
-use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, Piece, Work, plain};
 
 /// A job that the model has.
 struct Slot {
@@ -200,16 +199,6 @@ unsafe impl Backend for Modelled {
 
     fn lost(&self) -> Option<i32> {
         files::lost(&self.files)
-    }
-
-    fn extents(
-        &mut self,
-        file: u16,
-        offset: u64,
-        length: u64,
-        each: &mut dyn FnMut(Extent) -> bool,
-    ) -> io::Result<()> {
-        self.files[usize::from(file)].holes().tell(offset, length, each)
     }
 
     fn holes(&self, file: u16) -> Option<Holes> {

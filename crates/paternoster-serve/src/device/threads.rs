@@ -22,7 +22,7 @@ use super::event::Event;
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, Piece, Work, plain};
 use crate::locked::locked;
 use crate::vital;
 
@@ -163,16 +163,6 @@ unsafe impl Backend for Threads {
 
     fn lost(&self) -> Option<i32> {
         files::lost(&self.shared.files)
-    }
-
-    fn extents(
-        &mut self,
-        file: u16,
-        offset: u64,
-        length: u64,
-        each: &mut dyn FnMut(Extent) -> bool,
-    ) -> io::Result<()> {
-        self.shared.files[usize::from(file)].holes().tell(offset, length, each)
     }
 
     fn holes(&self, file: u16) -> Option<Holes> {

@@ -40,7 +40,7 @@ use super::event::Event;
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, Piece, plain};
 
 /// The largest buffer that the kernel registers.
 const BUFFER_MAX: usize = 1 << 30;
@@ -250,16 +250,6 @@ unsafe impl<R: Ring> Backend for Uring<R> {
 
     fn lost(&self) -> Option<i32> {
         files::lost(&self.files)
-    }
-
-    fn extents(
-        &mut self,
-        file: u16,
-        offset: u64,
-        length: u64,
-        each: &mut dyn FnMut(Extent) -> bool,
-    ) -> io::Result<()> {
-        self.files[usize::from(file)].holes().tell(offset, length, each)
     }
 
     fn holes(&self, file: u16) -> Option<Holes> {
