@@ -341,6 +341,14 @@ fn fault(text: &str) -> Result<Rule, Failure> {
     text.parse().map_err(|why| Failure::Request(format!("--fault: {why}")))
 }
 
+/// Seeds as `7`, or from the first to the last as `1-5`; `None` if it is neither.
+#[cfg(feature = "lab")]
+pub(crate) fn seeds(text: &str) -> Option<(u64, u64)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first <= last).then_some((first, last))
+}
+
 /// A span of time given to `option`; `unit` counts where it has none.
 pub(crate) fn time(option: &str, text: &str, unit: Nanos) -> Result<Nanos, Failure> {
     let mut notes = Vec::new();

@@ -45,7 +45,7 @@ use self::steps::{Runs, Step, Subject};
 use self::workloads::Workload;
 use crate::choice::SchedulerChoice;
 use crate::progress::Steps;
-use crate::setting::{Setting, time};
+use crate::setting::{self, Setting, time};
 use crate::target::{Real, Target};
 use crate::{Failure, interrupt, parallel, print};
 
@@ -338,11 +338,8 @@ fn chosen(names: &[String]) -> Result<Vec<Workload>, Failure> {
 
 /// `N` or `N-M`.
 fn seeds(text: &str) -> Result<Vec<u64>, Failure> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
-        (Ok(first), Ok(last)) if first <= last && last - first < SEEDS_MOST => {
-            Ok((first..=last).collect())
-        }
+    match setting::seeds(text) {
+        Some((first, last)) if last - first < SEEDS_MOST => Ok((first..=last).collect()),
         _ => Err(Failure::Request(format!(
             "--seeds {text}: it is a number, or the first and the last of at most {SEEDS_MOST}, \
              as 1-5"

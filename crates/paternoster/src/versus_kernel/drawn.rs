@@ -22,7 +22,7 @@ use paternoster_torture::load::Load;
 
 use super::tell::{NEAR, Row, Told};
 use super::{Plan, VersusOptions};
-use crate::Failure;
+use crate::{Failure, setting};
 
 /// The first line of a file of results.
 const HEAD: &str = "seed\tkernel\tlate_p99_us\tprocess\tclient\tscheduler\tkernel_median\t\
@@ -34,11 +34,7 @@ const RUNTIME_MS: u64 = 3000;
 
 /// The numbers of `--drawn`: one, or from one to another.
 pub(super) fn seeds(text: &str) -> Result<(u64, u64), String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (first.parse(), last.parse()) {
-        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
-        _ => Err("a seed, or the first and the last as 1-60".to_owned()),
-    }
+    setting::seeds(text).ok_or_else(|| "a seed, or the first and the last as 1-60".to_owned())
 }
 
 /// What was measured of one client under one scheduler: the median, the least and the most of the
