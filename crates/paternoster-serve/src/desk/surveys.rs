@@ -60,7 +60,7 @@ struct Asked {
 pub(super) struct Surveys {
     /// By tenant.
     lines: Vec<Line>,
-    /// When the next of whom is due.
+    /// When the next of each tenant is due.
     order: BTreeSet<(u64, u32)>,
     /// When the one that was asked last was due.
     passed: u64,

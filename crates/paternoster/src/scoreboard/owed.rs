@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Owed: what each client of a run was entitled to, what the worst-off of them missed, and whether
-//! anybody waited too long.
+//! one waited too long.
 //!
 //! ```text
 //! rate       of a process in a window, by that of its kind when the device is full of it: its cost
@@ -92,7 +92,7 @@ fn parties(jobs: &[Job], of: &[usize], window: &Window) -> Vec<Vec<Party>> {
     CLASSES.iter().map(class).collect()
 }
 
-/// The part of each process of a window, if all asked for everything; 0 of who is not there.
+/// The part of each process of a window, if all asked for everything; 0 of one that is not there.
 pub(super) fn plain_parts(jobs: &[Job], of: &[usize], window: &Window) -> Vec<f64> {
     let there = present(window, of);
     let mut greedy = vec![Use { rate: 0.0, alone: 1.0, saturated: 1.0 }; of.len()];
