@@ -385,7 +385,7 @@ impl Paternoster {
         own.head = gone.end();
         let (kind, is_together, sort) = (own.kind(), own.is_together, sort_of(gone, own.manner()));
         let (was_meek, comes) = (own.is_meek, own.lane.is_empty() && own.habit.owed > 0);
-        let estimate = self.begin_job(request, sort, kind);
+        let estimate = self.begin_job(request, gone, sort, kind);
         if is_seated {
             self.leave_sweep_with(client, request);
             self.sweep_on(client, gone.end());

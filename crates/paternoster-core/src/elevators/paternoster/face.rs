@@ -20,6 +20,7 @@ use super::account::Accounts;
 use super::census::Present;
 use super::company::Companies;
 use super::cooperate::Ties;
+use super::costs::Costs;
 use super::crew::Crews;
 use super::depth::Depth;
 use super::gate::Gate;
@@ -61,6 +62,7 @@ impl Elevator for Paternoster {
             present: Present::new(limits.clients),
             depth: Depth::new(scene.facts().depth),
             gate: Gate::new(limits.groups),
+            costs: Costs::new(scene.facts().depth, scene.facts().rotational),
             companies: Companies::new(limits.clients),
             positions: Positions::new(limits.clients, limits.groups),
             ties: (0..limits.clients).map(|_| Ties::default()).collect(),
@@ -220,13 +222,14 @@ impl Elevator for Paternoster {
     }
 
     fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
-        let Job { stage, is_free, .. } = self.jobs[request.index() as usize];
+        let Job { stage, is_priced, estimate, .. } = self.jobs[request.index() as usize];
         if stage != Stage::Flying {
             return;
         }
         let now = scene.exact_now();
-        let took = if is_free { 0 } else { served.0 };
-        let charge = i64::try_from(took).unwrap_or(i64::MAX);
+        // What was said when it went, if that was a price (C5), and else what it took.
+        let charge = if is_priced { estimate } else { i64::try_from(served.0).unwrap_or(i64::MAX) };
+        let took = charge.unsigned_abs();
         #[cfg(test)]
         let charge = self.sabotaged_charge(request, charge);
         let (job, ended) = self.end_job(request, charge, now);
@@ -246,6 +249,7 @@ impl Elevator for Paternoster {
         }
         self.earn_credit(served.0);
         let least = self.gate.ended(job.sort, latency);
+        self.learn_costs(gone, job.sort, now, [latency, least]);
         self.open_window(job.client, now, [latency, least], served.0);
         self.watch_end(scene, &ended, took);
         if !self.watchdog.has_fallen() {

@@ -45,8 +45,9 @@ pub(super) struct Job {
     pub(super) stage: Stage,
     /// It is the first of a stream's turn.
     pub(super) first: bool,
-    /// It has been paid for in the throttle.
-    pub(super) is_free: bool,
+    /// What its owner has paid is all that it pays: a cost (C5), or nothing, as the throttle
+    /// has charged for it.
+    pub(super) is_priced: bool,
     /// It counts as held by its client.
     pub(super) is_bound: bool,
     pub(super) sort: u8,
@@ -75,13 +76,19 @@ impl Paternoster {
 
     /// A request goes, in nobody's turn as yet. Returns what its owner pays for now.
     #[inline(always)]
-    pub(super) fn begin_job(&mut self, request: RequestId, sort: u8, kind: usize) -> i64 {
+    pub(super) fn begin_job(
+        &mut self,
+        request: RequestId,
+        gone: &Request,
+        sort: u8,
+        kind: usize,
+    ) -> i64 {
         let estimate = i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX);
         let job = &mut self.jobs[request.index() as usize];
-        (job.stage, job.first, job.is_free) = (Stage::Flying, false, false);
+        (job.stage, job.first, job.is_priced) = (Stage::Flying, false, false);
         (job.sort, job.kind, job.crew) = (sort, u8::from(kind == STREAM), NIL);
         (job.epoch, job.estimate) = (self.learn.epoch, estimate);
-        estimate
+        if self.charges_costs() { self.charge_cost(request, gone, sort) } else { estimate }
     }
 
     /// Where there are seats a request is one of a turn, or of a crew's.
@@ -103,7 +110,7 @@ impl Paternoster {
         self.present.add(client);
         let gone = &scene.requests[request];
         let sort = sort_of(gone, self.clients[client as usize].manner());
-        let estimate = self.begin_job(request, sort, CROWD);
+        let estimate = self.begin_job(request, gone, sort, CROWD);
         if self.seats.most.is_some() {
             let crew = self.group_of(client);
             self.crews.count(crew, 1);
@@ -115,7 +122,7 @@ impl Paternoster {
         self.count_busy(now);
         let job = &mut self.jobs[request.index() as usize];
         job.estimate = estimate;
-        job.is_free = scene.requests[request].past_throttle;
+        job.is_priced |= scene.requests[request].past_throttle;
     }
 
     /// A request is in the device no more, and says nothing of what it took.

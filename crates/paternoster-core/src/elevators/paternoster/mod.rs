@@ -35,6 +35,7 @@ mod census;
 mod choose;
 mod company;
 mod cooperate;
+mod costs;
 mod crew;
 mod depth;
 mod explain;
@@ -67,6 +68,7 @@ use census::Present;
 use choose::Keeping;
 use company::Companies;
 use cooperate::Ties;
+use costs::Costs;
 use crew::Crews;
 use depth::Depth;
 use gain::{Manner, SORTS};
@@ -158,6 +160,8 @@ pub struct Paternoster {
     /// Mean device time by sort of request, and of all, in ns.
     prices: [u64; SORTS],
     mean_cost: u64,
+    /// C5: what is charged where the device is full.
+    costs: Costs,
     /// R4: what may be idled away, in ns; below zero it has been exceeded.
     credit: i64,
     keeping: Option<Keeping>,
@@ -214,6 +218,7 @@ impl Paternoster {
             gate: Gate::new(0),
             prices: [0; SORTS],
             mean_cost: 0,
+            costs: Costs::new(1, false),
             credit: 0,
             keeping: None,
             kept_time: 0,

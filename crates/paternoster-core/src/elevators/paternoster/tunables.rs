@@ -22,16 +22,24 @@ pub(super) struct Tunables {
     pub(super) weights_from: u64,
     /// Whether no client has more than its share of the requests there are.
     pub(super) tag_shares: bool,
+    /// C5: whether a request is charged its kind's cost where the device is full.
+    pub(super) prices: bool,
 }
 
 impl Default for Tunables {
     fn default() -> Tunables {
-        Tunables { strictness: 32, bulk_kept: 95, weights_from: 150, tag_shares: true }
+        Tunables {
+            strictness: 32,
+            bulk_kept: 95,
+            weights_from: 150,
+            tag_shares: true,
+            prices: false,
+        }
     }
 }
 
 /// How many there are.
-pub(super) const COUNT: usize = 14;
+pub(super) const COUNT: usize = 16;
 
 /// An attribute of this elevator.
 type Row = Knob<Paternoster>;
@@ -70,6 +78,15 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "1 if no client may have more requests than its share of them by weight",
         |own, _| own.tunables.tag_shares,
         |own, _, on| own.tunables.tag_shares = on,
+    ),
+    Row::switch(
+        "prices",
+        "1 if a request is charged its kind's cost where an SSD is full; 0: device time",
+        |own, _| own.tunables.prices,
+        |own, _, on| {
+            own.tunables.prices = on;
+            own.costs.switch(on);
+        },
     ),
     Row::switch(
         "fallback",
@@ -117,6 +134,9 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "how often a client waited that was ahead of one with nothing waiting",
         |own, _| own.gate.holds,
     ),
+    Row::figure("trials", "", "how often a kind of requests was tried for its cost", |own, _| {
+        own.costs.trials
+    }),
     Row::figure(
         "in_company",
         "clients",

@@ -25,6 +25,7 @@
 
 mod deep;
 mod equal;
+mod mixed;
 
 use paternoster_torture::bench::{Bench, Got};
 use paternoster_torture::bounds::bounds;

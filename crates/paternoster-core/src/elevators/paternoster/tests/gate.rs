@@ -163,3 +163,30 @@ fn l6_a_knob_says_from_where_on() {
         assert!(got[0].abs_diff(right) <= 15, "{from}: {got:?}");
     }
 }
+
+/// `prices`: has each its part by what its requests cost the device, and not by how long they are
+/// inside? Two read 4 KiB and two 128 KiB, all 16 deep: 108 us and 356 us, 3.3 times as much, where
+/// the first guess is 16.5 times. By the time inside they have as many requests as the others, and
+/// a small one has 108 / 464 / 2 = 116 of 1000 of the device instead of 250.
+#[test]
+fn c5_parts_are_by_cost_inside() {
+    for (prices, small) in [("0", 116), ("1", 250)] {
+        let mut world = queueing(4);
+        world.queue.set_attribute(Nanos::ZERO, "prices", prices).expect("a switch");
+        for sectors in [8, 8, 256, 256] {
+            world.weighing(100, Habits { sectors, ..greedy(16) });
+        }
+        world.run(ms(600));
+        world.count_anew();
+        world.run(ms(1000));
+        let cost = |actor: &Actor| actor.ended * (100 + u64::from(actor.habits.sectors));
+        let costs: Vec<u64> = world.actors.iter().map(cost).collect();
+        let all: u64 = costs.iter().sum();
+        for (cost, right) in costs.iter().zip([small, small, 500 - small, 500 - small]) {
+            assert!((cost * 1000 / all).abs_diff(right) <= 20, "{prices}: {costs:?} of {all}");
+        }
+        // Four servers for 400 ms, in us.
+        assert!(all >= 4 * 400_000 * 97 / 100, "{prices}: {all}");
+        assert_eq!(world.attribute("trials") > 0, prices == "1");
+    }
+}
