@@ -42,6 +42,10 @@
 //! * **R4** A sleeper is passed over once at most: if its wake was in vain because another barged
 //!   in, the next one is *kept*, and a tag with it. Linux leaves that to chance, and is fair in the
 //!   mean; this is its deterministic stand-in. `admits_in_turn` knows no barging at all.
+//! * **R5** Clients that owe for a flush (`block/throttle.rs`) do not have all positions between
+//!   them: what they hold waits for the others' part, and the others could not ask for it. Of two
+//!   requests, two throttled writers held both, a reader slept, and the debt was forgiven for want
+//!   of anybody else (torture, seed 130: 2 reads/s instead of 41).
 //!
 //! ```text
 //! tag 5 is free, in line: W(<4) B(<1) R       R is woken, told, takes it; W is first at 0 to 3
@@ -68,7 +72,7 @@ use crate::event::{Action, Observer};
 use crate::list::{Links, List};
 use crate::positions::{NOWHERE, Positions};
 use crate::queue::RequestQueue;
-use crate::request::{Bio, RequestId};
+use crate::request::{Bio, Op, RequestId};
 use crate::scene::Limits;
 use crate::time::Nanos;
 
@@ -158,13 +162,15 @@ impl<O: Observer> RequestQueue<O> {
     /// to sleep in.
     pub(crate) fn allocate(&mut self, index: u32, bio: &Bio) -> Result<RequestId, u8> {
         let admission = self.elevator.admit(&mut self.scene, bio.client, bio.op, bio.flags);
-        let slots_left = self.has_slots();
         let (pool, position) = match self.policy.rules {
-            Rules::Legacy => (self.admit_by_pools(bio, admission, slots_left)?, NOWHERE),
-            Rules::Mq => match self.admit_by_tags(bio.client, admission, slots_left) {
-                Ok(admitted) => admitted,
-                Err(pool) => return Err(self.refuse(bio.client, admission, pool)),
-            },
+            Rules::Legacy => (self.admit_by_pools(bio, admission, self.has_slots())?, NOWHERE),
+            Rules::Mq => {
+                let admission = self.leave_one(bio.client, bio.op, admission);
+                match self.admit_by_tags(bio.client, admission) {
+                    Ok(admitted) => admitted,
+                    Err(pool) => return Err(self.refuse(bio.client, admission, pool)),
+                }
+            }
         };
         let Some((key, request)) = self.scene.requests.0.take() else { return Err(pool) };
         self.allocator.positions.take(position);
@@ -248,19 +254,14 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     /// BLK-8, one hardware queue. The pool and the position, if there is one for it.
-    fn admit_by_tags(
-        &mut self,
-        client: ClientId,
-        admission: Admission,
-        slots_left: bool,
-    ) -> Result<(u8, u32), u8> {
+    fn admit_by_tags(&self, client: ClientId, admission: Admission) -> Result<(u8, u32), u8> {
         let (free, most) = (self.free_tags(), self.scene.nr_requests);
         let room = free > 0 && free > self.before(client);
         let (pool, limit) = match admission {
             Admission::AtMost(limit) if room => (POOL_ASYNC, limit.clamp(1, most)),
             Admission::Normal if room => (POOL_SYNC, most),
             // Whatever the limits say: a position is somewhere as long as a slot is.
-            Admission::Must if slots_left => (POOL_SYNC, self.scene.limits.requests),
+            Admission::Must if self.has_slots() => (POOL_SYNC, self.scene.limits.requests),
             Admission::AtMost(_) => return Err(POOL_ASYNC),
             Admission::Normal | Admission::Must => return Err(POOL_SYNC),
         };
@@ -268,6 +269,26 @@ impl<O: Observer> RequestQueue<O> {
         let position =
             if pool == POOL_ASYNC { positions.first(limit) } else { positions.last(limit) };
         position.map(|position| (pool, position)).ok_or(pool)
+    }
+
+    /// What an elevator admits, but for the last position if the client is throttled (R5).
+    #[inline(always)]
+    fn leave_one(&self, client: ClientId, op: Op, admission: Admission) -> Admission {
+        if self.throttle.is_used() && op != Op::Flush && self.throttle.holds(client.index()) {
+            self.but_the_last(admission)
+        } else {
+            admission
+        }
+    }
+
+    #[cold]
+    fn but_the_last(&self, admission: Admission) -> Admission {
+        let most = self.scene.nr_requests.saturating_sub(1).max(1);
+        match admission {
+            Admission::Normal => Admission::AtMost(most),
+            Admission::AtMost(limit) => Admission::AtMost(limit.min(most)),
+            Admission::Must => Admission::Must,
+        }
     }
 
     /// The client is going to sleep under this limit (R1).

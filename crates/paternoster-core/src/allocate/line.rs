@@ -158,7 +158,8 @@ impl<O: Observer> RequestQueue<O> {
         let ((op, flags), under) = (sleeper.refused_as, sleeper.refused_under);
         let client = ClientId(self.scene.clients.key_at(index));
         let most = self.scene.nr_requests;
-        let limit = match self.elevator.would_admit(&self.scene, client, op, flags) {
+        let admission = self.elevator.would_admit(&self.scene, client, op, flags);
+        let limit = match self.leave_one(client, op, admission) {
             Admission::AtMost(limit) if under == 1 => limit.clamp(1, most),
             Admission::AtMost(_) => under.min(most),
             Admission::Normal | Admission::Must => most,

@@ -58,7 +58,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::client::ClientId;
+use crate::client::{ClientId, POOLS, Sleep};
 use crate::elevator::Elevator;
 use crate::list::{Links, List};
 use crate::request::Op;
@@ -225,11 +225,13 @@ impl Throttle {
         }
     }
 
-    /// The bystander, if it has something here, or had a moment ago.
+    /// The bystander, if it has something here, sleeps for a request, or had something a moment
+    /// ago.
     fn present_bystander(&self, scene: &Scene) -> Option<ClientId> {
         let (id, at) = self.bystander?;
         let client = scene.clients.get(id.0)?;
-        (client.bios > 0 || scene.exact < at + PATIENCE).then_some(id)
+        let is_here = client.bios > 0 || client.sleep != [Sleep::Awake; POOLS];
+        (is_here || scene.exact < at + PATIENCE).then_some(id)
     }
 
     fn owe(&mut self, client: u32, before: Nanos, more: Nanos) {
@@ -259,6 +261,10 @@ impl Throttle {
         let Served { client, time, released, op, of_writer } = served;
         let index = client.index();
         let of_owner = self.until(index) > self.clock || of_writer;
+        if of_owner && self.bystander.is_some_and(|(other, _)| other == client) {
+            // It has written since: beside itself its time would not pass, nor any debt.
+            self.bystander = None;
+        }
         let reading = self.begin(scene, elevator, time, of_owner);
         if released {
             self.account(scene, elevator, index, reading, time);

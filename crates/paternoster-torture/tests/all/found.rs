@@ -106,3 +106,30 @@ fn a_light_client_has_short_turns() {
     let got = run("hdd-7200", (0..3).map(stream).collect(), 20.0).clients;
     assert!(got.iter().all(|got| got.waited <= 1.0), "{got:?}");
 }
+
+/// Has a reader its third beside two writers that call fsync, on a disk with two requests? Throttled
+/// writers held both of them, the reader slept, and their debt was forgiven as nobody else was
+/// there; and while it slept they repaid their debts with each other's flushes. It had 10 reads/s
+/// in 12 s. A third of what it reads alone is about 1000/s.
+#[test]
+fn a_reader_has_a_request_beside_writers_that_sync() {
+    let writer = Kind { fsync: 4, ..Kind::greedy(Engine::IoUring, "randwrite", 16, 4) };
+    let writer = Client::new(writer, None, 100);
+    for (rw, least) in [("read", 700.0), ("randread", 25.0)] {
+        let clients = vec![writer.clone(), writer.clone(), reader(Engine::Psync, rw, 64, 1)];
+        let got = run("hdd-7200-no-ncq", clients, 12.0).clients;
+        assert!(got[2].rate >= least && got[2].waited <= 1.0, "{rw}: {got:?}");
+    }
+}
+
+/// Does a writer that syncs go on beside one that reads and writes? That one had been a bystander
+/// while nothing of it was in the cache, and stayed one: beside it no time of an owner passed, its
+/// own did not either, and the writer's debt stood for 58 s.
+#[test]
+fn a_debt_passes_beside_one_that_reads_and_writes() {
+    let member = |group: &str, kind| Client::new(kind, Some(group.to_owned()), 100);
+    let writer = Kind { fsync: 4, ..Kind::greedy(Engine::Libaio, "randwrite", 128, 8) };
+    let both = Kind::greedy(Engine::IoUring, "randrw", 16, 64);
+    let got = run("hdd-mhx2300bt", vec![member("g0", both), member("g1", writer)], 12.0).clients;
+    assert!(got[1].waited <= 1.0, "{got:?}");
+}
