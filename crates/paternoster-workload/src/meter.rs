@@ -138,6 +138,33 @@ impl EventHash {
     }
 }
 
+/// Digest of what a device was given, when, and when it was done: equal for two runs in which
+/// schedulers decided alike, whatever they are called and however they came to it.
+#[derive(Debug, Clone, Default)]
+pub struct CommandHash(EventHash);
+
+impl CommandHash {
+    /// The digest so far.
+    #[must_use]
+    pub const fn digest(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+impl Observer for CommandHash {
+    fn event(&mut self, event: &Event) {
+        if matches!(event.action, Action::Issue | Action::Complete) {
+            let letter = u64::from(event.action.letter());
+            let place = [event.sector, event.sectors.into(), event.client.index().into()];
+            let what = [event.at.0, letter, event.op as u64];
+            what.into_iter().chain(place).for_each(|value| self.0.mix(value));
+        }
+    }
+
+    // Reasons differ where commands do not.
+    fn note(&mut self, _: Nanos, _: u64, _: &Note) {}
+}
+
 impl Observer for EventHash {
     fn event(&mut self, event: &Event) {
         self.mix(event.at.0);

@@ -23,6 +23,7 @@ use crate::guarantees::GuaranteesOptions;
 use crate::replay::ReplayOptions;
 #[cfg(feature = "lab")]
 use crate::reproduce::ReproduceOptions;
+use crate::results::Format;
 #[cfg(feature = "lab")]
 use crate::scoreboard::ScoreboardOptions;
 #[cfg(feature = "serve")]
@@ -112,7 +113,7 @@ Examples:
   paternoster examples --write jobs
   paternoster run jobs/recipes/database.fio --scheduler noop --scheduler mq-deadline --scheduler bfq
   paternoster run jobs/fair.fio --device flash-card-2010 --scheduler noop --scheduler mq-deadline
-  paternoster run jobs/fair.fio --section=test30 --scheduler noop --output-format json
+  paternoster run jobs/fair.fio --section=test30 --scheduler noop --format json
   paternoster run jobs/fair.fio --scheduler noop --minimal
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
@@ -146,12 +147,16 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// How to tell the results [default: normal and table for one run, table for several]
-    #[arg(long, value_name = "FORM", value_enum, value_delimiter = ',')]
+    /// How to tell the results [default: a table, below fio's report if there is one run]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<Format>,
+
+    /// In fio's forms instead
+    #[arg(long, value_name = "FORM", value_enum, value_delimiter = ',', conflicts_with = "format")]
     pub(crate) output_format: Vec<Form>,
 
     /// As --output-format terse
-    #[arg(long, conflicts_with = "output_format")]
+    #[arg(long, conflicts_with_all = ["output_format", "format"])]
     pub(crate) minimal: bool,
 
     /// Which fields the terse form has, 2 to 5; see fio's manual
@@ -171,7 +176,7 @@ pub(crate) struct RunOptions {
     pub(crate) no_entitlement: bool,
 }
 
-/// How results are told.
+/// fio's forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// fio's report
@@ -185,9 +190,11 @@ pub(crate) enum Form {
     Terse,
     /// The report of fio 1.x, with its `Run status` lines in bytes per millisecond
     Normal1,
-    /// One line for each job and direction
+    /// Now `--format csv`, with other columns
+    #[value(hide = true)]
     Csv,
-    /// Schedulers and devices side by side
+    /// Now `--format table`
+    #[value(hide = true)]
     Table,
 }
 
@@ -197,14 +204,18 @@ pub(crate) enum Form {
   paternoster schedulers
   paternoster schedulers mq-deadline
   paternoster schedulers deadline --grep
-  paternoster schedulers bfq --json | jq -r '.attributes[].name'
+  paternoster schedulers bfq --format json | jq -r '.attributes[].name'
 
 Exit status: 0 done, 2 the request was wrong.")]
 pub(crate) struct SchedulersOptions {
     /// Only this one, with every attribute and its meaning
     pub(crate) name: Option<String>,
-    /// Print as JSON: name and summary of each, or all of one
-    #[arg(long, conflicts_with = "grep")]
+    /// How to tell it
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "table")]
+    #[arg(conflicts_with = "grep")]
+    pub(crate) format: Format,
+    /// As --format json, as it was called
+    #[arg(long, hide = true, conflicts_with_all = ["grep", "format"])]
     pub(crate) json: bool,
     /// Print as `grep -r . .` does in /sys/block/DEVICE/queue
     #[arg(long)]
@@ -218,14 +229,18 @@ pub(crate) struct SchedulersOptions {
   paternoster devices flash-card-2010
   paternoster devices my-disk.toml --grep
   paternoster devices array-eva --grep=2.6.34 --scheduler deadline --set read_ahead_kb=512
-  paternoster devices --json | jq -r '.devices[].name'
+  paternoster devices --format json | jq -r '.devices[].name'
 
 Exit status: 0 done, 2 the request was wrong.")]
 pub(crate) struct DevicesOptions {
     /// Only this one; a name or a device file
     pub(crate) name: Option<String>,
-    /// Print as JSON: name, model and summary of each, or all of one
-    #[arg(long, conflicts_with = "grep")]
+    /// How to tell it
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "table")]
+    #[arg(conflicts_with = "grep")]
+    pub(crate) format: Format,
+    /// As --format json, as it was called
+    #[arg(long, hide = true, conflicts_with_all = ["grep", "format"])]
     pub(crate) json: bool,
     /// Print as `grep -r . .` does in /sys/block/DEVICE/queue: everything there is, or what one
     /// kernel has, in its order

@@ -1,223 +1,250 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compare: schedulers and devices side by side, job by job.
 //!
-//! Two tables: one row for each job, direction and scheduler; then one for each section between
-//! two stonewalls and scheduler, with its total, which job got least of what it is entitled to (or,
-//! where that is not known, Jain's index of device time) and the part of the time that the device
-//! was idle. What a job got and what it is entitled to are parts of what the device does when it is
-//! full of such requests. Between them, if there are players, one row for each and
-//! scheduler. Bandwidths are in kB/s (1000 bytes), as in the tables of the seeds.
+//! ```text
+//!                          noop    bfq          a column for each run
+//! pg-read read  IOPS        129  27.4k          a block for each job and direction, its syncs,
+//!               p99     64.7 ms 3.9 ms          and its part of the device
+//! all           worst off   …                   then what all jobs of a section had together
+//! ```
+//!
+//! Clones of a job are one block: their I/Os summed, their latencies together, and the rates of the
+//! one that had least and the one that had most. JSON and CSV have each clone. What a job got and
+//! what it is entitled to are parts of what the device does when it is full of such requests; where
+//! that is not known there is Jain's index of device time.
 
-use comfy_table::{ContentArrangement, Table};
 use paternoster_core::Nanos;
 use paternoster_workload::Direction;
-use paternoster_workload::entitlement::Part;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::report::JobReport;
 use paternoster_workload::shares::SectionShares;
+use paternoster_workload::statistics::{DirectionStatistics, Histogram, JobStatistics, Latency};
+use serde_json::{Map, Value, json};
 
-use crate::table::{align_right, plain_table, trimmed};
+use crate::results::{Results, alike, document, field, identical};
+use crate::sheet::Sheet;
+use crate::units::{NONE, bandwidth, percent, rate, time};
 
-/// The tables as text.
-pub(crate) fn table(outcomes: &[Outcome]) -> String {
-    let several_devices =
-        outcomes.windows(2).any(|pair| pair[0].report.device != pair[1].report.device);
-    let label = |outcome: &Outcome| {
-        let report = &outcome.report;
-        if several_devices {
-            format!("{} on {}", report.scheduler, report.device)
-        } else {
-            report.scheduler.clone()
-        }
+/// Percentiles of tables and documents.
+const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)];
+
+/// A run and the digest of the commands that its device got.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) outcome: Outcome,
+    pub(crate) commands: u64,
+}
+
+/// What the runs gave, side by side. `what` ran.
+pub(crate) fn results(what: &str, runs: &[Told]) -> Results {
+    let several = runs.windows(2).any(|two| device(&two[0]) != device(&two[1]));
+    let labels: Vec<String> = runs
+        .iter()
+        .map(|run| match several {
+            true => format!("{} on {}", scheduler(run), device(run)),
+            false => scheduler(run).to_owned(),
+        })
+        .collect();
+    let title = match runs.first() {
+        Some(first) if !several => format!("device {}", device(first)),
+        _ => what.to_owned(),
     };
-    let mut text = String::new();
-    if let (false, Some(first)) = (several_devices, outcomes.first()) {
-        text.push_str(&format!("device {}\n\n", first.report.device));
+    let keys: Vec<_> = runs.iter().map(|run| (device(run), run.commands)).collect();
+    let names: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let mut sheets = vec![("Jobs".to_owned(), jobs_sheet(runs, &labels))];
+    sheets.extend(players_sheet(runs, &labels).map(|sheet| ("Players".to_owned(), sheet)));
+    Results {
+        title,
+        sheets,
+        notes: identical(&alike(&keys), &names),
+        csv: csv(runs),
+        document: document("run", json!({ "what": what, "runs": runs_json(runs) })),
     }
-    text.push_str(&trimmed(&jobs_table(outcomes, &label)));
-    text.push('\n');
-    if let Some(players) = players_table(outcomes, &label) {
-        text.push_str(&trimmed(&players));
-        text.push('\n');
-    }
-    text.push_str(&trimmed(&sections_table(outcomes, &label)));
-    text
 }
 
-/// Every row on one line, however wide: names of schedulers with attributes are not torn.
-fn wide_table() -> Table {
-    let mut table = plain_table();
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table
+fn device(run: &Told) -> &str {
+    &run.outcome.report.device
 }
 
-fn jobs_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Table {
-    let mut table = wide_table();
-    let heads = ["group", "job", "", "scheduler", "bw kB/s", "IOPS", "mean us", "p99 us", "max us"];
-    let mut heads = [&heads[..], &["device time %"]].concat();
-    let is_entitled = is_entitled(outcomes);
-    if is_entitled {
-        heads.extend(["got %", "entitled %"]);
-    }
-    table.set_header(heads);
-    align_right(&mut table, 4);
-    let Some(first) = outcomes.first() else { return table };
-    for (place, job) in first.report.jobs.iter().enumerate() {
-        let went = |direction: &Direction| {
-            let ios = |outcome: &Outcome| {
-                outcome.report.jobs[place].statistics.direction(*direction).ios()
-            };
-            outcomes.iter().any(|outcome| ios(outcome) > 0)
+fn scheduler(run: &Told) -> &str {
+    &run.outcome.report.scheduler
+}
+
+/// Clones of one job, and sections of its name in one group, by their places.
+fn blocks(jobs: &[JobReport], of: &[usize]) -> Vec<Vec<usize>> {
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    for &place in of {
+        let same = |block: &&mut Vec<usize>| {
+            let (one, other) = (&jobs[block[0]], &jobs[place]);
+            one.name == other.name && one.group == other.group
         };
-        let mut directions: Vec<Direction> = Direction::ALL.into_iter().filter(went).collect();
-        if directions.is_empty() {
-            // It did nothing; that is worth a row.
-            directions.push(Direction::Read);
-        }
-        for (row, direction) in directions.into_iter().enumerate() {
-            for (nth, outcome) in outcomes.iter().enumerate() {
-                let name = job_name(&first.report.jobs, place);
-                let head = [job.group.to_string(), name, direction.name().to_owned()];
-                let head = if nth == 0 { head } else { [const { String::new() }; 3] };
-                let figures = figures(outcome, place, direction);
-                // Device time is the whole job's, whatever its directions.
-                let mut whole = vec![share(outcome, place)];
-                if is_entitled {
-                    let percent = |part: f64| format!("{:.1}", 100.0 * part);
-                    let none = || ["-".to_owned(), "-".to_owned()];
-                    let told = |part: Part| [part.got, part.entitled].map(percent);
-                    whole.extend(outcome.parts[place].map_or_else(none, told));
-                }
-                if row > 0 {
-                    whole.fill(String::new());
-                }
-                let row = head.into_iter().chain([label(outcome)]).chain(figures);
-                table.add_row(row.chain(whole));
-            }
+        match blocks.iter_mut().find(same) {
+            Some(block) => block.push(place),
+            None => blocks.push(vec![place]),
         }
     }
-    table
+    blocks
+}
+
+/// The figures of a block in one run.
+fn together(run: &Told, block: &[usize]) -> JobStatistics {
+    let jobs = &run.outcome.report.jobs;
+    let mut all = jobs[block[0]].statistics.clone();
+    block[1..].iter().for_each(|&place| all.merge(&jobs[place].statistics));
+    all
+}
+
+/// The rows of the first sheet, as they are made.
+struct Rows<'a> {
+    sheet: Sheet,
+    runs: &'a [Told],
+    /// What the next row begins with.
+    head: String,
+}
+
+impl Rows<'_> {
+    fn add(&mut self, figure: &str, cell: impl Fn(&Told) -> String) {
+        let head = std::mem::take(&mut self.head);
+        let cells = self.runs.iter().map(cell);
+        self.sheet.row([head, figure.to_owned()].into_iter().chain(cells).collect());
+    }
+
+    fn latencies(&mut self, of: impl Fn(&Told) -> (Latency, Histogram)) {
+        let told = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), time);
+        self.add("mean", |run| {
+            let (latency, _) = of(run);
+            told((latency.n() > 0).then(|| latency.mean()))
+        });
+        for (name, p) in PERCENTILES.into_iter().chain([("max", 100.0)]) {
+            self.add(name, |run| {
+                let (latency, histogram) = of(run);
+                told(percentile(&latency, &histogram, p))
+            });
+        }
+    }
+}
+
+fn jobs_sheet(runs: &[Told], labels: &[String]) -> Sheet {
+    let heads = [String::new(), String::new()].into_iter().chain(labels.iter().cloned());
+    let mut rows = Rows { sheet: Sheet::new(2, heads).in_blocks(), runs, head: String::new() };
+    let Some(first) = runs.first() else { return rows.sheet };
+    let jobs = &first.outcome.report.jobs;
+    let sections = &first.outcome.shares;
+    for (nth, section) in sections.iter().enumerate() {
+        for block in blocks(jobs, &section.processes) {
+            block_rows(&mut rows, &jobs[block[0]].name, &block, nth);
+        }
+        rows.head = match sections.len() {
+            1 => "all".to_owned(),
+            _ => format!("all of section {}", section.section),
+        };
+        let totals = |run: &Told| totals(&run.outcome, &run.outcome.shares[nth]);
+        rows.add("IOPS", |run| rate(totals(run)[1]));
+        rows.add("bandwidth", |run| bandwidth(totals(run)[0]));
+        if is_entitled(runs) {
+            rows.add("worst off", |run| worst_off(&run.outcome, &run.outcome.shares[nth]));
+        } else {
+            let jain = |run: &Told| format!("{:.3}", run.outcome.shares[nth].jain);
+            rows.add("Jain of device time", jain);
+        }
+        rows.add("device idle", |run| percent(run.outcome.shares[nth].idle));
+    }
+    rows.sheet
+}
+
+/// The rows of a job, by direction; of its syncs; of its part of the device.
+fn block_rows(rows: &mut Rows<'_>, name: &str, block: &[usize], section: usize) {
+    let runs = rows.runs;
+    let all: Vec<JobStatistics> = runs.iter().map(|run| together(run, block)).collect();
+    let of = |run: &Told| {
+        let place = runs.iter().position(|one| std::ptr::eq(one, run)).unwrap_or(0);
+        &all[place]
+    };
+    let went = |way: &Direction| all.iter().any(|all| all.direction(*way).ios() > 0);
+    let mut ways: Vec<Direction> = Direction::ALL.into_iter().filter(went).collect();
+    if ways.is_empty() {
+        // It did nothing; that is worth a row.
+        ways.push(Direction::Read);
+    }
+    let count = block.len();
+    let named = match count {
+        1 => name.to_owned(),
+        _ => format!("{name} x{count}"),
+    };
+    for way in ways {
+        rows.head = format!("{named} {}", way.name());
+        let ios = |run: &Told, place: usize| {
+            run.outcome.report.jobs[place].statistics.direction(way).ios_per_second()
+        };
+        rows.add("IOPS", |run| rate(block.iter().map(|&place| ios(run, place)).sum()));
+        if count > 1 {
+            let each = |run: &Told| block.iter().map(|&place| ios(run, place)).collect::<Vec<_>>();
+            let least = |run: &Told| each(run).into_iter().min_by(f64::total_cmp);
+            let most = |run: &Told| each(run).into_iter().max_by(f64::total_cmp);
+            rows.add("IOPS, least of a clone", |run| rate(least(run).unwrap_or(f64::NAN)));
+            rows.add("IOPS, most of a clone", |run| rate(most(run).unwrap_or(f64::NAN)));
+        }
+        rows.add("bandwidth", |run| {
+            let own = |&place: &usize| {
+                let job = &run.outcome.report.jobs[place];
+                as_f64(job.statistics.direction(way).bytes_per_second())
+            };
+            bandwidth(block.iter().map(own).sum())
+        });
+        rows.latencies(|run| {
+            let statistics = of(run).direction(way);
+            (*statistics.total(), statistics.total_histogram().clone())
+        });
+    }
+    if all.iter().any(|all| all.sync().n() > 0) {
+        rows.head = format!("{named} sync");
+        rows.add("count", |run| of(run).sync().n().to_string());
+        rows.latencies(|run| (*of(run).sync(), of(run).sync_histogram().clone()));
+    }
+    rows.head = named;
+    rows.add("device time", |run| {
+        let section = &run.outcome.shares[section];
+        let own = section.processes.iter().zip(&section.shares);
+        percent(own.filter(|(place, _)| block.contains(place)).map(|(_, share)| share).sum())
+    });
+    if is_entitled(runs) {
+        let sum = |run: &Told, part: fn(&paternoster_workload::entitlement::Part) -> f64| {
+            let parts = block.iter().map(|&place| run.outcome.parts[place].as_ref().map(part));
+            parts.sum::<Option<f64>>().unwrap_or(f64::NAN)
+        };
+        rows.add("got", |run| percent(sum(run, |part| part.got)));
+        rows.add("entitled", |run| percent(sum(run, |part| part.entitled)));
+    }
+}
+
+/// A percentile is the middle of its bin, which may lie above the largest value in it.
+fn percentile(latency: &Latency, histogram: &Histogram, p: f64) -> Option<f64> {
+    (latency.n() > 0).then(|| as_f64(histogram.percentile(p).min(latency.max().0)))
 }
 
 /// Whether it is known of anything what it is entitled to.
-fn is_entitled(outcomes: &[Outcome]) -> bool {
-    outcomes.iter().flat_map(|outcome| &outcome.parts).any(Option::is_some)
+fn is_entitled(runs: &[Told]) -> bool {
+    runs.iter().flat_map(|run| &run.outcome.parts).any(Option::is_some)
+}
+
+/// Which clone a process is of the jobs of its name and group; none if it is the only one.
+fn clone(jobs: &[JobReport], place: usize) -> Option<usize> {
+    let job = &jobs[place];
+    let same = |other: &&JobReport| other.name == job.name && other.group == job.group;
+    let several = jobs.iter().filter(same).count() > 1;
+    several.then(|| jobs[..place].iter().filter(same).count())
 }
 
 /// The job's name; with a number if several clones share it.
 fn job_name(jobs: &[JobReport], place: usize) -> String {
-    let job = &jobs[place];
-    let same = |other: &&JobReport| other.name == job.name && other.group == job.group;
-    if jobs.iter().filter(same).count() == 1 {
-        return job.name.clone();
-    }
-    format!("{}.{}", job.name, jobs[..place].iter().filter(same).count())
+    let name = &jobs[place].name;
+    clone(jobs, place).map_or_else(|| name.clone(), |nth| format!("{name}.{nth}"))
 }
 
-fn figures(outcome: &Outcome, place: usize, direction: Direction) -> [String; 5] {
-    let statistics = outcome.report.jobs[place].statistics.direction(direction);
-    let latency = statistics.total();
-    let micros = |nanos: f64| format!("{:.1}", nanos / 1000.0);
-    // A percentile is the middle of its bin, which may lie above the largest value in it.
-    let max = latency.max().0;
-    let p99 = statistics.total_histogram().percentile(99.0).min(max);
-    #[expect(clippy::cast_precision_loss, reason = "printed figures")]
-    let [p99, max] = [p99, max].map(|nanos| nanos as f64);
-    [
-        (statistics.bytes_per_second() / 1000).to_string(),
-        format!("{:.1}", statistics.ios_per_second()),
-        micros(latency.mean()),
-        micros(p99),
-        micros(max),
-    ]
-}
-
-/// The job's part of the device time of those it competed with, in per cent.
-fn share(outcome: &Outcome, place: usize) -> String {
-    let share_in = |section: &SectionShares| {
-        let nth = section.processes.iter().position(|&process| process == place)?;
-        section.shares.get(nth).copied()
-    };
-    let share = outcome.shares.iter().find_map(share_in).unwrap_or(0.0);
-    format!("{:.1}", share * 100.0)
-}
-
-/// The frames of every player; `None` if there is none.
-fn players_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Option<Table> {
-    let jobs = &outcomes.first()?.report.jobs;
-    let players = jobs.iter().enumerate().filter(|(_, job)| job.statistics.frames().is_some());
-    let mut table = wide_table();
-    table.set_header([
-        "group",
-        "player",
-        "scheduler",
-        "frames",
-        "late",
-        "late %",
-        "unread",
-        "worst ms late",
-        "longest ms",
-    ]);
-    align_right(&mut table, 3);
-    #[expect(clippy::cast_precision_loss, reason = "printed figures")]
-    let millis = |time: Nanos| format!("{:.3}", time.0 as f64 / 1e6);
-    for (place, job) in players {
-        for (nth, outcome) in outcomes.iter().enumerate() {
-            let Some(frames) = outcome.report.jobs[place].statistics.frames() else { continue };
-            let head = [job.group.to_string(), job_name(jobs, place)];
-            let head = if nth == 0 { head } else { [const { String::new() }; 2] };
-            table.add_row(head.into_iter().chain([
-                label(outcome),
-                frames.count().to_string(),
-                frames.late().to_string(),
-                format!("{:.2}", frames.late_per_cent()),
-                frames.unread().to_string(),
-                millis(frames.worst()),
-                millis(frames.longest()),
-            ]));
-        }
-    }
-    (!table.is_empty()).then_some(table)
-}
-
-fn sections_table(outcomes: &[Outcome], label: &impl Fn(&Outcome) -> String) -> Table {
-    let mut table = wide_table();
-    table.set_header([
-        "section",
-        "scheduler",
-        "total bw kB/s",
-        "total IOPS",
-        if is_entitled(outcomes) { "worst off" } else { "Jain of device time" },
-        "device idle %",
-    ]);
-    align_right(&mut table, 2);
-    let Some(first) = outcomes.first() else { return table };
-    for place in 0..first.shares.len() {
-        for (nth, outcome) in outcomes.iter().enumerate() {
-            let section = &outcome.shares[place];
-            let [bandwidth, iops] = totals(outcome, section);
-            let number = if nth == 0 { section.section.to_string() } else { String::new() };
-            table.add_row([
-                number,
-                label(outcome),
-                format!("{:.0}", bandwidth / 1000.0),
-                format!("{iops:.1}"),
-                fairness(outcomes, outcome, section),
-                format!("{:.1}", section.idle * 100.0),
-            ]);
-        }
-    }
-    table
-}
-
-/// The job of a section that got least of what it is entitled to; the index where nothing is known
-/// of any section, and of a section by itself nothing.
-fn fairness(outcomes: &[Outcome], outcome: &Outcome, section: &SectionShares) -> String {
-    if !is_entitled(outcomes) {
-        return format!("{:.3}", section.jain);
-    }
+/// The job of a section that got least of what it is entitled to, and how much of that.
+fn worst_off(outcome: &Outcome, section: &SectionShares) -> String {
     outcome.worst_off(section).map_or_else(
-        || "-".to_owned(),
+        || NONE.to_owned(),
         |(place, part)| {
             let name = job_name(&outcome.report.jobs, place);
             format!("{name}: {:.0} % of its due", (100.0 * part.ratio()).min(100.0))
@@ -237,9 +264,183 @@ fn totals(outcome: &Outcome, section: &SectionShares) -> [f64; 2] {
             longest_ms = longest_ms.max(statistics.runtime_ms());
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "printed figures")]
     let per_second = |count: u64| {
-        if longest_ms == 0 { 0.0 } else { count as f64 * 1000.0 / longest_ms as f64 }
+        if longest_ms == 0 { 0.0 } else { as_f64(count) * 1000.0 / as_f64(longest_ms) }
     };
     [per_second(bytes), per_second(ios)]
+}
+
+/// The frames of every player; `None` if there is none.
+fn players_sheet(runs: &[Told], labels: &[String]) -> Option<Sheet> {
+    let jobs = &runs.first()?.outcome.report.jobs;
+    let heads = [String::new(), String::new()].into_iter().chain(labels.iter().cloned());
+    let mut rows = Rows { sheet: Sheet::new(2, heads).in_blocks(), runs, head: String::new() };
+    for (place, _) in jobs.iter().enumerate().filter(|(_, job)| job.statistics.frames().is_some()) {
+        let frames = |run: &Told| run.outcome.report.jobs[place].statistics.frames().copied();
+        let told =
+            |run: &Told, cell: &dyn Fn(&paternoster_workload::statistics::Frames) -> String| {
+                frames(run).map_or_else(|| NONE.to_owned(), |frames| cell(&frames))
+            };
+        rows.head = job_name(jobs, place);
+        rows.add("frames", |run| told(run, &|frames| frames.count().to_string()));
+        rows.add("late", |run| told(run, &|frames| frames.late().to_string()));
+        let part = |run: &Told| told(run, &|frames| percent(frames.late_per_cent() / 100.0));
+        rows.add("late, part", part);
+        rows.add("unread", |run| told(run, &|frames| frames.unread().to_string()));
+        rows.add("latest by", |run| told(run, &|frames| nanos(frames.worst())));
+        rows.add("longest", |run| told(run, &|frames| nanos(frames.longest())));
+    }
+    (!rows.sheet.is_empty()).then_some(rows.sheet)
+}
+
+fn nanos(span: Nanos) -> String {
+    time(as_f64(span.0))
+}
+
+/// The names of the figures of a direction, in the order of [`figures`].
+const FIGURES: [&str; 8] =
+    ["ios", "bytes", "runtime_ns", "iops", "bytes_per_second", "mean_ns", "p50_ns", "p99_ns"];
+const LAST: [&str; 2] = ["p99.9_ns", "max_ns"];
+
+/// What JSON and CSV have of a direction.
+fn figures(statistics: &DirectionStatistics) -> Vec<(&'static str, Value)> {
+    let (latency, histogram) = (statistics.total(), statistics.total_histogram());
+    let rates = [
+        json!(statistics.ios()),
+        json!(statistics.bytes()),
+        json!(statistics.runtime_ms() * 1_000_000),
+        json!(statistics.ios_per_second()),
+        json!(statistics.bytes_per_second()),
+    ];
+    FIGURES.into_iter().zip(rates).chain(latencies(latency, histogram)).collect()
+}
+
+/// What they have of latencies.
+fn latencies(latency: &Latency, histogram: &Histogram) -> Vec<(&'static str, Value)> {
+    let at = |p| json!(percentile(latency, histogram, p));
+    let mean = json!((latency.n() > 0).then(|| latency.mean()));
+    let values = [mean, at(50.0), at(99.0), at(99.9), at(100.0)];
+    FIGURES[5..].iter().chain(&LAST).copied().zip(values).collect()
+}
+
+fn object(pairs: Vec<(&'static str, Value)>) -> Value {
+    let pairs = pairs.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Value::Object(pairs.collect::<Map<String, Value>>())
+}
+
+/// The syncs of a job.
+fn syncs(statistics: &JobStatistics) -> Vec<(&'static str, Value)> {
+    let own = [("count", json!(statistics.sync().n()))];
+    own.into_iter().chain(latencies(statistics.sync(), statistics.sync_histogram())).collect()
+}
+
+fn share(outcome: &Outcome, place: usize) -> Option<f64> {
+    outcome.shares.iter().find_map(|section| {
+        let nth = section.processes.iter().position(|&process| process == place)?;
+        section.shares.get(nth).copied()
+    })
+}
+
+fn runs_json(runs: &[Told]) -> Vec<Value> {
+    runs.iter()
+        .map(|run| {
+            let outcome = &run.outcome;
+            let jobs = &outcome.report.jobs;
+            let job = |(place, job): (usize, &JobReport)| {
+                let mut told = json!({
+                    "job": job.name,
+                    "clone": clone(jobs, place),
+                    "group": job.group,
+                    "error": job.error,
+                    "device_time_share": share(outcome, place),
+                    "got": outcome.parts[place].map(|part| part.got),
+                    "entitled": outcome.parts[place].map(|part| part.entitled),
+                });
+                for way in Direction::ALL {
+                    let statistics = job.statistics.direction(way);
+                    let did = statistics.ios() > 0;
+                    told[way.name()] = if did { object(figures(statistics)) } else { Value::Null };
+                }
+                let did = job.statistics.sync().n() > 0;
+                told["sync"] = if did { object(syncs(&job.statistics)) } else { Value::Null };
+                told
+            };
+            let section = |section: &SectionShares| {
+                let [bytes, ios] = totals(outcome, section);
+                let worst = outcome.worst_off(section).map(|(place, part)| {
+                    json!({ "job": jobs[place].name, "clone": clone(jobs, place),
+                        "share": part.ratio() })
+                });
+                json!({
+                    "section": section.section,
+                    "iops": ios,
+                    "bytes_per_second": bytes,
+                    "worst_off": worst,
+                    "jain_device_time": section.jain,
+                    "device_idle": section.idle,
+                })
+            };
+            json!({
+                "device": outcome.report.device,
+                "scheduler": outcome.report.scheduler,
+                "seed": outcome.report.seed,
+                "commands": format!("{:016x}", run.commands),
+                "jobs": jobs.iter().enumerate().map(job).collect::<Vec<_>>(),
+                "sections": outcome.shares.iter().map(section).collect::<Vec<_>>(),
+            })
+        })
+        .collect()
+}
+
+/// A line for each run, clone and direction; syncs are a direction without bytes.
+fn csv(runs: &[Told]) -> String {
+    let mut text = format!(
+        "device,scheduler,seed,group,job,clone,direction,{},device_time_share,got,entitled\n",
+        FIGURES.into_iter().chain(LAST).collect::<Vec<_>>().join(",")
+    );
+    let shown = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::Number(number) if number.is_f64() => {
+            format!("{:.6}", number.as_f64().unwrap_or_default())
+        }
+        other => other.to_string(),
+    };
+    for run in runs {
+        let outcome = &run.outcome;
+        let report = &outcome.report;
+        for (place, job) in report.jobs.iter().enumerate() {
+            let mut line = |direction: &str, figures: Vec<(&str, Value)>| {
+                let clone = clone(&report.jobs, place).map(|nth| nth.to_string());
+                let part = outcome.parts[place];
+                let mut fields = vec![field(&report.device), field(&report.scheduler)];
+                fields.extend([report.seed.to_string(), job.group.to_string(), field(&job.name)]);
+                fields.extend([clone.unwrap_or_default(), direction.to_owned()]);
+                fields.extend(FIGURES.iter().chain(&LAST).map(|&name| {
+                    let is = |(own, _): &&(&str, Value)| {
+                        *own == name || (*own == "count" && name == "ios")
+                    };
+                    figures.iter().find(is).map_or_else(String::new, |(_, value)| shown(value))
+                }));
+                let parts =
+                    [share(outcome, place), part.map(|it| it.got), part.map(|it| it.entitled)];
+                fields.extend(parts.map(|part| shown(&json!(part))));
+                text += &(fields.join(",") + "\n");
+            };
+            for way in Direction::ALL {
+                let statistics = job.statistics.direction(way);
+                if statistics.ios() > 0 {
+                    line(way.name(), figures(statistics));
+                }
+            }
+            if job.statistics.sync().n() > 0 {
+                line("sync", syncs(&job.statistics));
+            }
+        }
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed figures")]
+const fn as_f64(value: u64) -> f64 {
+    value as f64
 }

@@ -5,28 +5,15 @@ use paternoster_sim::{Description, catalog};
 use serde_json::{Value, json};
 
 use crate::arguments::{DevicesOptions, Listing};
-use crate::table::{plain_table, trimmed};
+use crate::results::{Results, document, field};
+use crate::sheet::Sheet;
 use crate::{Failure, choice, print, schedulers, sysfs};
 
 pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
-    let Some(name) = &options.name else {
-        if options.json {
-            return json_of_all();
-        }
-        let mut table = plain_table();
-        for (name, _) in catalog::FILES {
-            let device = choice::device(name)?;
-            table.add_row([*name, device.model_name(), &device.summary]);
-        }
-        let more =
-            "\n`paternoster devices NAME` shows every number of one and where it comes from.\n";
-        return print(&(trimmed(&table) + more));
-    };
+    let format = options.format.or_json(options.json);
+    let Some(name) = &options.name else { return print(&all()?.told(format)) };
     let device = choice::device(name)?;
-    if options.json {
-        return print(&format!("{:#}\n", json_of(&device)));
-    }
-    let Some(listing) = options.grep else { return print(&describe(&device)) };
+    let Some(listing) = options.grep else { return print(&one(&device).told(format)) };
     let scheduler = options.scheduler.as_deref().unwrap_or(listing.scheduler());
     let queue = schedulers::queue(scheduler, device.facts, &options.set)?;
     print(&match listing {
@@ -35,14 +22,27 @@ pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
     })
 }
 
-fn json_of_all() -> Result<(), Failure> {
-    let each = catalog::FILES.iter().map(|(name, _)| {
+/// A row for each device of the catalog.
+fn all() -> Result<Results, Failure> {
+    let heads = ["device", "model", "what it is"];
+    let mut sheet = Sheet::new(heads.len(), heads);
+    let mut csv = String::from("device,model,summary\n");
+    let mut each = Vec::new();
+    for (name, _) in catalog::FILES {
         let device = choice::device(name)?;
         let (model, summary) = (device.model_name(), &device.summary);
-        Ok(json!({ "name": name, "model": model, "summary": summary }))
-    });
-    let devices = each.collect::<Result<Vec<_>, Failure>>()?;
-    print(&format!("{:#}\n", json!({ "devices": devices })))
+        each.push(json!({ "name": name, "model": model, "summary": summary }));
+        csv += &([*name, model, summary].map(field).join(",") + "\n");
+        sheet.row([*name, model, summary].map(str::to_owned).to_vec());
+    }
+    let note = "`paternoster devices NAME` shows every number of one and where it comes from.";
+    Ok(Results {
+        title: "devices".to_owned(),
+        sheets: vec![("Devices".to_owned(), sheet)],
+        notes: vec![note.to_owned()],
+        csv,
+        document: document("devices", json!({ "devices": each })),
+    })
 }
 
 fn json_of(device: &Description) -> Value {
@@ -60,13 +60,22 @@ fn json_of(device: &Description) -> Value {
     })
 }
 
-fn describe(device: &Description) -> String {
-    let mut table = plain_table();
-    table.set_header(["number", "value", "source"]);
-    for parameter in &device.parameters {
-        table.add_row([&parameter.name, &parameter.value, &parameter.source]);
+fn one(device: &Description) -> Results {
+    let heads = ["number", "value", "source"];
+    let mut sheet = Sheet::new(heads.len(), heads);
+    let mut csv = heads.join(",") + "\n";
+    for number in &device.parameters {
+        let row = [&number.name, &number.value, &number.source];
+        csv += &(row.map(|text| field(text)).join(",") + "\n");
+        sheet.row(row.map(Clone::clone).to_vec());
     }
     let Description { name, summary, valid, .. } = device;
     let model = device.model_name();
-    format!("{name}: {summary}\nmodel {model}; valid for {valid}\n\n{}", trimmed(&table))
+    Results {
+        title: format!("{name}: {summary}\nmodel {model}; valid for {valid}"),
+        sheets: vec![("Numbers".to_owned(), sheet)],
+        notes: Vec::new(),
+        csv,
+        document: document("device", json_of(device)),
+    }
 }

@@ -99,13 +99,36 @@ pub(crate) fn program() -> Command {
 
 /// What was asked. The device that nobody named is named.
 pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
+    let old = words.iter().any(|word| word.starts_with("--output-format"));
     let matches = program().get_matches_from(words);
+    for command in ["devices", "schedulers"] {
+        if matches.subcommand_matches(command).is_some_and(|own| own.get_flag("json")) {
+            eprintln!("note: `{command} --json` is now `--format json`");
+        }
+    }
+    match matches.subcommand() {
+        // Its fio's forms are still called so.
+        Some(("run", own)) if old => old_forms(own),
+        Some((name, _)) if old => eprintln!("note: `{name} --output-format` is now `--format`"),
+        _ => {}
+    }
     if let Some((_, own)) = matches.subcommand()
         && let Some(device) = unnamed(own)
     {
         eprintln!("note: device {device}, as none was named; `paternoster devices` lists others");
     }
     Ok(Program::from_arg_matches(&matches)?)
+}
+
+/// Says what has another place than among fio's forms.
+fn old_forms(own: &ArgMatches) {
+    use crate::arguments::Form;
+    let forms = own.get_many::<Form>("output_format").unwrap_or_default();
+    for (form, name) in [(Form::Csv, "csv"), (Form::Table, "table")] {
+        if forms.clone().any(|one| *one == form) {
+            eprintln!("note: `--output-format {name}` is now `--format {name}`");
+        }
+    }
 }
 
 /// The device of a command that was not given one.

@@ -48,6 +48,7 @@ mod real;
 mod replay;
 #[cfg(feature = "lab")]
 mod reproduce;
+mod results;
 #[cfg(feature = "serve")]
 mod roff;
 mod run;
@@ -57,6 +58,7 @@ mod scoreboard;
 #[cfg(feature = "serve")]
 mod serve;
 mod setting;
+mod sheet;
 mod split;
 mod startup;
 mod sysbench;
@@ -68,6 +70,7 @@ mod top;
 #[cfg(feature = "lab")]
 mod torture;
 mod trace_input;
+mod units;
 #[cfg(all(feature = "lab", feature = "serve"))]
 mod versus_kernel;
 

@@ -15,7 +15,7 @@ use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
 use paternoster_workload::fio::recorded::Recorded;
 use paternoster_workload::fio::unwired;
-use paternoster_workload::meter::EventHash;
+use paternoster_workload::meter::{CommandHash, EventHash};
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::report::TerseVersion;
 use paternoster_workload::run::{RunResult, Settings};
@@ -23,11 +23,12 @@ use paternoster_workload::{layout, report};
 
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
-use crate::compare;
+use crate::compare::{self, Told};
 use crate::entitled::Entitled;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::real::RealFile;
+use crate::results::Format;
 use crate::setting::{Setting, time};
 use crate::target::{self, Real, Target};
 use crate::{Failure, interrupt};
@@ -58,22 +59,23 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     interrupt::hear()?;
-    let mut outcomes = Vec::new();
+    let mut runs: Vec<Told> = Vec::new();
     let mut entitled = (!options.no_entitlement).then(Entitled::default);
     for device in &plan.setting.devices {
         for scheduler in &plan.setting.schedulers {
             if !interrupt::heard() {
-                outcomes.push(plan.run(device, scheduler, &mut evidence, entitled.as_mut())?);
+                runs.push(plan.run(device, scheduler, &mut evidence, entitled.as_mut())?);
             }
         }
     }
-    tell(options, &outcomes)?;
-    evidence.write(&plan.setting.subject(&workload(options, &jobs)))?;
+    let what = plan.setting.subject(&workload(options, &jobs));
+    tell(options, &what, &runs)?;
+    evidence.write(&what)?;
     interrupt::end(|| {
-        let left = plan.setting.devices.len() * plan.setting.schedulers.len() - outcomes.len();
+        let left = plan.setting.devices.len() * plan.setting.schedulers.len() - runs.len();
         format!("the last run was not done to its end, {left} were not begun")
     })?;
-    match outcomes.iter().flat_map(|outcome| &outcome.report.jobs).find(|job| job.error != 0) {
+    match runs.iter().flat_map(|run| &run.outcome.report.jobs).find(|job| job.error != 0) {
         None => Ok(()),
         Some(job) => Err(Failure::Job(format!("job {} failed with errno {}", job.name, job.error))),
     }
@@ -214,7 +216,7 @@ impl Plan<'_> {
         scheduler: &SchedulerChoice,
         evidence: &mut Evidence,
         entitled: Option<&mut Entitled>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Told, Failure> {
         let jobs = &self.jobs.jobs;
         let subject = Subject {
             jobs: self.jobs,
@@ -229,29 +231,30 @@ impl Plan<'_> {
         };
         let which = Which { setting: &self.setting, device, scheduler, more: "" };
         let witness = evidence.witness(which, clients(jobs))?;
-        let (result, hash) = if self.options.event_hash {
-            let observer = (EventHash::default(), witness);
-            let (result, (hash, witness), _) =
+        let observer = (CommandHash::default(), witness);
+        let (result, hash, (commands, witness)) = if self.options.event_hash {
+            let observer = (EventHash::default(), observer);
+            let (result, (hash, observer), _) =
                 self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            evidence.keep(which, witness)?;
-            (result, Some(hash.digest()))
+            (result, Some(hash.digest()), observer)
         } else {
-            let (result, witness, _) =
-                self.setting.run(jobs, device, scheduler, witness, &mut status)?;
-            evidence.keep(which, witness)?;
-            (result, None)
+            let (result, observer, _) =
+                self.setting.run(jobs, device, scheduler, observer, &mut status)?;
+            (result, None, observer)
         };
+        evidence.keep(which, witness)?;
         let mut outcome = Outcome::new(&subject, &result, hash);
         if let Some(entitled) = entitled {
             entitled.judge(&self.setting, jobs, device, &result, &mut outcome)?;
         }
-        Ok(outcome)
+        Ok(Told { outcome, commands: commands.digest() })
     }
 }
 
 /// Writes the results in every form that was asked for.
-fn tell(options: &RunOptions, outcomes: &[Outcome]) -> Result<(), Failure> {
-    let default = match outcomes {
+fn tell(options: &RunOptions, what: &str, runs: &[Told]) -> Result<(), Failure> {
+    let results = || compare::results(what, runs);
+    let default = match runs {
         [_] => vec![Form::Normal, Form::Table],
         _ => vec![Form::Table],
     };
@@ -262,9 +265,13 @@ fn tell(options: &RunOptions, outcomes: &[Outcome]) -> Result<(), Failure> {
     };
     let terse_version = TerseVersion::of(options.terse_version).unwrap_or_default();
     let mut text = String::new();
-    for form in forms {
+    if let Some(format) = options.format {
+        text = results().told(format);
+    }
+    let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcome).collect();
+    for form in forms.iter().filter(|_| options.format.is_none()) {
         match form {
-            Form::Table => text.push_str(&compare::table(outcomes)),
+            Form::Table => text.push_str(&results().told(Format::Table)),
             Form::Csv => {
                 for (place, outcome) in outcomes.iter().enumerate() {
                     text.push_str(&report::csv(&outcome.report, place == 0));
@@ -272,18 +279,18 @@ fn tell(options: &RunOptions, outcomes: &[Outcome]) -> Result<(), Failure> {
             }
             Form::Json | Form::JsonPlus => {
                 let render = if *form == Form::Json { report::json } else { report::json_plus };
-                for outcome in outcomes {
+                for outcome in &outcomes {
                     text.push_str(render(&outcome.report).trim_end());
                     text.push('\n');
                 }
             }
             Form::Terse => {
-                for outcome in outcomes {
+                for outcome in &outcomes {
                     text.push_str(&report::terse(&outcome.report, terse_version));
                 }
             }
             Form::Normal | Form::Normal1 => {
-                for outcome in outcomes {
+                for outcome in &outcomes {
                     let report = &outcome.report;
                     if outcomes.len() > 1 {
                         let _infallible =

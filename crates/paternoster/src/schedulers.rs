@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use crate::arguments::SchedulersOptions;
 use crate::choice::{SchedulerChoice, assignment};
+use crate::results::{Format, Results, document, field};
+use crate::sheet::Sheet;
 use crate::table::{plain_table, trimmed, wrap_last};
 use crate::{Failure, print};
 
@@ -19,29 +21,37 @@ pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
             });
             each.collect::<Result<String, Failure>>()?
         }
-        None if options.json => {
-            let each = schedulers::choices();
-            let each = each.map(|entry| json!({ "name": entry.name, "summary": entry.summary }));
-            format!("{:#}\n", json!({ "schedulers": each.collect::<Vec<_>>() }))
-        }
-        None => {
-            let mut table = plain_table();
-            for entry in schedulers::choices() {
-                table.add_row([entry.name, entry.summary]);
-            }
-            let more = "\n`paternoster schedulers NAME` shows the attributes of one.\n";
-            trimmed(&table) + more
-        }
+        None => all().told(options.format.or_json(options.json)),
         Some(name) => {
             let queue = queue(name, DeviceFacts::default(), &[])?;
-            match () {
-                () if options.grep => grep(&queue),
-                () if options.json => format!("{:#}\n", json_of(&queue)),
-                () => describe(name, &queue),
+            match options.format.or_json(options.json) {
+                _ if options.grep => grep(&queue),
+                Format::Table => describe(name, &queue),
+                format => one(name, &queue).told(format),
             }
         }
     };
     print(&text)
+}
+
+/// A row for each scheduler.
+fn all() -> Results {
+    let mut sheet = Sheet::new(2, ["scheduler", "what it is"]);
+    let mut csv = String::from("scheduler,summary\n");
+    for entry in schedulers::choices() {
+        sheet.row([entry.name, entry.summary].map(str::to_owned).to_vec());
+        csv += &([entry.name, entry.summary].map(field).join(",") + "\n");
+    }
+    let each = schedulers::choices();
+    let each = each.map(|entry| json!({ "name": entry.name, "summary": entry.summary }));
+    let each: Vec<Value> = each.collect();
+    Results {
+        title: "schedulers".to_owned(),
+        sheets: vec![("Schedulers".to_owned(), sheet)],
+        notes: vec!["`paternoster schedulers NAME` shows the attributes of one.".to_owned()],
+        csv,
+        document: document("schedulers", json!({ "schedulers": each })),
+    }
 }
 
 /// A queue that nothing runs through, with these attributes (`NAME=VALUE`) and the scheduler's own.
@@ -91,24 +101,56 @@ fn json_of(queue: &RequestQueue) -> Value {
     json!({ "name": name, "summary": summary, "attributes": attributes })
 }
 
-fn describe(name: &str, queue: &RequestQueue) -> String {
+/// What one is, and the heads of its attributes.
+const HEADS: [&str; 5] = ["attribute", "value", "unit", "takes", "meaning"];
+
+fn heading(name: &str, queue: &RequestQueue) -> String {
     let present = queue.elevator_name();
     let entry = schedulers::choices().find(|entry| entry.name == present);
-    let summary = entry.map_or("", |entry| entry.summary);
-    let mut table = plain_table();
-    table.set_header(["attribute", "value", "unit", "takes", "meaning"]);
+    format!("{name}: {}", entry.map_or("", |entry| entry.summary))
+}
+
+/// A row for each attribute.
+fn attributes(queue: &RequestQueue) -> Vec<[String; 5]> {
+    let mut rows = Vec::new();
     queue.for_each_attribute(|path, attribute, value| {
         // Tabs between numbers are for sysfs; here they would break the columns.
         let value = value.replace('\t', " ");
-        table.add_row([path, &value, attribute.unit, &takes(attribute), attribute.help]);
+        let words = [path, &value, attribute.unit].map(str::to_owned);
+        let [path, value, unit] = words;
+        rows.push([path, value, unit, takes(attribute), attribute.help.to_owned()]);
+    });
+    rows
+}
+
+fn one(name: &str, queue: &RequestQueue) -> Results {
+    let mut sheet = Sheet::new(HEADS.len(), HEADS);
+    let mut csv = HEADS.join(",") + "\n";
+    for row in attributes(queue) {
+        csv += &(row.each_ref().map(|text| field(text)).join(",") + "\n");
+        sheet.row(row.to_vec());
+    }
+    Results {
+        title: heading(name, queue),
+        sheets: vec![("Attributes".to_owned(), sheet)],
+        notes: vec![OF_A_DEVICE.to_owned()],
+        csv,
+        document: document("scheduler", json_of(queue)),
+    }
+}
+
+const OF_A_DEVICE: &str = "Values are those of a device with 32 tags; \
+                           `paternoster devices NAME --grep` shows another's.";
+
+fn describe(name: &str, queue: &RequestQueue) -> String {
+    let mut table = plain_table();
+    table.set_header(HEADS);
+    attributes(queue).into_iter().for_each(|row| {
+        table.add_row(row);
     });
     wrap_last(&mut table, 5, 24);
     table.set_width(112);
-    format!(
-        "{name}: {summary}\n\n{}\nValues are those of a device with 32 tags; \
-         `paternoster devices NAME --grep` shows another's.\n",
-        trimmed(&table)
-    )
+    format!("{}\n\n{}\n{OF_A_DEVICE}\n", heading(name, queue), trimmed(&table))
 }
 
 fn takes(attribute: &Attribute) -> String {

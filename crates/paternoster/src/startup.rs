@@ -11,8 +11,8 @@
 
 use std::cell::RefCell;
 
+use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedI64ValueParser};
-use clap::{Args, ValueEnum};
 use paternoster_core::{Nanos, Observer};
 use paternoster_workload::Queue;
 use paternoster_workload::builtin::startup::profile::{self, PROFILES};
@@ -26,10 +26,12 @@ use crate::builtin::{FILE_MAX, size, some_time};
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
+use crate::results::{Format, Results, document, field};
 use crate::setting::{Setting, SettingOptions, time};
-use crate::table::{align_right, plain_table, trimmed, wrap_last};
+use crate::sheet::Sheet;
+use crate::table::{align_right, plain_table, terminal_width, trimmed, wrap_last};
 use crate::target::Target;
-use crate::{Failure, print};
+use crate::{Failure, print, units};
 
 /// How long others may run before a start, and how long a start may take at most.
 const TIME_MAX: Nanos = Nanos::from_secs(3600);
@@ -45,7 +47,7 @@ Examples:
   paternoster startup --profile gnome-terminal --scheduler noop --scheduler cfq
   paternoster startup --profile lxterminal --device hdd-mhx2300bt --repeat 20 --scheduler cfq
   paternoster startup --readers 10 --writers 0 --device ssd-870evo --scheduler kyber
-  paternoster startup --profile xterm --output-format json | jq '.results[].summary'
+  paternoster startup --profile xterm --format json | jq '.results[].summary'
   paternoster startup --list")]
 pub(crate) struct StartupOptions {
     /// What starts
@@ -79,19 +81,11 @@ pub(crate) struct StartupOptions {
     #[arg(long, value_name = "SIZE")]
     file_size: Option<String>,
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
-    output_format: Form,
+    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(default_value = "table")]
+    pub(crate) format: Format,
     #[command(flatten)]
     setting: SettingOptions,
-}
-
-/// How results are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// A row for each scheduler
-    Table,
-    /// One document with every start under each scheduler on each device
-    Json,
 }
 
 fn profiles() -> PossibleValuesParser {
@@ -206,13 +200,9 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
             all.push(Told { startup: &startup, device, scheduler, pairs });
         }
     }
-    print(&match options.output_format {
-        Form::Table => text(&setting, &all),
-        Form::Json => {
-            let results: Vec<Value> = all.iter().map(Told::json).collect();
-            let version = env!("CARGO_PKG_VERSION");
-            format!("{:#}\n", json!({ "version": version, "results": results }))
-        }
+    print(&match options.format {
+        Format::Table => text(&setting, &all),
+        format => results(&setting, &all).told(format),
     })?;
     evidence.into_inner().write(&setting.subject(&format!("start of {}", startup.profile.name)))
 }
@@ -265,58 +255,90 @@ fn list() -> String {
     trimmed(&table)
 }
 
-/// A table for each device.
-fn text(setting: &Setting, all: &[Told<'_>]) -> String {
-    let mut text = String::new();
-    for (place, device) in setting.devices.iter().enumerate() {
-        let rows = &all[place * setting.schedulers.len()..][..setting.schedulers.len()];
-        let Some(first) = rows.first() else { continue };
-        if place > 0 {
-            text.push('\n');
-        }
-        text.push_str(&first.heading(&device.name));
-        text.push_str(&table(rows));
-    }
-    text
+/// Each device with its results.
+fn devices<'a>(
+    setting: &'a Setting,
+    all: &'a [Told<'a>],
+) -> impl Iterator<Item = (String, Sheet)> + 'a {
+    let names = setting.devices.iter().map(|device| device.name.as_str());
+    let each = names.zip(all.chunks(setting.schedulers.len().max(1)));
+    each.filter_map(|(name, rows)| Some((rows.first()?.heading(name), sheet(rows))))
 }
 
-fn table(rows: &[Told<'_>]) -> String {
-    let mut table = plain_table();
-    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
-    table.set_header([
-        "scheduler",
-        "alone s",
-        "min s",
-        "median s",
-        "max s",
-        "by alone",
-        "given up",
-        "others read MB/s",
-        "written MB/s",
-        "merged",
-    ]);
-    align_right(&mut table, 1);
+/// A table for each device.
+fn text(setting: &Setting, all: &[Told<'_>]) -> String {
+    let told = devices(setting, all)
+        .map(|(heading, sheet)| format!("{heading}\n\n{}", sheet.text_within(terminal_width())));
+    told.collect::<Vec<String>>().join("\n")
+}
+
+fn results(setting: &Setting, all: &[Told<'_>]) -> Results {
+    let results: Vec<Value> = all.iter().map(Told::json).collect();
+    Results {
+        title: "how long a program takes to start".to_owned(),
+        sheets: devices(setting, all).collect(),
+        notes: Vec::new(),
+        csv: csv(all),
+        document: document("startup", json!({ "results": results })),
+    }
+}
+
+fn sheet(rows: &[Told<'_>]) -> Sheet {
+    let mut sheet = Sheet::new(
+        1,
+        [
+            "scheduler",
+            "alone",
+            "min",
+            "median",
+            "max",
+            "by alone",
+            "given up",
+            "others read",
+            "written",
+            "merged",
+        ],
+    );
     for told in rows {
         let figures = told.figures();
-        let limit = seconds(told.startup.limit);
-        let shown = |time: Option<Nanos>| {
-            time.map_or(format!("> {limit:.0}"), |time| format!("{:.3}", seconds(time)))
-        };
+        let limit = told.startup.limit;
+        let nanos = |span: Nanos| units::time(as_f64(span.0));
+        let shown = |time: Option<Nanos>| time.map_or(format!("> {}", nanos(limit)), nanos);
         let Summary { least, median, greatest } = figures.beside;
-        table.add_row([
+        sheet.row(vec![
             told.scheduler.to_owned(),
             shown(figures.alone.median),
             shown(least),
             shown(median),
             shown(greatest),
-            figures.slowdown.map_or("-".to_owned(), |by| format!("{by:.2}")),
+            figures.slowdown.map_or(units::NONE.to_owned(), |by| format!("{by:.2}")),
             figures.given_up.to_string(),
-            format!("{:.1}", figures.others[0] / 1e6),
-            format!("{:.1}", figures.others[1] / 1e6),
+            units::bandwidth(figures.others[0]),
+            units::bandwidth(figures.others[1]),
             figures.merges.to_string(),
         ]);
     }
-    trimmed(&table)
+    sheet
+}
+
+/// A line for each start.
+fn csv(all: &[Told<'_>]) -> String {
+    let mut text = String::from(
+        "device,scheduler,profile,seed,time_ns,alone_ns,others_read_bytes,others_written_bytes,\
+         queues_merged\n",
+    );
+    for told in all {
+        let profile = told.startup.profile.name;
+        let words = [told.device, told.scheduler, profile].map(field).join(",");
+        for pair in &told.pairs {
+            let [time, alone] = [&pair.beside, &pair.alone]
+                .map(|start| start.time.map_or(String::new(), |time| time.0.to_string()));
+            let ([read, written], merged) = (pair.beside.others, pair.beside.merges);
+            let seed = pair.seed;
+            text += &format!("{words},{seed},{time},{alone},{read},{written},{merged}\n");
+        }
+    }
+    text
 }
 
 /// What is told of several starts.
@@ -374,7 +396,7 @@ impl Told<'_> {
         };
         format!(
             "{} on {device} beside {others} ({warmup} before)\n{} requests, {:.1} MB, {} at \
-             random, {} waited for; {starts} with seeds from {}\n\n",
+             random, {} waited for; {starts} with seeds from {}",
             profile.name,
             profile.requests(),
             as_f64(profile.bytes()) / 1e6,

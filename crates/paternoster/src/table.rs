@@ -13,6 +13,16 @@ pub(crate) fn plain_table() -> Table {
     table
 }
 
+/// Columns of the terminal that standard output is, or those that COLUMNS says.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let own = || {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
+    };
+    said.or_else(own)
+}
+
 /// Names and values stay whole: only the last of so many columns is wrapped, and the one before it
 /// if it is wider than `most`.
 pub(crate) fn wrap_last(table: &mut Table, columns: usize, most: u16) {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paternoster_core::{DeviceFacts, Limits, RequestQueue};
 use paternoster_torture::bench::Bench;
 use paternoster_torture::bounds::bounds;
@@ -27,7 +27,8 @@ use serde_json::{Value, json};
 
 use crate::choice::SchedulerChoice;
 use crate::progress::Steps;
-use crate::table::{plain_table, trimmed};
+use crate::results::{self, Format, Results, field};
+use crate::sheet::Sheet;
 use crate::{Failure, print};
 
 /// All that are judged if none is named.
@@ -63,21 +64,13 @@ pub(crate) struct TortureOptions {
     save: Option<PathBuf>,
 
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
-    output_format: Form,
+    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(default_value = "table")]
+    format: Format,
 
     /// No progress on the terminal
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// How results are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A table, and below it what broke a law
-    Table,
-    /// One document
-    Json,
 }
 
 /// Cases of one scheduler that broke a law, and how many of them an excuse explains.
@@ -110,10 +103,7 @@ pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
         choice.prepare(&mut queue, &[])?;
     }
     let (rows, excused, found) = find(options, &schedulers);
-    print(&match options.output_format {
-        Form::Table => text(options, &rows, &excused, &found),
-        Form::Json => format!("{:#}\n", document(options, &rows, &excused, &found)),
-    })?;
+    print(&results(options, &rows, &excused, &found).told(options.format))?;
     if let Some(folder) = &options.save {
         for one in &found {
             save(folder, one)
@@ -162,37 +152,56 @@ fn find(
     (rows, excused, found)
 }
 
-fn text(
+fn results(
     options: &TortureOptions,
     rows: &[Row],
     excused: &BTreeMap<&'static str, u64>,
     found: &[Found],
-) -> String {
-    let mut table = plain_table();
+) -> Results {
     let laws = LAWS.map(str::to_owned);
-    table.set_header(["scheduler", "cases"].map(str::to_owned).into_iter().chain(laws));
+    let heads = ["scheduler", "cases"].map(str::to_owned).into_iter().chain(laws);
+    let mut sheet = Sheet::new(1, heads);
     for row in rows {
         let cell = |law: &&'static str| match row.counts.get(law) {
             None => "ok".to_owned(),
             Some((broken, 0)) => broken.to_string(),
             Some((broken, excused)) => format!("{broken} ({excused})"),
         };
-        let cells = LAWS.iter().map(cell);
-        table.add_row([row.scheduler.clone(), options.cases.to_string()].into_iter().chain(cells));
+        let head = [row.scheduler.clone(), options.cases.to_string()];
+        sheet.row(head.into_iter().chain(LAWS.iter().map(cell)).collect());
     }
-    let mut text = trimmed(&table);
-    text.push_str("\nN (M): N loads broke the law, M of them by a rule of the scheduler:\n");
+    let mut rules =
+        "N (M): N loads broke the law, M of them by a rule of the scheduler:".to_owned();
     for (rule, count) in excused {
-        text.push_str(&format!("{count:7}  {rule}\n"));
+        rules.push_str(&format!("\n{count:7}  {rule}"));
     }
-    for Found { case, least } in found {
+    let broken = found.iter().map(|Found { case, least }| {
         let Case { scheduler, fault, seconds, load, .. } = case;
         let law = fault.as_ref().map_or("", |fault| fault.law());
-        text.push_str(&format!(
-            "\n{scheduler}, law {law}, in {seconds:.1} s: {fault:?}\n  {}\n  shrunk: {}\n",
+        format!(
+            "{scheduler}, law {law}, in {seconds:.1} s: {fault:?}\n  {}\n  shrunk: {}",
             load.tell(),
             least.tell()
-        ));
+        )
+    });
+    Results {
+        title: format!("{} drawn loads, seeds from {}", options.cases, options.seed),
+        sheets: vec![("Laws".to_owned(), sheet)],
+        notes: std::iter::once(rules).chain(broken).collect(),
+        csv: csv(options, rows),
+        document: results::document("torture", document(options, rows, excused, found)),
+    }
+}
+
+/// A line for each scheduler and law.
+fn csv(options: &TortureOptions, rows: &[Row]) -> String {
+    let mut text = String::from("scheduler,cases,law,broken,excused\n");
+    for row in rows {
+        for law in LAWS {
+            let (broken, excused) = row.counts.get(law).copied().unwrap_or_default();
+            let (scheduler, cases) = (field(&row.scheduler), options.cases);
+            text += &format!("{scheduler},{cases},{law},{broken},{excused}\n");
+        }
     }
     text
 }

@@ -18,7 +18,7 @@ mod verdict;
 
 use std::io::IsTerminal;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paternoster_core::Nanos;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
@@ -29,6 +29,7 @@ use paternoster_workload::run::Settings;
 use self::goal::Goal;
 use self::trial::Trials;
 use self::verdict::{Advice, Question};
+use crate::results::Format;
 use crate::run::{include, read_file, refused};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
@@ -96,26 +97,13 @@ pub(crate) struct CompareOptions {
     #[arg(long, value_name = "TIME")]
     runtime: Option<String>,
 
-    /// Output format
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
-    format: Form,
+    /// How to tell the results
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "table")]
+    format: Format,
 
     /// No notes, no progress on the terminal
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// How an advice is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A table, and sentences below it
-    Table,
-    /// The same in Markdown
-    Markdown,
-    /// One document, of the schema that its key `schema` numbers
-    Json,
-    /// A line for each scheduler and job
-    Csv,
 }
 
 pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
@@ -129,13 +117,14 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
         return interrupt::end(|| "no scheduler was tried with all seeds".to_owned());
     };
     print(&match options.format {
-        Form::Table => {
+        Format::Table => {
             let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             tell::text(&advice, bold)
         }
-        Form::Markdown => tell::markdown(&advice),
-        Form::Json => format!("{:#}\n", tell::document(&advice)),
-        Form::Csv => tell::csv(&advice),
+        Format::Markdown => tell::markdown(&advice),
+        Format::Json => format!("{:#}\n", tell::document(&advice)),
+        Format::Csv => tell::csv(&advice),
+        Format::Html => tell::html(&advice),
     })?;
     interrupt::end(|| format!("{left} schedulers were not tried with all seeds"))
 }

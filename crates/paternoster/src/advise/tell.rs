@@ -4,49 +4,35 @@
 //! Table and Markdown have the same cells. A figure is the median of the seeds; a goal's cell has
 //! the worst, too. JSON has all three of each spread, in ns, bytes and I/Os a second.
 
-use comfy_table::ContentArrangement;
 use serde_json::{Value, json};
 
 use super::goal::Metric;
 use super::verdict::{Advice, Row, Spread};
-use crate::table::{align_right, plain_table, trimmed, wrapped};
+use crate::results::{self, Format, Results};
+use crate::sheet::Sheet;
+use crate::table::{terminal_width, wrapped};
+use crate::units;
 
-/// The version of the document's schema: raised when a key goes or changes its meaning.
-pub(crate) const SCHEMA: u32 = 1;
 /// What marks the best row.
 const MARK: &str = "*";
 
 /// A figure with the unit that suits it.
 pub(crate) fn value(metric: Metric, value: f64) -> String {
     match metric {
-        _ if !value.is_finite() => "-".to_owned(),
-        Metric::Iops => scaled(value, &[(1e6, "M"), (1e3, "k"), (1.0, "")]),
-        Metric::Bandwidth => {
-            scaled(value, &[(1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")])
-        }
+        _ if !value.is_finite() => units::NONE.to_owned(),
+        Metric::Iops => units::rate(value),
+        Metric::Bandwidth => units::bandwidth(value),
         Metric::Share => format!("{value:.2}"),
-        _ => scaled(value, &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")]),
-    }
-}
-
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let last = units.len() - 1;
-    let fits = |&(size, _): &(f64, &str)| value >= size * 0.9995;
-    let (size, unit) = units[units.iter().position(fits).unwrap_or(last)];
-    let figure = value / size;
-    if figure >= 99.95 || (size <= 1.0 && figure.fract() == 0.0) {
-        format!("{figure:.0}{unit}")
-    } else {
-        format!("{figure:.1}{unit}")
+        _ => units::time(value),
     }
 }
 
 fn heads(advice: &Advice) -> Vec<String> {
     let mut all = vec!["scheduler".to_owned()];
     all.extend(advice.question.goals.iter().map(|goal| goal.text.clone()));
-    all.extend(["least share", "work %", "spread %"].map(str::to_owned));
+    all.extend(["least share", "work", "spread"].map(str::to_owned));
     for (place, name) in advice.question.jobs.iter().enumerate() {
-        all.extend([format!("{name}: IOPS"), "MB/s".to_owned(), "p99".to_owned()]);
+        all.extend([format!("{name}: IOPS"), "bandwidth".to_owned(), "p99".to_owned()]);
         if syncs(advice, place) {
             all.push("sync p99".to_owned());
         }
@@ -70,11 +56,11 @@ fn cells(advice: &Advice, row: &Row) -> Vec<String> {
         value(Metric::Share, spread.map_or(f64::NAN, |spread| spread.median))
     };
     all.push(share(Some(row.share)));
-    all.push(format!("{:.0}", 100.0 * row.work.median));
-    all.push(format!("{:.0}", 100.0 * row.spread()));
+    all.push(format!("{:.0} %", 100.0 * row.work.median));
+    all.push(format!("{:.0} %", 100.0 * row.spread()));
     for (place, job) in row.jobs.iter().enumerate() {
         all.push(value(Metric::Iops, job.iops.median));
-        all.push(format!("{:.1}", job.bandwidth.median / 1e6));
+        all.push(value(Metric::Bandwidth, job.bandwidth.median));
         all.push(value(Metric::P99, job.p99.median));
         if syncs(advice, place) {
             let sync = job.sync_p99.map_or(f64::NAN, |spread| spread.median);
@@ -97,30 +83,32 @@ fn legend(advice: &Advice) -> String {
 }
 
 pub(crate) fn text(advice: &Advice, bold: bool) -> String {
-    let mut table = plain_table();
-    table.set_content_arrangement(ContentArrangement::Disabled);
     let mut heads = heads(advice);
     heads.insert(0, String::new());
-    table.set_header(&heads);
-    align_right(&mut table, 2);
+    let mut sheet = Sheet::new(2, heads);
     for &place in &advice.order {
         let row = &advice.rows[place];
         let mark = if place == advice.order[0] { MARK } else { "" };
-        let mut line = vec![mark.to_owned(), row.scheduler.clone()];
+        let mark = format!("{mark}{}", advice.alike[place].map_or(String::new(), String::from));
+        let mut line = vec![mark, row.scheduler.clone()];
         line.extend(cells(advice, row));
-        table.add_row(line);
+        sheet.row(line);
     }
     let mut text = format!("device {}\n\n", advice.question.device);
-    for (place, line) in trimmed(&table).lines().enumerate() {
-        // The head is the first line, the best row the second.
-        let own =
-            if bold && place == 1 { format!("\x1b[1m{line}\x1b[0m") } else { line.to_owned() };
+    for line in sheet.text_within(terminal_width()).lines() {
+        let is_best = line.trim_start().starts_with(MARK);
+        let own = if bold && is_best { format!("\x1b[1m{line}\x1b[0m") } else { line.to_owned() };
         text += &(own + "\n");
     }
     text += "\n";
     text += &wrapped(&advice.why);
-    advice.changes.iter().for_each(|change| text += &wrapped(change));
-    text + "\n" + &wrapped(&legend(advice))
+    let sentences = advice.changes.iter().chain(&advice.identical);
+    sentences.for_each(|change| text += &wrapped(change));
+    let letters = match advice.identical.is_empty() {
+        true => "",
+        false => " Rows with the same letter in front had the same runs.",
+    };
+    text + "\n" + &wrapped(&(legend(advice) + letters))
 }
 
 pub(crate) fn markdown(advice: &Advice) -> String {
@@ -130,7 +118,8 @@ pub(crate) fn markdown(advice: &Advice) -> String {
     text.insert_str(0, &line(heads));
     for &place in &advice.order {
         let row = &advice.rows[place];
-        let mut all = vec![format!("`{}`", row.scheduler)];
+        let letter = advice.alike[place].map_or(String::new(), |letter| format!(" ({letter})"));
+        let mut all = vec![format!("`{}`{letter}", row.scheduler)];
         all.extend(cells(advice, row));
         if place == advice.order[0] {
             all.iter_mut().for_each(|cell| *cell = format!("**{cell}**"));
@@ -138,10 +127,11 @@ pub(crate) fn markdown(advice: &Advice) -> String {
         text += &line(all);
     }
     text += &format!("\n{}", wrapped(&advice.why));
-    if !advice.changes.is_empty() {
+    let sentences: Vec<&String> = advice.changes.iter().chain(&advice.identical).collect();
+    if !sentences.is_empty() {
         text.push('\n');
     }
-    advice.changes.iter().for_each(|change| text += &wrapped(&format!("* {change}")));
+    sentences.iter().for_each(|sentence| text += &wrapped(&format!("* {sentence}")));
     text
 }
 
@@ -194,17 +184,36 @@ pub(crate) fn document(advice: &Advice) -> Value {
             "jobs": jobs.collect::<Vec<Value>>(),
         })
     };
-    json!({
-        "schema": SCHEMA,
-        "version": env!("CARGO_PKG_VERSION"),
+    let found = json!({
         "device": question.device,
         "seeds": advice.seeds,
         "goals": goals.collect::<Vec<Value>>(),
         "best": advice.best().scheduler,
         "why": advice.why,
         "changes": advice.changes,
+        "identical": advice.identical,
         "schedulers": advice.order.iter().map(row).collect::<Vec<Value>>(),
-    })
+    });
+    results::document("compare", found)
+}
+
+/// The advice as one page.
+pub(crate) fn html(advice: &Advice) -> String {
+    let mut sheet = Sheet::new(1, heads(advice));
+    for &place in &advice.order {
+        let row = &advice.rows[place];
+        let letter = advice.alike[place].map_or(String::new(), |letter| format!(" ({letter})"));
+        let name = format!("{}{letter}", row.scheduler);
+        sheet.row([name].into_iter().chain(cells(advice, row)).collect());
+    }
+    let sentences = advice.changes.iter().chain(&advice.identical).cloned();
+    Results {
+        title: format!("{} on {}", advice.best().scheduler, advice.question.device),
+        sheets: vec![(advice.why.clone(), sheet)],
+        notes: sentences.chain([legend(advice)]).collect(),
+        ..Results::default()
+    }
+    .told(Format::Html)
 }
 
 /// A line for each scheduler, the best first, and job.
@@ -241,21 +250,4 @@ pub(crate) fn csv(advice: &Advice) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Has each figure the unit that suits it?
-    #[test]
-    fn units_adapt() {
-        assert_eq!(value(Metric::P99, 4.61e6), "4.6 ms");
-        assert_eq!(value(Metric::P99, 999_900.0), "1.0 ms");
-        assert_eq!(value(Metric::Max, 250_000.0), "250 us");
-        assert_eq!(value(Metric::Iops, 12_700.0), "12.7k");
-        assert_eq!(value(Metric::Bandwidth, 2e8), "200 MB/s");
-        assert_eq!(value(Metric::Share, 0.954), "0.95");
-        assert_eq!(value(Metric::P99, f64::NAN), "-");
-    }
 }

@@ -12,10 +12,11 @@
 //!
 //! Results stand in the order of the steps (`parallel.rs`): equal arguments, equal bytes.
 
-use paternoster_core::{Nanos, NoObserver};
+use paternoster_core::Nanos;
 use paternoster_workload::entitlement::{Use, WEIGHT, entitled, tree};
 use paternoster_workload::fio::job::{Engine, Job};
 use paternoster_workload::fio::syncs::Syncs;
+use paternoster_workload::meter::CommandHash;
 use paternoster_workload::run::RunResult;
 
 use crate::choice::SchedulerChoice;
@@ -53,6 +54,8 @@ pub(crate) struct Trial {
     pub(crate) jobs: Vec<Figures>,
     /// The part of what the device could do that was done: rates by saturated rates, summed.
     pub(crate) work: f64,
+    /// Digest of the commands that the device got.
+    pub(crate) commands: u64,
 }
 
 /// What is tried.
@@ -103,7 +106,7 @@ impl Trials<'_> {
         });
         display.clear();
         let mut done = done.into_iter();
-        let rate = |result: RunResult| rate(&result, 0);
+        let rate = |(result, _): (RunResult, u64)| rate(&result, 0);
         let mut rates = Vec::new();
         for own in done.by_ref().take(2 * self.jobs.len()).flatten() {
             rates.push(own.map(rate)?);
@@ -128,13 +131,14 @@ impl Trials<'_> {
         Ok(all)
     }
 
-    fn step(&self, step: &Step) -> Result<RunResult, Failure> {
+    /// The result, and the digest of the device's commands.
+    fn step(&self, step: &Step) -> Result<(RunResult, u64), Failure> {
         let setting = self.setting.with_seed(step.seed);
-        let done =
-            setting.run(&step.jobs, self.device, &step.scheduler, NoObserver, &mut |_| {})?;
-        let result = done.0;
+        let hash = CommandHash::default();
+        let (result, hash, _) =
+            setting.run(&step.jobs, self.device, &step.scheduler, hash, &mut |_| {})?;
         match result.processes.iter().find(|process| process.error != 0) {
-            None => Ok(result),
+            None => Ok((result, hash.digest())),
             Some(failed) => Err(Failure::Job(format!(
                 "{}: job {} failed with errno {}",
                 step.name, step.jobs[failed.job].name, failed.error
@@ -162,7 +166,7 @@ impl Trials<'_> {
         full
     }
 
-    fn trial(&self, result: &RunResult, rates: &[(f64, f64)]) -> Trial {
+    fn trial(&self, (result, commands): &(RunResult, u64), rates: &[(f64, f64)]) -> Trial {
         let uses: Vec<Use> = (0..result.processes.len())
             .map(|place| {
                 let (alone, saturated) = rates[result.processes[place].job];
@@ -213,7 +217,8 @@ impl Trials<'_> {
                 share: own.iter().filter_map(|&place| share(place)).min_by(f64::total_cmp),
             }
         });
-        Trial { jobs: jobs.collect(), work: uses.iter().map(Use::cost).sum() }
+        let work = uses.iter().map(Use::cost).sum();
+        Trial { jobs: jobs.collect(), work, commands: *commands }
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::goal::{Goal, Metric};
 use super::trial::{Figures, Trial};
+use crate::results::{alike, identical};
 
 /// A client that has so much of what it is entitled to has its share.
 const FAIR: f64 = 0.9;
@@ -126,6 +127,10 @@ pub(crate) struct Advice {
     pub(crate) why: String,
     /// What would change it.
     pub(crate) changes: Vec<String>,
+    /// Which schedulers did the same with every seed, in sentences.
+    pub(crate) identical: Vec<String>,
+    /// A letter for each scheduler that did the same as another, in the order of the rows.
+    pub(crate) alike: Vec<Option<char>>,
 }
 
 impl Advice {
@@ -139,8 +144,12 @@ impl Advice {
             .map(|(scheduler, trials)| row(&question, scheduler, trials))
             .collect();
         let order = order(&rows);
-        let mut advice =
-            Advice { question, seeds, rows, order, why: String::new(), changes: Vec::new() };
+        let commands = |trials: &Vec<Trial>| trials.iter().map(|one| one.commands).collect();
+        let alike = alike(&trials.iter().map(commands).collect::<Vec<Vec<u64>>>());
+        let names: Vec<&str> = question.schedulers.iter().map(String::as_str).collect();
+        let identical = identical(&alike, &names);
+        let (why, changes) = (String::new(), Vec::new());
+        let mut advice = Advice { question, seeds, rows, order, why, changes, identical, alike };
         if !advice.order.is_empty() {
             (advice.why, advice.changes) = (advice.reason(), advice.changes());
         }
@@ -358,7 +367,7 @@ mod tests {
             sync_p99: None,
             share: Some(share),
         };
-        Trial { jobs: vec![job], work }
+        Trial { jobs: vec![job], work, commands: work.to_bits() }
     }
 
     fn advice(goals: &[&str], trials: &[(&str, Vec<Trial>)]) -> Advice {

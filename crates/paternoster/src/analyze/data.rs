@@ -23,7 +23,6 @@ pub(super) fn json(
     let devices: Vec<Value> =
         found.devices.iter().map(|device| of_device(&name(device), device)).collect();
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
         "trace": trace,
         "events": found.events,
         "messages": found.messages,

@@ -18,16 +18,16 @@ mod letters;
 mod options;
 mod page;
 mod parse;
-mod sheet;
 mod text;
 
 use paternoster_trace::analysis::{Analysis, DeviceFigures, Findings};
 use paternoster_trace::filter::Position;
 use paternoster_trace::record::{Devices, FromTrace};
 use paternoster_trace::{Entry, Recorder, Run, Source};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::plot::Plots;
+use crate::results::document;
 use crate::trace_input::{Rebased, tell_problems};
 use crate::{Failure, print};
 pub(crate) use options::AnalyzeOptions;
@@ -53,20 +53,24 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     let (mut all, mut runs) = (Vec::new(), Vec::new());
     for name in &options.traces {
         let mut recorder = plots.recorder();
-        if options.html.is_some() {
+        if options.draws_all() {
             page::record(&mut recorder);
         }
         let (analysed, run) = read(options, &selection, name, recorder)?;
         all.push(analysed);
         runs.push(run);
     }
+    let subject = options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", ");
+    let told = |form| match form {
+        Form::Html => page::render(&subject, &all, &runs),
+        form => render(form, &all),
+    };
     match (&options.output, options.format) {
         (_, Form::Parquet) => write_columns(options, &all)?,
-        (None, form) => print(&render(form, &all))?,
-        (Some(path), form) => std::fs::write(path, render(form, &all))
+        (None, form) => print(&told(form))?,
+        (Some(path), form) => std::fs::write(path, told(form))
             .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?,
     }
-    let subject = options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", ");
     if let Some(path) = &options.html {
         std::fs::write(path, page::render(&subject, &all, &runs))
             .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?;
@@ -83,7 +87,7 @@ fn read(
     recorder: Recorder,
 ) -> Result<(Analysed, Run), Failure> {
     let mut source = Rebased::new(options.input.open(name)?);
-    let draws = !options.plot.is_empty() || options.html.is_some();
+    let draws = !options.plot.is_empty() || options.draws_all();
     let devices = selection.device.map_or(Devices::All, Devices::One);
     let mut pictures = FromTrace::new(recorder, devices);
     let mut analysis = Analysis::default();
@@ -182,12 +186,10 @@ fn render(form: Form, all: &[Analysed]) -> String {
                     data::json(&one.name, &one.found, &|device| one.device(device), one.problems)
                 })
                 .collect();
-            match &documents[..] {
-                [only] => format!("{only:#}\n"),
-                several => format!("{:#}\n", Value::from(several)),
-            }
+            format!("{:#}\n", document("analyze", json!({ "traces": documents })))
         }
         Form::Csv => data::csv(&rows(all)),
+        Form::Markdown => all.iter().map(text::markdown).collect::<Vec<_>>().join("\n"),
         _ => {
             let told =
                 |one: &Analysed| text::report(&one.name, &one.found, &|device| one.device(device));

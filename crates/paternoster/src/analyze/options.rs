@@ -34,7 +34,7 @@ pub(crate) struct AnalyzeOptions {
 
     /// How to tell it
     #[arg(long, alias = "output-format", value_name = "FORM", value_enum)]
-    #[arg(default_value_t = Form::Report)]
+    #[arg(default_value_t = Form::Table)]
     pub(super) format: Form,
 
     /// Only this span, in seconds from the first event
@@ -74,12 +74,17 @@ pub(crate) struct AnalyzeOptions {
 /// How findings are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
-    /// Tables for people
-    Report,
-    /// One JSON document
+    /// Tables for a terminal
+    #[value(alias = "report")]
+    Table,
+    /// One document, however many traces
     Json,
-    /// One line for each phase of each device and process
+    /// A line for each phase of each device and process
     Csv,
+    /// A page for a browser, as --html writes it
+    Html,
+    /// Tables in Markdown
+    Markdown,
     /// The same as a Parquet file (--output); needs a program built with the feature `parquet`
     Parquet,
     /// What btt prints, to the byte
@@ -120,6 +125,11 @@ impl AnalyzeOptions {
             mask: mask.transpose()?,
             device: device.transpose()?,
         })
+    }
+
+    /// Whether a page with every picture is made.
+    pub(super) fn draws_all(&self) -> bool {
+        self.html.is_some() || self.format == Form::Html
     }
 
     /// Refuses options of other programs where they mean nothing.

@@ -8,7 +8,9 @@ use paternoster_core::Nanos;
 use paternoster_trace::analysis::{DeviceFigures, Findings, Phase, ProcessFigures};
 use paternoster_trace::record::Histogram;
 
-use super::sheet::Sheet;
+use super::Analysed;
+use crate::sheet::Sheet;
+use crate::units;
 
 /// With more devices there is an overview, and only so many in full.
 const DEVICES_SHOWN: usize = 4;
@@ -42,12 +44,33 @@ pub(super) fn report(
     text
 }
 
+/// The report in Markdown: every device in full.
+pub(super) fn markdown(one: &Analysed) -> String {
+    let mut text = format!("# {}\n\n{}\n", one.name, facts(&one.found));
+    if one.found.devices.len() > 1 {
+        text += &format!("\n{}", overview(&one.found, &|device| one.device(device)).markdown());
+    }
+    for device in &one.found.devices {
+        text += &format!("\n## Device {}\n\n{}", one.device(device), transfer(device).markdown());
+        let phases = phases(device);
+        if !phases.is_empty() {
+            text += &format!("\n{}", phases.markdown());
+        }
+        text.push('\n');
+        for line in use_lines(device) {
+            text += &format!("* {}\n", line.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+        if tells_processes(device) {
+            text += &format!("\n{}", processes(device).markdown());
+        }
+    }
+    text
+}
+
 /// A row for each device, those with the most bytes first.
 pub(super) fn overview(found: &Findings, name: &dyn Fn(&DeviceFigures) -> String) -> Sheet {
-    let mut table = Sheet::new(
-        1,
-        ["device", "I/Os", "MB", "reads %", "mean us", "p99 us", "in device", "busy %"],
-    );
+    let mut table =
+        Sheet::new(1, ["device", "I/Os", "data", "reads", "mean", "p99", "in device", "busy"]);
     let mut devices: Vec<&DeviceFigures> = found.devices.iter().collect();
     devices.sort_by_key(|device| core::cmp::Reverse(bytes(device)));
     for device in devices {
@@ -60,20 +83,16 @@ pub(super) fn overview(found: &Findings, name: &dyn Fn(&DeviceFigures) -> String
         let [mean, p99, _] = &latencies(whole, &[990])[..] else { continue };
         let (inside, span) = (&device.in_device, device.span);
         let known = whole.count() > 0;
-        let figure = |value: f64| if known { format!("{value:.2}") } else { "-".to_owned() };
+        let figure = |told: String| if known { told } else { units::NONE.to_owned() };
         table.row(vec![
             name(device),
             sum(ios).to_string(),
-            format!("{:.1}", bytes(device) as f64 / 1e6),
-            if sum(ios) == 0 {
-                "-".to_owned()
-            } else {
-                format!("{:.1}", 100.0 * ratio(ios[0], sum(ios)))
-            },
+            units::size(bytes(device) as f64),
+            units::percent(ratio(ios[0], sum(ios))),
             mean.clone(),
             p99.clone(),
-            figure(inside.mean(span)),
-            figure(100.0 * inside.busy().0 as f64 / (span.0 as f64).max(1.0)),
+            figure(format!("{:.2}", inside.mean(span))),
+            figure(units::percent(inside.busy().0 as f64 / (span.0 as f64).max(1.0))),
         ]);
     }
     table
@@ -123,8 +142,19 @@ pub(super) fn transfer(device: &DeviceFigures) -> Sheet {
     let mut table = Sheet::new(
         1,
         [
-            "", "asked", "merged", "issued", "done", "MB", "MB/s", "IOPS", "kB each", "mean us",
-            "p50 us", "p99 us", "max us",
+            "",
+            "asked",
+            "merged",
+            "issued",
+            "done",
+            "data",
+            "bandwidth",
+            "IOPS",
+            "each",
+            "mean",
+            "p50",
+            "p99",
+            "max",
         ],
     );
     let counts = &device.counts;
@@ -152,10 +182,10 @@ pub(super) fn transfer(device: &DeviceFigures) -> Sheet {
             counts.merged[place].to_string(),
             counts.issued[place].to_string(),
             counts.completed[place].to_string(),
-            format!("{:.1}", bytes as f64 / 1e6),
-            per_second(bytes as f64 / 1e6, device.span, 2),
-            per_second(done as f64, device.span, 1),
-            if issued == 0 { "-".to_owned() } else { format!("{:.1}", ratio(sent, issued) / 1e3) },
+            units::size(bytes as f64),
+            units::bandwidth(per_second(bytes, device.span)),
+            units::rate(per_second(done, device.span)),
+            units::size(ratio(sent, issued)),
         ];
         row.extend(latencies(whole, &[500, 990]));
         table.row(row);
@@ -167,10 +197,7 @@ pub(super) fn transfer(device: &DeviceFigures) -> Sheet {
 pub(super) fn phases(device: &DeviceFigures) -> Sheet {
     let mut table = Sheet::new(
         2,
-        [
-            "phase", "", "count", "mean us", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us",
-            "of Q2C %",
-        ],
+        ["phase", "", "count", "mean", "p50", "p90", "p99", "p99.9", "max", "of Q2C"],
     );
     let whole = device.phases[Phase::Whole as usize].sum();
     for phase in Phase::ALL {
@@ -183,7 +210,7 @@ pub(super) fn phases(device: &DeviceFigures) -> Sheet {
         row.extend(latencies(histogram, &[500, 900, 990, 999]));
         row.push(match whole {
             0 => "-".to_owned(),
-            whole => format!("{:.2}", 100.0 * histogram.sum() as f64 / whole as f64),
+            whole => units::percent(histogram.sum() as f64 / whole as f64),
         });
         table.row(row);
     }
@@ -276,14 +303,14 @@ pub(super) fn processes(device: &DeviceFigures) -> Sheet {
             "pid",
             "process",
             "I/Os",
-            "MB",
-            "MB/s",
-            "mean us",
-            "p99 us",
-            "max us",
-            "waited us",
-            "device time s",
-            "%",
+            "data",
+            "bandwidth",
+            "mean",
+            "p99",
+            "max",
+            "waited",
+            "device time",
+            "of it",
         ],
     );
     let (shown, others) = device.processes.split_at(device.processes.len().min(SHOWN));
@@ -302,14 +329,14 @@ pub(super) fn processes(device: &DeviceFigures) -> Sheet {
             String::new(),
             format!("{} others", others.len()),
             done.to_string(),
-            format!("{:.1}", bytes as f64 / 1e6),
-            per_second(bytes as f64 / 1e6, device.span, 2),
+            units::size(bytes as f64),
+            units::bandwidth(per_second(bytes, device.span)),
             String::new(),
             String::new(),
-            micros(most),
+            units::time(most.0 as f64),
             String::new(),
-            format!("{:.3}", seconds(Nanos(time))),
-            format!("{:.1}", 100.0 * share),
+            units::time(time as f64),
+            units::percent(share),
         ]);
     }
     table
@@ -317,25 +344,24 @@ pub(super) fn processes(device: &DeviceFigures) -> Sheet {
 
 fn cells(process: &ProcessFigures, device: &DeviceFigures) -> [String; 9] {
     let (ios, bytes) = amount(process, device);
-    let (megabytes, span) = (bytes as f64 / 1e6, device.span);
     let [mean, p99, max] = match &latencies(&process.whole, &[990])[..] {
         [mean, p99, max] => [mean.clone(), p99.clone(), max.clone()],
         _ => Default::default(),
     };
     let waited = match process.waited.count() {
-        0 => "-".to_owned(),
-        _ => micros(process.waited.mean()),
+        0 => units::NONE.to_owned(),
+        _ => units::time(process.waited.mean().0 as f64),
     };
     [
         ios.to_string(),
-        format!("{megabytes:.1}"),
-        per_second(megabytes, span, 2),
+        units::size(bytes as f64),
+        units::bandwidth(per_second(bytes, device.span)),
         mean,
         p99,
         max,
         waited,
-        format!("{:.3}", seconds(process.device_time)),
-        format!("{:.1}", 100.0 * process.share),
+        units::time(process.device_time.0 as f64),
+        units::percent(process.share),
     ]
 }
 
@@ -348,32 +374,24 @@ fn amount(process: &ProcessFigures, device: &DeviceFigures) -> (u64, u64) {
     }
 }
 
-/// Mean, percentiles in permille, maximum; in microseconds.
+/// Mean, percentiles in permille, maximum.
 fn latencies(histogram: &Histogram, permilles: &[u64]) -> Vec<String> {
     if histogram.count() == 0 {
         return vec!["-".to_owned(); permilles.len() + 2];
     }
-    let mut all = vec![micros(histogram.mean())];
-    all.extend(permilles.iter().map(|permille| micros(histogram.permille(*permille))));
-    all.push(micros(histogram.most()));
+    let time = |time: Nanos| units::time(time.0 as f64);
+    let mut all = vec![time(histogram.mean())];
+    all.extend(permilles.iter().map(|permille| time(histogram.permille(*permille))));
+    all.push(time(histogram.most()));
     all
-}
-
-/// In microseconds, to the nanosecond where that says something.
-fn micros(time: Nanos) -> String {
-    let digits = if time < Nanos::from_micros(10) { 3 } else { 1 };
-    format!("{:.digits$}", time.0 as f64 / 1e3)
 }
 
 fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-fn per_second(amount: f64, span: Nanos, digits: usize) -> String {
-    match span {
-        Nanos::ZERO => "-".to_owned(),
-        span => format!("{:.digits$}", amount / seconds(span)),
-    }
+fn per_second(amount: u64, span: Nanos) -> f64 {
+    amount as f64 / seconds(span)
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {

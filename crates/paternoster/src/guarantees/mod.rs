@@ -13,7 +13,7 @@
 
 mod promises;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paternoster_sim::schedulers;
 use serde_json::json;
 
@@ -21,7 +21,9 @@ use crate::choice::SchedulerChoice;
 use crate::guarantees::promises::{ALL, Beside, Promise};
 use crate::reproduce::experiment::{Device, FioJobs, Measured, Run, Workload};
 use crate::reproduce::measure_all;
-use crate::table::{plain_table, trimmed, wrapped};
+use crate::results::{self, Format, Results, field};
+use crate::sheet::Sheet;
+use crate::table::wrapped;
 use crate::{Failure, print};
 
 /// Find out which scheduler guarantees what, each answer by a run
@@ -29,30 +31,20 @@ use crate::{Failure, print};
 #[command(after_help = "Examples:
   paternoster guarantees
   paternoster guarantees --scheduler bfq --scheduler bfq:slice_idle=0 --scheduler noop
-  paternoster guarantees --output-format=json")]
+  paternoster guarantees --format=json")]
 pub(crate) struct GuaranteesOptions {
     /// Which, with attributes if you like; all of them, and two ways to set bfq, if none is named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
 
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
-    output_format: Form,
+    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(default_value = "table")]
+    format: Format,
 
     /// No progress on the terminal
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// How results are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A table, and what its columns ask
-    Table,
-    /// The same in Markdown
-    Markdown,
-    /// One document
-    Json,
 }
 
 /// What makes another scheduler of one: bfq as its manual sets it for throughput, and bfq that does
@@ -76,10 +68,9 @@ pub(crate) fn guarantees(options: &GuaranteesOptions) -> Result<(), Failure> {
         SchedulerChoice::parse(scheduler)?;
     }
     let rows = find_out(&schedulers, options.quiet)?;
-    print(&match options.output_format {
-        Form::Table => text(&rows),
-        Form::Markdown => markdown(&rows),
-        Form::Json => format!("{:#}\n", document(&rows)),
+    print(&match options.format {
+        Format::Markdown => markdown(&rows),
+        format => results(&rows).told(format),
     })
 }
 
@@ -139,18 +130,38 @@ fn figure(promise: &Promise, found: Option<f64>) -> String {
     }
 }
 
-fn text(rows: &[Row]) -> String {
-    let mut table = plain_table();
+fn results(rows: &[Row]) -> Results {
     let heads = ALL.iter().map(|promise| promise.word);
-    table.set_header(std::iter::once("scheduler").chain(heads));
-    table.set_width(160);
+    let mut sheet = Sheet::new(1, std::iter::once("scheduler").chain(heads));
     for row in rows {
         let cells = ALL.iter().zip(&row.found).map(|(promise, found)| cell(promise, *found));
-        table.add_row(std::iter::once(row.scheduler.clone()).chain(cells));
+        sheet.row(std::iter::once(row.scheduler.clone()).chain(cells).collect());
     }
-    let mut text = trimmed(&table) + "\n";
-    for promise in &ALL {
-        text += &wrapped(&format!("{}: {}", promise.word, asked(promise)));
+    let note = |promise: &Promise| {
+        let text = wrapped(&format!("{}: {}", promise.word, asked(promise)));
+        text.trim_end().to_owned()
+    };
+    Results {
+        title: "what each scheduler guarantees, found out by running it".to_owned(),
+        sheets: vec![("Guarantees".to_owned(), sheet)],
+        notes: vec![ALL.iter().map(note).collect::<Vec<String>>().join("\n")],
+        csv: csv(rows),
+        document: results::document("guarantees", document(rows)),
+    }
+}
+
+/// A line for each scheduler and promise.
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from("scheduler,promise,device,unit,found,kept_from,kept_to,kept\n");
+    for row in rows {
+        for (promise, found) in ALL.iter().zip(&row.found) {
+            let figure = found.map_or(String::new(), |found| format!("{found:.6}"));
+            let (from, most) = promise.kept;
+            let most = if most.is_finite() { most.to_string() } else { String::new() };
+            let kept = is_kept(promise, *found);
+            let words = [&row.scheduler, promise.word, promise.device, promise.unit].map(field);
+            text += &format!("{},{figure},{from},{most},{kept}\n", words.join(","));
+        }
     }
     text
 }
@@ -203,7 +214,6 @@ fn document(rows: &[Row]) -> serde_json::Value {
         json!({ "scheduler": row.scheduler, "promises": each })
     });
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
         "promises": promises.collect::<Vec<_>>(),
         "schedulers": found.collect::<Vec<_>>(),
     })

@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paternoster_trace::filter::Window;
 use paternoster_workload::replay::{Fit, Manner, Speed};
 
 use super::read::Part;
 use crate::Failure;
+use crate::results::Format;
 use crate::setting::SettingOptions;
 use crate::trace_input::InputOptions;
 
@@ -29,7 +30,7 @@ Examples:
   blktrace -d /dev/sda -w 60
   paternoster replay sda --scheduler none --scheduler mq-deadline --scheduler bfq
   paternoster replay sda --device hdd-7200 --device ssd-870evo --scheduler bfq
-  paternoster replay sda --manner timed --speed 2 --scheduler kyber --output-format json
+  paternoster replay sda --manner timed --speed 2 --scheduler kyber --format json
   paternoster replay merged.bin --from-device 8,16 --window 10:20 --plot queue-depth=depth.svg
   blktrace -d /dev/sda -w 10 -o - | paternoster replay - --scheduler cfq
   paternoster replay --decisions live.sda.decisions --dispatch order.csv --trace again
@@ -69,8 +70,9 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(super) processes: usize,
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
-    pub(super) output_format: Form,
+    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(default_value = "table")]
+    pub(super) format: Format,
     #[command(flatten)]
     pub(super) input: InputOptions,
     #[command(flatten)]
@@ -86,7 +88,7 @@ const OF_TRACES: [&str; 18] = [
     "from_device",
     "fit",
     "processes",
-    "output_format",
+    "format",
     "input_format",
     "device",
     "scheduler",
@@ -98,17 +100,6 @@ const OF_TRACES: [&str; 18] = [
     "host",
     "plot",
 ];
-
-/// How results are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// The recording and all replays side by side
-    Table,
-    /// One document with every process
-    Json,
-    /// A line for each replay and process
-    Csv,
-}
 
 /// What each manner is called.
 const MANNERS: [(&str, Manner); 3] =

@@ -2,17 +2,20 @@
 //! Tell: the recording and its replays side by side, as tables, as JSON, as CSV.
 //!
 //! Two tables: the figures of everything (and of reads and writes, if there are both) as rows, the
-//! recording and each replay as columns; then a row for each process and each of these. MB are
-//! 10^6 bytes. A figure that the trace does not give is `-`.
+//! recording and each replay as columns; then a row for each process and each of these. Units suit
+//! the figure. One that the trace does not give is `-`.
 
 use paternoster_core::Nanos;
 use paternoster_workload::replay::{Account, Figures, Manner, PERCENTILES, RecordedProcess, Speed};
 use serde_json::{Value, json};
 
-use super::options::{Form, ReplayOptions};
+use super::options::ReplayOptions;
 use super::read::Read;
+use crate::results::{Results, document, field};
 use crate::setting::Setting;
-use crate::table::{align_right, plain_table, trimmed, wrapped};
+use crate::sheet::Sheet;
+use crate::table::wrapped;
+use crate::units;
 
 /// How the recording itself is called.
 const RECORDED: &str = "as recorded";
@@ -51,48 +54,44 @@ type Group = fn(&Account) -> &Figures;
 /// The rows of the first table: name, figure, whether it is one of everything only.
 const ROWS: [(&str, Cell, bool); 14] = [
     ("I/Os", |_, of| Some(of.ios.to_string()), false),
-    ("MB", |_, of| Some(format!("{:.1}", as_f64(of.bytes) / 1e6)), false),
-    ("length s", |_, of| Some(format!("{:.3}", as_f64(of.length.0) / 1e9)), false),
-    ("IOPS", |_, of| of.ios_per_second().map(|rate| format!("{rate:.1}")), false),
-    ("MB/s", |_, of| of.bytes_per_second().map(|rate| format!("{:.2}", rate / 1e6)), false),
-    ("mean ms", |_, of| latency(of, of.mean), false),
-    ("p50 ms", |_, of| percentile(of, 0), false),
-    ("p90 ms", |_, of| percentile(of, 1), false),
-    ("p99 ms", |_, of| percentile(of, 2), false),
-    ("p99.9 ms", |_, of| percentile(of, 3), false),
-    ("max ms", |_, of| latency(of, as_f64(of.max.0)), false),
+    ("data", |_, of| Some(units::size(as_f64(of.bytes))), false),
+    ("length", |_, of| Some(units::time(as_f64(of.length.0))), false),
+    ("IOPS", |_, of| of.ios_per_second().map(units::rate), false),
+    ("bandwidth", |_, of| of.bytes_per_second().map(units::bandwidth), false),
+    ("mean", |_, of| latency(of, of.mean), false),
+    ("p50", |_, of| percentile(of, 0), false),
+    ("p90", |_, of| percentile(of, 1), false),
+    ("p99", |_, of| percentile(of, 2), false),
+    ("p99.9", |_, of| percentile(of, 3), false),
+    ("max", |_, of| latency(of, as_f64(of.max.0)), false),
     ("most under way", |all, _| known(all).map(|_| all.backlog.most.to_string()), true),
-    ("device busy %", |all, _| busy(all).map(|part| format!("{:.1}", 100.0 * part)), true),
-    ("device time %", |all, of| share(all, of).map(|part| format!("{:.1}", 100.0 * part)), false),
+    ("device busy", |all, _| busy(all).map(units::percent), true),
+    ("device time", |all, of| share(all, of).map(units::percent), false),
 ];
 
 impl Told<'_> {
     /// The results in the form that was asked for.
     pub(super) fn text(&self) -> String {
-        match self.options.output_format {
-            Form::Table => self.tables(),
-            Form::Json => format!("{:#}\n", self.json()),
-            Form::Csv => self.csv(),
+        let (processes, left_out) = self.sheet_of_processes();
+        let mut sheets = vec![("Everything".to_owned(), self.sheet_of_all())];
+        if !processes.is_empty() {
+            sheets.push(("Processes".to_owned(), processes));
         }
+        let warnings = self.runs.iter().filter_map(|run| self.warning(run));
+        let results = Results {
+            title: self.heading(),
+            sheets,
+            notes: left_out.into_iter().chain(warnings).collect(),
+            csv: self.csv(),
+            document: document("replay", self.json()),
+        };
+        results.told(self.options.format)
     }
 
     /// The recording and every replay, each with its name.
     fn columns(&self) -> impl Iterator<Item = (&str, &Account)> {
         let runs = self.runs.iter().map(|run| (run.label.as_str(), &run.account));
         std::iter::once((RECORDED, &self.recorded)).chain(runs)
-    }
-
-    fn tables(&self) -> String {
-        let mut text = self.heading();
-        text.push_str(&self.table_of_all());
-        text.push('\n');
-        text.push_str(&self.table_of_processes());
-        for run in &self.runs {
-            if let Some(warning) = self.warning(run) {
-                text.push_str(&format!("\n{warning}"));
-            }
-        }
-        text
     }
 
     fn heading(&self) -> String {
@@ -110,7 +109,7 @@ impl Told<'_> {
             count => format!("{count} processes"),
         };
         format!(
-            "{}, device {}: {} I/Os of {processes}\nreplayed{on}, {}{speed}\n\n",
+            "{}, device {}: {} I/Os of {processes}\nreplayed{on}, {}{speed}",
             self.options.trace(),
             read.device,
             read.recording.ios().len(),
@@ -122,12 +121,10 @@ impl Told<'_> {
         )
     }
 
-    fn table_of_all(&self) -> String {
-        let mut table = plain_table();
-        table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    fn sheet_of_all(&self) -> Sheet {
         let labels = self.columns().map(|(label, _)| label.to_owned());
-        table.set_header([String::new(), String::new()].into_iter().chain(labels));
-        align_right(&mut table, 2);
+        let mut sheet =
+            Sheet::new(2, [String::new(), String::new()].into_iter().chain(labels)).in_blocks();
         let both = self.recorded.reads.ios > 0 && self.recorded.writes.ios > 0;
         let groups: [(&str, Group); 3] =
             [("all", |of| &of.all), ("reads", |of| &of.reads), ("writes", |of| &of.writes)];
@@ -139,18 +136,18 @@ impl Told<'_> {
                 let head = if nth == 0 { group } else { "" };
                 let cells = self.columns().map(|(_, of)| shown(cell(of, figures(of))));
                 let head = [head.to_owned(), (*name).to_owned()];
-                table.add_row(head.into_iter().chain(cells));
+                sheet.row(head.into_iter().chain(cells).collect());
             }
         }
-        trimmed(&table)
+        sheet
     }
 
-    fn table_of_processes(&self) -> String {
+    /// The processes with the most bytes, and how many were left out.
+    fn sheet_of_processes(&self) -> (Sheet, Option<String>) {
         let rows: Vec<_> = ROWS.iter().filter(|(_, _, of_all)| !of_all).collect();
-        let mut table = plain_table();
-        table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
-        table.set_header(["process", ""].into_iter().chain(rows.iter().map(|(name, ..)| *name)));
-        align_right(&mut table, 2);
+        let mut sheet =
+            Sheet::new(2, ["process", ""].into_iter().chain(rows.iter().map(|(name, ..)| *name)))
+                .in_blocks();
         let processes = self.read.recording.processes();
         let mut by_bytes: Vec<usize> = (0..processes.len()).collect();
         by_bytes.sort_by_key(|&place| std::cmp::Reverse(processes[place].bytes));
@@ -160,16 +157,15 @@ impl Told<'_> {
                 let name = if nth == 0 { processes[place].label() } else { String::new() };
                 let figures = &of.processes[place];
                 let cells = rows.iter().map(|(_, cell, _)| shown(cell(of, figures)));
-                table.add_row([name, label.to_owned()].into_iter().chain(cells));
+                sheet.row([name, label.to_owned()].into_iter().chain(cells).collect());
             }
         }
-        let mut text = if shown_processes > 0 { trimmed(&table) } else { String::new() };
-        match by_bytes.len() - shown_processes {
-            0 => {}
-            1 => text.push_str("and 1 process more (--processes)\n"),
-            more => text.push_str(&format!("and {more} processes more (--processes)\n")),
-        }
-        text
+        let left_out = match by_bytes.len() - shown_processes {
+            0 => None,
+            1 => Some("and 1 process more (--processes)".to_owned()),
+            more => Some(format!("and {more} processes more (--processes)")),
+        };
+        (sheet, left_out)
     }
 
     /// What should not be read without this.
@@ -178,7 +174,7 @@ impl Told<'_> {
         let behind = self.manner == Manner::Timed && own.falls_behind(recorded);
         behind.then(|| {
             let most = known(&self.recorded).map(|_| recorded.most.to_string());
-            wrapped(&format!(
+            let text = wrapped(&format!(
                 "{} falls behind: I/Os come faster than they end. When the last one had come {} \
                  were under way, {} at most (recorded: {}), and it took another {}. Its latencies \
                  say how long the recording is; see --manner think, or --speed below 1.",
@@ -187,7 +183,8 @@ impl Told<'_> {
                 own.most,
                 most.as_deref().unwrap_or("not known"),
                 own.draining,
-            ))
+            ));
+            text.trim_end().to_owned()
         })
     }
 
@@ -206,7 +203,6 @@ impl Told<'_> {
         });
         let replays: Vec<Value> = replays.collect();
         json!({
-            "version": env!("CARGO_PKG_VERSION"),
             "trace": self.options.trace(),
             "from_device": self.read.device,
             "manner": self.manner.name(),
@@ -219,8 +215,8 @@ impl Told<'_> {
 
     fn csv(&self) -> String {
         let mut text = String::from(
-            "scheduler,device,manner,group,name,ios,bytes,length_s,iops,bytes_per_s,lat_mean_ms,\
-             lat_p50_ms,lat_p90_ms,lat_p99_ms,lat_p999_ms,lat_max_ms,device_time_share\n",
+            "scheduler,device,manner,group,process,ios,bytes,length_ns,iops,bytes_per_second,\
+             mean_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns,device_time_share\n",
         );
         let runs = self.runs.iter();
         let runs =
@@ -230,13 +226,14 @@ impl Told<'_> {
             let mut line = |group: &str, name: &str, of: &Figures| {
                 let mut fields = [scheduler, device, manner, group, name].map(field).to_vec();
                 fields.extend([of.ios.to_string(), of.bytes.to_string()]);
-                fields.push(format!("{}", as_f64(of.length.0) / 1e9));
+                fields.push(of.length.0.to_string());
                 let rate = |rate: Option<f64>| rate.map(|rate| format!("{rate:.3}"));
                 let rest = [rate(of.ios_per_second()), rate(of.bytes_per_second())];
-                let mean = [latency(of, of.mean)];
-                let percentiles = [0, 1, 2, 3].map(|nth| percentile(of, nth));
+                let nanos = |nanos: f64| (of.timed > 0).then(|| format!("{nanos:.0}"));
+                let mean = [nanos(of.mean)];
+                let percentiles = of.percentiles.map(|at| nanos(as_f64(at.0)));
                 let share = share(account, of).map(|share| format!("{share:.6}"));
-                let last = [latency(of, as_f64(of.max.0)), share];
+                let last = [nanos(as_f64(of.max.0)), share];
                 let rest = rest.into_iter().chain(mean).chain(percentiles).chain(last);
                 fields.extend(rest.map(Option::unwrap_or_default));
                 text.push_str(&fields.join(","));
@@ -254,7 +251,7 @@ impl Told<'_> {
 }
 
 fn shown(cell: Option<String>) -> String {
-    cell.unwrap_or_else(|| "-".to_owned())
+    cell.unwrap_or_else(|| units::NONE.to_owned())
 }
 
 /// The account, if the end of anything in it is known.
@@ -262,9 +259,9 @@ fn known(all: &Account) -> Option<&Account> {
     (all.all.timed > 0).then_some(all)
 }
 
-/// A latency in ms, if any is known.
+/// A latency, if any is known.
 fn latency(of: &Figures, nanos: f64) -> Option<String> {
-    (of.timed > 0).then(|| format!("{:.3}", nanos / 1e6))
+    (of.timed > 0).then(|| units::time(nanos))
 }
 
 fn percentile(of: &Figures, nth: usize) -> Option<String> {
@@ -306,31 +303,21 @@ fn account_json(account: &Account, processes: &[RecordedProcess]) -> Value {
 fn figures_json(account: &Account, of: &Figures) -> Value {
     let nanos = |time: Nanos| (of.timed > 0).then_some(time.0);
     let percentiles = PERCENTILES.iter().zip(of.percentiles);
-    let percentiles = percentiles.map(|(p, time)| (format!("p{p}"), json!(nanos(time))));
-    json!({
+    let percentiles = percentiles.map(|(p, time)| (format!("p{p}_ns"), json!(nanos(time))));
+    let mut told = json!({
         "ios": of.ios,
         "bytes": of.bytes,
         "timed_ios": of.timed,
         "length_ns": of.length.0,
         "iops": of.ios_per_second(),
         "bytes_per_second": of.bytes_per_second(),
-        "latency_ns": {
-            "mean": (of.timed > 0).then_some(of.mean),
-            "max": nanos(of.max),
-            "percentiles": percentiles.collect::<serde_json::Map<String, Value>>(),
-        },
+        "mean_ns": (of.timed > 0).then_some(of.mean),
+        "max_ns": nanos(of.max),
         "device_time_ns": of.served.map(|served| served.0),
         "device_time_share": share(account, of),
-    })
-}
-
-/// A field of CSV, quoted as RFC 4180 has it where it must be.
-fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    });
+    percentiles.for_each(|(key, value)| told[key] = value);
+    told
 }
 
 #[expect(clippy::cast_precision_loss, reason = "printed figures")]

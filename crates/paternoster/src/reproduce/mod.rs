@@ -25,11 +25,11 @@ mod seconds;
 pub(crate) mod tell;
 pub(crate) mod verdict;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paternoster_core::near;
-use serde_json::json;
 
 use crate::progress::Steps;
+use crate::results::Format;
 use crate::table::{plain_table, trimmed};
 use crate::{Failure, experiments, parallel, print};
 use experiment::{Experiment, Measured, Results, Run};
@@ -41,7 +41,7 @@ use experiment::{Experiment, Measured, Results, Run};
   paternoster reproduce flash-fairness array-readers
   paternoster reproduce --list
   paternoster reproduce array-dd --commands
-  paternoster reproduce flash-fairness --output-format json | jq '.experiments[].ok'
+  paternoster reproduce flash-fairness --format json | jq '.experiments[].ok'
 
 Verdicts: `ok` and `outside` are judged by the tolerance; `fitted` says that the device was fitted
 to this figure; `shown` is only there to be seen.
@@ -61,21 +61,13 @@ pub(crate) struct ReproduceOptions {
     commands: bool,
 
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
-    output_format: Form,
+    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(default_value = "table")]
+    format: Format,
 
     /// No progress on the terminal
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// How results are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A table for each experiment
-    Table,
-    /// One document with all of them
-    Json,
 }
 
 pub(crate) fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
@@ -94,17 +86,12 @@ pub(crate) fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
         let runs = experiment.runs.iter().map(|run| run.name.clone());
         told.push((experiment, Results(runs.zip(measured.by_ref()).collect())));
     }
-    print(&match options.output_format {
-        Form::Table => {
+    print(&match options.format {
+        Format::Table => {
             let texts = told.iter().map(|(experiment, results)| tell::text(experiment, results));
             texts.collect::<Vec<_>>().join("\n")
         }
-        Form::Json => {
-            let all = told.iter().map(|(experiment, results)| tell::json(experiment, results));
-            let all: Vec<serde_json::Value> = all.collect();
-            let version = env!("CARGO_PKG_VERSION");
-            format!("{:#}\n", json!({ "version": version, "experiments": all }))
-        }
+        format => tell::results(&told).told(format),
     })?;
     let outside = told.iter().flat_map(|(experiment, results)| tell::outside(experiment, results));
     last_word(&outside.collect::<Vec<_>>())

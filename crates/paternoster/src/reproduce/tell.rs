@@ -6,12 +6,13 @@
 //! cfq, 8 readers    kB/s     129807      128000          -1.4    ± 15 %   ok
 //! ```
 
-use comfy_table::ContentArrangement;
 use serde_json::{Value, json};
 
 use super::experiment::{Experiment, Judge, Reading, Results};
 use super::verdict::{Row, rows};
-use crate::table::{align_right, plain_table, trimmed, wrapped};
+use crate::results::{self, field};
+use crate::sheet::Sheet;
+use crate::table::wrapped;
 
 /// Whose figures are outside, for the last word.
 pub(crate) fn outside(experiment: &Experiment, results: &Results) -> Vec<String> {
@@ -23,7 +24,7 @@ pub(crate) fn outside(experiment: &Experiment, results: &Results) -> Vec<String>
 /// The experiment with its table, notes and conclusion.
 pub(crate) fn text(experiment: &Experiment, results: &Results) -> String {
     let Experiment { name, summary, source, notes, .. } = experiment;
-    let mut text = format!("{name}: {summary}\n{source}\n\n{}", table(experiment, results));
+    let mut text = format!("{name}: {summary}\n{source}\n\n{}", sheet(experiment, results).text());
     for note in *notes {
         text.push('\n');
         text.push_str(&wrapped(&format!("Note: {note}")));
@@ -35,23 +36,54 @@ pub(crate) fn text(experiment: &Experiment, results: &Results) -> String {
     text
 }
 
-fn table(experiment: &Experiment, results: &Results) -> String {
-    let mut table = plain_table();
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    let titles = ["figure", "unit", "published", "reproduced", "diff %", "tolerance", "verdict"];
-    table.set_header(titles);
-    align_right(&mut table, 2);
-    for place in [5, 6] {
-        if let Some(column) = table.column_mut(place) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Left);
+/// All of them, for the other forms.
+pub(crate) fn results(told: &[(&Experiment, Results)]) -> results::Results {
+    let mut csv =
+        String::from("experiment,figure,unit,published,reproduced,difference_percent,verdict\n");
+    for (experiment, found) in told {
+        for row in rows(experiment, found) {
+            let figure = row.figure;
+            let reading = |reading: Option<&Reading>| match reading {
+                None => String::new(),
+                Some(Reading::Number(number)) => number.to_string(),
+                Some(Reading::Text(text)) => text.clone(),
+            };
+            let readings = [figure.published.as_ref(), row.reproduced.as_ref()].map(reading);
+            let off = row.difference.map_or(String::new(), |off| format!("{off:.3}"));
+            let [published, reproduced] = &readings;
+            let verdict = row.verdict.text();
+            let fields: [&str; 7] =
+                [experiment.name, &figure.label, figure.unit, published, reproduced, &off, verdict];
+            csv += &(fields.map(field).join(",") + "\n");
         }
     }
+    let sheets = told.iter().map(|(experiment, found)| {
+        let Experiment { name, summary, source, .. } = experiment;
+        (format!("{name}: {summary} ({source})"), sheet(experiment, found))
+    });
+    let notes = told.iter().flat_map(|(experiment, found)| {
+        let notes = experiment.notes.iter().map(|note| format!("{}: {note}", experiment.name));
+        notes.chain((experiment.conclude)(found))
+    });
+    let all: Vec<Value> = told.iter().map(|(experiment, found)| json(experiment, found)).collect();
+    results::Results {
+        title: "published experiments, done again".to_owned(),
+        sheets: sheets.collect(),
+        notes: notes.collect(),
+        csv,
+        document: results::document("reproduce", json!({ "experiments": all })),
+    }
+}
+
+fn sheet(experiment: &Experiment, results: &Results) -> Sheet {
+    let titles = ["figure", "unit", "published", "reproduced", "diff %", "tolerance", "verdict"];
+    let mut sheet = Sheet::new(2, titles).words_again_from(5);
     for row in rows(experiment, results) {
         if row.figure.apart {
-            table.add_row([""]);
+            sheet.row(vec![String::new(); titles.len()]);
         }
         let off = row.difference.map_or(String::new(), |off| format!("{off:+.1}"));
-        table.add_row([
+        sheet.row(vec![
             row.figure.label.clone(),
             row.figure.unit.to_owned(),
             shown(row.figure.published.as_ref()),
@@ -61,7 +93,7 @@ fn table(experiment: &Experiment, results: &Results) -> String {
             row.verdict.text().to_owned(),
         ]);
     }
-    trimmed(&table)
+    sheet
 }
 
 fn shown(reading: Option<&Reading>) -> String {

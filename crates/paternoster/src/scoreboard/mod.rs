@@ -73,7 +73,7 @@ const SEEDS_MOST: u64 = 1000;
   paternoster scoreboard --device flash-card-2010 --seeds 1
   paternoster scoreboard --workload W2 --workload W6d --scheduler noop --scheduler bfq
   paternoster scoreboard --workload W11 --drawn 12 --seeds 1-2
-  paternoster scoreboard --output-format=json --html board.html --svg frontier.svg")]
+  paternoster scoreboard --format=json --html board.html --svg frontier.svg")]
 pub(crate) struct ScoreboardOptions {
     /// A device's name or device file; ten kinds of devices if none is named
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -109,7 +109,8 @@ pub(crate) struct ScoreboardOptions {
     runtime: Option<String>,
 
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    #[arg(long = "format", alias = "output-format", value_name = "FORM", value_enum)]
+    #[arg(default_value = "table")]
     output_format: Form,
 
     /// Also writes everything as one document
@@ -140,6 +141,8 @@ enum Form {
     Frontier,
     /// What is kept and what is missed, as tables in Markdown
     Kept,
+    /// A page for a browser
+    Html,
 }
 
 pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
@@ -156,6 +159,7 @@ pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
         Form::Json => json(&board),
         Form::Frontier => frontier::markdown(&board),
         Form::Kept => kept::markdown(&board),
+        Form::Html => page::html(&board),
     })?;
     write(options.json.as_ref(), || json(&board))?;
     write(options.html.as_ref(), || page::html(&board))?;

@@ -10,6 +10,7 @@ use super::cell::Measured;
 use super::owed::Owed;
 use super::rule::{Curve, ERROR_COMPARED, ERROR_MOST, Misses};
 use super::workloads::family;
+use crate::results;
 use crate::table::{align_right, plain_table, trimmed, wrapped};
 
 /// What the figures of a cell are.
@@ -167,14 +168,14 @@ pub(super) fn document(board: &Board) -> Value {
             "misses": misses.collect::<Vec<_>>(),
         })
     });
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
+    let found = json!({
         "seeds": board.seeds,
         "error_most": ERROR_MOST,
         "error_compared": ERROR_COMPARED,
         "rows": rows.collect::<Vec<_>>(),
         "verdicts": verdicts.collect::<Vec<_>>(),
-    })
+    });
+    results::document("scoreboard", found)
 }
 
 fn curve(curve: &Curve) -> Value {

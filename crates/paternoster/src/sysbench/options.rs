@@ -32,7 +32,7 @@ pub(super) const LINES_MAX: u64 = 1 << 20;
   paternoster sysbench fileio --file-test-mode=seqrd --report-interval=1 --scheduler cfq run
   paternoster sysbench --test=fileio --num-threads=4 --file-test-mode=rndwr --max-time=30 run
   paternoster sysbench fileio --file-test-mode=rndwr --scheduler noop --scheduler cfq \
---output-format table run
+--format table run
 
 Files are in place when a test begins: `prepare` and `cleanup` have nothing to do.")]
 pub(crate) struct SysbenchOptions {
@@ -108,7 +108,8 @@ pub(crate) struct SysbenchOptions {
     #[arg(long, value_name = "RATIO", default_value = "1.5", value_parser = ratio)]
     file_rw_ratio: f64,
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "sysbench")]
+    #[arg(long = "format", alias = "output-format", value_name = "FORM", value_enum)]
+    #[arg(default_value = "sysbench")]
     pub(super) output_format: Told,
     #[command(flatten)]
     pub(super) setting: SettingOptions,
@@ -126,6 +127,12 @@ pub(super) enum Told {
     Table,
     /// One document with every run
     Json,
+    /// A line for each run
+    Csv,
+    /// The table as a page for a browser
+    Html,
+    /// The table in Markdown
+    Markdown,
 }
 
 fn threads() -> RangedI64ValueParser<u32> {

@@ -6,7 +6,10 @@ use paternoster_workload::builtin::sysbench::{Form, Sysbench, Totals};
 use serde_json::{Value, json};
 
 use super::options::Told;
-use crate::table::{align_right, plain_table, trimmed};
+use crate::results::{Format, Results, document, field};
+use crate::sheet::Sheet;
+use crate::table::terminal_width;
+use crate::units;
 
 /// What one scheduler made of it on one device.
 pub(super) struct Done<'a> {
@@ -23,12 +26,11 @@ pub(super) fn text(told: Told, seed: u64, all: &[Done<'_>]) -> String {
     match told {
         Told::Sysbench => reports(Form::Newer, seed, all),
         Told::SysbenchOlder => reports(Form::Older, seed, all),
-        Told::Table => table(all),
-        Told::Json => {
-            let results: Vec<Value> = all.iter().map(Done::json).collect();
-            let version = env!("CARGO_PKG_VERSION");
-            format!("{:#}\n", json!({ "version": version, "results": results }))
-        }
+        Told::Table => sheet(all).text_within(terminal_width()),
+        Told::Json => results(all).told(Format::Json),
+        Told::Csv => results(all).told(Format::Csv),
+        Told::Html => results(all).told(Format::Html),
+        Told::Markdown => results(all).told(Format::Markdown),
     }
 }
 
@@ -45,46 +47,69 @@ fn reports(form: Form, seed: u64, all: &[Done<'_>]) -> String {
         text.push_str(&sysbench.figures(form, totals));
     }
     if several {
-        text.push_str(&table(all));
+        text.push_str(&sheet(all).text_within(terminal_width()));
     }
     text
 }
 
-fn table(all: &[Done<'_>]) -> String {
-    let mut table = plain_table();
-    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+fn results(all: &[Done<'_>]) -> Results {
+    let mut csv = String::from(
+        "device,scheduler,mode,reads_per_second,writes_per_second,fsyncs_per_second,read_bytes,\
+         written_bytes,time_ns,mean_ns,max_ns\n",
+    );
+    for Done { sysbench, device, scheduler, totals, .. } in all {
+        let words = [device, scheduler, sysbench.mode.name()].map(field).join(",");
+        let rates =
+            [totals.reads_per_second(), totals.writes_per_second(), totals.fsyncs_per_second()];
+        let rates = rates.map(|rate| format!("{rate:.3}")).join(",");
+        let [read, written] = totals.bytes;
+        let (time, mean, max) = (totals.time.0, totals.mean_ms() * 1e6, totals.greatest.0);
+        csv += &format!("{words},{rates},{read},{written},{time},{mean:.0},{max}\n");
+    }
+    let each: Vec<Value> = all.iter().map(Done::json).collect();
+    Results {
+        title: "sysbench fileio".to_owned(),
+        sheets: vec![("Runs".to_owned(), sheet(all))],
+        notes: Vec::new(),
+        csv,
+        document: document("sysbench", json!({ "results": each })),
+    }
+}
+
+fn sheet(all: &[Done<'_>]) -> Sheet {
     let percentile = all.first().map_or(0, |done| done.sysbench.percentile);
-    let latency = if percentile > 0 { format!("{percentile} % ms") } else { String::new() };
-    table.set_header([
+    let latency = if percentile > 0 { format!("p{percentile}") } else { String::new() };
+    let heads: [&str; 10] = [
         "device",
         "scheduler",
         "reads/s",
         "writes/s",
         "fsyncs/s",
-        "read MiB/s",
-        "written MiB/s",
-        "mean ms",
+        "read",
+        "written",
+        "mean",
         &latency,
-        "max ms",
-    ]);
-    align_right(&mut table, 2);
+        "max",
+    ];
+    let mut sheet = Sheet::new(2, heads.map(str::to_owned));
     for Done { device, scheduler, totals, .. } in all {
-        let [read, written] = totals.bytes_per_second().map(|bytes| bytes / f64::from(1 << 20));
+        let [read, written] = totals.bytes_per_second().map(units::bandwidth);
         let at = totals.percentile_ms(percentile);
-        table.add_row([
+        let millis = |millis: f64| units::time(millis * 1e6);
+        sheet.row(vec![
             (*device).to_owned(),
             (*scheduler).to_owned(),
-            format!("{:.1}", totals.reads_per_second()),
-            format!("{:.1}", totals.writes_per_second()),
-            format!("{:.1}", totals.fsyncs_per_second()),
-            format!("{read:.2}"),
-            format!("{written:.2}"),
-            format!("{:.3}", totals.mean_ms()),
-            if percentile > 0 { format!("{at:.3}") } else { String::new() },
-            format!("{:.3}", millis(totals.greatest)),
+            units::rate(totals.reads_per_second()),
+            units::rate(totals.writes_per_second()),
+            units::rate(totals.fsyncs_per_second()),
+            read,
+            written,
+            millis(totals.mean_ms()),
+            if percentile > 0 { millis(at) } else { String::new() },
+            millis(self::millis(totals.greatest)),
         ]);
     }
-    trimmed(&table)
+    sheet
 }
 
 impl Done<'_> {

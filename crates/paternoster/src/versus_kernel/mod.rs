@@ -151,7 +151,8 @@ pub(crate) struct VersusOptions {
     json: Option<PathBuf>,
 
     /// How to tell the results
-    #[arg(long, value_name = "FORM", value_enum, default_value = "table")]
+    #[arg(long = "format", alias = "output-format", value_name = "FORM", value_enum)]
+    #[arg(default_value = "table")]
     output_format: Form,
 
     /// No notes, no progress on the terminal
@@ -171,6 +172,8 @@ enum Form {
     Table,
     /// For a page
     Markdown,
+    /// One document, as --json writes it
+    Json,
 }
 
 pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
@@ -191,6 +194,7 @@ pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
     print(&match options.output_format {
         Form::Table => told.text(),
         Form::Markdown => told.markdown(),
+        Form::Json => format!("{:#}\n", told.json()),
     })?;
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", told.json());

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::fio::Got;
 use super::way::Costs;
+use crate::results;
 use crate::table::{align_right, plain_table, trimmed};
 
 /// Differences up to this are what was aimed at, in per cent.
@@ -251,7 +252,7 @@ impl Told {
             json!({ "jobs": table.jobs, "rows": table.rows.iter().map(row).collect::<Vec<_>>() })
         });
         let Precision { commands, set, served, late, .. } = &self.precision;
-        json!({
+        let found = json!({
             "kernel": self.machine.kernel, "date": self.machine.date,
             "device": self.device, "tags": self.tags, "repeat": self.repeat, "hz": self.hz,
             "way_ns": { "command": self.costs.command.0, "kib": self.costs.kib.0,
@@ -262,7 +263,8 @@ impl Told {
                 "late": { "p50": late.p50.0, "p99": late.p99.0 } },
             "not_in_ours": self.unknown,
             "tables": tables.collect::<Vec<_>>(),
-        })
+        });
+        results::document("versus-kernel", found)
     }
 }
 

@@ -26,7 +26,7 @@ fn output(more: &[&str]) -> String {
 fn the_worst_off_is_told() {
     let text = output(&["--output-format", "table"]);
     let has = |words: &str| text.contains(words);
-    assert!(has("got %  entitled %") && has("heavy: 67 % of its due"), "{text}");
+    assert!(has(" got ") && has(" entitled ") && has("heavy: 67 % of its due"), "{text}");
     assert!(!has("Jain"), "{text}");
 }
 
@@ -49,5 +49,5 @@ fn the_document_has_both_measures() {
 #[test]
 fn it_can_be_turned_off() {
     let text = output(&["--output-format", "table", "--no-entitlement"]);
-    assert!(text.contains("Jain of device time") && !text.contains("entitled %"), "{text}");
+    assert!(text.contains("Jain of device time") && !text.contains("entitled"), "{text}");
 }

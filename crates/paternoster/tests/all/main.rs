@@ -31,6 +31,7 @@ mod real_device;
 mod replay;
 mod replay_again;
 mod reproduce;
+mod results;
 mod rules;
 mod runs;
 mod serve_arguments;

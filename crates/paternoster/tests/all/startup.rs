@@ -28,6 +28,7 @@ fn text(options: &[&str]) -> String {
 fn results(options: &[&str]) -> Vec<Value> {
     let text = text(&[options, &["--output-format", "json"]].concat());
     let mut document: Value = serde_json::from_str(&text).expect("JSON");
+    crate::results::conforms(&document);
     assert!(document["version"].is_string());
     document["results"].as_array_mut().map(std::mem::take).expect("results")
 }
@@ -110,7 +111,7 @@ fn schedulers_differ() {
     assert!(rate(cfq, "read") > 10.0 * rate(noop, "read"));
     let table = text(&[&HDD[..], &runs].concat());
     let row = table.lines().find(|line| line.trim_start().starts_with("noop")).expect("a row");
-    assert!(row.contains("> 20"), "{table}");
+    assert!(row.contains("> 20.0 s"), "{table}");
 }
 
 /// Is every start the same for the same seed, and another for another; and is start number 1 of

@@ -61,6 +61,7 @@ fn text(options: &[&str]) -> String {
 fn result(options: &[&str]) -> Value {
     let text = text(&[options, &["--output-format=json"]].concat());
     let mut document: Value = serde_json::from_str(&text).expect("JSON");
+    crate::results::conforms(&document);
     let results = document["results"].as_array_mut().expect("results");
     assert_eq!(results.len(), 1);
     results.remove(0)

@@ -59,6 +59,7 @@ fn a_real_device_goes_the_whole_way() {
     }
     let text = run(PROGRAM, folder.path(), &["analyze", "cap", "--format", "json"]);
     let found: Value = serde_json::from_str(&text).expect("JSON");
+    let found = &found["traces"][0];
     let disk = &found["devices"][0];
     let read = &disk["read"];
     assert_eq!(read["completed_bytes"], 100 * 65_536, "{text}");

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results: one convention for what commands have found.
+//!
+//! ```text
+//! --format table       for people, as wide as the terminal      units that suit (units.rs)
+//!          markdown    the same tables for a page
+//!          html        the same in one file for a browser
+//!          csv         a line for each of the smallest things   units in the names of columns
+//!          json        one document, however many runs          units in the keys
+//! ```
+//!
+//! docs/results.md says what stands in the last two. A document has `schema`, the number of its
+//! keys' meaning, and `kind`, the command that made it.
+
+use clap::ValueEnum;
+use paternoster_trace::html::{Report, Section};
+use serde_json::{Value, json};
+
+use crate::sheet::Sheet;
+use crate::table::terminal_width;
+
+/// The version of the keys: raised when one goes or means something else.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// How results are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables for a terminal
+    Table,
+    /// One document; docs/results.md has its keys
+    Json,
+    /// A line for each job and direction, or what there is
+    Csv,
+    /// One page for a browser
+    Html,
+    /// Tables in Markdown
+    Markdown,
+}
+
+impl Format {
+    /// The same, or JSON if it was asked for by the option that a command had for it.
+    pub(crate) fn or_json(self, json: bool) -> Format {
+        if json { Format::Json } else { self }
+    }
+}
+
+/// What was found, before it is known how it is told.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    /// What was done on what.
+    pub(crate) title: String,
+    /// Tables, each with its heading.
+    pub(crate) sheets: Vec<(String, Sheet)>,
+    /// Sentences below them.
+    pub(crate) notes: Vec<String>,
+    pub(crate) csv: String,
+    pub(crate) document: Value,
+}
+
+impl Results {
+    pub(crate) fn told(&self, format: Format) -> String {
+        let notes = || self.notes.iter().map(String::as_str);
+        match format {
+            Format::Json => format!("{:#}\n", self.document),
+            Format::Csv => self.csv.clone(),
+            Format::Table => {
+                let width = terminal_width();
+                let sheets = self.sheets.iter().map(|(_, sheet)| sheet.text_within(width));
+                let notes = notes().map(|note| format!("{note}\n"));
+                let parts: Vec<String> = sheets.chain(notes).collect();
+                format!("{}\n\n{}", self.title, parts.join("\n"))
+            }
+            Format::Markdown => {
+                let several = self.sheets.len() > 1;
+                let sheets = self.sheets.iter().map(|(heading, sheet)| match several {
+                    true => format!("## {}\n\n{}", one_line(heading), sheet.markdown()),
+                    false => sheet.markdown(),
+                });
+                let notes = notes().map(|note| format!("{note}\n"));
+                let parts: Vec<String> = sheets.chain(notes).collect();
+                format!("# {}\n\n{}", one_line(&self.title), parts.join("\n"))
+            }
+            Format::Html => {
+                let mut report = Report::new(one_line(&self.title));
+                for (heading, sheet) in &self.sheets {
+                    let section = Section::new(one_line(heading));
+                    report = report.section(section.table(sheet.html()));
+                }
+                let about = format!("paternoster {}", env!("CARGO_PKG_VERSION"));
+                let about =
+                    notes().fold(Section::new("About"), Section::paragraph).paragraph(about);
+                report.section(about).render()
+            }
+        }
+    }
+}
+
+/// A heading that a terminal has in several lines.
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<&str>>().join("; ")
+}
+
+/// A document of this kind.
+pub(crate) fn document(kind: &str, mut found: Value) -> Value {
+    found["schema"] = json!(SCHEMA);
+    found["kind"] = json!(kind);
+    found["version"] = json!(env!("CARGO_PKG_VERSION"));
+    found
+}
+
+/// A field of CSV, quoted as RFC 4180 has it where it must be.
+pub(crate) fn field(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A letter for each run that sent its device the same commands at the same times as another, by
+/// digests: their figures are equal, and that is no error.
+pub(crate) fn alike<K: PartialEq>(keys: &[K]) -> Vec<Option<char>> {
+    let mut letters = ('a'..='z').cycle();
+    let mut told: Vec<Option<char>> = vec![None; keys.len()];
+    for place in 0..keys.len() {
+        if told[place].is_some() {
+            continue;
+        }
+        let same: Vec<usize> =
+            (place..keys.len()).filter(|&other| keys[other] == keys[place]).collect();
+        if same.len() > 1 {
+            let letter = letters.next();
+            same.into_iter().for_each(|place| told[place] = letter);
+        }
+    }
+    told
+}
+
+/// The same in sentences, one for each letter.
+pub(crate) fn identical(letters: &[Option<char>], names: &[&str]) -> Vec<String> {
+    let mut told = Vec::new();
+    for letter in 'a'..='z' {
+        let own = letters.iter().zip(names).filter(|(of, _)| **of == Some(letter));
+        let own: Vec<&str> = own.map(|(_, name)| *name).collect();
+        if let [most @ .., last] = &own[..] {
+            let most = most.join(", ");
+            told.push(format!(
+                "The device got the same commands at the same times from {most} and {last}."
+            ));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Are runs named that did the same, each once, and no others?
+    #[test]
+    fn runs_that_did_the_same_are_named() {
+        let letters = alike(&[1, 2, 1, 3, 1]);
+        assert_eq!(letters, [Some('a'), None, Some('a'), None, Some('a')]);
+        let told = identical(&letters, &["noop", "bfq", "kyber", "cfq", "none"]);
+        let expected =
+            "The device got the same commands at the same times from noop, kyber and none.";
+        assert_eq!(told, [expected]);
+        assert!(identical(&alike(&[1, 2]), &["noop", "bfq"]).is_empty());
+    }
+}
