@@ -23,6 +23,7 @@ use serde_json::{Map, Value, json};
 
 use crate::results::{Results, alike, document, field, identical};
 use crate::sheet::Sheet;
+use crate::table::wrapped;
 use crate::units::{NONE, bandwidth, percent, rate, time};
 
 /// Percentiles of tables and documents.
@@ -33,6 +34,8 @@ const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 9
 pub(crate) struct Told {
     pub(crate) outcome: Outcome,
     pub(crate) commands: u64,
+    /// What the figures should not be read without.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What the runs gave, side by side. `what` ran.
@@ -51,12 +54,14 @@ pub(crate) fn results(what: &str, runs: &[Told]) -> Results {
     };
     let keys: Vec<_> = runs.iter().map(|run| (device(run), run.commands)).collect();
     let names: Vec<&str> = labels.iter().map(String::as_str).collect();
+    let notes = runs.iter().flat_map(|run| run.notes.iter().map(|note| wrapped(note)));
+    let notes = notes.map(|note| note.trim_end().to_owned());
     let mut sheets = vec![("Jobs".to_owned(), jobs_sheet(runs, &labels))];
     sheets.extend(players_sheet(runs, &labels).map(|sheet| ("Players".to_owned(), sheet)));
     Results {
         title,
         sheets,
-        notes: identical(&alike(&keys), &names),
+        notes: identical(&alike(&keys), &names).into_iter().chain(notes).collect(),
         csv: csv(runs),
         document: document("run", json!({ "what": what, "runs": runs_json(runs) })),
     }
@@ -385,6 +390,7 @@ fn runs_json(runs: &[Told]) -> Vec<Value> {
                 "scheduler": outcome.report.scheduler,
                 "seed": outcome.report.seed,
                 "commands": format!("{:016x}", run.commands),
+                "notes": run.notes,
                 "jobs": jobs.iter().enumerate().map(job).collect::<Vec<_>>(),
                 "sections": outcome.shares.iter().map(section).collect::<Vec<_>>(),
             })

@@ -33,6 +33,7 @@ use paternoster_workload::fio::job::{Engine, Job, Kind};
 use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::run::{ProcessResult, RunResult};
+use paternoster_workload::shares::SectionShares;
 
 use crate::setting::Setting;
 use crate::target::Target;
@@ -43,6 +44,10 @@ const FULL: u32 = 64;
 const FULL_MOST: u32 = 256;
 /// All of a section's processes run for so much of the longest time, in per cent.
 const THROUGHOUT: u64 = 95;
+/// A weight has its effect on a job that has so much of what it is entitled to.
+const EFFECT: f64 = 0.8;
+/// Schedulers that divide by weight, whatever their version.
+const BY_WEIGHT: [&str; 3] = ["paternoster", "bfq", "cfq"];
 /// `prioclass` of best effort.
 const BEST_EFFORT: u8 = 2;
 
@@ -108,6 +113,45 @@ impl Entitled {
         self.known.insert(key, found);
         Ok(found)
     }
+}
+
+/// Why a weight did not have its effect, where something is known of it: of a scheduler that
+/// divides by weight, where a job has less than [`EFFECT`] of what it is entitled to.
+pub(crate) fn notes(
+    outcome: &Outcome,
+    jobs: &[Job],
+    result: &RunResult,
+    facts: &DeviceFacts,
+    nr_requests: u32,
+) -> Vec<String> {
+    let scheduler = &outcome.report.scheduler;
+    if !BY_WEIGHT.iter().any(|name| scheduler.starts_with(name)) {
+        return Vec::new();
+    }
+    let why = |section: &SectionShares| {
+        let (place, part) = outcome.worst_off(section)?;
+        let own = section.processes.iter().map(|&place| &jobs[result.processes[place].job]);
+        let weight = |job: &Job| job.cgroup_weight.map_or(WEIGHT, f64::from);
+        let first = own.clone().next().map(weight)?;
+        if part.ratio() >= EFFECT || own.clone().all(|job| weight(job) == first) {
+            return None;
+        }
+        let depth = |job: &Job| if job.engine == Engine::Sync { 1 } else { job.iodepth };
+        let all: u32 = own.map(depth).sum();
+        let cause = if all > nr_requests {
+            format!(
+                "the jobs ask for {all} requests at a time and nr_requests is {nr_requests}: \
+                 those that sleep for one are not seen by the scheduler"
+            )
+        } else if all <= facts.depth {
+            format!("the device takes all {all} requests at once, so nothing waits to be chosen")
+        } else {
+            return None;
+        };
+        let name = &outcome.report.jobs[place].name;
+        Some(format!("{scheduler}: the weights had little effect on {name}: {cause}."))
+    };
+    outcome.shares.iter().filter_map(why).collect()
 }
 
 /// Whether it is known what each of a section's processes can have.

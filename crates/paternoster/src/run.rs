@@ -24,7 +24,7 @@ use paternoster_workload::{layout, report};
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
 use crate::compare::{self, Told};
-use crate::entitled::Entitled;
+use crate::entitled::{self, Entitled};
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
 use crate::real::RealFile;
@@ -232,22 +232,28 @@ impl Plan<'_> {
         let which = Which { setting: &self.setting, device, scheduler, more: "" };
         let witness = evidence.witness(which, clients(jobs))?;
         let observer = (CommandHash::default(), witness);
-        let (result, hash, (commands, witness)) = if self.options.event_hash {
+        let (result, hash, (commands, witness), queue) = if self.options.event_hash {
             let observer = (EventHash::default(), observer);
-            let (result, (hash, observer), _) =
+            let (result, (hash, observer), queue) =
                 self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            (result, Some(hash.digest()), observer)
+            (result, Some(hash.digest()), observer, queue)
         } else {
-            let (result, observer, _) =
+            let (result, observer, queue) =
                 self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            (result, None, observer)
+            (result, None, observer, queue)
         };
         evidence.keep(which, witness)?;
         let mut outcome = Outcome::new(&subject, &result, hash);
         if let Some(entitled) = entitled {
             entitled.judge(&self.setting, jobs, device, &result, &mut outcome)?;
         }
-        Ok(Told { outcome, commands: commands.digest() })
+        let mut most = String::new();
+        let _absent = queue.show_attribute("nr_requests", &mut most);
+        let notes = most.trim().parse().map_or_else(
+            |_| Vec::new(),
+            |most| entitled::notes(&outcome, jobs, &result, &device.facts, most),
+        );
+        Ok(Told { outcome, commands: commands.digest(), notes })
     }
 }
 
@@ -267,6 +273,14 @@ fn tell(options: &RunOptions, what: &str, runs: &[Told]) -> Result<(), Failure> 
     let mut text = String::new();
     if let Some(format) = options.format {
         text = results().told(format);
+    }
+    // Tables and documents have them; fio's forms have no place for them.
+    let has_notes = match options.format {
+        Some(format) => format != Format::Csv,
+        None => forms.contains(&Form::Table),
+    };
+    if !has_notes && !options.setting.quiet {
+        runs.iter().flat_map(|run| &run.notes).for_each(|note| eprintln!("note: {note}"));
     }
     let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcome).collect();
     for form in forms.iter().filter(|_| options.format.is_none()) {
