@@ -118,6 +118,8 @@ Examples:
   paternoster run --name=a --rw=randread --bs=4k --size=64m --direct=1 --runtime=5 --scheduler noop
   generate-jobs | paternoster run - --device my-disk.toml --set nr_requests=32
   paternoster run jobs/fair.fio --scheduler noop --plot queue-depth=depth.svg --plot access=a.svg
+  paternoster run jobs/recipes/database.fio --scheduler none --scheduler bfq --html page.html
+  paternoster run jobs/recipes/database.fio --scheduler bfq --explain
   paternoster run jobs/fair.fio --device disk.img --scheduler noop --scheduler bfq
   paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 
@@ -166,6 +168,15 @@ pub(crate) struct RunOptions {
     /// Write the results to a file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Also write a page for a browser: each client over time, a timeline of who had the device and
+    /// what waited for what, tables; it needs no network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Say what the longest wait of each client was for, in parts that sum to it
+    #[arg(long)]
+    pub(crate) explain: bool,
 
     /// Add a digest of the event stream to the JSON: equal digests, equal runs
     #[arg(long)]

@@ -21,6 +21,7 @@ use paternoster_workload::shares::SectionShares;
 use paternoster_workload::statistics::{DirectionStatistics, Histogram, JobStatistics, Latency};
 use serde_json::{Map, Value, json};
 
+use crate::page::{Watched, due, most};
 use crate::results::{Results, alike, document, field, identical};
 use crate::sheet::Sheet;
 use crate::table::wrapped;
@@ -38,8 +39,8 @@ pub(crate) struct Told {
     pub(crate) notes: Vec<String>,
 }
 
-/// What the runs gave, side by side. `what` ran.
-pub(crate) fn results(what: &str, runs: &[Told]) -> Results {
+/// What the runs gave, side by side. `what` ran, and was `watched` if anyone asked why it waited.
+pub(crate) fn results(what: &str, runs: &[Told], watched: &[Watched]) -> Results {
     let several = runs.windows(2).any(|two| device(&two[0]) != device(&two[1]));
     let labels: Vec<String> = runs
         .iter()
@@ -60,11 +61,42 @@ pub(crate) fn results(what: &str, runs: &[Told]) -> Results {
     sheets.extend(players_sheet(runs, &labels).map(|sheet| ("Players".to_owned(), sheet)));
     Results {
         title,
+        headline: headline(runs, &labels),
         sheets,
         notes: identical(&alike(&keys), &names).into_iter().chain(notes).collect(),
         csv: csv(runs),
-        document: document("run", json!({ "what": what, "runs": runs_json(runs) })),
+        subject: Some(what.to_owned()),
+        explained: Vec::new(),
+        document: document("run", json!({ "what": what, "runs": runs_json(runs, watched) })),
     }
+}
+
+/// What came out, in sentences.
+fn headline(runs: &[Told], labels: &[String]) -> Vec<String> {
+    let Some(nth) = runs.iter().map(|run| run.outcome.shares.len().wrapping_sub(1)).min() else {
+        return Vec::new();
+    };
+    let of = |figure: &dyn Fn(&Outcome, &SectionShares) -> f64| -> Vec<(String, f64)> {
+        let figure = |run: &Told| {
+            run.outcome.shares.get(nth).map_or(f64::NAN, |section| figure(&run.outcome, section))
+        };
+        labels.iter().cloned().zip(runs.iter().map(figure)).collect()
+    };
+    let worst = |outcome: &Outcome, section: &SectionShares| {
+        outcome.worst_off(section).map_or(f64::NAN, |(_, part)| part.ratio())
+    };
+    let section = if nth > 0 { " (last section)" } else { "" };
+    let what = |words: &str| format!("{words}{section}");
+    let sentences = [
+        most(
+            &what("The client that is worst off has most of what it is entitled to"),
+            &of(&worst),
+            due,
+        ),
+        most(&what("Most I/Os a second"), &of(&|run, own| totals(run, own)[1]), rate),
+        most(&what("Most bytes a second"), &of(&|run, own| totals(run, own)[0]), bandwidth),
+    ];
+    sentences.into_iter().flatten().collect()
 }
 
 fn device(run: &Told) -> &str {
@@ -346,9 +378,10 @@ fn share(outcome: &Outcome, place: usize) -> Option<f64> {
     })
 }
 
-fn runs_json(runs: &[Told]) -> Vec<Value> {
+fn runs_json(runs: &[Told], watched: &[Watched]) -> Vec<Value> {
     runs.iter()
-        .map(|run| {
+        .enumerate()
+        .map(|(nth, run)| {
             let outcome = &run.outcome;
             let jobs = &outcome.report.jobs;
             let job = |(place, job): (usize, &JobReport)| {
@@ -391,6 +424,7 @@ fn runs_json(runs: &[Told]) -> Vec<Value> {
                 "seed": outcome.report.seed,
                 "commands": format!("{:016x}", run.commands),
                 "notes": run.notes,
+                "waits": watched.get(nth).map(Watched::document),
                 "jobs": jobs.iter().enumerate().map(job).collect::<Vec<_>>(),
                 "sections": outcome.shares.iter().map(section).collect::<Vec<_>>(),
             })

@@ -42,6 +42,7 @@ fn all() -> Result<Results, Failure> {
         notes: vec![note.to_owned()],
         csv,
         document: document("devices", json!({ "devices": each })),
+        ..Results::default()
     })
 }
 
@@ -77,5 +78,6 @@ fn one(device: &Description) -> Results {
         notes: Vec::new(),
         csv,
         document: document("device", json_of(device)),
+        ..Results::default()
     }
 }

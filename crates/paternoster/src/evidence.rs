@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Evidence: what a command keeps of its runs beside its tables: pictures (`--plot`) and block
-//! traces (`--trace`).
+//! Evidence: what a command keeps of its runs beside its tables: pictures (`--plot`), block traces
+//! (`--trace`), and what a page (`--html`) or `--explain` tells of each request.
 //!
 //! ```text
 //! --trace t            one run        t.blktrace.0 … t.blktrace.3
@@ -23,6 +23,7 @@ use paternoster_trace::{Entry, Recorder, Run};
 
 use crate::Failure;
 use crate::choice::SchedulerChoice;
+use crate::page::{Watch, Watched};
 use crate::plot::Plots;
 use crate::setting::{Setting, SettingOptions};
 use crate::target::Target;
@@ -65,6 +66,8 @@ impl Which<'_> {
 pub(crate) struct Evidence {
     plots: Plots,
     trace: Option<String>,
+    /// What was seen of runs for a page, if there is to be one.
+    watched: Option<Vec<Watched>>,
     /// How often there was a run of this name.
     named: RefCell<BTreeMap<String, u32>>,
 }
@@ -85,7 +88,18 @@ impl Evidence {
                 return Err(Failure::Request(format!("--trace {prefix}: {message}")));
             }
         }
-        Ok(Evidence { plots, trace: options.trace.clone(), named: RefCell::default() })
+        let trace = options.trace.clone();
+        Ok(Evidence { plots, trace, watched: None, named: RefCell::default() })
+    }
+
+    /// Has runs watched for a page, or for `--explain`, if `wanted`.
+    pub(crate) fn watch(&mut self, wanted: bool) {
+        self.watched = wanted.then(Vec::new);
+    }
+
+    /// What was seen of the runs so far.
+    pub(crate) fn watched(&self) -> &[Watched] {
+        self.watched.as_deref().unwrap_or_default()
     }
 
     /// What a run of clients of these names is to be observed by.
@@ -108,7 +122,8 @@ impl Evidence {
                 Some(Tracer::new(traced, TraceFiles::create(format!("{prefix}{dot}{suffix}"))?))
             }
         };
-        Ok(Witness { clients, recorder: self.plots.recorder(), tracer })
+        let watch = self.watched.is_some().then(|| Box::new(Watch::new()));
+        Ok(Witness { clients, recorder: self.plots.recorder(), tracer, watch })
     }
 
     /// A tracer of what has no setting, if a trace was asked for.
@@ -134,7 +149,10 @@ impl Evidence {
 
     /// Takes what the witness of a run has.
     pub(crate) fn keep(&mut self, which: Which<'_>, witness: Witness) -> Result<(), Failure> {
-        let Witness { recorder, clients, tracer } = witness;
+        let Witness { recorder, clients, tracer, watch } = witness;
+        if let (Some(watched), Some(watch)) = (&mut self.watched, watch) {
+            watched.push(watch.finish(which.label(), clients.clone()));
+        }
         self.plots.add(Run { label: which.label(), clients, recorder });
         tracer.map_or(Ok(()), |tracer| tracer.into_sink().finish())
     }
@@ -150,12 +168,16 @@ pub(crate) struct Witness {
     clients: Vec<String>,
     recorder: Recorder,
     tracer: Option<Tracer<TraceFiles>>,
+    watch: Option<Box<Watch>>,
 }
 
 impl Observer for Witness {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.recorder.event(event);
+        if let Some(watch) = &mut self.watch {
+            watch.event(event);
+        }
         if let Some(tracer) = &mut self.tracer {
             tracer.event(event);
         }

@@ -37,6 +37,7 @@ mod help;
 mod host;
 mod interrupt;
 mod manual;
+mod page;
 mod parallel;
 mod plot;
 mod progress;

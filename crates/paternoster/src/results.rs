@@ -13,9 +13,9 @@
 //! keys' meaning, and `kind`, the command that made it.
 
 use clap::ValueEnum;
-use paternoster_trace::html::{Report, Section};
 use serde_json::{Value, json};
 
+use crate::page;
 use crate::sheet::Sheet;
 use crate::table::terminal_width;
 
@@ -49,17 +49,23 @@ impl Format {
 pub(crate) struct Results {
     /// What was done on what.
     pub(crate) title: String,
+    /// The same for the top of a page, if that is another.
+    pub(crate) subject: Option<String>,
+    /// What came out, in sentences, for the top of a page.
+    pub(crate) headline: Vec<String>,
     /// Tables, each with its heading.
     pub(crate) sheets: Vec<(String, Sheet)>,
     /// Sentences below them.
     pub(crate) notes: Vec<String>,
+    /// Why requests waited, for those who asked; a page tells it in another way.
+    pub(crate) explained: Vec<String>,
     pub(crate) csv: String,
     pub(crate) document: Value,
 }
 
 impl Results {
     pub(crate) fn told(&self, format: Format) -> String {
-        let notes = || self.notes.iter().map(String::as_str);
+        let notes = || self.notes.iter().chain(&self.explained).map(String::as_str);
         match format {
             Format::Json => format!("{:#}\n", self.document),
             Format::Csv => self.csv.clone(),
@@ -80,23 +86,13 @@ impl Results {
                 let parts: Vec<String> = sheets.chain(notes).collect();
                 format!("# {}\n\n{}", one_line(&self.title), parts.join("\n"))
             }
-            Format::Html => {
-                let mut report = Report::new(one_line(&self.title));
-                for (heading, sheet) in &self.sheets {
-                    let section = Section::new(one_line(heading));
-                    report = report.section(section.table(sheet.html()));
-                }
-                let about = format!("paternoster {}", env!("CARGO_PKG_VERSION"));
-                let about =
-                    notes().fold(Section::new("About"), Section::paragraph).paragraph(about);
-                report.section(about).render()
-            }
+            Format::Html => page::render(self, &[]),
         }
     }
 }
 
 /// A heading that a terminal has in several lines.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<&str>>().join("; ")
 }
 

@@ -26,6 +26,7 @@ use crate::choice::SchedulerChoice;
 use crate::compare::{self, Told};
 use crate::entitled::{self, Entitled};
 use crate::evidence::{Evidence, Which};
+use crate::page::{self, Watched};
 use crate::plot::clients;
 use crate::real::RealFile;
 use crate::results::Format;
@@ -50,6 +51,9 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let plan = Plan { options, jobs: &jobs, setting };
     plan.check()?;
     let mut evidence = Evidence::new(&options.setting)?;
+    page::check(options.html.as_ref())?;
+    let is_page = options.html.is_some() || options.format == Some(Format::Html);
+    evidence.watch(is_page || options.explain);
     if !options.setting.quiet {
         tell_notes(&jobs);
         let real = plan.setting.devices.iter().filter_map(Target::as_real);
@@ -69,7 +73,7 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
         }
     }
     let what = plan.setting.subject(&workload(options, &jobs));
-    tell(options, &what, &runs)?;
+    tell(options, &what, &runs, evidence.watched())?;
     evidence.write(&what)?;
     interrupt::end(|| {
         let left = plan.setting.devices.len() * plan.setting.schedulers.len() - runs.len();
@@ -258,8 +262,20 @@ impl Plan<'_> {
 }
 
 /// Writes the results in every form that was asked for.
-fn tell(options: &RunOptions, what: &str, runs: &[Told]) -> Result<(), Failure> {
-    let results = || compare::results(what, runs);
+fn tell(
+    options: &RunOptions,
+    what: &str,
+    runs: &[Told],
+    watched: &[Watched],
+) -> Result<(), Failure> {
+    let mut results = compare::results(what, runs, watched);
+    if options.explain {
+        results.explained.extend(watched.iter().map(Watched::explained));
+    }
+    let page = || page::render(&results, watched);
+    if let Some(path) = &options.html {
+        page::write(path, &page())?;
+    }
     let default = match runs {
         [_] => vec![Form::Normal, Form::Table],
         _ => vec![Form::Table],
@@ -271,8 +287,10 @@ fn tell(options: &RunOptions, what: &str, runs: &[Told]) -> Result<(), Failure> 
     };
     let terse_version = TerseVersion::of(options.terse_version).unwrap_or_default();
     let mut text = String::new();
-    if let Some(format) = options.format {
-        text = results().told(format);
+    match options.format {
+        Some(Format::Html) => text = page(),
+        Some(format) => text = results.told(format),
+        None => {}
     }
     // Tables and documents have them; fio's forms have no place for them.
     let has_notes = match options.format {
@@ -285,7 +303,7 @@ fn tell(options: &RunOptions, what: &str, runs: &[Told]) -> Result<(), Failure> 
     let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcome).collect();
     for form in forms.iter().filter(|_| options.format.is_none()) {
         match form {
-            Form::Table => text.push_str(&results().told(Format::Table)),
+            Form::Table => text.push_str(&results.told(Format::Table)),
             Form::Csv => {
                 for (place, outcome) in outcomes.iter().enumerate() {
                     text.push_str(&report::csv(&outcome.report, place == 0));

@@ -51,6 +51,7 @@ fn all() -> Results {
         notes: vec!["`paternoster schedulers NAME` shows the attributes of one.".to_owned()],
         csv,
         document: document("schedulers", json!({ "schedulers": each })),
+        ..Results::default()
     }
 }
 
@@ -136,6 +137,7 @@ fn one(name: &str, queue: &RequestQueue) -> Results {
         notes: vec![OF_A_DEVICE.to_owned()],
         csv,
         document: document("scheduler", json_of(queue)),
+        ..Results::default()
     }
 }
 

@@ -280,6 +280,7 @@ fn results(setting: &Setting, all: &[Told<'_>]) -> Results {
         notes: Vec::new(),
         csv: csv(all),
         document: document("startup", json!({ "results": results })),
+        ..Results::default()
     }
 }
 

@@ -190,6 +190,7 @@ fn results(
         notes: std::iter::once(rules).chain(broken).collect(),
         csv: csv(options, rows),
         document: results::document("torture", document(options, rows, excused, found)),
+        ..Results::default()
     }
 }
 

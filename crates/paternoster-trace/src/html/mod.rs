@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Report ── title
-//!   └ Section ── heading, then in any order: paragraphs, tables, plots
+//!   └ Section ── heading, then in any order: paragraphs, tables, plots, timelines (turns.rs)
 //! ```
 //!
 //! * The file stands alone: no network, no font or script of elsewhere. A policy in its head
@@ -11,6 +11,7 @@
 //!   refuses anything else, whatever the name of a process contains.
 //! * Values of a plot are told under the pointer, or under the arrow keys once it has the focus.
 //!   They are data ([`crate::plot::Hover`]) in a block that is no script.
+//! * A timeline's requests tell what they waited for, after a click or under the arrow keys.
 //! * Tables are sorted by a click on a head. Without scripts everything is there but that.
 //! * Dark or light is the browser's wish; on paper it is light.
 //! * Equal reports have equal bytes.
@@ -32,10 +33,12 @@
 
 mod escape;
 mod table;
+mod turns;
 
 use std::fmt::Write as _;
 
 pub use table::{Cell, Table};
+pub use turns::{Timeline, name, parts, what};
 
 use self::escape::{json, text};
 use crate::plot::{Hover, Picture};
@@ -43,11 +46,11 @@ use crate::plot::{Hover, Picture};
 /// The style of every report.
 const STYLE: &str = include_str!("page.css");
 /// The script of every report.
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("turns.js"));
 /// SHA-256 of these two, in base 64: the test `hashes_are_those_of_the_files` tells the right ones
 /// after a change.
-const STYLE_HASH: &str = "J0wJyFafgScaq6FgsfOKvQrf1ajVFDzv99eML0OhT+A=";
-const SCRIPT_HASH: &str = "aP0TuZvvnmvIV7Ou9ExRou3XZ2RmGgjctV62xlhjEew=";
+const STYLE_HASH: &str = "JsU4Ki3mAlGbZtTfZHfIP9Q9z49S3fjW3a8uYqozDSI=";
+const SCRIPT_HASH: &str = "7Ux6X2xRTg3h62DjktCX59jGarSt2m4rxM8EmAx9slI=";
 /// From so many sections on there is a list of them at the top.
 const SECTIONS_LISTED: usize = 3;
 
@@ -63,6 +66,7 @@ enum Part {
     Paragraph(String),
     Table(Table),
     Plot(Picture),
+    Turns(Timeline),
 }
 
 impl Section {
@@ -83,6 +87,13 @@ impl Section {
     #[must_use]
     pub fn table(mut self, table: Table) -> Section {
         self.parts.push(Part::Table(table));
+        self
+    }
+
+    /// With a timeline of requests.
+    #[must_use]
+    pub fn turns(mut self, timeline: Timeline) -> Section {
+        self.parts.push(Part::Turns(timeline));
         self
     }
 
@@ -134,6 +145,8 @@ struct Page {
     html: String,
     /// What is told of each plot, in their order.
     hovers: Vec<Hover>,
+    /// Timelines, in their order.
+    turns: Vec<turns::Data>,
 }
 
 impl Page {
@@ -179,6 +192,7 @@ impl Page {
                 Part::Paragraph(words) => self.add(format_args!("<p>{}</p>\n", text(words))),
                 Part::Table(table) => table.render(&mut self.html),
                 Part::Plot(picture) => self.plot(picture),
+                Part::Turns(timeline) => self.timeline(timeline),
             }
         }
         self.html.push_str("</section>\n");
@@ -195,7 +209,28 @@ impl Page {
         self.hovers.push(picture.hover.clone());
     }
 
+    fn timeline(&mut self, timeline: &Timeline) {
+        let (nth, label) = (self.turns.len(), text(&timeline.label));
+        let keys = format!("{label}: requests by arrow keys; plus and minus");
+        self.add(format_args!(
+            "<div class=\"turns\" data-turns=\"{nth}\">\n<h3>{label}</h3>\n\
+             <p class=\"tools\"><button type=\"button\" data-zoom=\"2\">Closer</button> \
+             <button type=\"button\" data-zoom=\"0.5\">Farther</button></p>\n"
+        ));
+        self.add(format_args!(
+            "<div class=\"lanes\" tabindex=\"0\" role=\"application\" aria-label=\"{keys}\">\
+             <div class=\"wide\"><canvas></canvas></div></div>\n\
+             <div class=\"why\" role=\"status\"></div>\n</div>\n"
+        ));
+        self.turns.push(timeline.data());
+    }
+
     fn finish(mut self) -> String {
+        if !self.turns.is_empty() {
+            let data = json(&self.turns);
+            let kind = "application/json";
+            self.add(format_args!("<script type=\"{kind}\" id=\"turns\">{data}</script>\n"));
+        }
         let data = json(&self.hovers);
         self.add(format_args!(
             "</main>\n<script type=\"application/json\" id=\"data\">{data}</script>\n\

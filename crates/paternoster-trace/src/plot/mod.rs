@@ -4,6 +4,7 @@
 //! * [`Kind::QueueDepth`]: how many requests the device had, a line for each run.
 //! * [`Kind::Access`]: which places of the device were accessed when, dots in a field for each run.
 //! * [`Kind::Throughput`], [`Kind::Iops`]: how much was read and written in a second, over time.
+//! * [`shares`]: which part of it was each client's, over time.
 //! * [`Kind::Latency`], [`Kind::LatencyHistogram`]: how long it took, over time and by frequency.
 //!
 //! A picture is a function of the records and labels alone: whole numbers until they are written,
@@ -27,6 +28,7 @@ mod latency;
 #[cfg(feature = "png")]
 mod png;
 mod rates;
+mod shares;
 mod svg;
 mod ways;
 
@@ -34,6 +36,7 @@ pub use hover::{Hover, HoverPanel, HoverSeries};
 use paternoster_core::Nanos;
 #[cfg(feature = "png")]
 pub use png::{PngError, png};
+pub use shares::shares;
 
 use crate::record::{AccessRecord, DepthRecord, FlowRecord, LatencyRecord, Recorder};
 
@@ -131,6 +134,12 @@ pub fn picture(kind: Kind, subject: &str, runs: &[Run]) -> Picture {
         Kind::Latency => latency::picture(subject, runs),
         Kind::LatencyHistogram => histogram::picture(subject, runs),
     }
+}
+
+/// The colour of a series, as pictures have it.
+#[must_use]
+pub fn colour(series: usize) -> &'static str {
+    frame::Look::of(series).colour
 }
 
 /// The same as an SVG document alone.

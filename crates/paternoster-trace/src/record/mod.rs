@@ -13,6 +13,7 @@
 
 mod access;
 mod buckets;
+mod clients;
 mod depth;
 mod flow;
 mod histogram;
@@ -20,9 +21,11 @@ mod journeys;
 mod latency;
 mod step;
 mod trace;
+mod turns;
 
 pub use access::{Access, AccessRecord, CELLS_MAX, CLIENTS_KEPT, Shelf};
 pub use buckets::{Buckets, Join};
+pub use clients::{ByClient, CLIENTS_APART};
 pub use depth::{BUCKETS_MAX, Bucket, DepthRecord};
 pub use flow::{Amount, Flow, FlowRecord, Stage};
 pub use histogram::{CELLS, Histogram, HistogramCell, PARTS};
@@ -31,6 +34,7 @@ pub use latency::{LATENCY_BUCKETS_MAX, Latencies, LatencyRecord, Way};
 use paternoster_core::{Event, Nanos, Note, Observer};
 pub use step::{Step, StepKind};
 pub use trace::{DEVICES_MAX, Devices, FromTrace};
+pub use turns::{CHARGED, Charges, FoundTurns, IDLE, KEPT, OTHERS, Turn, Turns, slot};
 
 /// The records that somebody asked for; without any it is one branch for each event.
 #[derive(Debug, Clone, Default)]

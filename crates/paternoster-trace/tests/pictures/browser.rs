@@ -8,7 +8,9 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use paternoster_trace::html::{Cell, Report, Section, Table};
+use paternoster_core::{Nanos, Op};
+use paternoster_trace::html::{Cell, Report, Section, Table, Timeline};
+use paternoster_trace::record::{Charges, Turn};
 use paternoster_trace::{Kind, Run, picture};
 
 use crate::common::skipped;
@@ -139,6 +141,50 @@ fn a_report_is_shown_and_works() {
     for colour in [0x00_72b2, 0xd5_5e00] {
         assert!(count(&pixels, colour) > 1_000, "{colour:06x}: {}", count(&pixels, colour));
     }
+}
+
+/// Does a timeline tell why its longest request waited, and another one after a click and under
+/// each key, without a word on the console?
+#[test]
+fn a_timeline_tells_why() {
+    let Some(browser) = browser() else { return };
+    let turn = |nth: u64, client: u32, issued: u64, ended: u64| {
+        let [asked, got, inserted] = [nth * 100_000, nth * 100_000, nth * 100_000].map(Nanos);
+        let [issued, ended] = [issued, ended].map(Nanos);
+        let mut charges = Charges::default();
+        charges[0] = issued.0 - inserted.0;
+        let (op, sector, sectors, before) = (Op::Read, nth * 8, 8, 1);
+        Turn { client, op, sector, sectors, asked, got, inserted, issued, ended, before, charges }
+    };
+    // One client reads at once, the other waits for it; the last read takes longest.
+    let turns = (0..40_u64).map(|nth| {
+        let (at, wait) = (nth * 100_000, if nth == 39 { 900_000 } else { nth % 3 * 10_000 });
+        turn(nth, u32::from(nth % 2 == 1), at + wait, at + wait + 50_000)
+    });
+    let clients = ["base", "<b>guest</b>"].map(str::to_owned).into();
+    let timeline = Timeline { label: "noop".to_owned(), clients, turns: turns.collect() };
+    let section = Section::new("Turns").turns(timeline);
+    let page = write("turns", &Report::new("Turns").section(section));
+    let (dom, _) = tested(browser, &page);
+    let seen = dom.split("data-turns-test=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let seen = seen.expect("the script ran to its end").replace("&quot;", "\"");
+    let seen = seen.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let seen: Vec<Vec<String>> = serde_json::from_str(&seen).expect("JSON");
+    let told = &seen[0];
+    assert!(told[0].starts_with("<b>guest</b>, read of 4 KiB at sector 312: 950 us"), "{told:?}");
+    for part in ["900 us", "while base had the device", "50.0 us", "in the device, beside 1"] {
+        assert!(told[0].contains(part), "{part}: {}", told[0]);
+    }
+    // A click; then the client's first, its next, the other client's, the same closer, its last.
+    assert_ne!(told[1], told[0]);
+    let sectors =
+        |nth: usize| told[nth].split("sector ").nth(1).and_then(|of| of.split(':').next());
+    assert!(told[1].contains("sector"), "{}", told[1]);
+    let [home, right, down, closer, end] = [2, 3, 4, 5, 6].map(|nth| sectors(nth).expect("one"));
+    assert_ne!(home, right);
+    assert_ne!(told[3].split(',').next(), told[4].split(',').next(), "down is another client");
+    assert_eq!(down, closer);
+    assert!(["304", "312"].contains(&end), "the last of its client, not {end}");
 }
 
 /// Is it dark where that is wished for, with lines that are still to be seen?

@@ -17,6 +17,7 @@ mod trial;
 mod verdict;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use clap::Args;
 use paternoster_core::Nanos;
@@ -29,6 +30,7 @@ use paternoster_workload::run::Settings;
 use self::goal::Goal;
 use self::trial::Trials;
 use self::verdict::{Advice, Question};
+use crate::page::{self, Watched};
 use crate::results::Format;
 use crate::run::{include, read_file, refused};
 use crate::setting::{Setting, SettingOptions, time};
@@ -101,19 +103,34 @@ pub(crate) struct CompareOptions {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "table")]
     format: Format,
 
+    /// Also write a page for a browser: the table, each client over time and a timeline of turns
+    /// under the best scheduler, the next one that differs, and the last
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// No notes, no progress on the terminal
     #[arg(long, short)]
     quiet: bool,
 }
 
+/// What was found out.
+struct FoundOut {
+    advice: Advice,
+    /// So many schedulers were not tried with all seeds.
+    left: usize,
+    /// Runs that were watched for a page.
+    watched: Vec<Watched>,
+}
+
 pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
+    page::check(options.html.as_ref())?;
     let file = read_jobs(options)?;
     if !options.quiet {
         file.notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
     interrupt::hear()?;
-    let advice = find_out(options, &file.jobs)?;
-    let Some((advice, left)) = advice else {
+    let found = find_out(options, &file.jobs)?;
+    let Some(FoundOut { advice, left, watched }) = found else {
         return interrupt::end(|| "no scheduler was tried with all seeds".to_owned());
     };
     print(&match options.format {
@@ -124,8 +141,11 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
         Format::Markdown => tell::markdown(&advice),
         Format::Json => format!("{:#}\n", tell::document(&advice)),
         Format::Csv => tell::csv(&advice),
-        Format::Html => tell::html(&advice),
+        Format::Html => tell::page(&advice, &watched),
     })?;
+    if let Some(path) = &options.html {
+        page::write(path, &tell::page(&advice, &watched))?;
+    }
     interrupt::end(|| format!("{left} schedulers were not tried with all seeds"))
 }
 
@@ -166,8 +186,8 @@ fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
     Ok(file)
 }
 
-/// The advice, and how many schedulers it leaves out; none if it leaves out all.
-fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Option<(Advice, usize)>, Failure> {
+/// The advice; none if it leaves out all schedulers.
+fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Option<FoundOut>, Failure> {
     let mut names: Vec<String> = Vec::new();
     for job in jobs {
         if !names.contains(&job.name) {
@@ -204,13 +224,18 @@ fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Option<(Advice, us
         schedulers: &setting.schedulers,
         seeds: options.seeds,
     };
-    let trials = trials.run(options.quiet)?;
-    let (tried, all) = (trials.len(), setting.schedulers.len());
+    let tried_all = trials.run(options.quiet)?;
+    let (tried, all) = (tried_all.len(), setting.schedulers.len());
     if tried == 0 {
         return Ok(None);
     }
     let schedulers = setting.schedulers.iter().take(tried).map(|one| one.text.clone()).collect();
     let device = device.name.clone();
     let question = Question { device, jobs: names.clone(), goals, schedulers };
-    Ok(Some((Advice::new(question, trials), all - tried)))
+    let advice = Advice::new(question, tried_all);
+    let is_page = options.html.is_some() || options.format == Format::Html;
+    let worth = if is_page { advice.worth_seeing() } else { Vec::new() };
+    let watched = worth.into_iter().map(|place| trials.watch(&setting.schedulers[place]));
+    let watched = watched.collect::<Result<Vec<Watched>, Failure>>()?;
+    Ok(Some(FoundOut { advice, left: all - tried, watched }))
 }

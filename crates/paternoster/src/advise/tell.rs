@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::goal::Metric;
 use super::verdict::{Advice, Row, Spread};
-use crate::results::{self, Format, Results};
+use crate::page::{self, Watched};
+use crate::results::{self, Results};
 use crate::sheet::Sheet;
 use crate::table::{terminal_width, wrapped};
 use crate::units;
@@ -198,7 +199,7 @@ pub(crate) fn document(advice: &Advice) -> Value {
 }
 
 /// The advice as one page.
-pub(crate) fn html(advice: &Advice) -> String {
+pub(crate) fn page(advice: &Advice, watched: &[Watched]) -> String {
     let mut sheet = Sheet::new(1, heads(advice));
     for &place in &advice.order {
         let row = &advice.rows[place];
@@ -207,13 +208,18 @@ pub(crate) fn html(advice: &Advice) -> String {
         sheet.row([name].into_iter().chain(cells(advice, row)).collect());
     }
     let sentences = advice.changes.iter().chain(&advice.identical).cloned();
-    Results {
-        title: format!("{} on {}", advice.best().scheduler, advice.question.device),
-        sheets: vec![(advice.why.clone(), sheet)],
+    let results = Results {
+        title: format!(
+            "Which scheduler on {}? {}",
+            advice.question.device,
+            advice.best().scheduler
+        ),
+        headline: vec![advice.why.clone()],
+        sheets: vec![("All that were tried".to_owned(), sheet)],
         notes: sentences.chain([legend(advice)]).collect(),
         ..Results::default()
-    }
-    .told(Format::Html)
+    };
+    page::render(&results, watched)
 }
 
 /// A line for each scheduler, the best first, and job.

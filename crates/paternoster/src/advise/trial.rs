@@ -21,7 +21,9 @@ use paternoster_workload::run::RunResult;
 
 use crate::choice::SchedulerChoice;
 use crate::entitled::full_depth;
+use crate::page::{Watch, Watched};
 use crate::parallel::{each, threads};
+use crate::plot::clients;
 use crate::progress::Steps;
 use crate::setting::Setting;
 use crate::target::Target;
@@ -129,6 +131,16 @@ impl Trials<'_> {
             all.push(own);
         }
         Ok(all)
+    }
+
+    /// A run with the first seed, watched for a page.
+    pub(crate) fn watch(&self, scheduler: &SchedulerChoice) -> Result<Watched, Failure> {
+        let jobs = self.jobs.iter().enumerate().map(|(nth, job)| drawn(job, nth, 1));
+        let jobs: Vec<Job> = jobs.collect();
+        let setting = self.setting.with_seed(1);
+        let (_, watch, _) =
+            setting.run(&jobs, self.device, scheduler, Watch::new(), &mut |_| {})?;
+        Ok(watch.finish(scheduler.text.clone(), clients(&jobs)))
     }
 
     /// The result, and the digest of the device's commands.

@@ -134,6 +134,20 @@ pub(crate) struct Advice {
 }
 
 impl Advice {
+    /// The best, the next one that did something else, and the last.
+    pub(crate) fn worth_seeing(&self) -> Vec<usize> {
+        let same = |a: usize, b: usize| self.alike[a].is_some() && self.alike[a] == self.alike[b];
+        let mut worth: Vec<usize> = Vec::new();
+        let next =
+            self.order.iter().find(|&&place| place != self.order[0] && !same(place, self.order[0]));
+        for place in self.order.first().into_iter().chain(next).chain(self.order.last()) {
+            if !worth.iter().any(|&seen| seen == *place || same(seen, *place)) {
+                worth.push(*place);
+            }
+        }
+        worth
+    }
+
     /// Judges trials, by scheduler and seed.
     pub(crate) fn new(question: Question, trials: Vec<Vec<Trial>>) -> Advice {
         let seeds = trials.first().map_or(0, Vec::len);

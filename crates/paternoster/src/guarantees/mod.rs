@@ -147,6 +147,7 @@ fn results(rows: &[Row]) -> Results {
         notes: vec![ALL.iter().map(note).collect::<Vec<String>>().join("\n")],
         csv: csv(rows),
         document: results::document("guarantees", document(rows)),
+        ..Results::default()
     }
 }
 

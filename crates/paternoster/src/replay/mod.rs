@@ -27,7 +27,9 @@ use paternoster_workload::replay::{
 
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
+use crate::page;
 use crate::progress::Whole;
+use crate::results::Format;
 use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Failure, interrupt, print};
@@ -47,6 +49,9 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     let (part, speed) = (options.part()?, options.speed()?);
     options.check_setting()?;
     let mut evidence = Evidence::new(&options.setting)?;
+    page::check(options.html.as_ref())?;
+    let is_page = options.html.is_some() || options.format == Format::Html;
+    evidence.watch(is_page || options.explain);
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
             setting.check(&[], device, scheduler)?;
@@ -73,7 +78,15 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     }
     let recorded = Account::recorded(&read.recording);
     let told = Told { options, read: &read, setting: &setting, manner, speed, recorded, runs };
-    print(&told.text())?;
+    let results = told.results(evidence.watched());
+    let page = || page::render(&results, evidence.watched());
+    print(&match options.format {
+        Format::Html => page(),
+        format => results.told(format),
+    })?;
+    if let Some(path) = &options.html {
+        page::write(path, &page())?;
+    }
     evidence.write(&setting.subject(&format!("replay of {trace}")))?;
     interrupt::end(|| {
         let left = setting.devices.len() * setting.schedulers.len() - told.runs.len();

@@ -73,6 +73,13 @@ pub(crate) struct ReplayOptions {
     #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
     #[arg(default_value = "table")]
     pub(super) format: Format,
+    /// Also write a page for a browser: each process over time, a timeline of who had the device
+    /// and what waited for what, tables; it needs no network
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Say what the longest wait of each process was for, in parts that sum to it
+    #[arg(long)]
+    pub(super) explain: bool,
     #[command(flatten)]
     pub(super) input: InputOptions,
     #[command(flatten)]
@@ -80,7 +87,7 @@ pub(crate) struct ReplayOptions {
 }
 
 /// What means nothing to a record of decisions.
-const OF_TRACES: [&str; 18] = [
+const OF_TRACES: [&str; 20] = [
     "recording",
     "manner",
     "speed",
@@ -89,6 +96,8 @@ const OF_TRACES: [&str; 18] = [
     "fit",
     "processes",
     "format",
+    "html",
+    "explain",
     "input_format",
     "device",
     "scheduler",

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::options::ReplayOptions;
 use super::read::Read;
+use crate::page::{Watched, most};
 use crate::results::{Results, document, field};
 use crate::setting::Setting;
 use crate::sheet::Sheet;
@@ -70,22 +71,43 @@ const ROWS: [(&str, Cell, bool); 14] = [
 ];
 
 impl Told<'_> {
-    /// The results in the form that was asked for.
-    pub(super) fn text(&self) -> String {
+    /// The results; `watched` has what was seen of each replay, if anyone asked why it waited.
+    pub(super) fn results(&self, watched: &[Watched]) -> Results {
         let (processes, left_out) = self.sheet_of_processes();
         let mut sheets = vec![("Everything".to_owned(), self.sheet_of_all())];
         if !processes.is_empty() {
             sheets.push(("Processes".to_owned(), processes));
         }
         let warnings = self.runs.iter().filter_map(|run| self.warning(run));
-        let results = Results {
+        let explained = watched.iter().filter(|_| self.options.explain).map(Watched::explained);
+        Results {
             title: self.heading(),
+            headline: self.headline(),
             sheets,
             notes: left_out.into_iter().chain(warnings).collect(),
+            explained: explained.collect(),
+            subject: Some(self.setting.subject(&format!("replay of {}", self.options.trace()))),
             csv: self.csv(),
-            document: document("replay", self.json()),
+            document: document("replay", self.json(watched)),
+        }
+    }
+
+    /// What came out, in sentences.
+    fn headline(&self) -> Vec<String> {
+        let of = |figure: fn(&Account) -> Option<f64>| -> Vec<(String, f64)> {
+            let told = |(label, account): (&str, &Account)| {
+                (label.to_owned(), figure(account).unwrap_or(f64::NAN))
+            };
+            self.columns().map(told).collect()
         };
-        results.told(self.options.format)
+        let p99 = |account: &Account| {
+            (account.all.timed > 0).then(|| -as_f64(account.all.percentiles[2].0))
+        };
+        let sentences = [
+            most("Most I/Os a second", &of(|account| account.all.ios_per_second()), units::rate),
+            most("Least p99", &of(p99), |nanos| units::time(-nanos)),
+        ];
+        sentences.into_iter().flatten().collect()
     }
 
     /// The recording and every replay, each with its name.
@@ -188,15 +210,16 @@ impl Told<'_> {
         })
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, watched: &[Watched]) -> Value {
         let processes = self.read.recording.processes();
-        let replays = self.runs.iter().map(|run| {
+        let replays = self.runs.iter().enumerate().map(|(nth, run)| {
             let mut told = account_json(&run.account, processes);
             told["device"] = json!(run.device);
             told["scheduler"] = json!(run.scheduler);
             told["moved_ios"] = json!(run.moved);
             told["failed_ios"] = json!(run.failed.0);
             told["sleeps"] = json!(run.sleeps);
+            told["waits"] = json!(watched.get(nth).map(Watched::document));
             let behind = run.account.backlog.falls_behind(&self.recorded.backlog);
             told["falls_behind"] = json!(self.manner == Manner::Timed && behind);
             told

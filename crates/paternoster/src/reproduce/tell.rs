@@ -72,6 +72,7 @@ pub(crate) fn results(told: &[(&Experiment, Results)]) -> results::Results {
         notes: notes.collect(),
         csv,
         document: results::document("reproduce", json!({ "experiments": all })),
+        ..results::Results::default()
     }
 }
 

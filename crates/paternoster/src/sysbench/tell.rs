@@ -73,6 +73,7 @@ fn results(all: &[Done<'_>]) -> Results {
         notes: Vec::new(),
         csv,
         document: document("sysbench", json!({ "results": each })),
+        ..Results::default()
     }
 }
 

@@ -24,6 +24,7 @@ mod journal;
 mod language;
 mod own_device;
 mod own_elevator;
+mod page;
 mod players;
 mod plots;
 mod program;
