@@ -179,7 +179,10 @@ fn jobs_sheet(runs: &[Told], labels: &[String]) -> Sheet {
         rows.add("IOPS", |run| rate(totals(run)[1]));
         rows.add("bandwidth", |run| bandwidth(totals(run)[0]));
         if is_entitled(runs) {
-            rows.add("worst off", |run| worst_off(&run.outcome, &run.outcome.shares[nth]));
+            let worst = |run: &Told| worst_off(&run.outcome, &run.outcome.shares[nth]);
+            let none = || NONE.to_owned();
+            rows.add("worst off", |run| worst(run).map_or_else(none, |(name, _)| name));
+            rows.add("its got/entitled", |run| worst(run).map_or_else(none, |(_, part)| due(part)));
         } else {
             let jain = |run: &Told| format!("{:.3}", run.outcome.shares[nth].jain);
             rows.add("Jain of device time", jain);
@@ -278,15 +281,10 @@ fn job_name(jobs: &[JobReport], place: usize) -> String {
     clone(jobs, place).map_or_else(|| name.clone(), |nth| format!("{name}.{nth}"))
 }
 
-/// The job of a section that got least of what it is entitled to, and how much of that.
-fn worst_off(outcome: &Outcome, section: &SectionShares) -> String {
-    outcome.worst_off(section).map_or_else(
-        || NONE.to_owned(),
-        |(place, part)| {
-            let name = job_name(&outcome.report.jobs, place);
-            format!("{name}: {:.0} % of its due", (100.0 * part.ratio()).min(100.0))
-        },
-    )
+/// The job of a section that got least of what it is entitled to, and which part of that.
+fn worst_off(outcome: &Outcome, section: &SectionShares) -> Option<(String, f64)> {
+    let (place, part) = outcome.worst_off(section)?;
+    Some((job_name(&outcome.report.jobs, place), part.ratio()))
 }
 
 /// Bytes and I/Os of all jobs of a section per second of the longest of them, as fio's `Run status`

@@ -126,7 +126,8 @@ fn old_forms(own: &ArgMatches) {
     let forms = own.get_many::<Form>("output_format").unwrap_or_default();
     for (form, name) in [(Form::Csv, "csv"), (Form::Table, "table")] {
         if forms.clone().any(|one| *one == form) {
-            eprintln!("note: `--output-format {name}` is now `--format {name}`");
+            let more = if name == "csv" { ", which has other columns, too" } else { "" };
+            eprintln!("note: `--output-format {name}` is now `--format {name}`{more}");
         }
     }
 }
