@@ -144,12 +144,21 @@ impl Depth {
 }
 
 impl Paternoster {
+    /// The device takes another number of commands, as far as is known.
+    pub(super) fn limit_depth(&mut self, scene: &Scene) {
+        let most = u32::try_from(self.tunables.depth_max).unwrap_or(u32::MAX);
+        let takes = scene.facts().depth;
+        self.depth.top = if most == 0 { takes } else { takes.min(most) };
+        self.depth.use_all(scene.exact_now());
+    }
+
     /// A request has ended.
     #[inline(always)]
     pub(super) fn learn_depth(&mut self, scene: &Scene, sort: u8, sectors: u32, took: u64) {
         let (now, depth) = (scene.exact_now(), &mut self.depth);
         let spares = now < depth.meek_until && depth.top > 1;
-        if spares && self.seats.most.is_none() && self.learn.phase == Phase::Rest {
+        let searches = self.tunables.depth_max == 0 && self.seats.most.is_none();
+        if spares && searches && self.learn.phase == Phase::Rest {
             self.learn_shallow_depth(now, sort, sectors, took);
         } else if depth.used != depth.top || depth.step != Step::Rest {
             depth.use_all(now);

@@ -71,6 +71,7 @@ impl Elevator for Paternoster {
             sabotage: self.sabotage,
             ..Paternoster::new()
         };
+        self.limit_depth(scene);
     }
 
     /// Nobody has more than his share of the requests there are, or one who comes later would wait

@@ -24,6 +24,8 @@ pub(super) struct Tunables {
     pub(super) tag_shares: bool,
     /// C5: whether a request is charged its kind's cost where the device is full.
     pub(super) prices: bool,
+    /// So many commands are given, if the device takes them; 0: as many as are found best.
+    pub(super) depth_max: u64,
 }
 
 impl Default for Tunables {
@@ -34,12 +36,13 @@ impl Default for Tunables {
             weights_from: 150,
             tag_shares: true,
             prices: false,
+            depth_max: 0,
         }
     }
 }
 
 /// How many there are.
-pub(super) const COUNT: usize = 16;
+pub(super) const COUNT: usize = 17;
 
 /// An attribute of this elevator.
 type Row = Knob<Paternoster>;
@@ -79,6 +82,17 @@ pub(super) static KNOBS: [Row; COUNT] = [
         |own, _| own.tunables.tag_shares,
         |own, _, on| own.tunables.tag_shares = on,
     ),
+    Row::number(
+        "depth_max",
+        "commands",
+        "so many commands are given to the device at a time, and no fewer are tried; 0: as found",
+        |own, _| own.tunables.depth_max,
+        |own, scene, value| {
+            own.tunables.depth_max = value;
+            own.limit_depth(scene);
+        },
+    )
+    .at_most(1_000_000),
     Row::switch(
         "prices",
         "1 if a request is charged its kind's cost where an SSD is full; 0: device time",

@@ -58,6 +58,19 @@ fn l4_i2_otherwise_the_full_depth() {
     assert_eq!(alone.attribute("depth"), 32);
 }
 
+/// Is a device that says it takes 32 given so many as `depth_max` says, from then on, and all again
+/// at 0? A client with 64 under way always has that many waiting.
+#[test]
+fn l4_depth_max_is_what_the_device_takes() {
+    let mut world = queueing();
+    world.add(deep(64, 8));
+    for (most, inside, until) in [("6", 6, 100), ("48", 32, 200), ("1", 1, 300), ("0", 32, 400)] {
+        world.queue.set_attribute(ms(until - 99), "depth_max", most).unwrap();
+        world.run(ms(until));
+        assert_eq!((world.attribute("depth"), world.queue.in_device()), (inside.into(), inside));
+    }
+}
+
 /// Does one who asks now and then, and has had least, go without a seat? Two streams on a disk have
 /// turns of 160 ms: for his own turn he would wait that long, and not only for what is in the
 /// device: 0.97 ms, a seek of 10 ms, and his own 10.2.
