@@ -5,7 +5,7 @@
 unset RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS PATERNOSTER_SEQUENCES PATERNOSTER_POWER_CUTS PATERNOSTER_STREAM_REQUESTS
 
 step "release: build"
-release=(cargo test --release -p paternoster-core -p paternoster-sim -p paternoster --test no_allocation --test judges)
+release=(cargo test --release -p paternoster-core -p paternoster-sim -p paternoster-gate -p paternoster --test no_allocation --test judges)
 "${release[@]}" --no-run --quiet
 
 step "no allocation in the steady state; published experiments, guarantees, shares, recorded results; same bytes as in debug"
@@ -29,6 +29,10 @@ step "the server's streams"
 test_options=(desk::judge::)
 PATERNOSTER_STREAM_REQUESTS=50000 run_tests streams cargo test --release -p paternoster-serve --lib
 test_options=()
+
+step "the gate's threads, in schedules that are drawn"
+PATERNOSTER_SCHEDULES=100000 run_tests schedules \
+  cargo test --release -p paternoster-gate --features shuttle --test schedules
 
 install valgrind=valgrind
 step "instructions per request"
@@ -59,6 +63,7 @@ step "the library without std"
 if rustup target list --installed 2>/dev/null | grep -q thumbv7em-none-eabi ||
   rustup target add thumbv7em-none-eabi >/dev/null 2>&1; then
   cargo build -p paternoster-core --target thumbv7em-none-eabi --quiet
+  cargo build -p paternoster-gate --no-default-features --target thumbv7em-none-eabi --quiet
 else
   skip "the library without std: no target without std can be had here (the compiler checks #![no_std] for this one)"
 fi

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A fair I/O scheduler inside any program: ask, get a permit in fair order, give it back.
+//!
+//! Programs that store data put a semaphore or a token bucket before their disk, and somebody has
+//! to type in how much it can take. A gate is told nothing: how many permits may be out, for whom
+//! one is kept, whether streams take turns is found out while it runs, by the scheduler
+//! `paternoster` of the library behind it.
+//!
+//! ```text
+//! reads 400 ──ask──▶ ┌───────────────────────────┐ ──permit──▶ read, write, fsync
+//! flush 100 ──ask──▶ │ who has had least for its │                  │
+//! scrub idle ─ask──▶ │ weight? how many at once? │ ◀──give back─────┘
+//!                    └───────────────────────────┘
+//! ```
+//!
+//! [`Gate`] is for threads (`class.permit(…)`), tasks (`class.permit_async(…)`, of any runtime) and
+//! callbacks. [`Core`] is the gate without threads or clock, for event loops and simulators; it is
+//! all there is without the feature `std`.
+//!
+//! A class pays by device time: while k permits are out each is charged 1/k of the time that
+//! passes. So hold one only as long as the device works for you.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod machine;
+#[cfg(feature = "std")]
+mod shell;
+
+pub use machine::{
+    Ask, AskError, ClassError, ClassId, ClassSpec, Core, Counts, Eta, Kind, Next, NotOut, Op,
+    Report, Settings, Ticket,
+};
+pub use paternoster_core::Nanos;
+#[cfg(feature = "std")]
+pub use shell::{Class, Gate, Permit, PermitError, PermitFuture};
+
+/// The page of the repository, and the package's, whose examples are tests.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../../../docs/gate.md")]
+#[doc = include_str!("../README.md")]
+struct Pages;

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ceiling: how many permits may be out at most, found out by trying.
+//!
+//! The elevator orders what waits before a device that says how many commands it takes. Behind a
+//! gate nobody says so: permits beyond what the device works at stand in a line that no weight
+//! orders. So fewer and more are tried, and the fewest stay that do as much:
+//!
+//! ```text
+//! ssd    8: 92   12: 98   16: 99.6   24: 100 %    of what all permits do
+//!        16 16 | 12 12 | 16 16     12 does 1.3 % less: 16 stays
+//!        16 16 | 24 24 | 16 16     24 does 0.4 % more: 16 stays
+//! ```
+//!
+//! What was done in a stretch of time is the sum of what its I/Os would have cost at the prices of
+//! before the trial (mean device time by kind and size), so that it makes no difference who had
+//! how many. A trial goes up or down one rung of the ladder 1 2 3 4 6 8 12 16 …, between two
+//! stretches without; it is repeated until what it says is more than chance, at most [`TRIALS`]
+//! times. At the start the ceiling is doubled as long as that does an eighth more.
+//!
+//! Only stretches count in which the ceiling was what others waited for. Where the elevator holds
+//! classes back for others' sake, or gives fewer commands by itself, nothing is tried.
+//!
+//! # Invariants
+//! I1  1 <= `used` <= `most`, and `used` is a rung of the ladder or `most`.
+//! I2  Integers only; O(1) a permit; no allocation.
+
+use paternoster_core::Nanos;
+
+use super::entry::Op;
+use super::eta::Held;
+
+/// The ceiling that a gate begins with.
+const START: u32 = 8;
+/// A stretch has so many ends, and so many times the ceiling.
+const ENDS: u32 = 64;
+const DEPTHS: u32 = 4;
+/// And lasts so long.
+const LEAST: Nanos = Nanos::from_millis(5);
+/// So often a trial is repeated at most, and lasts so long at least.
+const TRIALS: u32 = 8;
+/// In thousandths: how much less may be done with one rung less, how much more has to be with one
+/// more; and with twice as many at the start.
+const LOSS: u64 = 990;
+const GAIN: u64 = 1020;
+const GAIN_OF_DOUBLE: u64 = 1125;
+/// Two stretches that differ by more say nothing of what was tried between them, in thousandths.
+const ALIKE: u64 = 150;
+/// Between two trials that change nothing pass at most so many times a trial.
+const GAP_MOST: u64 = 16;
+
+/// What was done in a stretch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    /// At the prices of before the trial, in ns.
+    work: u64,
+    time: u64,
+    ends: u64,
+}
+
+impl Done {
+    fn add(&mut self, other: Done) {
+        self.work += other.work;
+        self.time += other.time;
+        self.ends += other.ends;
+    }
+
+    /// How much more was done here than there for the time, in thousandths.
+    fn beside(self, other: Done) -> u64 {
+        let here = u128::from(self.work) * u128::from(other.time) * 1000;
+        let there = u128::from(other.work) * u128::from(self.time);
+        u64::try_from(here / there.max(1)).unwrap_or(u64::MAX)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Doubling from the start.
+    Start,
+    Rest,
+    Before,
+    Trial,
+    After,
+}
+
+/// How many permits may be out, and the search for it.
+#[derive(Debug)]
+pub(super) struct Ceiling {
+    most: u32,
+    /// What was taken, and what is in use at this moment of a trial.
+    level: u32,
+    used: u32,
+    /// What is tried next.
+    goes_up: bool,
+    step: Step,
+    /// Of the present stretch: since when; ends to come before it counts; ends, and those of
+    /// them at which the ceiling was reached.
+    began: Nanos,
+    skip: u32,
+    ends: u32,
+    full: u32,
+    work: u64,
+    last: Option<Done>,
+    before: Done,
+    /// Of all repetitions of a trial.
+    without: Done,
+    with: Done,
+    trials: u32,
+    /// The most that stretches without were apart.
+    drift: u64,
+    trial_began: Nanos,
+    next: Nanos,
+    gap: u64,
+    prices: Held,
+    frozen: Held,
+}
+
+/// The next rung below.
+const fn below(level: u32) -> u32 {
+    if level <= 4 {
+        return if level > 1 { level - 1 } else { 1 };
+    }
+    let octave = 1 << (level - 1).ilog2();
+    if level > octave / 2 * 3 { octave / 2 * 3 } else { octave }
+}
+
+/// The next rung above.
+const fn above(level: u32) -> u32 {
+    if level < 4 {
+        return level + 1;
+    }
+    let octave = 1 << level.ilog2();
+    if level < octave / 2 * 3 { octave / 2 * 3 } else { 2 * octave }
+}
+
+impl Ceiling {
+    pub(super) fn new(most: u32) -> Ceiling {
+        let start = START.min(most);
+        Ceiling {
+            most,
+            level: start,
+            used: start,
+            goes_up: true,
+            step: Step::Start,
+            began: Nanos::ZERO,
+            skip: 0,
+            ends: 0,
+            full: 0,
+            work: 0,
+            last: None,
+            before: Done::default(),
+            without: Done::default(),
+            with: Done::default(),
+            trials: 0,
+            drift: 0,
+            trial_began: Nanos::ZERO,
+            next: Nanos::ZERO,
+            gap: 1,
+            prices: Held::default(),
+            frozen: Held::default(),
+        }
+    }
+
+    /// How many may be out now.
+    pub(super) const fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// A permit of this kind and size was given back after so much device time; before that `out`
+    /// were out and somebody waited, or not. Whether another number may be out from now on.
+    pub(super) fn ended(
+        &mut self,
+        now: Nanos,
+        (op, len): (Op, u64),
+        served: Nanos,
+        (out, waits): (u32, bool),
+    ) -> bool {
+        self.prices.add(op, len, served);
+        if self.skip > 0 {
+            // The first of a stretch are those of the one before.
+            self.skip -= 1;
+            self.began = now;
+            return false;
+        }
+        self.ends += 1;
+        self.full += u32::from(waits && out + self.used / 8 >= self.used);
+        self.work += self.frozen.expect(op, len).max(1);
+        let enough = self.ends >= (DEPTHS * self.used).max(ENDS);
+        if !enough || now < self.began + LEAST {
+            return false;
+        }
+        let before = self.used;
+        self.end_stretch(now);
+        self.used != before
+    }
+
+    fn begin(&mut self, step: Step, used: u32, now: Nanos) {
+        // What is out stays out: when it has ended the stretch begins.
+        self.skip = if used == self.used { 0 } else { self.used.max(used) };
+        (self.step, self.used, self.began) = (step, used, now);
+        (self.ends, self.full, self.work) = (0, 0, 0);
+    }
+
+    fn end_stretch(&mut self, now: Nanos) {
+        let is_full = 4 * self.full >= 3 * self.ends;
+        let time = (now - self.began).0;
+        let done = Done { work: self.work, time, ends: self.ends.into() };
+        if !is_full {
+            // A trial is given up, and what was tried so far is forgotten.
+            self.last = None;
+            self.trials = 0;
+            let step = if self.step == Step::Start { Step::Start } else { Step::Rest };
+            self.frozen = self.prices.clone();
+            return self.begin(step, self.level, now);
+        }
+        match self.step {
+            Step::Start => self.start(now, done),
+            Step::Rest if now >= self.next => {
+                self.frozen = self.prices.clone();
+                if self.trials == 0 {
+                    self.trial_began = now;
+                    (self.without, self.with) = (Done::default(), Done::default());
+                }
+                self.begin(Step::Before, self.level, now);
+            }
+            Step::Rest => self.begin(Step::Rest, self.level, now),
+            Step::Before => {
+                self.before = done;
+                self.begin(Step::Trial, self.candidate(), now);
+            }
+            Step::Trial => {
+                self.last = Some(done);
+                self.begin(Step::After, self.level, now);
+            }
+            Step::After => self.end_trial(now, done),
+        }
+    }
+
+    fn candidate(&self) -> u32 {
+        let next = if self.goes_up { above(self.level) } else { below(self.level) };
+        next.clamp(1, self.most)
+    }
+
+    /// Twice as many, as long as that does an eighth more.
+    fn start(&mut self, now: Nanos, done: Done) {
+        let grows = self.last.is_none_or(|last| done.beside(last) >= GAIN_OF_DOUBLE);
+        if self.last.is_none() {
+            // Prices are known now; with them the first stretch is repeated.
+            self.last = Some(Done { work: 0, time: 1, ends: 0 });
+            self.frozen = self.prices.clone();
+            return self.begin(Step::Start, self.level, now);
+        }
+        if grows && self.level < self.most {
+            self.last = Some(done);
+            self.level = (2 * self.level).min(self.most);
+            return self.begin(Step::Start, self.level, now);
+        }
+        if !grows {
+            self.level = (self.level / 2).max(1);
+        }
+        self.last = None;
+        self.goes_up = grows;
+        self.begin(Step::Rest, self.level, now);
+    }
+
+    fn end_trial(&mut self, now: Nanos, after: Done) {
+        let with = self.last.take().unwrap_or_default();
+        let drift = after.beside(self.before).abs_diff(1000);
+        self.drift = if self.trials == 0 { drift } else { self.drift.max(drift) };
+        if drift <= ALIKE {
+            self.without.add(self.before);
+            self.without.add(after);
+            self.with.add(with);
+        }
+        self.trials += 1;
+        let ratio = self.with.beside(self.without);
+        // Times vary by half of their mean, say: so far a mean of so many is off by chance.
+        let chance = 600 / self.with.ends.max(1).isqrt();
+        let asked = if self.goes_up { GAIN } else { LOSS };
+        // Unless it was seen that they hardly vary.
+        let varies = if self.trials > 1 { chance.min(2 * self.drift) } else { chance };
+        let is_sure = self.with.ends > 0 && ratio.abs_diff(asked) > 2 * varies;
+        if !is_sure && self.trials < TRIALS {
+            return self.begin(Step::Before, self.level, now);
+        }
+        self.decide(now, self.with.ends > 0 && ratio >= asked && self.candidate() != self.level);
+    }
+
+    /// What was tried is taken, or the other direction is tried next.
+    fn decide(&mut self, now: Nanos, is_taken: bool) {
+        if is_taken {
+            self.level = self.candidate();
+            self.gap = 0;
+        } else {
+            self.goes_up = !self.goes_up;
+            self.gap = (2 * self.gap).clamp(1, GAP_MOST);
+        }
+        self.trials = 0;
+        let length = (now - self.trial_began).0;
+        self.next = now + Nanos(length.saturating_mul(self.gap));
+        self.begin(Step::Rest, self.level, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is the ladder the same upwards and downwards?
+    #[test]
+    fn the_ladder() {
+        let mut all = alloc::vec![1];
+        while let Some(&last) = all.last().filter(|last| **last < 256) {
+            all.push(above(last));
+        }
+        assert_eq!(all, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256]);
+        assert!(all.windows(2).all(|pair| below(pair[1]) == pair[0]));
+        assert_eq!([below(1), below(7), above(7), below(100)], [1, 6, 8, 96]);
+    }
+
+    /// A device with so many servers, each of them 100 us at one I/O: what it does is the lesser of
+    /// permits and servers. Is the ceiling the number of servers, for 1 to 256?
+    #[test]
+    fn as_many_as_the_device_works_at() {
+        for servers in [1, 2, 4, 6, 16, 32, 128, 256] {
+            let mut ceiling = Ceiling::new(256);
+            let mut now = Nanos::ZERO;
+            for _ in 0..200_000 {
+                let out = ceiling.used();
+                let working = out.min(servers);
+                now += Nanos(100_000 / u64::from(working));
+                let served = Nanos(100_000 / u64::from(working));
+                ceiling.ended(now, (Op::Read, 4096), served, (out, true));
+            }
+            let (low, high) = (below(servers), above(servers));
+            assert!((low..=high).contains(&ceiling.level), "{servers}: {}", ceiling.level);
+        }
+    }
+
+    /// Is nothing tried while the ceiling is not what anybody waits for?
+    #[test]
+    fn it_rests_while_it_does_not_bind() {
+        let mut ceiling = Ceiling::new(256);
+        for end in 0..10_000u64 {
+            let now = Nanos(end * 100_000);
+            ceiling.ended(now, (Op::Read, 4096), Nanos(100_000), (3, false));
+            assert_eq!(ceiling.used(), START);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Check: the invariants of a gate, looked at one by one.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::Core;
+use super::entry::Stage;
+
+pub(super) fn check(core: &Core) -> Result<(), String> {
+    core.queue.audit().map_err(|fault| format!("{fault:?}"))?;
+    core.links_are_sound()?;
+    let mut deadlines = 0;
+    for (key, entry) in core.entries.iter() {
+        let (index, stage) = (key.index(), entry.stage);
+        let is_out = core.links.contains(index);
+        if is_out != (stage == Stage::Granted) {
+            return Err(format!("I1: {index} is {stage:?} and out: {is_out}"));
+        }
+        if let Some(at) = entry.gives_up {
+            deadlines += 1;
+            if stage != Stage::Waiting || !core.deadlines.contains(&(at, index)) {
+                return Err(format!("I4: {index} is {stage:?} and has a deadline"));
+            }
+        }
+    }
+    let waiting = core.entries.iter().filter(|(_, entry)| entry.stage == Stage::Waiting).count();
+    if waiting != core.waiting as usize {
+        return Err(format!("I1: {waiting} wait, {} are counted", core.waiting));
+    }
+    if deadlines != core.deadlines.len() {
+        return Err(format!("I4: {} deadlines of {deadlines}", core.deadlines.len()));
+    }
+    core.classes_count_their_own()
+}
+
+impl Core {
+    fn links_are_sound(&self) -> Result<(), String> {
+        self.out.check(&self.links)?;
+        self.fresh.check(&self.fresh_links)?;
+        let mut last = paternoster_core::Nanos::ZERO;
+        for index in self.out.iter(&self.links) {
+            let granted = self.entries.at(index).granted;
+            if granted < last {
+                return Err(format!("I2: {index} was granted at {granted}, behind {last}"));
+            }
+            last = granted;
+        }
+        let named = self.out.iter(&self.links).filter(|index| self.entries.at(*index).holder != 0);
+        let (named, holders) = (named.count(), self.holders.len());
+        if named != holders { Err(format!("{holders} holders of {named}")) } else { Ok(()) }
+    }
+
+    fn classes_count_their_own(&self) -> Result<(), String> {
+        for (key, class) in self.classes.iter() {
+            let own =
+                self.entries.iter().filter(|(_, entry)| entry.class.is_some_and(|of| of.0 == key));
+            let (mut waiting, mut inside) = (0, 0);
+            for (_, entry) in own {
+                waiting += u32::from(entry.stage == Stage::Waiting);
+                inside += u32::from(entry.stage == Stage::Granted);
+            }
+            let (name, counts) = (&class.name, class.counts);
+            if (waiting, inside) != (class.waiting, class.inside) {
+                return Err(format!("I1: {name} counts {} {}", class.waiting, class.inside));
+            }
+            let ended = counts.withdrawn + counts.too_late + counts.granted;
+            if counts.asked != ended + u64::from(waiting) {
+                return Err(format!("I3: {name}, {waiting} waiting: {counts:?}"));
+            }
+            if counts.granted != counts.given_back + counts.expired + u64::from(inside) {
+                return Err(format!("I3: {name}, {inside} inside: {counts:?}"));
+            }
+        }
+        Ok(())
+    }
+}

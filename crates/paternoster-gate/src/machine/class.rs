@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Class: who shares with whom. A tree of weights, put into the queue's terms.
+//!
+//! A class that has none below it is a client of the queue. The first class below it makes it a
+//! group, of which its own client becomes a member:
+//!
+//! ```text
+//! reads 400                    client "reads"
+//! reads 400 ─┬─ (itself) 100   group "reads" with a client of its own
+//!            ├─ alice 100      client
+//!            └─ bob 300        client
+//! ```
+
+use alloc::string::String;
+
+use paternoster_core::{Class as Urgency, ClientId, GroupId, Nanos, Priority};
+
+/// The weight of a class that says nothing.
+const WEIGHT: u32 = 100;
+/// So many times less weighs a class in the background than it says.
+const BACKGROUND: u32 = 16;
+/// What the queue takes.
+const WEIGHT_MOST: u32 = 10_000;
+
+/// Names a class of a gate. A kept one of a class that was closed is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub(super) paternoster_core::slab::Key);
+
+impl ClassId {
+    /// A small number, unique among the present classes: an index for tables.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.0.index()
+    }
+}
+
+/// What a class is beside its weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Kind {
+    /// It shares by weight.
+    #[default]
+    Normal,
+    /// It goes before its siblings, always: they have what it leaves.
+    Urgent,
+    /// It shares by a sixteenth of its weight: never starved, hardly noticed.
+    Background,
+    /// It has what its siblings leave; one permit in 200 ms while they ask for all.
+    Idle,
+}
+
+/// A class to be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassSpec {
+    pub(super) name: String,
+    pub(super) weight: u32,
+    pub(super) kind: Kind,
+    pub(super) below: Option<ClassId>,
+}
+
+impl ClassSpec {
+    /// A class of this name: weight 100, of the normal kind, below no other.
+    #[must_use]
+    pub fn new(name: &str) -> ClassSpec {
+        ClassSpec { name: name.into(), weight: WEIGHT, kind: Kind::Normal, below: None }
+    }
+
+    /// Share relative to the siblings: 1 to 10,000, others are brought into that range.
+    #[must_use]
+    pub const fn weight(mut self, weight: u32) -> ClassSpec {
+        self.weight = weight;
+        self
+    }
+
+    /// Urgent, background, idle.
+    #[must_use]
+    pub const fn kind(mut self, kind: Kind) -> ClassSpec {
+        self.kind = kind;
+        self
+    }
+
+    /// It shares what `class` has, with that one's other classes and with what is asked for
+    /// `class` itself, which weighs 100 among them. Only a class of the normal kind has others
+    /// below it.
+    #[must_use]
+    pub const fn below(mut self, class: ClassId) -> ClassSpec {
+        self.below = Some(class);
+        self
+    }
+}
+
+/// What is kept of a class.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Class {
+    pub(super) name: String,
+    pub(super) weight: u32,
+    pub(super) kind: Kind,
+    pub(super) above: Option<ClassId>,
+    pub(super) client: ClientId,
+    /// Once there was one below it.
+    pub(super) group: Option<GroupId>,
+    pub(super) below: u32,
+    pub(super) waiting: u32,
+    pub(super) inside: u32,
+    pub(super) counts: Counts,
+    pub(super) pace: super::eta::Pace,
+}
+
+impl Class {
+    /// What it weighs among its siblings.
+    pub(super) fn effective_weight(&self) -> u32 {
+        let weight = self.weight.clamp(1, WEIGHT_MOST);
+        if self.kind == Kind::Background { (weight / BACKGROUND).max(1) } else { weight }
+    }
+
+    /// What its client weighs beside those below it, or beside its siblings.
+    pub(super) fn client_weight(&self) -> u32 {
+        if self.group.is_some() { WEIGHT } else { self.effective_weight() }
+    }
+
+    pub(super) fn priority(&self) -> Priority {
+        let class = match self.kind {
+            Kind::Urgent => Urgency::Realtime,
+            Kind::Idle => Urgency::Idle,
+            Kind::Normal | Kind::Background => Urgency::BestEffort,
+        };
+        Priority { class, ..Priority::default() }
+    }
+}
+
+/// What a class has had; see [`super::Core::counts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Permits asked for.
+    pub asked: u64,
+    /// Permits given.
+    pub granted: u64,
+    /// Permits given back.
+    pub given_back: u64,
+    /// Permits that were never given back, and taken back when their time was over.
+    pub expired: u64,
+    /// Asks that were withdrawn before they were granted.
+    pub withdrawn: u64,
+    /// Asks that were refused, or given up, because their deadline could not be kept.
+    pub too_late: u64,
+    /// Bytes of the permits that were given back.
+    pub bytes: u64,
+    /// Device time: while k permits are out, each is charged 1/k of the time that passes.
+    pub device_time: Nanos,
+    /// Time that was waited for permits that were given, all together.
+    pub waited: Nanos,
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entry: one ask on its way: waiting, granted, given back. What is asked for, and the answers.
+
+use core::fmt;
+
+use paternoster_core::{Nanos, Tag, Ticket as BioTicket, slab::Key};
+
+use super::class::ClassId;
+use super::eta::Eta;
+
+/// Names an ask from [`super::Core::ask`] until its permit is given back. A kept one is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub(super) Key);
+
+impl Ticket {
+    /// A small number, unique among the present tickets: an index for tables.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.0.index()
+    }
+}
+
+/// What will be done with a permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[non_exhaustive]
+pub enum Op {
+    /// Data come from the device.
+    #[default]
+    Read = 0,
+    /// Data go to the device: direct, or with the flush that makes the device see them. A write
+    /// that only reaches the page cache takes no time of the device and needs no permit.
+    Write = 1,
+    /// `fsync` and its like.
+    Flush = 2,
+    /// The device may forget the data.
+    Discard = 3,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    pub(super) op: Op,
+    pub(super) offset: Option<u64>,
+    pub(super) len: u64,
+    pub(super) holder: u64,
+    pub(super) deadline: Nanos,
+    pub(super) gives_up: Nanos,
+}
+
+impl Ask {
+    /// A permit for one I/O of so many bytes, anywhere.
+    #[must_use]
+    pub const fn new(op: Op, len: u64) -> Ask {
+        let (deadline, gives_up) = (Nanos::MAX, Nanos::MAX);
+        Ask { op, offset: None, len, holder: 0, deadline, gives_up }
+    }
+
+    /// The byte at which it begins. Where seeks cost time a class's permits then go by place, and
+    /// streams have turns. Without it they go in the order in which they were asked for.
+    #[must_use]
+    pub const fn at(mut self, offset: u64) -> Ask {
+        self.offset = Some(offset);
+        self
+    }
+
+    /// Who asks: a thread, a task; 0 is nobody in particular. One that asks while it holds a
+    /// permit is reported, since that can come to a standstill: see [`super::Report`].
+    #[must_use]
+    pub const fn holder(mut self, holder: u64) -> Ask {
+        self.holder = holder;
+        self
+    }
+
+    /// The I/O is of no use unless it has ended by then: refused at once if that cannot be kept,
+    /// and later too late if it was not granted by then.
+    #[must_use]
+    pub const fn by(mut self, deadline: Nanos) -> Ask {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Too late if it was not granted by then. Nothing is refused at once.
+    #[must_use]
+    pub const fn until(mut self, time: Nanos) -> Ask {
+        self.gives_up = time;
+        self
+    }
+
+    /// When it stops waiting.
+    pub(super) fn ends_waiting(&self) -> Nanos {
+        self.deadline.min(self.gives_up)
+    }
+}
+
+/// A permit was not asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The class was closed.
+    NoClass,
+    /// As many ask, and hold permits, as the gate has places for.
+    Full,
+    /// The deadline cannot be kept: then it would be done.
+    TooLate(Eta),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::NoClass => f.write_str("the class was closed"),
+            AskError::Full => f.write_str("as many ask as the gate has places for"),
+            AskError::TooLate(eta) => {
+                write!(f, "it would be done at {}, behind its deadline", eta.done)
+            }
+        }
+    }
+}
+
+impl core::error::Error for AskError {}
+
+/// What the gate says next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This one has its permit: do the I/O, then [`super::Core::give_back`].
+    Granted(Ticket),
+    /// This one was not granted in time, and waits no more.
+    TooLate(Ticket),
+    /// Nothing now: ask again at this time, or when something was asked for or given back.
+    Wait(Nanos),
+    /// Nothing now, and nothing that ends by time.
+    Idle,
+}
+
+/// Where an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// In the queue.
+    #[default]
+    Waiting,
+    /// Its permit is out.
+    Granted,
+    /// It waits no more, which has to be told.
+    TooLate,
+}
+
+/// One ask.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Entry {
+    pub(super) class: Option<ClassId>,
+    pub(super) stage: Stage,
+    pub(super) op: Op,
+    /// Nothing of its class waited when it came, but others did, or held all permits.
+    pub(super) was_first: bool,
+    pub(super) len: u64,
+    pub(super) holder: u64,
+    pub(super) asked: Nanos,
+    pub(super) granted: Nanos,
+    pub(super) gives_up: Option<Nanos>,
+    pub(super) bio: Option<BioTicket>,
+    pub(super) tag: Option<Tag>,
+    /// The clock of device time when it was granted.
+    pub(super) clock: Nanos,
+}

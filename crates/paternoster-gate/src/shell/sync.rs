@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sync: what the shell waits with: that of `std`; or, for the test that draws schedules, that of
+//! shuttle, with a clock that goes on when somebody waits for it.
+
+#[cfg(not(feature = "shuttle"))]
+mod real {
+    pub(crate) use std::sync::{Arc, Mutex, MutexGuard, Weak};
+    use std::thread;
+    pub(crate) use std::thread::{Thread, current};
+    use std::time::{Duration, Instant};
+
+    use crate::Nanos;
+
+    /// A clock that begins with the gate.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Clock(Instant);
+
+    impl Clock {
+        pub(crate) fn new() -> Clock {
+            Clock(Instant::now())
+        }
+
+        pub(crate) fn now(&self) -> Nanos {
+            Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        }
+
+        /// Sleeps until somebody unparks this thread, at most until then.
+        pub(crate) fn park(&self, until: Option<Nanos>) {
+            match until {
+                None => thread::park(),
+                Some(until) => thread::park_timeout(Duration::from_nanos((until - self.now()).0)),
+            }
+        }
+    }
+
+    /// A thread that does `work` until that says that it is over; `None` if there can be none.
+    pub(crate) fn spawn(mut work: impl FnMut() -> bool + Send + 'static) -> Option<Thread> {
+        let builder = thread::Builder::new().name("paternoster-gate".into());
+        let handle = builder.spawn(move || while work() {}).ok()?;
+        Some(handle.thread().clone())
+    }
+}
+
+#[cfg(feature = "shuttle")]
+mod real {
+    pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, Weak};
+    pub(crate) use shuttle::thread::{Thread, current};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use crate::Nanos;
+
+    /// Time passes by a microsecond with each look, and to its end with each timed wait.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Clock(Arc<AtomicU64>);
+
+    impl Clock {
+        pub(crate) fn new() -> Clock {
+            Clock(Arc::new(AtomicU64::new(0)))
+        }
+
+        pub(crate) fn now(&self) -> Nanos {
+            Nanos(self.0.fetch_add(1000, Ordering::Relaxed))
+        }
+
+        pub(crate) fn park(&self, until: Option<Nanos>) {
+            match until {
+                None => shuttle::thread::park(),
+                Some(until) => {
+                    self.0.fetch_max(until.0, Ordering::Relaxed);
+                    shuttle::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn spawn(mut work: impl FnMut() -> bool + Send + 'static) -> Option<Thread> {
+        let handle = shuttle::thread::spawn(move || while work() {});
+        Some(handle.thread().clone())
+    }
+}
+
+pub(crate) use real::*;
