@@ -36,6 +36,19 @@ impl Key {
         self.index
     }
 
+    /// The key as a number that is not 0, for callers that can keep nothing else.
+    #[must_use]
+    pub fn bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// The key of such a number. Of any other it is one that no slot has, or had.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Key {
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(NIL);
+        Key { index: half(bits), generation: half(bits >> 32) }
+    }
+
     pub(crate) const fn new(index: u32, generation: u32) -> Key {
         Key { index, generation }
     }

@@ -18,6 +18,18 @@ impl Ticket {
     pub const fn index(self) -> u32 {
         self.0.index()
     }
+
+    /// The ticket as a number that is not 0, for other languages.
+    #[must_use]
+    pub fn bits(self) -> u64 {
+        self.0.bits()
+    }
+
+    /// The ticket of such a number. Any other is one that is out no more.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Ticket {
+        Ticket(Key::from_bits(bits))
+    }
 }
 
 /// What will be done with a permit.

@@ -40,6 +40,19 @@ pub enum Report {
     },
 }
 
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::Expired { holder, granted, .. } => {
+                write!(f, "holder {holder} has not given back the permit that it got at {granted}")
+            }
+            Report::HolderWaits { holder, .. } => {
+                write!(f, "holder {holder} asks for a permit while it holds one")
+            }
+        }
+    }
+}
+
 /// Reports that wait to be read, and how many there were no places for.
 #[derive(Debug, Default)]
 pub(super) struct Reports {

@@ -161,8 +161,15 @@ impl Gate {
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn open(path: &std::path::Path) -> Gate {
-        let rotational = host::is_rotational(path);
+        let rotational = Gate::is_rotational(path);
         Gate::new(Settings { rotational, ..Settings::default() })
+    }
+
+    /// What [`Gate::open`] reads.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn is_rotational(path: &std::path::Path) -> bool {
+        host::is_rotational(path)
     }
 
     /// Starts no thread, whoever waits: [`Gate::poll`] is called instead.

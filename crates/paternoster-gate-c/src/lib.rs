@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gate for C: the functions of `include/paternoster.h`, which says what each does.
+//!
+//! This is the only place of the gate with unsafe code: it believes what a C caller says of its
+//! pointers, and nothing else. Handles are boxes that the caller holds; a permit is a number, so
+//! that giving it back twice is an answer and no fault.
+//!
+//! # What a caller owes (the reason of each `unsafe` here)
+//! U1  A handle is NULL or was returned by this library and not closed since.
+//! U2  A pointer to something to be read or written is NULL or points to that, whole; a text ends
+//!     with 0, and where `room` stands beside it there is that much room.
+//! U3  A structure says its size, and is that large.
+//! U4  What a callback's context points to may be used by another thread.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::time::Duration;
+
+use paternoster_gate::{
+    Ask, AskError, Class, ClassError, ClassSpec, Counts, Gate, Kind, Nanos, Op, Permit,
+    PermitError, Settings, Ticket,
+};
+
+const VERSION: u32 = 1;
+const FOREVER: u64 = u64::MAX;
+const ANYWHERE: u64 = u64::MAX;
+const ROTATIONAL: u32 = 1;
+const NO_HELPER: u32 = 2;
+
+/// `enum pn_result`, and what it says.
+const RESULTS: [&CStr; 8] = [
+    c"done",
+    c"not granted in time, or it cannot be done in time",
+    c"there are no places left",
+    c"the class was closed",
+    c"the permit was given back already, or has expired",
+    c"other classes are below it",
+    c"the gate belongs to the parent process",
+    c"an argument means nothing",
+];
+const OK: c_int = 0;
+const TOO_LATE: c_int = 1;
+const FULL: c_int = 2;
+const CLOSED: c_int = 3;
+const NOT_OUT: c_int = 4;
+const IN_USE: c_int = 5;
+const FORKED: c_int = 6;
+const INVALID: c_int = 7;
+
+/// `struct pn_settings`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct CSettings {
+    size: usize,
+    permits: u32,
+    asks: u32,
+    classes: u32,
+    flags: u32,
+    expires_after_ns: u64,
+}
+
+/// `struct pn_counts`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct CCounts {
+    size: usize,
+    figures: [u64; 9],
+}
+
+type Granted = Option<unsafe extern "C" fn(*mut c_void, c_int, u64)>;
+
+fn refused(error: PermitError) -> c_int {
+    match error {
+        PermitError::Refused(AskError::Full) => FULL,
+        PermitError::Refused(AskError::NoClass) => CLOSED,
+        PermitError::Refused(AskError::TooLate(_)) | PermitError::TooLate => TOO_LATE,
+        PermitError::Forked => FORKED,
+        _ => INVALID,
+    }
+}
+
+fn of_class(result: Result<(), ClassError>) -> c_int {
+    match result {
+        Ok(()) => OK,
+        Err(ClassError::Full) => FULL,
+        Err(ClassError::NoClass) => CLOSED,
+        Err(ClassError::InUse) => IN_USE,
+        Err(_) => INVALID,
+    }
+}
+
+fn op_of(op: c_int) -> Option<Op> {
+    let ops = [Op::Read, Op::Write, Op::Flush, Op::Discard];
+    usize::try_from(op).ok().and_then(|place| ops.get(place).copied())
+}
+
+/// What a handle or a pointer of the caller's points to.
+unsafe fn look<'a, T>(pointer: *const T) -> Option<&'a T> {
+    // SAFETY: U1, U2.
+    unsafe { pointer.as_ref() }
+}
+
+/// Puts a value where the caller wants it, if it wants it.
+unsafe fn put<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: U2.
+        unsafe { place.write(value) };
+    }
+}
+
+/// As much of a text as there is room for, with a 0 at its end; how long all of it is.
+unsafe fn tell(text: &str, place: *mut c_char, room: usize) -> usize {
+    if !place.is_null() && room > 0 {
+        let len = text.len().min(room - 1);
+        // SAFETY: U2; `len` and the 0 are within `room`, and no text of ours is the caller's.
+        unsafe {
+            ptr::copy_nonoverlapping(text.as_ptr().cast(), place, len);
+            place.add(len).write(0);
+        }
+    }
+    text.len()
+}
+
+fn answer(asked: Result<Permit, PermitError>) -> (c_int, u64) {
+    match asked.map(Permit::into_ticket) {
+        Ok(Some(ticket)) => (OK, ticket.bits()),
+        Ok(None) => (NOT_OUT, 0),
+        Err(error) => (refused(error), 0),
+    }
+}
+
+/// Until then it is waited; for ever, if that is so long.
+fn until(class: &Class, most_ns: u64) -> Nanos {
+    if most_ns == FOREVER { Nanos::MAX } else { class.gate().now() + Nanos(most_ns) }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn pn_version() -> u32 {
+    VERSION
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn pn_result_text(result: c_int) -> *const c_char {
+    let text = usize::try_from(result).ok().and_then(|place| RESULTS.get(place));
+    text.map_or(c"no result of this library".as_ptr(), |text| text.as_ptr())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_open(path: *const c_char, settings: *const CSettings) -> *mut Gate {
+    // SAFETY: U2, U3: as many bytes are read as the caller says that there are.
+    let given = unsafe {
+        let mut given = CSettings::default();
+        if let Some(size) = look(settings.cast::<usize>()) {
+            let len = (*size).min(size_of::<CSettings>());
+            ptr::copy_nonoverlapping(settings.cast::<u8>(), (&raw mut given).cast::<u8>(), len);
+        }
+        given
+    };
+    let or = |value: u32, otherwise: u32| if value == 0 { otherwise } else { value };
+    let mut settings = Settings::default();
+    settings.permits = or(given.permits, settings.permits);
+    settings.asks = or(given.asks, settings.asks);
+    settings.classes = or(given.classes, settings.classes);
+    settings.rotational = given.flags & ROTATIONAL != 0;
+    if given.expires_after_ns != 0 {
+        settings.expires_after = Nanos(given.expires_after_ns);
+    }
+    if !path.is_null() {
+        // SAFETY: U2.
+        let path =
+            Path::new(std::ffi::OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+        settings.rotational |= Gate::is_rotational(path);
+    }
+    let gate = Gate::new(settings);
+    let gate = if given.flags & NO_HELPER == 0 { gate } else { gate.without_helper() };
+    Box::into_raw(Box::new(gate))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_close(gate: *mut Gate) {
+    if !gate.is_null() {
+        // SAFETY: U1: it came from `pn_gate_open`, and the caller has it no more.
+        drop(unsafe { Box::from_raw(gate) });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_now(gate: *const Gate) -> u64 {
+    // SAFETY: U1.
+    unsafe { look(gate) }.map_or(0, |gate| gate.now().0)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_poll(gate: *mut Gate) -> u64 {
+    // SAFETY: U1.
+    let wait = unsafe { look(gate) }.and_then(Gate::poll);
+    wait.map_or(FOREVER, |wait| u64::try_from(wait.as_nanos()).unwrap_or(FOREVER))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_in_all(gate: *const Gate, waiting: *mut u32, out: *mut u32) -> c_int {
+    // SAFETY: U1.
+    let Some(gate) = (unsafe { look(gate) }) else { return INVALID };
+    let (waits, are_out) = gate.in_all();
+    // SAFETY: U2.
+    unsafe {
+        put(waiting, waits);
+        put(out, are_out);
+    }
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_metrics(gate: *const Gate, text: *mut c_char, room: usize) -> usize {
+    // SAFETY: U1, U2.
+    unsafe { look(gate).map_or(0, |gate| tell(&gate.metrics(), text, room)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_explain(
+    gate: *const Gate,
+    most: usize,
+    text: *mut c_char,
+    room: usize,
+) -> usize {
+    // SAFETY: U1, U2.
+    unsafe { look(gate).map_or(0, |gate| tell(&gate.explain(most), text, room)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_report(gate: *mut Gate, text: *mut c_char, room: usize) -> usize {
+    // SAFETY: U1.
+    let Some(report) = (unsafe { look(gate) }).and_then(Gate::report) else { return 0 };
+    let mut words = String::new();
+    let written = write!(words, "{report}");
+    debug_assert!(written.is_ok(), "a string takes everything");
+    // SAFETY: U2.
+    unsafe { tell(&words, text, room) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_class_open(
+    gate: *mut Gate,
+    above: *mut Class,
+    name: *const c_char,
+    weight: u32,
+    kind: c_int,
+) -> *mut Class {
+    let kinds = [Kind::Normal, Kind::Urgent, Kind::Background, Kind::Idle];
+    let kind = usize::try_from(kind).ok().and_then(|place| kinds.get(place).copied());
+    // SAFETY: U1.
+    let (gate, above) = unsafe { (look(gate), look(above)) };
+    let (Some(gate), Some(kind), false) = (gate, kind, name.is_null()) else {
+        return ptr::null_mut();
+    };
+    // SAFETY: U2.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let spec = ClassSpec::new(&name).weight(weight).kind(kind);
+    let opened = above.map_or_else(|| gate.class(spec.clone()), |above| above.class(spec.clone()));
+    opened.map_or(ptr::null_mut(), |class| Box::into_raw(Box::new(class)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_class_set_weight(class: *mut Class, weight: u32) -> c_int {
+    // SAFETY: U1.
+    unsafe { look(class) }.map_or(INVALID, |class| of_class(class.set_weight(weight)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_class_close(class: *mut Class) -> c_int {
+    // SAFETY: U1.
+    let result = unsafe { look(class) }.map_or(INVALID, |class| of_class(class.close()));
+    if result == OK {
+        // SAFETY: U1: it came from `pn_class_open`, and the caller has it no more.
+        drop(unsafe { Box::from_raw(class) });
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_class_counts(class: *const Class, counts: *mut CCounts) -> c_int {
+    // SAFETY: U1, U2: its size stands first.
+    let (class, size) = unsafe { (look(class), look(counts.cast::<usize>())) };
+    let (Some(class), Some(size)) = (class, size) else { return INVALID };
+    let Some(own) = class.counts() else { return CLOSED };
+    let Counts { asked, granted, given_back, expired, withdrawn, too_late, bytes, .. } = own;
+    let (device_time, waited) = (own.device_time.0, own.waited.0);
+    let figures =
+        [asked, granted, given_back, expired, withdrawn, too_late, bytes, device_time, waited];
+    let filled = CCounts { size: *size, figures };
+    let len = filled.size.min(size_of::<CCounts>());
+    // SAFETY: U3: as many bytes are written as the caller says that there are.
+    unsafe {
+        ptr::copy_nonoverlapping((&raw const filled).cast::<u8>(), counts.cast::<u8>(), len);
+    }
+    OK
+}
+
+/// Asks in this way, and tells the caller.
+unsafe fn ask(
+    class: *const Class,
+    op: c_int,
+    permit: *mut u64,
+    ask: impl FnOnce(&Class, Op) -> Result<Permit, PermitError>,
+) -> c_int {
+    // SAFETY: U1.
+    let class = unsafe { look(class) };
+    let (Some(class), Some(op), false) = (class, op_of(op), permit.is_null()) else {
+        return INVALID;
+    };
+    let (result, number) = answer(ask(class, op));
+    // SAFETY: U2.
+    unsafe { put(permit, number) };
+    result
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_permit_wait(
+    class: *mut Class,
+    op: c_int,
+    len: u64,
+    most_ns: u64,
+    permit: *mut u64,
+) -> c_int {
+    // SAFETY: U1, U2.
+    unsafe { pn_permit_wait_at(class, op, ANYWHERE, len, most_ns, permit) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_permit_wait_at(
+    class: *mut Class,
+    op: c_int,
+    offset: u64,
+    len: u64,
+    most_ns: u64,
+    permit: *mut u64,
+) -> c_int {
+    let wait = |class: &Class, op| {
+        let ask = Ask::new(op, len).until(until(class, most_ns));
+        class.permit_for(if offset == ANYWHERE { ask } else { ask.at(offset) })
+    };
+    // SAFETY: U1, U2.
+    unsafe { ask(class, op, permit, wait) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_permit_by(
+    class: *mut Class,
+    op: c_int,
+    len: u64,
+    most_ns: u64,
+    permit: *mut u64,
+) -> c_int {
+    // SAFETY: U1, U2.
+    unsafe {
+        ask(class, op, permit, |class, op| class.permit_by(op, len, Duration::from_nanos(most_ns)))
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_permit_try(
+    class: *mut Class,
+    op: c_int,
+    len: u64,
+    permit: *mut u64,
+) -> c_int {
+    // SAFETY: U1, U2.
+    unsafe {
+        ask(class, op, permit, |class, op| class.try_permit(op, len).ok_or(PermitError::TooLate))
+    }
+}
+
+/// What a callback is called with.
+struct Context(*mut c_void);
+
+// SAFETY: U4.
+unsafe impl Send for Context {}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_permit_async(
+    class: *mut Class,
+    op: c_int,
+    len: u64,
+    most_ns: u64,
+    granted: Granted,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: U1.
+    let class = unsafe { look(class) };
+    let (Some(class), Some(op), Some(granted)) = (class, op_of(op), granted) else {
+        return INVALID;
+    };
+    let context = Context(context);
+    let then = move |permit| {
+        // The whole of it moves here, and not the pointer in it.
+        let Context(context) = { context };
+        let (result, number) = answer(permit);
+        // SAFETY: U4; the caller gave this function to be called so.
+        unsafe { granted(context, result, number) };
+    };
+    let asked = class.permit_then(Ask::new(op, len).until(until(class, most_ns)), then);
+    asked.map_or_else(refused, |()| OK)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_permit_give_back(gate: *mut Gate, permit: u64) -> c_int {
+    // SAFETY: U1.
+    let Some(gate) = (unsafe { look(gate) }) else { return INVALID };
+    gate.give_back(Ticket::from_bits(permit)).map_or(NOT_OUT, |()| OK)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_class_eta(
+    class: *const Class,
+    op: c_int,
+    len: u64,
+    permit_ns: *mut u64,
+    done_ns: *mut u64,
+) -> c_int {
+    // SAFETY: U1.
+    let class = unsafe { look(class) };
+    let (Some(class), Some(op)) = (class, op_of(op)) else { return INVALID };
+    let Some((permit, done)) = class.eta(op, len) else { return CLOSED };
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    // SAFETY: U2.
+    unsafe {
+        put(permit_ns, nanos(permit));
+        put(done_ns, nanos(done));
+    }
+    OK
+}
+
+const _: () = assert!(size_of::<CSettings>() == 32 && size_of::<CCounts>() == 80);
