@@ -307,6 +307,7 @@ impl Core {
         self.now = self.now.max(now);
         self.classes.get_mut(id.0).ok_or(ClassError::NoClass)?.weight = weight;
         self.reweigh(id);
+        self.pump();
         Ok(())
     }
 
@@ -343,7 +344,10 @@ impl Core {
     /// [`AskError`]; nothing waits then.
     pub fn ask(&mut self, now: Nanos, class: ClassId, ask: Ask) -> Result<Ticket, AskError> {
         self.now = self.now.max(now);
-        let eta = self.eta(self.now, class, ask.op, ask.len);
+        let eta = match ask.deadline {
+            Nanos::MAX => None,
+            _ => self.eta(self.now, class, ask.op, ask.len),
+        };
         let is_busy = self.is_busy();
         let own = self.classes.get_mut(class.0).ok_or(AskError::NoClass)?;
         own.counts.asked += 1;
@@ -408,9 +412,11 @@ impl Core {
         if let Some(told) = self.tell() {
             return told;
         }
-        self.take_back_expired();
-        self.give_up_late();
-        self.pump();
+        let ended = self.take_back_expired() | self.give_up_late();
+        // Whatever else changes anything asks the queue by itself.
+        if ended || self.queue_wakes.is_some_and(|at| at <= self.now) {
+            self.pump();
+        }
         if let Some(told) = self.tell() {
             return told;
         }
@@ -560,7 +566,9 @@ impl Core {
         }
     }
 
-    fn take_back_expired(&mut self) {
+    /// Whether there were any.
+    fn take_back_expired(&mut self) -> bool {
+        let before = self.out.len();
         while let Some(index) = self.out.first().filter(|first| self.expires(*first) <= self.now) {
             let ticket = Ticket(self.entries.key_at(index));
             let entry = self.entries.at(index);
@@ -570,9 +578,12 @@ impl Core {
             }
             self.end(index, false);
         }
+        self.out.len() != before
     }
 
-    fn give_up_late(&mut self) {
+    /// Whether there were any.
+    fn give_up_late(&mut self) -> bool {
+        let before = self.waiting;
         while let Some((_, index)) = self.deadlines.first().filter(|(at, _)| *at <= self.now) {
             let index = *index;
             self.leave_queue(index);
@@ -580,6 +591,7 @@ impl Core {
             self.entries.at_mut(index).stage = Stage::TooLate;
             self.fresh.push_back(&mut self.fresh_links, index);
         }
+        self.waiting != before
     }
 
     /// Lets the queue do what it wants done.
