@@ -6,7 +6,7 @@ use std::path::Path;
 use paternoster_core::{AttributeError, Elevator, Nanos, Observer, RequestQueue, elevators, near};
 use paternoster_sim::{Description, catalog, schedulers};
 
-use crate::Failure;
+use crate::{Failure, call};
 
 /// `NAME[:ATTRIBUTE=VALUE,…]`, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +113,9 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
         return Err(Failure::Request(format!(
             "there is no device `{name}`{hint}, or name a device file (FILE.toml)"
         )));
+    }
+    if let Some(text) = call::file(name) {
+        return Ok(Description::parse(name, &text)?);
     }
     // Others, as /dev/zero, have no end.
     if std::fs::metadata(name).is_ok_and(|it| !it.is_file()) {

@@ -46,6 +46,14 @@ fn all() -> Result<Results, Failure> {
     })
 }
 
+/// The list, or one device, as JSON, for a call.
+pub(crate) fn found(options: &DevicesOptions) -> Result<Value, Failure> {
+    Ok(match &options.name {
+        None => all()?.document,
+        Some(name) => one(&choice::device(name)?).document,
+    })
+}
+
 fn json_of(device: &Description) -> Value {
     let Description { name, summary, valid, .. } = device;
     let each = device.parameters.iter().map(

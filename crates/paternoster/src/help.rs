@@ -132,6 +132,16 @@ fn old_forms(own: &ArgMatches) {
     }
 }
 
+/// The same, but what is wrong is returned, and nothing is printed.
+pub(crate) fn try_parse(words: Vec<String>) -> Result<Program, Failure> {
+    let refused = |error: clap::Error| {
+        let text = error.to_string();
+        Failure::Request(text.trim_end().trim_start_matches("error: ").to_owned())
+    };
+    let matches = program().try_get_matches_from(words).map_err(refused)?;
+    Program::from_arg_matches(&matches).map_err(refused)
+}
+
 /// The device of a command that was not given one.
 fn unnamed(own: &ArgMatches) -> Option<&String> {
     let has = |id: &str| own.ids().any(|known| known == id);

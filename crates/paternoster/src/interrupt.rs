@@ -6,7 +6,8 @@
 //! second ───────▶ status 130 at once
 //! ```
 //!
-//! Commands that do not call [`hear`] end by SIGINT as ever.
+//! Commands that do not call [`hear`] end by SIGINT as ever. A call (`call.rs`) hears no signal:
+//! the program around it does, and stops it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-use crate::Failure;
+use crate::{Failure, call};
 
 /// The exit status that a shell gives to a command that SIGINT ended.
 const STATUS: u8 = 130;
@@ -23,6 +24,9 @@ static HEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From now on a SIGINT is heard.
 pub(crate) fn hear() -> Result<(), Failure> {
+    if call::is_present() {
+        return Ok(());
+    }
     let heard = Arc::clone(HEARD.get_or_init(Arc::default));
     // In this order: the second signal finds the flag that the first one has set.
     flag::register_conditional_shutdown(SIGINT, STATUS.into(), Arc::clone(&heard))?;
@@ -32,7 +36,7 @@ pub(crate) fn hear() -> Result<(), Failure> {
 
 /// Whether there was one.
 pub(crate) fn heard() -> bool {
-    HEARD.get().is_some_and(|heard| heard.load(Ordering::Relaxed))
+    HEARD.get().is_some_and(|heard| heard.load(Ordering::Relaxed)) || call::is_stopped()
 }
 
 /// The end of a command whose results were told: `Ok`, or what was left undone after a SIGINT.
@@ -40,6 +44,8 @@ pub(crate) fn end(undone: impl FnOnce() -> String) -> Result<(), Failure> {
     if !heard() {
         return Ok(());
     }
-    eprintln!("paternoster: interrupted: {}", undone());
+    if !call::is_present() {
+        eprintln!("paternoster: interrupted: {}", undone());
+    }
     Err(Failure::Status(STATUS))
 }

@@ -17,6 +17,7 @@ mod advise;
 mod analyze;
 mod arguments;
 mod builtin;
+mod call;
 mod capture;
 mod choice;
 mod compare;
@@ -80,11 +81,13 @@ use std::process::ExitCode;
 
 use paternoster_core::elevators::Entry;
 
+pub use crate::call::{Call, Ran};
+
 use crate::arguments::{Command, Program};
 
 /// Why the program ends without having done what was asked; printed on stderr.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The request was wrong: exit status 2.
     Request(String),
     /// A job failed, or a judged figure is outside: exit status 1.
@@ -127,23 +130,33 @@ pub fn main_with(own: Vec<Entry>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let done = split::split_off_fio(words).and_then(|(own, fio)| {
-        match features::absent(&own).or_else(|| features::misspelt(&own)) {
-            Some(refusal) => Err(refusal),
-            None => command(help::parse(own)?, &fio),
-        }
-    });
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Status(status)) => ExitCode::from(status),
-        Err(Failure::Job(message)) => {
-            eprintln!("paternoster: {message}");
-            ExitCode::from(1)
-        }
-        Err(Failure::Request(message)) => {
-            eprintln!("paternoster: {message}");
-            ExitCode::from(2)
-        }
+    ExitCode::from(program(words))
+}
+
+/// Does what is asked in these words, the program's name first, and says what is wrong; the exit
+/// status. For a process that has its own arguments, as Python's.
+#[must_use = "it is the status that the process is to end with"]
+pub fn program(words: Vec<String>) -> u8 {
+    let done = arguments_of(words, help::parse).and_then(|(asked, fio)| command(asked, &fio));
+    let (status, message) = match done {
+        Ok(()) => return 0,
+        Err(Failure::Status(status)) => return status,
+        Err(Failure::Job(message)) => (1, message),
+        Err(Failure::Request(message)) => (2, message),
+    };
+    eprintln!("paternoster: {message}");
+    status
+}
+
+/// What was asked in these words, and fio's options among them.
+fn arguments_of(
+    words: Vec<String>,
+    parse: fn(Vec<String>) -> Result<Program, Failure>,
+) -> Result<(Program, Vec<String>), Failure> {
+    let (own, fio) = split::split_off_fio(words)?;
+    match features::absent(&own).or_else(|| features::misspelt(&own)) {
+        Some(refusal) => Err(refusal),
+        None => Ok((parse(own)?, fio)),
     }
 }
 

@@ -15,9 +15,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// As many threads as there are processors.
+use crate::call;
+
+/// As many threads as there are processors, or as a call allows.
 pub(crate) fn threads() -> usize {
-    thread::available_parallelism().map_or(2, NonZero::get)
+    let all = thread::available_parallelism().map_or(2, NonZero::get);
+    call::threads().map_or(all, |most| most.min(all))
 }
 
 /// Does all steps, on so many threads at most.
@@ -26,17 +29,23 @@ pub(crate) fn each<S: Sync, R: Send>(
     steps: &[S],
     work: impl Fn(&S) -> R + Sync,
 ) -> Vec<R> {
+    if threads <= 1 {
+        return steps.iter().map(work).collect();
+    }
     let next = AtomicUsize::new(0);
+    let call = call::present();
     let done = Mutex::new(Vec::new());
+    let task = || loop {
+        let place = next.fetch_add(1, Ordering::Relaxed);
+        let Some(step) = steps.get(place) else { return };
+        let found = work(step);
+        done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
+    };
     thread::scope(|scope| {
         for _ in 0..threads.min(steps.len()) {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(step) = steps.get(place) else { return };
-                    let found = work(step);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
-                }
+            scope.spawn(|| match &call {
+                Some(call) => call.during(task),
+                None => task(),
             });
         }
     });

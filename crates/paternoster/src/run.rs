@@ -9,7 +9,7 @@ use std::io::{BufReader, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use paternoster_core::Nanos;
+use paternoster_core::{Nanos, Observer};
 
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Problem, Source, parse, parse_command_line};
@@ -19,7 +19,7 @@ use paternoster_workload::meter::{CommandHash, EventHash};
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::report::TerseVersion;
 use paternoster_workload::run::{RunResult, Settings};
-use paternoster_workload::{layout, report};
+use paternoster_workload::{Queue, layout, report};
 
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
@@ -32,24 +32,11 @@ use crate::real::RealFile;
 use crate::results::Format;
 use crate::setting::{Setting, time};
 use crate::target::{self, Real, Target};
-use crate::{Failure, interrupt};
+use crate::{Failure, Ran, call, interrupt};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
-    let runtime = match options.runtime.as_deref() {
-        None => None,
-        Some(text) => match time("--runtime", text, Nanos::from_secs(1))? {
-            Nanos::ZERO => {
-                let message = "--runtime 0: a run takes some time, as 5s or 300ms";
-                return Err(Failure::Request(message.to_owned()));
-            }
-            runtime => Some(runtime),
-        },
-    };
-    let real = Real::Allowed { writes: target::writes(&jobs.jobs), force: options.force };
-    let setting = Setting::with(&options.setting, runtime, real)?;
-    let plan = Plan { options, jobs: &jobs, setting };
-    plan.check()?;
+    let plan = Plan::new(options, &jobs)?;
     let mut evidence = Evidence::new(&options.setting)?;
     page::check(options.html.as_ref())?;
     let is_page = options.html.is_some() || options.format == Some(Format::Html);
@@ -79,10 +66,42 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
         let left = plan.setting.devices.len() * plan.setting.schedulers.len() - runs.len();
         format!("the last run was not done to its end, {left} were not begun")
     })?;
-    match runs.iter().flat_map(|run| &run.outcome.report.jobs).find(|job| job.error != 0) {
-        None => Ok(()),
-        Some(job) => Err(Failure::Job(format!("job {} failed with errno {}", job.name, job.error))),
+    let outcomes = runs.iter().map(|run| &run.outcome);
+    failed(outcomes).map_or(Ok(()), |message| Err(Failure::Job(message)))
+}
+
+/// What is said of a job that failed, if one did.
+fn failed<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Option<String> {
+    let jobs = outcomes.into_iter().flat_map(|outcome| &outcome.report.jobs);
+    let job = { jobs }.find(|job| job.error != 0)?;
+    Some(format!("job {} failed with errno {}", job.name, job.error))
+}
+
+/// The same runs for a call, with digests, each observed by what `observer` makes; nothing is told.
+pub(crate) fn outcomes<O: Observer + 'static>(
+    options: &RunOptions,
+    fio: &[String],
+    mut observer: impl FnMut(&[Job]) -> O,
+) -> Result<Ran<O>, Failure> {
+    let jobs = read_jobs(options, fio)?;
+    let plan = Plan::new(options, &jobs)?;
+    let mut entitled = (!options.no_entitlement).then(Entitled::default);
+    let mut notes: Vec<String> = jobs.notes.iter().map(ToString::to_string).collect();
+    let mut runs = Vec::new();
+    for device in &plan.setting.devices {
+        for scheduler in &plan.setting.schedulers {
+            let observer = (EventHash::default(), observer(&jobs.jobs));
+            let digest = |(hash, _): &(EventHash, O)| Some(hash.digest());
+            let status = &mut |_: &RunResult| {};
+            let (mut done, (_, observer)) =
+                plan.observed((device, scheduler), observer, digest, status)?;
+            notes.extend(plan.judge(device, &mut done, entitled.as_mut())?);
+            interrupt::end(String::new)?;
+            runs.push((done.outcome, observer));
+        }
     }
+    let failed = failed(runs.iter().map(|(outcome, _)| outcome));
+    Ok(Ran { runs, notes, failed })
 }
 
 /// What ran, for pictures: the job files, or the jobs of the command line.
@@ -150,6 +169,9 @@ pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
         let hint = if error.kind() == std::io::ErrorKind::NotFound { hint } else { "" };
         Failure::Request(format!("job file {name}: {error}{hint}"))
     };
+    if let Some(text) = call::file(name) {
+        return Ok((name.to_owned(), text));
+    }
     let text = if name == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(wrong)?;
@@ -189,6 +211,13 @@ fn too_small(device: &Target, problem: Problem) -> Failure {
     }
 }
 
+/// A run, and its outcome before anything is said of entitlement.
+struct Done {
+    outcome: Outcome,
+    result: RunResult,
+    queue: Queue,
+}
+
 /// What all runs have in common.
 struct Plan<'a> {
     options: &'a RunOptions,
@@ -196,7 +225,26 @@ struct Plan<'a> {
     setting: Setting,
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    /// Reads the rest of the options, and checks everything.
+    fn new(options: &'a RunOptions, jobs: &'a JobFile) -> Result<Plan<'a>, Failure> {
+        let runtime = match options.runtime.as_deref() {
+            None => None,
+            Some(text) => match time("--runtime", text, Nanos::from_secs(1))? {
+                Nanos::ZERO => {
+                    let message = "--runtime 0: a run takes some time, as 5s or 300ms";
+                    return Err(Failure::Request(message.to_owned()));
+                }
+                runtime => Some(runtime),
+            },
+        };
+        let real = Real::Allowed { writes: target::writes(&jobs.jobs), force: options.force };
+        let setting = Setting::with(&options.setting, runtime, real)?;
+        let plan = Plan { options, jobs, setting };
+        plan.check()?;
+        Ok(plan)
+    }
+
     /// Everything that can be wrong is found before the first run.
     fn check(&self) -> Result<(), Failure> {
         let unwired = unwired::problems(&self.jobs.jobs);
@@ -221,43 +269,76 @@ impl Plan<'_> {
         evidence: &mut Evidence,
         entitled: Option<&mut Entitled>,
     ) -> Result<Told, Failure> {
-        let jobs = &self.jobs.jobs;
-        let subject = Subject {
-            jobs: self.jobs,
-            device: &device.name,
-            scheduler: &scheduler.text,
-            settings: &self.setting.on(device),
-        };
+        let settings = self.setting.on(device);
+        let subject = self.subject(device, scheduler, &settings);
         // fio repeats its whole report on the way.
         let mut status = |result: &RunResult| {
             let text = report::normal(&Outcome::new(&subject, result, None).report);
             let _closed = crate::print(&(text + "\n"));
         };
         let which = Which { setting: &self.setting, device, scheduler, more: "" };
-        let witness = evidence.witness(which, clients(jobs))?;
+        let witness = evidence.witness(which, clients(&self.jobs.jobs))?;
+        let on = (device, scheduler);
         let observer = (CommandHash::default(), witness);
-        let (result, hash, (commands, witness), queue) = if self.options.event_hash {
+        let (mut done, (commands, witness)) = if self.options.event_hash {
             let observer = (EventHash::default(), observer);
-            let (result, (hash, observer), queue) =
-                self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            (result, Some(hash.digest()), observer, queue)
+            let digest = |(hash, _): &(EventHash, _)| Some(hash.digest());
+            let (done, (_, observer)) = self.observed(on, observer, digest, &mut status)?;
+            (done, observer)
         } else {
-            let (result, observer, queue) =
-                self.setting.run(jobs, device, scheduler, observer, &mut status)?;
-            (result, None, observer, queue)
+            self.observed(on, observer, |_| None, &mut status)?
         };
         evidence.keep(which, witness)?;
-        let mut outcome = Outcome::new(&subject, &result, hash);
+        let notes = self.judge(device, &mut done, entitled)?;
+        Ok(Told { outcome: done.outcome, commands: commands.digest(), notes })
+    }
+
+    fn subject<'b>(
+        &'b self,
+        device: &'b Target,
+        scheduler: &'b SchedulerChoice,
+        settings: &'b Settings,
+    ) -> Subject<'b> {
+        let (device, scheduler) = (device.name.as_str(), scheduler.text.as_str());
+        Subject { jobs: self.jobs, device, scheduler, settings }
+    }
+
+    /// One run; the observer comes back.
+    fn observed<O: Observer + 'static>(
+        &self,
+        (device, scheduler): (&Target, &SchedulerChoice),
+        observer: O,
+        digest: impl FnOnce(&O) -> Option<u64>,
+        status: &mut dyn FnMut(&RunResult),
+    ) -> Result<(Done, O), Failure> {
+        let jobs = &self.jobs.jobs;
+        let (result, observer, queue) =
+            self.setting.run(jobs, device, scheduler, observer, status)?;
+        let settings = self.setting.on(device);
+        let subject = self.subject(device, scheduler, &settings);
+        let outcome = Outcome::new(&subject, &result, digest(&observer));
+        Ok((Done { outcome, result, queue }, observer))
+    }
+
+    /// Adds what each process is entitled to, if that is asked; what the figures should not be
+    /// read without.
+    fn judge(
+        &self,
+        device: &Target,
+        done: &mut Done,
+        entitled: Option<&mut Entitled>,
+    ) -> Result<Vec<String>, Failure> {
+        let jobs = &self.jobs.jobs;
+        let Done { outcome, result, queue } = done;
         if let Some(entitled) = entitled {
-            entitled.judge(&self.setting, jobs, device, &result, &mut outcome)?;
+            entitled.judge(&self.setting, jobs, device, result, outcome)?;
         }
         let mut most = String::new();
         let _absent = queue.show_attribute("nr_requests", &mut most);
-        let notes = most.trim().parse().map_or_else(
+        Ok(most.trim().parse().map_or_else(
             |_| Vec::new(),
-            |most| entitled::notes(&outcome, jobs, &result, &device.facts, most),
-        );
-        Ok(Told { outcome, commands: commands.digest(), notes })
+            |most| entitled::notes(outcome, jobs, result, &device.facts, most),
+        ))
     }
 }
 

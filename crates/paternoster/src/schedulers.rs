@@ -55,6 +55,14 @@ fn all() -> Results {
     }
 }
 
+/// The list, or one scheduler, as JSON, for a call.
+pub(crate) fn found(options: &SchedulersOptions) -> Result<Value, Failure> {
+    Ok(match &options.name {
+        None => all().document,
+        Some(name) => one(name, &queue(name, DeviceFacts::default(), &[])?).document,
+    })
+}
+
 /// A queue that nothing runs through, with these attributes (`NAME=VALUE`) and the scheduler's own.
 pub(crate) fn queue(
     name: &str,

@@ -10,8 +10,8 @@ use paternoster_trace::blktrace::DeviceNumber;
 use paternoster_trace::formats::{Format, open_path};
 use paternoster_trace::{Entry, Problems, Source};
 
-use crate::Failure;
 use crate::progress::{Display, Whole};
+use crate::{Failure, call};
 
 /// How a trace is read.
 #[derive(Debug, Clone, Default, Args)]
@@ -32,7 +32,7 @@ impl InputOptions {
         let format = Format::ALL.into_iter().find(|format| Some(format.name()) == wanted);
         let source = open_path(Path::new(name), format);
         let source = source.map_err(|error| Failure::Request(error.to_string()))?;
-        let display = Display::new(false, name, Whole::Unknown);
+        let display = Display::new(call::is_present(), name, Whole::Unknown);
         Ok(Box::new(Shown { source, display, events: 0 }))
     }
 }
@@ -109,6 +109,9 @@ impl Source for Rebased {
 
 /// Tells what was refused, on stderr.
 pub(crate) fn tell_problems(source: &dyn Source) {
+    if call::is_present() {
+        return;
+    }
     let problems = source.problems();
     for problem in problems.shown() {
         eprintln!("note: {problem}");

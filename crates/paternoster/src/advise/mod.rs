@@ -26,6 +26,7 @@ use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::fio::unwired;
 use paternoster_workload::layout;
 use paternoster_workload::run::Settings;
+use serde_json::Value;
 
 use self::goal::Goal;
 use self::trial::Trials;
@@ -147,6 +148,14 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
         page::write(path, &tell::page(&advice, &watched))?;
     }
     interrupt::end(|| format!("{left} schedulers were not tried with all seeds"))
+}
+
+/// The advice as JSON, for a call.
+pub(crate) fn document(options: &CompareOptions) -> Result<Value, Failure> {
+    let file = read_jobs(options)?;
+    let found = find_out(options, &file.jobs)?;
+    interrupt::end(String::new)?;
+    Ok(found.map_or(Value::Null, |found| tell::document(&found.advice)))
 }
 
 fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {

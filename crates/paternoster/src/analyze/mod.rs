@@ -177,15 +177,24 @@ fn no_output() -> Failure {
     Failure::Request("--format parquet goes to a file: name it with --output".to_owned())
 }
 
+fn json_of(one: &Analysed) -> Value {
+    data::json(&one.name, &one.found, &|device| one.device(device), one.problems)
+}
+
+/// What each trace says as JSON, for a call.
+pub(crate) fn documents(options: &AnalyzeOptions) -> Result<Vec<Value>, Failure> {
+    let selection = options.selection()?;
+    let one = |name: &String| {
+        let (analysed, _) = read(options, &selection, name, Recorder::default())?;
+        Ok(json_of(&analysed))
+    };
+    options.traces.iter().map(one).collect()
+}
+
 fn render(form: Form, all: &[Analysed]) -> String {
     match form {
         Form::Json => {
-            let documents: Vec<Value> = all
-                .iter()
-                .map(|one| {
-                    data::json(&one.name, &one.found, &|device| one.device(device), one.problems)
-                })
-                .collect();
+            let documents: Vec<Value> = all.iter().map(json_of).collect();
             format!("{:#}\n", document("analyze", json!({ "traces": documents })))
         }
         Form::Csv => data::csv(&rows(all)),

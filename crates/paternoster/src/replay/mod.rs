@@ -24,12 +24,13 @@ use std::ops::ControlFlow;
 use paternoster_workload::replay::{
     self, Account, Fit, Manner, Mapping, RecordedProcess, Recording, Replay, Schedule,
 };
+use serde_json::Value;
 
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
-use crate::page;
+use crate::page::{self, Watched};
 use crate::progress::Whole;
-use crate::results::Format;
+use crate::results::{Format, Results};
 use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Failure, interrupt, print};
@@ -45,6 +46,35 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     if let Some(record) = &options.decisions {
         return decisions::replay(record, options.dispatch.as_deref(), &options.setting);
     }
+    replayed(options, |results, watched| {
+        let page = || page::render(&results, watched);
+        print(&match options.format {
+            Format::Html => page(),
+            format => results.told(format),
+        })?;
+        options.html.as_ref().map_or(Ok(()), |path| page::write(path, &page()))
+    })
+}
+
+/// The replays of a trace as JSON, for a call.
+pub(crate) fn document(options: &ReplayOptions) -> Result<Value, Failure> {
+    if options.decisions.is_some() {
+        let message = "--decisions: a record of decisions is replayed by the program alone";
+        return Err(Failure::Request(message.to_owned()));
+    }
+    let mut document = Value::Null;
+    replayed(options, |results, _| {
+        document = results.document;
+        Ok(())
+    })?;
+    Ok(document)
+}
+
+/// Does what was asked, and tells it.
+fn replayed(
+    options: &ReplayOptions,
+    tell: impl FnOnce(Results, &[Watched]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let setting = Setting::new(&options.setting, None)?;
     let (part, speed) = (options.part()?, options.speed()?);
     options.check_setting()?;
@@ -78,15 +108,8 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     }
     let recorded = Account::recorded(&read.recording);
     let told = Told { options, read: &read, setting: &setting, manner, speed, recorded, runs };
-    let results = told.results(evidence.watched());
-    let page = || page::render(&results, evidence.watched());
-    print(&match options.format {
-        Format::Html => page(),
-        format => results.told(format),
-    })?;
-    if let Some(path) = &options.html {
-        page::write(path, &page())?;
-    }
+    let watched = evidence.watched();
+    tell(told.results(watched), watched)?;
     evidence.write(&setting.subject(&format!("replay of {trace}")))?;
     interrupt::end(|| {
         let left = setting.devices.len() * setting.schedulers.len() - told.runs.len();

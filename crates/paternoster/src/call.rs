@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Call: what commands find out, as values, for a program that has this one inside.
+//!
+//! The Python package asks in the words of the command line, so that options, defaults, checks and
+//! messages are the program's, and so are the figures:
+//!
+//! ```text
+//! ["run", "job.fio", "--scheduler", "bfq"] ─▶ arguments ─▶ the runs of `run` ─▶ outcomes
+//! files in memory: job.fio, mine.toml ───────────▲                │
+//! stop: another thread sets it ───────────────────────────────────┘ the present run ends early
+//! ```
+//!
+//! Nothing is printed, no signal is heard, and nothing ends the process.
+//!
+//! # Invariants
+//! I1  What a call has given (files, stop, threads) holds in its own thread and in those that it
+//!     starts; calls of other threads do not see it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use paternoster_core::Observer;
+use paternoster_workload::fio::job::Job;
+use paternoster_workload::outcome::Outcome;
+use serde_json::Value;
+
+use crate::arguments::Command;
+use crate::{Failure, advise, analyze, arguments_of, devices, help, replay, run, schedulers};
+
+thread_local! {
+    static PRESENT: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+/// What one call of a command is given beside its words.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    files: Arc<BTreeMap<String, String>>,
+    threads: Option<usize>,
+    stop: Arc<AtomicBool>,
+}
+
+/// What `run` found out.
+#[derive(Debug)]
+pub struct Ran<O> {
+    /// Each run with what observed it, by device and scheduler in the order of the words.
+    pub runs: Vec<(Outcome, O)>,
+    /// What the program prints as `note: …`.
+    pub notes: Vec<String>,
+    /// Why the program would end with status 1: a job failed.
+    pub failed: Option<String>,
+}
+
+impl Call {
+    /// Commands that read a file of this name read this text.
+    #[must_use]
+    pub fn with_files(self, files: BTreeMap<String, String>) -> Call {
+        Call { files: Arc::new(files), ..self }
+    }
+
+    /// What would be done by several threads is done by so many at most.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Call {
+        Call { threads: Some(threads), ..self }
+    }
+
+    /// Once it is set, the call ends early, with [`Failure::Status`].
+    #[must_use]
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// `run`, each run observed by what `observer` makes for its jobs; with digests of the events.
+    ///
+    /// # Errors
+    /// What the program says when the request is wrong.
+    pub fn run<O: Observer + 'static>(
+        &self,
+        words: Vec<String>,
+        observer: impl FnMut(&[Job]) -> O,
+    ) -> Result<Ran<O>, Failure> {
+        self.command(words, |command, fio| match command {
+            Command::Run(options) => Some(run::outcomes(options, fio, observer)),
+            _ => None,
+        })
+    }
+
+    /// `compare`, as its JSON.
+    ///
+    /// # Errors
+    /// What the program says when the request is wrong or a job fails.
+    pub fn compare(&self, words: Vec<String>) -> Result<Value, Failure> {
+        self.command(words, |command, _| match command {
+            Command::Compare(options) => Some(advise::document(options)),
+            _ => None,
+        })
+    }
+
+    /// `replay` of a trace, as its JSON.
+    ///
+    /// # Errors
+    /// What the program says when the request or the trace is wrong.
+    pub fn replay(&self, words: Vec<String>) -> Result<Value, Failure> {
+        self.command(words, |command, _| match command {
+            Command::Replay(options) => Some(replay::document(options)),
+            _ => None,
+        })
+    }
+
+    /// `analyze`: what its JSON says of each trace.
+    ///
+    /// # Errors
+    /// What the program says when the request or a trace is wrong.
+    pub fn analyze(&self, words: Vec<String>) -> Result<Vec<Value>, Failure> {
+        self.command(words, |command, _| match command {
+            Command::Analyze(options) => Some(analyze::documents(options)),
+            _ => None,
+        })
+    }
+
+    /// `devices` and `schedulers`, as their JSON.
+    ///
+    /// # Errors
+    /// What the program says when there is no such device or scheduler.
+    pub fn list(&self, words: Vec<String>) -> Result<Value, Failure> {
+        self.command(words, |command, _| match command {
+            Command::Devices(options) => Some(devices::found(options)),
+            Command::Schedulers(options) => Some(schedulers::found(options)),
+            _ => None,
+        })
+    }
+
+    fn command<R>(
+        &self,
+        words: Vec<String>,
+        work: impl FnOnce(&Command, &[String]) -> Option<Result<R, Failure>>,
+    ) -> Result<R, Failure> {
+        self.during(|| {
+            let program = String::from("paternoster");
+            let words: Vec<String> = std::iter::once(program).chain(words).collect();
+            let other = words.get(1).cloned().unwrap_or_default();
+            let (asked, fio) = arguments_of(words, help::try_parse)?;
+            work(&asked.command, &fio)
+                .unwrap_or_else(|| Err(Failure::Request(format!("`{other}` cannot be called so"))))
+        })
+    }
+
+    /// Does `work` as this call.
+    pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
+        struct Before(Option<Call>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                PRESENT.set(self.0.take());
+            }
+        }
+        let _before = Before(PRESENT.replace(Some(self.clone())));
+        work()
+    }
+}
+
+/// The call that this thread works for.
+pub(crate) fn present() -> Option<Call> {
+    PRESENT.with_borrow(Clone::clone)
+}
+
+/// Whether this thread works for a call.
+pub(crate) fn is_present() -> bool {
+    PRESENT.with_borrow(Option::is_some)
+}
+
+/// Whether the call of this thread is to end early.
+pub(crate) fn is_stopped() -> bool {
+    let stopped = |call: &Call| call.stop.load(Ordering::Relaxed);
+    PRESENT.with_borrow(|call| call.as_ref().is_some_and(stopped))
+}
+
+/// The text of a file that the call has given.
+pub(crate) fn file(name: &str) -> Option<String> {
+    PRESENT.with_borrow(|call| call.as_ref()?.files.get(name).cloned())
+}
+
+/// How many threads the call allows.
+pub(crate) fn threads() -> Option<usize> {
+    PRESENT.with_borrow(|call| call.as_ref()?.threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use paternoster_core::NoObserver;
+
+    use super::*;
+
+    const JOB: &str = "[a]\nrw=randread\nbs=4k\nsize=1m\ndirect=1\n";
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(String::from).collect()
+    }
+
+    fn call() -> Call {
+        let null = include_str!("../../paternoster-sim/devices/null.toml");
+        let files = [("a.fio", JOB), ("mine.toml", null)];
+        Call::default()
+            .with_files(files.map(|(name, text)| (name.to_owned(), text.to_owned())).into())
+    }
+
+    /// Are a job and a device taken from memory, and is there an outcome for each scheduler, with
+    /// a digest?
+    #[test]
+    fn files_are_in_memory() {
+        let asked = "run a.fio --device mine.toml --scheduler noop --scheduler bfq";
+        let ran = call().run(words(asked), |_| NoObserver).expect("it is right");
+        let names: Vec<&str> = ran.runs.iter().map(|run| run.0.report.scheduler.as_str()).collect();
+        assert_eq!(names, ["noop", "bfq"]);
+        for (outcome, _) in &ran.runs {
+            // 1 MiB in requests of 4 KiB.
+            assert_eq!(outcome.report.jobs[0].statistics.ios(), 256);
+            assert!(outcome.event_hash.is_some());
+        }
+        assert!(!is_present(), "the call has ended");
+    }
+
+    /// Are the program's messages those of a call, and does none of them end the process?
+    #[test]
+    fn what_is_wrong_is_said() {
+        let refused = |text: &str| match call().run(words(text), |_| NoObserver) {
+            Err(Failure::Request(message)) => message,
+            other => panic!("{other:?}"),
+        };
+        assert!(refused("run a.fio --scheduler bqf").contains("did you mean `bfq`?"));
+        assert!(refused("run b.fio").starts_with("job file b.fio: "));
+        assert!(refused("run a.fio --seed x").contains("invalid value 'x' for '--seed <N>'"));
+        assert!(refused("devices").contains("`devices` cannot be called so"));
+    }
+
+    /// Does a call that is stopped end as an interrupted program does, and leave others alone?
+    #[test]
+    fn a_call_is_stopped() {
+        let stopped = call();
+        stopped.stop().store(true, Ordering::Relaxed);
+        let ended = stopped.run(words("run a.fio --device null"), |_| NoObserver);
+        assert!(matches!(ended, Err(Failure::Status(130))), "{ended:?}");
+        assert!(call().run(words("run a.fio --device null"), |_| NoObserver).is_ok());
+    }
+}
