@@ -34,8 +34,8 @@ more=yes
 while [ $more = yes ]; do
   more=no
   for crate in $all; do
-    # Benches, with criterion, are linted by --judges.
-    [ "$crate" != paternoster-bench ] || continue
+    # Benches, with criterion, and the module for Python are linted by --judges.
+    case $crate in paternoster-bench | paternoster-python) continue ;; esac
     for on in $reached; do
       # Dependencies for tests reach too.
       if grep -Eq "^$on(\.workspace)? *=" "crates/$crate/Cargo.toml" && reach "$crate"; then more=yes; fi

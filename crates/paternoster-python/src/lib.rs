@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The compiled half of the Python package `paternoster_io`: the program's own commands as calls.
+//!
+//! ```text
+//! paternoster_io/__init__.py   jobs, devices and options as words of the command line
+//!        │ words, files
+//!        ▼
+//! _native (here) ──▶ paternoster::Call ──▶ outcomes ──▶ results.rs ──▶ Table ──▶ Arrow consumers
+//!        │                                                             PyCapsules, no Arrow type
+//!        └ simulate.rs: a thread without the GIL; signals are heard; no panic crosses
+//! ```
+//!
+//! docs/python.md says what a user sees.
+//!
+//! # Invariants
+//! I1  What the program computes is computed by the program: no figure is made here.
+//! I2  Errors are the package's exceptions, with the program's messages.
+#![forbid(unsafe_code)]
+
+mod results;
+mod series;
+mod simulate;
+mod table;
+mod trace;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use paternoster::Call;
+use paternoster_core::Nanos;
+use paternoster_sim::catalog;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use self::series::Series;
+use self::simulate::simulate;
+use self::table::Table;
+use self::trace::Trace;
+
+/// Words, files in memory.
+type Files = BTreeMap<String, String>;
+
+/// One of the package's exceptions, by its name in `_errors.py`.
+pub(crate) fn exception(py: Python<'_>, name: &str, message: &str) -> PyErr {
+    let made = PyModule::import(py, "paternoster_io._errors")
+        .and_then(|module| module.getattr(name)?.call1((message,)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The runs of `run`, once for each seed: tables, each run's JSON, notes, why it failed.
+#[pyfunction]
+fn run(
+    py: Python<'_>,
+    words: Vec<String>,
+    files: Files,
+    seeds: Vec<u64>,
+    interval: u64,
+) -> PyResult<Bound<'_, PyDict>> {
+    let call = Call::default().with_files(files);
+    let all = simulate(py, &call, || {
+        let mut all = Vec::new();
+        for seed in seeds {
+            let words = words.iter().cloned().chain(["--seed".to_owned(), seed.to_string()]);
+            let series = |jobs: &[_]| Series::new(jobs, Nanos(interval));
+            all.push(call.run(words.collect(), series)?);
+        }
+        Ok(results::found(&all))
+    })?;
+    let told = PyDict::new(py);
+    for (name, table) in all.tables {
+        told.set_item(name, table)?;
+    }
+    told.set_item("documents", all.documents)?;
+    told.set_item("notes", all.notes)?;
+    told.set_item("failed", all.failed)?;
+    Ok(told)
+}
+
+/// `compare`, `replay`, `analyze`, `devices` or `schedulers`: the JSON that the program prints.
+#[pyfunction]
+fn document(py: Python<'_>, words: Vec<String>, files: Files) -> PyResult<String> {
+    let call = Call::default().with_files(files);
+    simulate(py, &call, || {
+        let found = match words.first().map(String::as_str) {
+            Some("compare") => call.compare(words),
+            Some("replay") => call.replay(words),
+            Some("analyze") => call.analyze(words).map(Into::into),
+            _ => call.list(words),
+        };
+        found.map(|value| value.to_string())
+    })
+}
+
+/// The whole program in this process: it prints, and hears signals itself.
+#[pyfunction]
+fn program(py: Python<'_>, words: Vec<String>) -> u8 {
+    py.detach(|| paternoster::program(words))
+}
+
+/// The device file of a device of the catalog.
+#[pyfunction]
+fn device_file(name: &str) -> Option<&'static str> {
+    catalog::FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// How long a call waits for its thread before it looks for signals.
+pub(crate) const POLL: Duration = Duration::from_millis(50);
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<Table>()?;
+    module.add_class::<Trace>()?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(document, module)?)?;
+    module.add_function(wrap_pyfunction!(program, module)?)?;
+    module.add_function(wrap_pyfunction!(device_file, module)?)
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Simulate: a call's work on a thread without the GIL, while this one hears signals.
+//!
+//! ```text
+//! Python's thread   detached: waits ── 50 ms ──▶ signals? ──▶ waits … ──▶ result, or exception
+//! worker            ════════════ the program's command ════════════▶
+//!                                    ▲ stop, after Ctrl-C
+//! ```
+//!
+//! Python runs a handler of signals in its main thread alone, and there only if it is asked to.
+//!
+//! # Invariants
+//! I1  When this returns, the worker has ended.
+//! I2  A panic becomes `paternoster_io.Error`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+
+use paternoster::{Call, Failure};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+
+use crate::{POLL, exception};
+
+/// Does the work of `call`; an exception says what the program would have said.
+pub(crate) fn simulate<T: Send>(
+    py: Python<'_>,
+    call: &Call,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let stop = call.stop();
+    let (done, heard) = py.detach(|| {
+        let mut heard = None;
+        let (tell, told) = channel();
+        let done = thread::scope(|scope| {
+            scope.spawn(move || {
+                let done = catch_unwind(AssertUnwindSafe(work));
+                let _received = tell.send(done);
+            });
+            loop {
+                match told.recv_timeout(POLL) {
+                    Ok(done) => return Some(done),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) if heard.is_none() => {
+                        heard = Python::attach(|py| py.check_signals()).err();
+                        stop.store(heard.is_some(), Ordering::Relaxed);
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
+        });
+        (done, heard)
+    });
+    match (heard, done) {
+        (Some(signal), _) => Err(signal),
+        (None, Some(Ok(done))) => done.map_err(|failure| raised(py, failure)),
+        (None, panicked) => Err(exception(py, "Error", &said(panicked.and_then(Result::err)))),
+    }
+}
+
+/// What a panic said.
+fn said(panic: Option<Box<dyn std::any::Any + Send>>) -> String {
+    let message = panic.as_ref().and_then(|panic| {
+        panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied())
+    });
+    format!("a bug in Paternoster: {}", message.unwrap_or("it panicked"))
+}
+
+/// The exception for what the program would have said.
+fn raised(py: Python<'_>, failure: Failure) -> PyErr {
+    match failure {
+        Failure::Request(message) => exception(py, "RequestError", &message),
+        Failure::Job(message) => exception(py, "JobError", &message),
+        Failure::Status(_) => PyKeyboardInterrupt::new_err(()),
+    }
+}
