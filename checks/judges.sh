@@ -67,3 +67,5 @@ if rustup target list --installed 2>/dev/null | grep -q thumbv7em-none-eabi ||
 else
   skip "the library without std: no target without std can be had here (the compiler checks #![no_std] for this one)"
 fi
+
+. checks/python.sh
