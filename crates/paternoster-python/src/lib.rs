@@ -17,6 +17,7 @@
 //! I2  Errors are the package's exceptions, with the program's messages.
 #![forbid(unsafe_code)]
 
+mod elevator;
 mod results;
 mod series;
 mod simulate;
@@ -32,6 +33,7 @@ use paternoster_sim::catalog;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use self::elevator::{Idle, Request, lend};
 use self::series::Series;
 use self::simulate::simulate;
 use self::table::Table;
@@ -47,7 +49,8 @@ pub(crate) fn exception(py: Python<'_>, name: &str, message: &str) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The runs of `run`, once for each seed: tables, each run's JSON, notes, why it failed.
+/// The runs of `run`, once for each seed: tables, each run's JSON, notes, why it failed. `own` says
+/// that schedulers in Python are among those asked for.
 #[pyfunction]
 fn run(
     py: Python<'_>,
@@ -55,9 +58,10 @@ fn run(
     files: Files,
     seeds: Vec<u64>,
     interval: u64,
+    own: bool,
 ) -> PyResult<Bound<'_, PyDict>> {
     let call = Call::default().with_files(files);
-    let all = simulate(py, &call, || {
+    let all = simulate(py, &call, own, || {
         let mut all = Vec::new();
         for seed in seeds {
             let words = words.iter().cloned().chain(["--seed".to_owned(), seed.to_string()]);
@@ -78,9 +82,9 @@ fn run(
 
 /// `compare`, `replay`, `analyze`, `devices` or `schedulers`: the JSON that the program prints.
 #[pyfunction]
-fn document(py: Python<'_>, words: Vec<String>, files: Files) -> PyResult<String> {
-    let call = Call::default().with_files(files);
-    simulate(py, &call, || {
+fn document(py: Python<'_>, words: Vec<String>, files: Files, own: bool) -> PyResult<String> {
+    let call = Call::default().with_files(files).with_threads(if own { 1 } else { usize::MAX });
+    simulate(py, &call, own, || {
         let found = match words.first().map(String::as_str) {
             Some("compare") => call.compare(words),
             Some("replay") => call.replay(words),
@@ -111,6 +115,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Table>()?;
     module.add_class::<Trace>()?;
+    module.add_class::<Request>()?;
+    module.add_class::<Idle>()?;
+    module.add_function(wrap_pyfunction!(lend, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(document, module)?)?;
     module.add_function(wrap_pyfunction!(program, module)?)?;

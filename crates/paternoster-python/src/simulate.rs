@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Simulate: a call's work on a thread without the GIL, while this one hears signals.
 //!
+//! With schedulers in Python the worker has the GIL, and gives it up as any thread of Python does.
+//!
 //! ```text
 //! Python's thread   detached: waits ── 50 ms ──▶ signals? ──▶ waits … ──▶ result, or exception
 //! worker            ════════════ the program's command ════════════▶
@@ -22,21 +24,26 @@ use paternoster::{Call, Failure};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::elevator::watched;
 use crate::{POLL, exception};
 
-/// Does the work of `call`; an exception says what the program would have said.
+/// Does the work of `call`, attached to Python if schedulers of its `own` are there; an exception
+/// says what the program would have said, or comes from such a scheduler.
 pub(crate) fn simulate<T: Send>(
     py: Python<'_>,
     call: &Call,
+    own: bool,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    let stop = call.stop();
+    let (stop, work_stop) = (call.stop(), call.stop());
     let (done, heard) = py.detach(|| {
         let mut heard = None;
         let (tell, told) = channel();
         let done = thread::scope(|scope| {
             scope.spawn(move || {
-                let done = catch_unwind(AssertUnwindSafe(work));
+                let watched = || watched(work_stop, work);
+                let attached = || if own { Python::attach(|_| watched()) } else { watched() };
+                let done = catch_unwind(AssertUnwindSafe(attached));
                 let _received = tell.send(done);
             });
             loop {
@@ -55,7 +62,8 @@ pub(crate) fn simulate<T: Send>(
     });
     match (heard, done) {
         (Some(signal), _) => Err(signal),
-        (None, Some(Ok(done))) => done.map_err(|failure| raised(py, failure)),
+        (None, Some(Ok((_, Some(error))))) => Err(error),
+        (None, Some(Ok((done, None)))) => done.map_err(|failure| raised(py, failure)),
         (None, panicked) => Err(exception(py, "Error", &said(panicked.and_then(Result::err)))),
     }
 }

@@ -4,7 +4,8 @@
 //! ```text
 //! paternoster_core::elevators ───┐
 //!                                ├─▶ all, choices, by_name ──▶ program, server, torture
-//! register(own elevators), once ─┘
+//! register(own elevators), once ─┘                           ▲
+//! lend(name, what makes it) ────────────────▶ by_name ───────┘
 //! ```
 //!
 //! The library itself keeps no state beside its queues; what a process has registered is here,
@@ -12,14 +13,20 @@
 //!
 //! # Invariants
 //! I1  A name means one elevator: `register` refuses one that is taken.
-//! I2  What can be chosen does not change once it was registered; without it `all` is `ALL`.
+//! I2  What can be chosen does not change once it was registered; without it `all` is `ALL`. What
+//!     is lent is no part of `all`, and may be lent anew: a class that a notebook defines again.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use paternoster_core::Elevator;
 use paternoster_core::elevators::{ALL, Entry, by_name as known, choices as choices_of_ours};
 
+/// What makes an elevator that is lent.
+pub type Lent = Arc<dyn Fn() -> Box<dyn Elevator> + Send + Sync>;
+
 static OWN: OnceLock<Vec<Entry>> = OnceLock::new();
+static LENT: RwLock<BTreeMap<String, Lent>> = RwLock::new(BTreeMap::new());
 
 /// Lets these elevators be chosen by name, in this process, from now on.
 ///
@@ -29,19 +36,35 @@ static OWN: OnceLock<Vec<Entry>> = OnceLock::new();
 pub fn register(own: Vec<Entry>) -> Result<(), String> {
     for (place, entry) in own.iter().enumerate() {
         let name = entry.name;
-        let separates = |c: char| c.is_whitespace() || matches!(c, ':' | ',' | '=' | '/');
-        if name.is_empty() || name.contains(separates) {
-            return Err(format!("`{name}` cannot be a scheduler's name"));
-        }
-        if known(name).is_some() || own[..place].iter().any(|other| other.name == name) {
-            return Err(format!("there is a scheduler `{name}` already"));
-        }
+        check(name, own[..place].iter())?;
         let says = (entry.make)().name();
         if says != name {
             return Err(format!("the scheduler `{name}` calls itself `{says}`"));
         }
     }
     OWN.set(own).map_err(|_| "schedulers are registered once in a process".to_owned())
+}
+
+/// Lets what `make` makes be chosen by this name, in place of what was lent under it before.
+///
+/// # Errors
+/// What is wrong with the name.
+pub fn lend(name: &str, make: Lent) -> Result<(), String> {
+    check(name, OWN.get().into_iter().flatten())?;
+    LENT.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), make);
+    Ok(())
+}
+
+/// Whether an elevator can have this name beside ours and these.
+fn check<'a>(name: &str, mut others: impl Iterator<Item = &'a Entry>) -> Result<(), String> {
+    let separates = |c: char| c.is_whitespace() || matches!(c, ':' | ',' | '=' | '/');
+    if name.is_empty() || name.contains(separates) {
+        return Err(format!("`{name}` cannot be a scheduler's name"));
+    }
+    if known(name).is_some() || others.any(|other| other.name == name) {
+        return Err(format!("there is a scheduler `{name}` already"));
+    }
+    Ok(())
 }
 
 /// Every elevator that can be chosen: ours in the order of their list, then those registered.
@@ -57,7 +80,12 @@ pub fn choices() -> impl Iterator<Item = &'static Entry> + Clone {
 /// Makes what is chosen by this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Elevator>> {
-    known(name).or_else(|| all().find(|entry| entry.name == name).map(|entry| (entry.make)()))
+    let own = || all().find(|entry| entry.name == name).map(|entry| (entry.make)());
+    let lent = || {
+        let lent = LENT.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        lent.map(|make| make())
+    };
+    known(name).or_else(own).or_else(lent)
 }
 
 #[cfg(test)]
@@ -80,5 +108,22 @@ mod tests {
         assert_eq!(refusal(&["mine"]), "the scheduler `mine` calls itself `noop`");
         assert_eq!(all().count(), ALL.len());
         assert!(by_name("none").is_some() && by_name("mine").is_none());
+    }
+
+    /// Is what was lent chosen by its name, the last one under it, and not in place of ours?
+    #[test]
+    fn elevators_are_lent() {
+        let noop: Lent = Arc::new(|| Box::new(Noop::new()));
+        let deadline: Lent = Arc::new(|| known("deadline").expect("it is one of ours"));
+        assert_eq!(
+            lend("bfq", Arc::clone(&noop)).unwrap_err(),
+            "there is a scheduler `bfq` already"
+        );
+        assert!(lend("a b", Arc::clone(&noop)).is_err());
+        for (make, name) in [(noop, "noop"), (deadline, "deadline")] {
+            lend("lent", make).expect("the name is free");
+            assert_eq!(by_name("lent").map(|it| it.name()), Some(name));
+        }
+        assert_eq!(all().count(), ALL.len());
     }
 }

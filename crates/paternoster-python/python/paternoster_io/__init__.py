@@ -8,6 +8,7 @@
 docs/python.md of the repository has the rest.
 """
 
+from ._elevators import Elevator
 from ._errors import ElevatorError, Error, JobError, RequestError
 from ._jobs import (
     Attribute,
@@ -20,12 +21,13 @@ from ._jobs import (
     devices,
     schedulers,
 )
-from ._native import Table, __version__
+from ._native import Idle, Request, Table, __version__
 from ._runs import (
     Comparison,
     DeviceLike,
     Replayed,
     Result,
+    SchedulerLike,
     Trace,
     compare,
     open_trace,
@@ -38,16 +40,20 @@ __all__ = [
     "Comparison",
     "Device",
     "DeviceLike",
+    "Elevator",
     "ElevatorError",
     "Error",
+    "Idle",
     "Job",
     "JobError",
     "Jobs",
     "Parameter",
     "Replayed",
+    "Request",
     "RequestError",
     "Result",
     "Scheduler",
+    "SchedulerLike",
     "Table",
     "Trace",
     "__version__",

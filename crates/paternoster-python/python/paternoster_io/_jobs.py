@@ -117,7 +117,7 @@ class Device:
         else:
             name, text = "device.toml", toml
         name = name if name.endswith(".toml") else f"{name}.toml"
-        told = json.loads(_native.document(["devices", name, "--format=json"], {name: text}))
+        told = json.loads(_native.document(["devices", name, "--format=json"], {name: text}, False))
         return cls._told(told, text)
 
     @classmethod
@@ -128,13 +128,13 @@ class Device:
 
 def device(name: str) -> Device:
     """A device of the catalog by its name."""
-    told = json.loads(_native.document(["devices", name, "--format=json"], {}))
+    told = json.loads(_native.document(["devices", name, "--format=json"], {}, False))
     return Device._told(told, _native.device_file(name) or "")
 
 
 def devices() -> list[Device]:
     """Every device of the catalog."""
-    listed = json.loads(_native.document(["devices", "--format=json"], {}))["devices"]
+    listed = json.loads(_native.document(["devices", "--format=json"], {}, False))["devices"]
     return [device(each["name"]) for each in listed]
 
 
@@ -161,10 +161,10 @@ class Scheduler:
 
 def schedulers() -> list[Scheduler]:
     """Every scheduler that comes with the program."""
-    listed = json.loads(_native.document(["schedulers", "--format=json"], {}))["schedulers"]
+    listed = json.loads(_native.document(["schedulers", "--format=json"], {}, False))["schedulers"]
 
     def scheduler(name: str) -> Scheduler:
-        told = json.loads(_native.document(["schedulers", name, "--format=json"], {}))
+        told = json.loads(_native.document(["schedulers", name, "--format=json"], {}, False))
         attributes = tuple(Attribute(**attribute) for attribute in told["attributes"])
         return Scheduler(told["name"], told["summary"], attributes)
 

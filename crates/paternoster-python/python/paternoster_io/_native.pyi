@@ -43,9 +43,41 @@ class Trace:
     @staticmethod
     def formats() -> list[str]: ...
 
+@final
+class Request:
+    """A request, as a scheduler sees it. Attributes of one's own may be set."""
+
+    op: str
+    """read, write, trim, flush or other"""
+    sync: bool
+    client: int
+    """a small number, unique among the clients"""
+    weight: int
+    group: int
+    group_weight: int
+    priority: tuple[str, int]
+    """realtime, best-effort or idle, and a level from 0 to 7"""
+    arrived_ns: int
+    @property
+    def sector(self) -> int: ...
+    @property
+    def sectors(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+@final
+class Idle:
+    """Nothing now, though requests wait: not before this time, unless something changes."""
+
+    until_ns: int
+    def __new__(cls, until_ns: int) -> Idle: ...
+
+def lend(name: str, elevator: type) -> None: ...
 def run(
-    words: list[str], files: dict[str, str], seeds: list[int], interval: int
+    words: list[str], files: dict[str, str], seeds: list[int], interval: int, own: bool
 ) -> dict[str, Any]: ...
-def document(words: list[str], files: dict[str, str]) -> str: ...
+def document(words: list[str], files: dict[str, str], own: bool) -> str: ...
 def program(words: list[str]) -> int: ...
 def device_file(name: str) -> str | None: ...

@@ -14,12 +14,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Union
 
 from . import _native
+from ._elevators import Elevator, lent
 from ._errors import JobError, RequestError
 from ._jobs import Device, Jobs, text_of
 from ._native import Table
 
 #: A device's name, the path of a device file, or a device.
 DeviceLike = Union[str, "os.PathLike[str]", Device]
+
+
+#: A scheduler's name, with attributes if you like (`bfq:slice_idle=0`), or a class of one's own.
+SchedulerLike = Union[str, type[Elevator]]
 
 
 def _several(given: Any, single: tuple[type, ...]) -> list[Any]:
@@ -32,6 +37,12 @@ class _Words:
     def __init__(self, *words: str) -> None:
         self.words = list(words)
         self.files: dict[str, str] = {}
+        #: schedulers in Python are among those asked for
+        self.own = False
+
+    def document(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(_native.document(self.words, self.files, self.own))
+        return told
 
     def job(self, jobs: Jobs) -> None:
         name, text = text_of(jobs)
@@ -59,8 +70,12 @@ class _Words:
         for one in _several(value, (str, int, float)):
             self.words.append(f"--{name}={one}")
 
-    def schedulers(self, given: Any) -> None:
-        for one in [] if given is None else _several(given, (str,)):
+    def schedulers(self, given: SchedulerLike | Iterable[SchedulerLike] | None) -> None:
+        for one in [] if given is None else _several(given, (str, type)):
+            if isinstance(one, type) and issubclass(one, Elevator):
+                one, self.own = lent(one), True
+            if not isinstance(one, str):
+                raise RequestError(f"{one!r} is no scheduler: name one, or give a class")
             self.words.append(f"--scheduler={one}")
 
 
@@ -102,7 +117,7 @@ def run(
     job: Jobs,
     *,
     device: DeviceLike | Iterable[DeviceLike] = "ssd-870evo",
-    scheduler: str | Iterable[str] = "mq-deadline",
+    scheduler: SchedulerLike | Iterable[SchedulerLike] = "mq-deadline",
     seeds: int | Iterable[int] = 0,
     runtime: str | float | None = None,
     set: str | Iterable[str] = (),
@@ -135,7 +150,7 @@ def run(
     if not entitlement:
         words.words.append("--no-entitlement")
     seeds = _several(seeds, (int,))
-    found = _native.run(words.words, words.files, seeds, _nanos(interval))
+    found = _native.run(words.words, words.files, seeds, _nanos(interval), words.own)
     failed = found.pop("failed")
     result = Result(
         documents=tuple(found.pop("documents")), notes=tuple(found.pop("notes")), **found
@@ -165,7 +180,7 @@ def compare(
     *,
     device: DeviceLike,
     goals: str | Iterable[str] = (),
-    scheduler: str | Iterable[str] | None = None,
+    scheduler: SchedulerLike | Iterable[SchedulerLike] | None = None,
     seeds: int = 5,
     runtime: str | float | None = None,
 ) -> Comparison:
@@ -178,7 +193,7 @@ def compare(
     words.option("goal", goals)
     words.option("seeds", seeds)
     words.option("runtime", runtime)
-    return Comparison(_object(_native.document(words.words, words.files)))
+    return Comparison(words.document())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +220,7 @@ def replay(
     trace: str | os.PathLike[str],
     *,
     device: DeviceLike | Iterable[DeviceLike] = "hdd-7200",
-    scheduler: str | Iterable[str] = "mq-deadline",
+    scheduler: SchedulerLike | Iterable[SchedulerLike] = "mq-deadline",
     manner: str | None = None,
     speed: float | None = None,
     window: str | None = None,
@@ -225,7 +240,7 @@ def replay(
     }  # fmt: skip
     for name, value in options.items():
         words.option(name, value)
-    return Replayed(_object(_native.document(words.words, words.files)))
+    return Replayed(words.document())
 
 
 class Trace:
@@ -264,7 +279,9 @@ class Trace:
         words.option("window", window)
         words.option("device", device)
         words.option("input-format", self._format)
-        documents: list[dict[str, Any]] = json.loads(_native.document(words.words, {}))
+        documents: list[dict[str, Any]] = json.loads(
+            _native.document(words.words, {}, False)
+        )
         return documents[0]
 
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A scheduler of one's own: a class that decides which waiting request goes to the device next.
+
+    class Fifo(pt.Elevator):
+        def __init__(self):
+            self.waiting = collections.deque()
+        def insert(self, request, at_head):
+            self.waiting.append(request)
+        def pick(self, now_ns):
+            return self.waiting.popleft() if self.waiting else None
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from ._errors import RequestError
+from ._native import Idle, Request, lend
+
+
+class Elevator:
+    """The base of a scheduler in Python. A run makes an object of the class for each of its runs,
+    so that one run knows nothing of the others; `__init__` takes no arguments.
+
+    Only `insert` and `pick` must be there. What is not overridden costs nothing.
+    """
+
+    #: What it is called in tables; the class's name in lower case unless it is given.
+    name: ClassVar[str] = ""
+
+    def attach(self, device: dict[str, Any]) -> None:
+        """Comes to a queue. `device` has capacity_sectors, depth, rotational, and requests: how
+        many there can be."""
+
+    def insert(self, request: Request, at_head: bool) -> None:
+        """A request begins to wait, before all others if `at_head`: the device refused it."""
+        raise NotImplementedError
+
+    def pick(self, now_ns: int) -> Request | Idle | None:
+        """Which one next? It is asked only while requests wait. `Idle(until_ns)` is nothing until
+        then, `None` nothing until something in the device has ended."""
+        raise NotImplementedError
+
+    def started(self, request: Request) -> None:
+        """A request that was picked goes to the device."""
+
+    def completed(self, request: Request, now_ns: int, served_ns: int) -> None:
+        """A request has ended; the device spent `served_ns` on it."""
+
+    def requeued(self, request: Request) -> None:
+        """The device refused a request that had started; it is inserted again."""
+
+    def removed(self, request: Request) -> None:
+        """A waiting request is withdrawn, or has become part of another. A class without this
+        method may pick it all the same: it is passed over then."""
+
+    def grown(self, request: Request) -> None:
+        """More was merged into a waiting request; its `sector` and `sectors` have changed."""
+
+    def timer(self, now_ns: int) -> None:
+        """The time of an `Idle` has come; `pick` is asked next."""
+
+
+def lent(given: type[Elevator]) -> str:
+    """Lets a class be chosen by its name, and gives that."""
+    name = given.name or re.sub(r"\W", "-", given.__name__.lower())
+    for needed in ("insert", "pick"):
+        if getattr(given, needed) is getattr(Elevator, needed):
+            raise RequestError(f"scheduler {name}: the class has no method `{needed}`")
+    lend(name, given)
+    return name

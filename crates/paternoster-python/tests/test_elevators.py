@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Is a scheduler in Python one like ours: same decisions, same figures, laws kept or named?"""
+
+import bisect
+import collections
+import signal
+import threading
+
+import pytest
+from conftest import DEVICES, jobs
+from hypothesis import given
+from hypothesis import strategies as st
+
+import paternoster_io as pt
+
+
+class Fifo(pt.Elevator):
+    """First come, first served."""
+
+    def __init__(self):
+        self.waiting = collections.deque()
+        self.ended = 0
+
+    def insert(self, request, at_head):
+        (self.waiting.appendleft if at_head else self.waiting.append)(request)
+
+    def pick(self, now_ns):
+        return self.waiting.popleft() if self.waiting else None
+
+    def completed(self, request, now_ns, served_ns):
+        self.ended += 1
+
+
+class Elevating(pt.Elevator):
+    """By sector upwards, then from the lowest again, with every method told."""
+
+    name = "elevating"
+    told: collections.Counter = collections.Counter()
+
+    def __init__(self):
+        self.waiting, self.at = [], 0
+
+    def attach(self, device):
+        assert device["depth"] >= 1 and device["capacity_sectors"] > 0
+        self.told["attach"] += 1
+
+    def insert(self, request, at_head):
+        request.place = (request.sector, id(request))
+        bisect.insort(self.waiting, request, key=lambda it: it.place)
+        self.told["insert"] += 1
+
+    def pick(self, now_ns):
+        place = bisect.bisect_left(self.waiting, self.at, key=lambda it: it.place[0])
+        request = self.waiting.pop(place % len(self.waiting))
+        self.at = request.end
+        return request
+
+    def removed(self, request):
+        self.waiting.remove(request)
+        self.told["removed"] += 1
+
+    def started(self, request):
+        self.told["started"] += 1
+
+    def completed(self, request, now_ns, served_ns):
+        assert now_ns >= request.arrived_ns and served_ns > 0
+        self.told["completed"] += 1
+
+
+@given(drawn=jobs(), device=st.sampled_from(DEVICES), seed=st.integers(0, 1000))
+def test_every_request_of_a_drawn_job_is_served_once(drawn, device, seed):
+    """Do schedulers in Python serve what `noop` serves, beside it in one call, on any device?"""
+    result = pt.run(drawn, device=device, scheduler=["noop", Fifo, Elevating], seeds=seed)
+    rows = result.clients.rows()
+    of = {
+        name: [(row["job"], row["direction"], row["ios"], row["bytes"]) for row in rows
+               if row["scheduler"] == name]
+        for name in ("noop", "fifo", "elevating")
+    }  # fmt: skip
+    assert of["noop"] == of["fifo"] == of["elevating"]
+
+
+def test_equal_seeds_give_equal_digests(small):
+    """Is a run with a scheduler in Python repeated to the event?"""
+    digests = {pt.run(small, scheduler=Fifo).runs["digest"][0] for _ in range(3)}
+    assert len(digests) == 1
+
+
+def test_a_scheduler_is_told_what_happens(small):
+    """Is a request inserted, started and completed, once each, and does it carry its attributes?"""
+    Elevating.told.clear()
+    pt.run(small, device="ssd-870evo", scheduler=Elevating, entitlement=False)
+    assert {Elevating.told[what] for what in ("insert", "started", "completed")} == {256}
+
+
+def test_order_by_sector_is_faster_on_a_disk():
+    """Does a scheduler that saves seeks serve more of deep random reads on a disk than a FIFO?"""
+    job = pt.Job(
+        "a", rw="randread", bs="4k", size="400g", direct=1, ioengine="libaio", iodepth=64,
+        runtime=20, time_based=1,
+    )  # fmt: skip
+    # A queue of this disk alone would let two requests wait.
+    result = pt.run(
+        job, device="hdd-7200-no-ncq", scheduler=[Fifo, Elevating], set="nr_requests=128",
+        entitlement=False,
+    )  # fmt: skip
+    fifo, elevating = result.clients["iops"]
+    assert elevating > 1.2 * fifo
+
+
+class Broken(Fifo):
+    """What the others have in common: wrong from the tenth pick."""
+
+    picks = 0
+
+    def pick(self, now_ns):
+        self.picks += 1
+        return super().pick(now_ns) if self.picks < 10 else self.wrong(now_ns)
+
+
+class Loses(Broken):
+    def wrong(self, now_ns):
+        self.waiting.clear()
+
+
+class Doubles(Broken):
+    last = None
+
+    def pick(self, now_ns):
+        self.last = super().pick(now_ns)
+        return self.last
+
+    def wrong(self, now_ns):
+        return self.last
+
+
+class Lies(Broken):
+    def wrong(self, now_ns):
+        return 42
+
+
+class Oversleeps(Broken):
+    def wrong(self, now_ns):
+        return pt.Idle(now_ns)
+
+
+class Raises(Broken):
+    def wrong(self, now_ns):
+        raise ZeroDivisionError("of its own")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "law"),
+    [
+        (Loses, "scheduler loses: I2: pick gave none though 1 requests wait here"),
+        (Doubles, "scheduler doubles: I1: pick gave <Request read .*>, which does not wait here"),
+        (Lies, "scheduler lies: I1: pick gave 42, which is no request"),
+        (Oversleeps, r"scheduler oversleeps: I2: Idle\(\d+\) is no later than now"),
+    ],
+)
+def test_a_broken_law_is_named(small, scheduler, law):
+    """Does a scheduler that loses, doubles, invents or oversleeps get an exception with the law,
+    and is the next run as if nothing had been?"""
+    with pytest.raises(pt.ElevatorError, match=law):
+        pt.run(small, device="null", scheduler=["noop", scheduler])
+    assert pt.run(small, device="null", scheduler=Fifo).clients["ios"] == [256]
+
+
+def test_an_exception_of_its_own_comes_out(small):
+    """Does an exception in a method end the run, and is it the one that is raised?"""
+    with pytest.raises(ZeroDivisionError, match="of its own"):
+        pt.run(small, scheduler=Raises)
+
+    class Unmade(Fifo):
+        def __init__(self):
+            raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        pt.run(small, scheduler=Unmade)
+
+
+def test_idle_is_kept(small):
+    """Does a request that a scheduler holds back for a millisecond wait for one?"""
+
+    class Slow(Fifo):
+        def pick(self, now_ns):
+            until = self.waiting[0].arrived_ns + 1_000_000
+            return pt.Idle(until) if now_ns < until else super().pick(now_ns)
+
+    result = pt.run(small, device="null", scheduler=["noop", Slow], entitlement=False)
+    noop, slow = result.clients["mean_ns"]
+    assert slow - noop == pytest.approx(1_000_000, rel=0.01)
+
+
+def test_withdrawn_requests_are_passed_over():
+    """Is a class without `removed` right where requests are merged: a sequential writer of 4 KiB
+    through the page cache?"""
+    job = pt.Job("a", rw="write", bs="4k", size="4m", end_fsync=1)
+    result = pt.run(job, device="hdd-7200", scheduler=["noop", Fifo])
+    assert result.clients["bytes"] == [4 << 20] * 2
+
+
+def test_names_are_checked(small):
+    """Are a name of ours, a class without `pick` and what is no scheduler refused?"""
+
+    class Bfq(Fifo):
+        pass
+
+    class Half(pt.Elevator):
+        def insert(self, request, at_head): ...
+
+    for wrong, why in [
+        (Bfq, "there is a scheduler `bfq` already"),
+        (Half, "the class has no method `pick`"),
+        (int, "is no scheduler"),
+        ([Fifo()], "is no scheduler"),
+    ]:
+        with pytest.raises(pt.RequestError, match=why):
+            pt.run(small, scheduler=wrong)
+
+
+def test_a_scheduler_is_compared(small):
+    """Does `compare` take a class beside ours?"""
+    job = pt.Job("a", **{**small.options, "runtime": "50ms", "size": "64m"})
+    advice = pt.compare(job, device="ssd-870evo", scheduler=["noop", Fifo], seeds=2)
+    tried = {row["scheduler"] for row in advice.document["schedulers"]}
+    assert tried == {"noop", "fifo"}
+
+
+def test_ctrl_c_ends_a_run_in_python():
+    """Does SIGINT end a long run under a scheduler in Python?"""
+    job = pt.Job("a", rw="randread", bs="4k", size="1g", direct=1, runtime="1000h", time_based=1)
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        pt.run(job, device="null", scheduler=Fifo, entitlement=False)
+    timer.join()
