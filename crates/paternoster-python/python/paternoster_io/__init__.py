@@ -34,6 +34,7 @@ from ._runs import (
     replay,
     run,
 )
+from .sweeps import run_rows
 
 __all__ = [
     "Attribute",
@@ -63,5 +64,6 @@ __all__ = [
     "open_trace",
     "replay",
     "run",
+    "run_rows",
     "schedulers",
 ]

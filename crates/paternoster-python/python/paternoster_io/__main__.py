@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`python -m paternoster_io …`: the whole program, without an installation of its own."""
+"""`python -m paternoster_io …`: the whole program, without an installation of its own, and `sweep`,
+which only the package has."""
 
 import signal
 import sys
 
-from . import _native
+from . import _native, sweeps
 
 
 def main() -> int:
     """The program with this process's arguments."""
+    if sys.argv[1:2] == ["sweep"]:
+        return sweeps.main(sys.argv[2:])
     # The program hears Ctrl-C itself; a closed pipe is an error that it sees.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.program(["paternoster", *sys.argv[1:]])
