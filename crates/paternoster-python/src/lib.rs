@@ -80,7 +80,8 @@ fn run(
     Ok(told)
 }
 
-/// `compare`, `replay`, `analyze`, `devices` or `schedulers`: the JSON that the program prints.
+/// `compare`, `replay`, `torture`, `analyze`, `devices` or `schedulers`: the JSON that the program
+/// prints.
 #[pyfunction]
 fn document(py: Python<'_>, words: Vec<String>, files: Files, own: bool) -> PyResult<String> {
     let call = Call::default().with_files(files).with_threads(if own { 1 } else { usize::MAX });
@@ -88,6 +89,7 @@ fn document(py: Python<'_>, words: Vec<String>, files: Files, own: bool) -> PyRe
         let found = match words.first().map(String::as_str) {
             Some("compare") => call.compare(words),
             Some("replay") => call.replay(words),
+            Some("torture") => call.torture(words),
             Some("analyze") => call.analyze(words).map(Into::into),
             _ => call.list(words),
         };

@@ -7,7 +7,7 @@ import signal
 import threading
 
 import pytest
-from conftest import DEVICES, jobs
+from conftest import DEVICES, documents, jobs, program
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -225,6 +225,19 @@ def test_a_scheduler_is_compared(small):
     advice = pt.compare(job, device="ssd-870evo", scheduler=["noop", Fifo], seeds=2)
     tried = {row["scheduler"] for row in advice.document["schedulers"]}
     assert tried == {"noop", "fifo"}
+
+
+def test_torture_judges_a_class():
+    """Is a class judged by drawn loads as `noop` is, without loss and repeatably, and does one that
+    loses requests get its exception there, too?"""
+    told = program("torture", "-q", "--scheduler=noop", "--cases=3", "--format=json")
+    assert [pt.torture("noop", cases=3).document] == documents(told.stdout)
+    judged = pt.torture(Fifo, cases=3)
+    assert [row["scheduler"] for row in judged.document["schedulers"]] == ["fifo"]
+    # A FIFO may starve clients, but its sums are right and it does the same again.
+    assert not {"sums", "repeats"} & {one["law"] for one in judged.found}
+    with pytest.raises(pt.ElevatorError, match="scheduler loses: I2"):
+        pt.torture(Loses, cases=1)
 
 
 def test_ctrl_c_ends_a_run_in_python():

@@ -119,6 +119,18 @@ impl Call {
         })
     }
 
+    /// `torture`, as its JSON; a broken law stands in it, and is no error.
+    ///
+    /// # Errors
+    /// What the program says when there is no such scheduler.
+    #[cfg(feature = "lab")]
+    pub fn torture(&self, words: Vec<String>) -> Result<Value, Failure> {
+        self.command(words, |command, _| match command {
+            Command::Torture(options) => Some(crate::torture::judgement(options)),
+            _ => None,
+        })
+    }
+
     /// `devices` and `schedulers`, as their JSON.
     ///
     /// # Errors

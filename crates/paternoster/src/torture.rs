@@ -29,7 +29,7 @@ use crate::choice::SchedulerChoice;
 use crate::progress::Steps;
 use crate::results::{self, Format, Results, field};
 use crate::sheet::Sheet;
-use crate::{Failure, print};
+use crate::{Failure, interrupt, print};
 
 /// All that are judged if none is named.
 const SCHEDULERS: [&str; 7] =
@@ -90,7 +90,15 @@ struct Found {
     least: Load,
 }
 
-pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
+/// The judgement as JSON, for a call; that a law is broken is no failure of it.
+pub(crate) fn judgement(options: &TortureOptions) -> Result<Value, Failure> {
+    let (rows, excused, found) = find(options, &schedulers(options)?);
+    interrupt::end(String::new)?;
+    Ok(results(options, &rows, &excused, &found).document)
+}
+
+/// Which are judged, each found to be there with its attributes.
+fn schedulers(options: &TortureOptions) -> Result<Vec<String>, Failure> {
     let schedulers: Vec<String> = if options.scheduler.is_empty() {
         SCHEDULERS.map(str::to_owned).to_vec()
     } else {
@@ -102,7 +110,11 @@ pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
         let mut queue = RequestQueue::unobserved(DeviceFacts::default(), limits, choice.make());
         choice.prepare(&mut queue, &[])?;
     }
-    let (rows, excused, found) = find(options, &schedulers);
+    Ok(schedulers)
+}
+
+pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
+    let (rows, excused, found) = find(options, &schedulers(options)?);
     print(&results(options, &rows, &excused, &found).told(options.format))?;
     if let Some(folder) = &options.save {
         for one in &found {
@@ -130,6 +142,9 @@ fn find(
     let (mut excused, mut found) = (BTreeMap::new(), Vec::new());
     let steps = Steps::new(options.quiet, usize::try_from(options.cases).unwrap_or(usize::MAX));
     for seed in options.seed..options.seed.saturating_add(options.cases) {
+        if interrupt::heard() {
+            break;
+        }
         let load = any(seed);
         let within = bounds(&mut bench, &load);
         for row in &mut rows {

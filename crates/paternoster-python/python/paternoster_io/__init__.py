@@ -25,6 +25,7 @@ from ._native import Idle, Request, Table, __version__
 from ._runs import (
     Comparison,
     DeviceLike,
+    Judgement,
     Replayed,
     Result,
     SchedulerLike,
@@ -33,6 +34,7 @@ from ._runs import (
     open_trace,
     replay,
     run,
+    torture,
 )
 from .sweeps import run_rows
 
@@ -47,6 +49,7 @@ __all__ = [
     "Idle",
     "Job",
     "JobError",
+    "Judgement",
     "Jobs",
     "Parameter",
     "Replayed",
@@ -66,4 +69,5 @@ __all__ = [
     "run",
     "run_rows",
     "schedulers",
+    "torture",
 ]

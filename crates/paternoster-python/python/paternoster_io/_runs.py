@@ -197,6 +197,31 @@ def compare(
 
 
 @dataclasses.dataclass(frozen=True)
+class Judgement:
+    """How schedulers stood drawn loads."""
+
+    #: what `paternoster torture --format json` prints
+    document: dict[str, Any] = dataclasses.field(repr=False)
+
+    @property
+    def found(self) -> list[dict[str, Any]]:
+        """Each load under which a scheduler broke a law that no rule of it excuses."""
+        found: list[dict[str, Any]] = self.document["found"]
+        return found
+
+
+def torture(
+    scheduler: SchedulerLike | Iterable[SchedulerLike], *, cases: int = 40, seed: int = 0
+) -> Judgement:
+    """Judges schedulers by loads that nobody chose, as `paternoster torture`."""
+    words = _Words("torture", "-q")
+    words.schedulers(scheduler)
+    words.option("cases", cases)
+    words.option("seed", seed)
+    return Judgement(words.document())
+
+
+@dataclasses.dataclass(frozen=True)
 class Replayed:
     """A trace as recorded, and replayed."""
 
