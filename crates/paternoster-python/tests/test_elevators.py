@@ -3,6 +3,7 @@
 
 import bisect
 import collections
+import concurrent.futures
 import signal
 import threading
 
@@ -238,6 +239,23 @@ def test_torture_judges_a_class():
     assert not {"sums", "repeats"} & {one["law"] for one in judged.found}
     with pytest.raises(pt.ElevatorError, match="scheduler loses: I2"):
         pt.torture(Loses, cases=1)
+
+
+def test_calls_of_threads_leave_each_other_alone():
+    """Do calls of several threads at once, with schedulers of both kinds and one that loses
+    requests, end as they do alone?"""
+    job = pt.Job("a", rw="randread", bs="4k", size="2m", direct=1)
+    kinds = ["bfq", Fifo, Loses]
+
+    def call(place: int) -> str:
+        try:
+            return pt.run(job, scheduler=kinds[place % 3]).runs["digest"][0]
+        except pt.ElevatorError as error:
+            return str(error)
+
+    alone = [call(place) for place in range(3)]
+    with concurrent.futures.ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(call, range(30))) == alone * 10
 
 
 def test_ctrl_c_ends_a_run_in_python():

@@ -151,12 +151,14 @@ def test_results_and_errors_pickle(small):
 LONG = pt.Job("a", rw="randread", bs="4k", size="1g", direct=1, runtime="1000h", time_based=1)
 
 
-def test_ctrl_c_ends_a_run():
-    """Does SIGINT end a run of a thousand hours with KeyboardInterrupt, and the next run work?"""
+@pytest.mark.parametrize("command", [pt.run, pt.compare])
+def test_ctrl_c_ends_a_call(command):
+    """Does SIGINT end a thousand hours with KeyboardInterrupt, in the threads of `compare`, too,
+    and does the next run work?"""
     timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        pt.run(LONG, device="null")
+        command(LONG, device="null")
     timer.join()
     assert len(pt.run("[a]\nrw=read\nsize=4k\n", device="null").runs) == 1
 
