@@ -25,8 +25,8 @@ python_package() {
   fi
   # Each by itself: the tests that need a missing one are skipped. Engines of sweeps are for `--full`.
   local consumer all=(pyarrow pandas polars duckdb)
-  local without=(-k 'not (with_joblib or with_dask or with_ray)')
-  if [ "$mode" = --full ]; then all+=(joblib distributed ray) without=(); fi
+  local without=(-k 'not (with_joblib or with_dask or with_ray or with_optuna)')
+  if [ "$mode" = --full ]; then all+=(joblib distributed ray optuna) without=(); fi
   for consumer in "${all[@]}"; do
     "$folder/venv/bin/python" -c "import $consumer" 2>/dev/null ||
       "$folder/venv/bin/pip" install -q "$consumer" >>"$logs/python.log" 2>&1 ||

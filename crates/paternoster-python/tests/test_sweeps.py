@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Does a plan give the same results in one process, in several, in parts and in pieces?"""
 
+import ast
 import csv
 import hashlib
 import importlib.util
@@ -208,3 +209,25 @@ def test_an_array_of_slurm_does_its_part(plan, done, tmp_path):
         assert told.stderr == f"{count} rows done, 0 with errors\n"
     found = without_cost(sweeps.results(tmp_path / "out").rows())
     assert len(found) == 6 and all(row in without_cost(done.rows()) for row in found)
+
+
+def test_a_search_with_optuna_is_repeated(tmp_path):
+    """Does the search find the same twice, nothing worse than the plan's defaults for the device,
+    and what it found when that is run again?"""
+    if importlib.util.find_spec("optuna") is None:
+        pytest.skip("could not import 'optuna'")
+    job = tmp_path / "job.fio"
+    job.write_text(JOBS[0] + "runtime=50ms\ntime_based=1\n")
+    recipe = RECIPES / "with_optuna.py"
+    assert len(recipe.read_text().splitlines()) <= 30
+    command = [sys.executable, recipe, job, "ssd-870evo", "12"]
+    first, second = (
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in "ab"
+    )
+    assert first == second
+    value, params = first.split(" ", 1)
+    params = ast.literal_eval(params)
+    row = {"job": str(job), "device": "ssd-870evo"}
+    best = {**row, "scheduler": params["scheduler"], "set": f"nr_requests={params['nr_requests']}"}
+    found, default = pt.run_rows([best, row])["p99_ns"]
+    assert found == float(value) <= default
