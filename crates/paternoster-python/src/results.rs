@@ -129,10 +129,16 @@ pub(crate) fn found(all: &[Ran<Series>]) -> Found {
         (name, made.expect("each column is made with its own type and all rows"))
     };
     let document = |(outcome, _): &(Outcome, Series)| report::json(&outcome.report);
+    let mut notes: Vec<String> = Vec::new();
+    for note in all.iter().flat_map(|ran| &ran.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
     Found {
         tables: TABLES.into_iter().map(table).collect(),
         documents: runs().map(document).collect(),
-        notes: all.first().map_or_else(Vec::new, |ran| ran.notes.clone()),
+        notes,
         failed: all.iter().find_map(|ran| ran.failed.clone()),
     }
 }

@@ -64,6 +64,24 @@ def test_entitled_shares_are_those_of_the_json():
     assert pt.run(job, scheduler="bfq", entitlement=False).clients["entitled"] == [None, None]
 
 
+def test_it_is_said_why_weights_fail():
+    """Is what the program says of weights among the notes, once for all seeds? Of 2 times 16
+    requests 28 sleep for one of four, and cfq does not see whose they are."""
+    job = {
+        "global": {
+            "direct": 1, "runtime": 1, "size": "64m", "rw": "randread", "ioengine": "libaio",
+            "iodepth": 16,
+        },
+        "light": {"cgroup": "light", "cgroup_weight": 100},
+        "heavy": {"cgroup": "heavy", "cgroup_weight": 300},
+    }  # fmt: skip
+    on = {"device": "flash-card-2010", "scheduler": "cfq", "set": "nr_requests=4"}
+    notes = pt.run(job, seeds=[1, 2], **on).notes
+    assert len([note for note in notes if "32 requests at a time and nr_requests" in note]) == 1
+    job["heavy"]["cgroup_weight"] = 100
+    assert not any("little effect" in note for note in pt.run(job, **on).notes)
+
+
 def test_the_series_sums_to_the_device_counts(small):
     """Do the intervals of a run have all requests of it, and is none past its end?"""
     result = pt.run(small, device="ssd-870evo", interval=0.001)

@@ -122,8 +122,9 @@ class Device:
 
     @classmethod
     def _told(cls, told: dict[str, Any], text: str) -> Device:
-        parameters = tuple(Parameter(**parameter) for parameter in told.pop("parameters"))
-        return cls(parameters=parameters, toml=text, **told)
+        parameters = tuple(Parameter(**parameter) for parameter in told["parameters"])
+        names = ("name", "model", "summary", "valid", "capacity_bytes")
+        return cls(parameters=parameters, toml=text, **{name: told[name] for name in names})
 
 
 def device(name: str) -> Device:
