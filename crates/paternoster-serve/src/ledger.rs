@@ -94,6 +94,11 @@ impl<O: Observer> Ledger<O> {
         self.clerk.as_mut().map(|clerk| clerk.finish()).transpose()
     }
 
+    /// The queue's limits.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The queue, to look at.
     pub const fn queue(&self) -> &RequestQueue<O> {
         &self.queue

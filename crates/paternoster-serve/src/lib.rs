@@ -36,6 +36,7 @@ mod lobby;
 mod locked;
 mod log;
 pub mod nbd;
+pub mod reload;
 pub mod server;
 mod spool;
 mod table;

@@ -29,7 +29,7 @@ use rustls::ServerConfig;
 
 use crate::catalog::Catalog;
 use crate::clock::Clock;
-use crate::config::{self, Identity, TlsMode, rules};
+use crate::config::{self, Identity, TlsMode};
 use crate::desk::inbox::Inbox;
 use crate::desk::seats::Seats;
 use crate::desk::{Letter, Newcomer, Seat, next_id};
@@ -37,6 +37,7 @@ use crate::host::listen::Socket;
 use crate::host::peer::{Origin, Peer};
 use crate::nbd::handshake::ANSWERS_MOST;
 use crate::nbd::{Handshake, Negotiated, Step};
+use crate::reload::Word;
 use crate::wire::Wire;
 pub(crate) use entrance::{Entrance, Who};
 
@@ -81,7 +82,7 @@ pub(crate) struct Lobby<E: Entrance = Socket> {
     pub(crate) clock: Clock,
     listeners: Vec<E>,
     tls: Option<Arc<ServerConfig>>,
-    inbox: Inbox<()>,
+    inbox: Inbox<Word>,
     poll: OwnedFd,
     visitors: Table<Visitor>,
     seats: Seats,
@@ -110,7 +111,7 @@ impl<E: Entrance> Lobby<E> {
         catalog: Catalog,
         listeners: Vec<E>,
         tls: Option<Arc<ServerConfig>>,
-        inbox: Inbox<()>,
+        inbox: Inbox<Word>,
     ) -> std::io::Result<Lobby<E>> {
         let seats = Seats::new(config.server.connections);
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -138,12 +139,12 @@ impl<E: Entrance> Lobby<E> {
         })
     }
 
-    /// Lets clients in until a letter comes.
+    /// Lets clients in until it is told to end.
     pub(crate) fn run(mut self) {
         while !self.round(&self.timeout()) {}
     }
 
-    /// Waits for something to happen, so long at most, and does it; whether a letter has come.
+    /// Waits for something to happen, so long at most, and does it; whether it is to end.
     pub(crate) fn round(&mut self, timeout: &Timespec) -> bool {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
         let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(timeout)) {
@@ -155,8 +156,16 @@ impl<E: Entrance> Lobby<E> {
             let listeners = self.listeners.len() as u64;
             if token == TOKEN_INBOX {
                 self.inbox.hush();
-                if self.inbox.take().is_some() {
-                    return true;
+                while let Some(word) = self.inbox.take() {
+                    match word {
+                        Word::End => return true,
+                        Word::Changed(config, tls, heard) => {
+                            self.config = config;
+                            self.tls = tls;
+                            // Who waits for that may have gone.
+                            let _gone = heard.send(());
+                        }
+                    }
                 }
             } else if token > TOKEN_LISTENER - listeners {
                 self.accept(usize::try_from(TOKEN_LISTENER - token).unwrap_or(0));
@@ -393,8 +402,9 @@ impl<E: Entrance> Lobby<E> {
             ..visitor.identity
         };
         let newcomer = Newcomer {
-            tenant: rules::tenant_of(&self.config.rules, &identity),
+            tenant: String::new(),
             pid: identity.pid.unwrap_or(0),
+            identity: Some(identity),
             wire: visitor.wire,
             id: next_id(&self.ids),
             peer: visitor.peer,

@@ -19,8 +19,8 @@ use std::time::Duration;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::control::http::HttpServer;
-use crate::control::order::Order;
-use crate::control::server::ControlServer;
+use crate::control::order::{Answer, Order};
+use crate::control::server::{self as control, ControlServer};
 use crate::desk::inbox::{Slot, inbox};
 use crate::desk::{Desk, DeskHandle, Opened, seats};
 use crate::device::Backend;
@@ -34,6 +34,7 @@ use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
 use crate::locked::locked;
+use crate::reload::{Keeper, Source, Word};
 use crate::{vital, wire};
 
 /// How long the end waits for the log's last lines: what they are written to may take none.
@@ -51,6 +52,8 @@ pub struct Options {
     pub decisions: Option<std::path::PathBuf>,
     /// What others have in use is served all the same.
     pub force: bool,
+    /// Where the configuration is read again; `None`: it was written otherwise.
+    pub source: Option<Source>,
     /// Put in front of each device's backend: faults, for tests.
     pub wrap: Option<Wrap>,
 }
@@ -62,6 +65,7 @@ pub struct Server {
     notes: Vec<String>,
     metrics: Option<SocketAddr>,
     stop_asked: Sender<()>,
+    keeper: Arc<Keeper>,
     running: Mutex<Option<Running>>,
 }
 
@@ -69,7 +73,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Running {
     stop: Receiver<()>,
-    door: Slot<()>,
+    door: Slot<Word>,
     lobby: JoinHandle<()>,
     desks: Vec<JoinHandle<()>>,
     control: Option<ControlServer>,
@@ -87,6 +91,7 @@ impl Server {
     pub fn start(config: Config, options: Options, sockets: Vec<Socket>) -> Result<Server, String> {
         let mut config = config;
         config.server.verbose |= options.verbose;
+        let asked = config.server.clone();
         let tls = match &config.server.tls {
             Some(tls) => Some(wire::server_config(tls)?),
             None if wants_tls(&sockets) => {
@@ -100,10 +105,11 @@ impl Server {
         let mut notes: Vec<String> =
             left_out.iter().map(|why| format!("left out: {why}")).collect();
         notes.append(&mut claims.notes);
-        let mut files = Vec::new();
+        let (mut files, mut slots) = (Vec::new(), Vec::new());
         for device in &config.devices {
             let mut opened = Desk::open(&config, device, &options)?;
             files.extend(files_of(&opened));
+            slots.push(opened.slot.clone());
             catalog.add(std::mem::take(&mut opened.exports), &opened.slot);
             notes.append(&mut opened.notes);
             desks.push(opened);
@@ -111,14 +117,17 @@ impl Server {
         claims.confirm().map_err(told)?;
         let handles: Vec<DeskHandle> = desks.iter().map(|desk| desk.handle.clone()).collect();
         let (stop_asked, stop) = channel();
-        let control = start_control(&config, &handles, &stop_asked)?;
+        let (door, letters) = inbox().map_err(told)?;
+        let running = Config { server: asked, ..config.clone() };
+        let keeper = Keeper::new(options.source.clone(), running, slots, door.clone());
+        let keeper = Arc::new(keeper);
+        let control = start_control(&config, &handles, &stop_asked, &keeper)?;
         let http = start_http(&config, &handles)?;
         let shown = config.server.fuse.as_ref();
         let folder = shown.map(|settings| fuse::show(&config, settings, files)).transpose()?;
         if let Some(account) = Account::of(&config.server)? {
             account.assume()?;
         }
-        let (door, letters) = inbox().map_err(told)?;
         notes.extend(fit_connections(&mut config));
         let lobby = Lobby::new(Arc::new(config), catalog, sockets, tls, letters).map_err(told)?;
         let desks = desks
@@ -131,7 +140,7 @@ impl Server {
         let metrics = http.as_ref().map(HttpServer::local_addr);
         let running = Running { stop, door, lobby, desks, control, http, folder, _claims: claims };
         let running = Mutex::new(Some(running));
-        Ok(Server { handles, notes, metrics, stop_asked, running })
+        Ok(Server { handles, notes, metrics, stop_asked, keeper, running })
     }
 
     /// Its desks.
@@ -153,6 +162,15 @@ impl Server {
     pub fn stop(&self) {
         // It has ended already.
         let _ended = self.stop_asked.send(());
+    }
+
+    /// Reads its configuration file again, and takes over what can be changed while it serves: what
+    /// was changed, and what holds from the next start on. The log is told, too.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn reload(&self) -> Answer {
+        self.keeper.reload()
     }
 
     /// Waits until it was asked to end, and has.
@@ -180,7 +198,7 @@ impl Running {
         if let Some(Err(used)) = self.folder.map(Mounted::end) {
             crate::log::tell(format_args!("paternoster: {used}"));
         }
-        let _ended = self.door.put(());
+        let _ended = self.door.put(Word::End);
         self.lobby.join().map_err(|_| "the lobby ended with a panic")?;
         let asking: Vec<_> = handles
             .iter()
@@ -210,6 +228,23 @@ impl Running {
     }
 }
 
+/// What the control socket asks of the server itself.
+struct Host {
+    stop: Sender<()>,
+    keeper: Arc<Keeper>,
+}
+
+impl control::Host for Host {
+    fn stop(&self) {
+        // It has ended already.
+        let _ended = self.stop.send(());
+    }
+
+    fn reload(&self) -> Answer {
+        self.keeper.reload()
+    }
+}
+
 /// No more connections than files may be open; what is to be said if they are fewer than wanted.
 fn fit_connections(config: &mut Config) -> Option<String> {
     let wanted = config.server.connections;
@@ -228,14 +263,11 @@ fn start_control(
     config: &Config,
     handles: &[DeskHandle],
     stop: &Sender<()>,
+    keeper: &Arc<Keeper>,
 ) -> Result<Option<ControlServer>, String> {
     let Some(path) = &config.server.control else { return Ok(None) };
-    let stop = stop.clone();
-    let asked = move || {
-        // It has ended already.
-        let _ended = stop.send(());
-    };
-    ControlServer::start(path, handles.to_vec(), asked)
+    let host = Host { stop: stop.clone(), keeper: Arc::clone(keeper) };
+    ControlServer::start(path, handles.to_vec(), host)
         .map(Some)
         .map_err(|error| format!("control socket {}: {error}", path.display()))
 }

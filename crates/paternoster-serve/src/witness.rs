@@ -105,6 +105,13 @@ impl Witness {
         }
     }
 
+    /// It has another name.
+    pub fn rename(&mut self, index: u32, name: &str) {
+        if let Some(who) = self.who.get_mut(index as usize) {
+            name.clone_into(&mut who.name);
+        }
+    }
+
     /// Who had index `index` has gone; returns what they got. Best called when the last of theirs
     /// has ended: what ends later is in [`Witness::in_all`] only.
     pub fn forget(&mut self, index: u32) -> Tally {

@@ -18,6 +18,7 @@ mod check;
 mod devices;
 mod document;
 mod file;
+pub(crate) mod flat;
 pub(crate) mod fuse;
 pub mod limits;
 mod overlap;

@@ -21,15 +21,17 @@ use serde_json::{Map, Value, json};
 
 use super::order::{Answer, Order};
 use super::request::{FORMS, Request, What};
+use super::server::Host;
 use super::snapshot::Snapshot;
 use crate::desk::DeskHandle;
 
 /// Answers a request; [`What::Stop`] is answered too, but whoever called ends the server.
 #[must_use]
-pub fn answer(desks: &[DeskHandle], request: &Request) -> Value {
+pub fn answer(desks: &[DeskHandle], host: &impl Host, request: &Request) -> Value {
     let result = match &request.what {
         What::Help => Ok(help()),
         What::Stop => Ok(json!({ "ok": true })),
+        What::Reload => host.reload(),
         What::List => ask(desks, request.device.as_deref(), &Order::Snapshot).map(without_figures),
         What::Order(order) => ask(desks, request.device.as_deref(), order),
     };
@@ -188,12 +190,22 @@ mod tests {
         })
     }
 
+    struct Nobody;
+
+    impl Host for Nobody {
+        fn stop(&self) {}
+
+        fn reload(&self) -> Answer {
+            Err("nobody reads it".to_owned())
+        }
+    }
+
     fn two() -> [DeskHandle; 2] {
         [desk("disk0", "a", "db"), desk("disk1", "b", "web")]
     }
 
     fn said(desks: &[DeskHandle], line: &str) -> String {
-        answer(desks, &parse(line.as_bytes()).expect("a request")).to_string()
+        answer(desks, &Nobody, &parse(line.as_bytes()).expect("a request")).to_string()
     }
 
     /// Who is asked when no device is named?
@@ -251,7 +263,7 @@ mod tests {
     /// Does the help name every form?
     #[test]
     fn help_is_complete() {
-        let help = answer(&[], &parse(br#"{"do":"help"}"#).expect("a request"));
+        let help = answer(&[], &Nobody, &parse(br#"{"do":"help"}"#).expect("a request"));
         assert_eq!(help["help"].as_array().map(Vec::len), Some(FORMS.len()));
     }
 

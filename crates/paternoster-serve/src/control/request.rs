@@ -52,6 +52,8 @@ pub enum What {
     List,
     /// The server ends once its guests have finished.
     Stop,
+    /// The server reads its configuration again.
+    Reload,
     /// Something of one desk or several.
     Order(Order),
 }
@@ -155,6 +157,11 @@ pub const FORMS: &[Form] = &[
         ],
         meaning: "begins a blktrace of a device, or ends it",
     },
+    Form {
+        name: "reload",
+        fields: &[],
+        meaning: "reads the configuration file again and takes over what can be changed",
+    },
     Form { name: "stop", fields: &[], meaning: "guests finish, then the server ends" },
 ];
 
@@ -194,6 +201,7 @@ fn what(form: &Form, fields: &mut Fields) -> Result<What, String> {
         "help" => return Ok(What::Help),
         "list" => return Ok(What::List),
         "stop" => return Ok(What::Stop),
+        "reload" => return Ok(What::Reload),
         "snapshot" => Order::Snapshot,
         "weight" => weight(form, fields)?,
         "class" => class(form, fields)?,

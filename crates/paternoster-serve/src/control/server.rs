@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::answer::{answer, refusal};
 use super::door::{Door, Peer};
+use super::order::Answer;
 use super::request::{LINE_LIMIT, What, parse};
 use crate::desk::DeskHandle;
 use crate::host::unix_socket::{OwnPath, Refusal, listen_at};
@@ -46,6 +47,19 @@ struct Patience {
 const PATIENCE: Patience =
     Patience { connections: 16, line: Duration::from_secs(10), idle: Duration::from_secs(300) };
 
+/// What the server itself is asked for, beside its desks.
+pub trait Host: Send + Sync + 'static {
+    /// Begins its end. It is called after the answer, by a thread of the control socket, for which
+    /// it must not wait.
+    fn stop(&self);
+
+    /// Reads the configuration again.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    fn reload(&self) -> Answer;
+}
+
 /// A control socket with its threads; ends when it is dropped.
 pub struct ControlServer {
     door: Door,
@@ -59,23 +73,22 @@ impl fmt::Debug for ControlServer {
 }
 
 impl ControlServer {
-    /// Listens at `path`. `on_stop` is called when somebody orders an end, after he has his answer;
-    /// it must not wait for this server to end, since a thread of this server calls it.
+    /// Listens at `path`.
     ///
     /// # Errors
     /// The socket cannot be made; the message names it.
     pub fn start(
         path: &Path,
         desks: Vec<DeskHandle>,
-        on_stop: impl Fn() + Send + Sync + 'static,
+        host: impl Host,
     ) -> io::Result<ControlServer> {
-        ControlServer::with_patience(path, desks, on_stop, PATIENCE)
+        ControlServer::with_patience(path, desks, host, PATIENCE)
     }
 
     fn with_patience(
         path: &Path,
         desks: Vec<DeskHandle>,
-        on_stop: impl Fn() + Send + Sync + 'static,
+        host: impl Host,
         patience: Patience,
     ) -> io::Result<ControlServer> {
         let opened = listen_at(path, MODE, BACKLOG, None);
@@ -89,7 +102,7 @@ impl ControlServer {
             "control",
             listener,
             most,
-            move |peer| converse(peer, &desks, patience, &on_stop),
+            move |peer| converse(peer, &desks, patience, &host),
             move |peer| drop(peer.write_all(&full, Instant::now())),
         )?;
         Ok(ControlServer { door, file: Some(file) })
@@ -131,7 +144,7 @@ fn converse(
     peer: &mut Peer<UnixStream>,
     desks: &[DeskHandle],
     patience: Patience,
-    on_stop: &impl Fn(),
+    host: &impl Host,
 ) {
     let mut lines = Lines::default();
     loop {
@@ -155,12 +168,12 @@ fn converse(
         }
         let request = parse(&text);
         let said = match &request {
-            Ok(request) => answer(desks, request),
+            Ok(request) => answer(desks, host, request),
             Err(why) => refusal(why),
         };
         let written = peer.write_all(&line(&said), Instant::now() + patience.line);
         if request.is_ok_and(|request| request.what == What::Stop) {
-            on_stop();
+            host.stop();
         }
         if written.is_err() {
             return;

@@ -41,6 +41,13 @@ impl Bound {
         Bound { bound, depth: depth.into(), interval: 0, last: None, shares: Vec::new() }
     }
 
+    /// Another bound holds.
+    pub(super) fn limit(&mut self, bound: Option<Nanos>) {
+        if self.bound != bound {
+            (self.bound, self.last) = (bound, None);
+        }
+    }
+
     /// Something has ended; the device is still busy or just got idle.
     pub(super) fn ended(&mut self, now: Nanos) {
         if self.bound.is_none() {

@@ -47,6 +47,13 @@ impl Cap {
         Cap { limits, bytes_until: Nanos::ZERO, requests_until: Nanos::ZERO }
     }
 
+    /// Other limits hold from now on. What was used under others is forgotten.
+    pub(super) fn limit(&mut self, limits: config::Caps) {
+        if self.limits != limits {
+            *self = Cap::new(limits);
+        }
+    }
+
     /// Whether there is any limit.
     pub(super) const fn limits(&self) -> bool {
         self.limits.bytes != 0 || self.limits.requests != 0

@@ -17,6 +17,7 @@ use super::outbox::Outbox;
 use super::processes::Process;
 use super::tenants::{BUCKETS, ROOT};
 use super::{Desk, Newcomer, guest_events, intake, watch};
+use crate::config::rules;
 use crate::control::snapshot::Figures;
 use crate::fuse::callers::Caller;
 use crate::wire::Wire;
@@ -37,7 +38,11 @@ pub(super) enum Standing {
 impl Desk {
     /// A client has come.
     pub(super) fn welcome(&mut self, mut newcomer: Newcomer) {
-        let tenant = std::mem::take(&mut newcomer.tenant);
+        let tenant = match &newcomer.identity {
+            // By the rules that hold now: the lobby may not have heard of them yet.
+            Some(identity) => rules::tenant_of(&self.rules, identity),
+            None => std::mem::take(&mut newcomer.tenant),
+        };
         // Who finds no place finds its connection closed.
         let _seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
     }
@@ -53,7 +58,10 @@ impl Desk {
     ) -> Option<u32> {
         let place = self.places.iter().position(|place| place.name == newcomer.negotiated.export);
         let place = u32::try_from(place?).ok()?;
-        if self.stopping || self.guests.is_full() {
+        if self.stopping
+            || self.guests.is_full()
+            || !self.is_told_right(place, &newcomer.negotiated.facts)
+        {
             return None;
         }
         let tenant = self.enter(&standing);
@@ -79,6 +87,9 @@ impl Desk {
             negotiated: newcomer.negotiated,
             place,
             tenant,
+            moves_to: None,
+            identity: newcomer.identity,
+            served_before: 0,
             client,
             process,
             wire: Some(newcomer.wire),
@@ -131,7 +142,7 @@ impl Desk {
     }
 
     /// A newcomer is counted where it belongs.
-    fn enter(&mut self, standing: &Standing) -> u32 {
+    pub(super) fn enter(&mut self, standing: &Standing) -> u32 {
         let (now, ledger) = (self.now, &mut self.ledger);
         match standing {
             Standing::Tenant(name) => self.tenants.enter(now, ledger, name),
@@ -249,17 +260,22 @@ impl Desk {
         let _known = self.ledger.detach(self.now, guest.client);
         let served = self.ledger.queue().observer().served(guest.client.index());
         self.ledger.observer_mut().forget(guest.client.index());
-        let mut above = guest.tenant;
+        self.count_served(guest.tenant, served.0 - guest.served_before);
+        self.tenants.leave(self.now, &mut self.ledger, guest.tenant);
+        self.divide();
+    }
+
+    /// One of a tenant's has had so much of the device, in nanoseconds, and has it no more.
+    pub(super) fn count_served(&mut self, tenant: u32, served: u64) {
+        let mut above = tenant;
         loop {
-            if self.tenants.counts(above, guest.tenant) {
-                self.tenants.at_mut(above).figures.served_ns += served.0;
+            if self.tenants.counts(above, tenant) {
+                self.tenants.at_mut(above).figures.served_ns += served;
             }
             if above == ROOT {
                 break;
             }
             above = self.tenants.at(above).parent;
         }
-        self.tenants.leave(self.now, &mut self.ledger, guest.tenant);
-        self.divide();
     }
 }

@@ -19,6 +19,7 @@ use paternoster_core::{ClientId, Nanos};
 
 use super::outbox::Outbox;
 use super::processes::Process;
+use crate::config::Identity;
 use crate::control::snapshot::Figures;
 use crate::device::arena::Arena;
 use crate::host::peer::Peer;
@@ -131,6 +132,8 @@ pub(super) enum Blocked {
     Changes,
     /// Its answers must be sent first.
     Unsent,
+    /// It moves to another tenant first, when nothing of it is under way.
+    Moving,
 }
 
 /// A connection.
@@ -144,8 +147,14 @@ pub(super) struct Guest {
     pub negotiated: Negotiated,
     /// Index of its volume.
     pub place: u32,
-    /// Its tenant.
+    /// Its tenant, and the one that it is to have.
     pub tenant: u32,
+    /// See there.
+    pub moves_to: Option<String>,
+    /// What rules go by; `None`: it is not moved.
+    pub identity: Option<Identity>,
+    /// Device time that it had before it moved, in nanoseconds.
+    pub served_before: u64,
     /// What the queue knows it as.
     pub client: ClientId,
     /// Which process, if it is one that comes by calls.

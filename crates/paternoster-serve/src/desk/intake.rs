@@ -220,7 +220,7 @@ impl Desk {
                         return Ok(Need::Bytes);
                     };
                     let request = transmission::parse(header).map_err(|wrong| wrong.to_string())?;
-                    if !self.admit(index) {
+                    if self.holds_for_move(index) || !self.admit(index) {
                         return Ok(Need::Patience);
                     }
                     *from += HEADER;
@@ -379,7 +379,8 @@ impl Desk {
             | Blocked::Own
             | Blocked::Share
             | Blocked::Changes
-            | Blocked::Unsent => {}
+            | Blocked::Unsent
+            | Blocked::Moving => {}
         }
     }
 

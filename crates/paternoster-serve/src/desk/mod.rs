@@ -21,7 +21,8 @@
 //!   `pool`, `shared`: whose memory and places. `surveys`: whose question for holes.
 //!   `turns`: whose requests are read.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
-//!   what a running desk can be asked. `ending`: a device that hangs at a stop.
+//!   what a running desk can be asked. `reload`: another configuration. `ending`: a device that
+//!   hangs at a stop.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
 //! has gone; I3 memory is bounded by what was configured.
@@ -51,6 +52,7 @@ mod pool;
 mod processes;
 mod pump;
 mod range_lock;
+pub(crate) mod reload;
 #[cfg(test)]
 mod rig;
 pub(crate) mod seats;
@@ -73,10 +75,12 @@ use paternoster_core::{Nanos, Tag};
 use rustix::event::{Timespec, epoll};
 
 pub use handle::DeskHandle;
+pub(crate) use open::attributes;
 pub use open::{Letter, Newcomer, Opened, next_id};
 pub use seats::Seat;
 
 use crate::clock::Clock;
+use crate::config::Rule;
 use crate::control::order::Asked;
 use crate::device::arena::Arena;
 use crate::device::lender::{Lender, Loan};
@@ -188,6 +192,9 @@ pub struct Desk {
     surveys: Surveys,
     /// Guests that may be about to go.
     leaving: Vec<u32>,
+    /// Whose a client is, and guests that are another's from now on.
+    rules: Vec<Rule>,
+    movers: Vec<u32>,
     /// By part: changes that are under way, or wait for others of their blocks.
     changes: RangeLocks,
     /// Those that waited are being let go.
@@ -241,6 +248,7 @@ impl Desk {
         self.survey();
         self.send_all();
         self.see_off();
+        self.move_the_idle();
         self.feed_the_hungry();
         self.look_after();
         until
@@ -375,6 +383,7 @@ impl Desk {
                 Letter::Newcomer(newcomer) => self.welcome(*newcomer),
                 Letter::Asked(asked) => self.obey(asked),
                 Letter::Call(call) => self.take_call(call),
+                Letter::Reload(reload) => self.reload(*reload),
             }
         }
     }

@@ -17,7 +17,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::table::Table;
-use paternoster_core::{DeviceFacts, Limits, Nanos};
+use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, Observer};
 use paternoster_sim::schedulers;
 use rustix::event::epoll;
 
@@ -26,6 +26,7 @@ use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
 use super::processes::Processes;
 use super::range_lock::RangeLocks;
+use super::reload::{Reload, Seen};
 use super::seats;
 use super::shared::Pools;
 use super::surveys::Surveys;
@@ -34,7 +35,7 @@ use super::turns::Turns;
 use super::vigil::Vigil;
 use super::{Desk, DeskHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch};
 use crate::clock::Clock;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Identity};
 use crate::control::order::{Asked, Order};
 use crate::device;
 use crate::device::arena::{Arena, LARGEST};
@@ -63,6 +64,8 @@ pub enum Letter {
     Asked(Asked),
     /// What a process asks of a volume's file.
     Call(Call),
+    /// Another configuration.
+    Reload(Box<Reload>),
 }
 
 /// A client that has chosen its volume.
@@ -78,8 +81,10 @@ pub struct Newcomer {
     pub peer: Peer,
     /// Its process, if known.
     pub pid: u32,
-    /// The name of its tenant.
+    /// The name of its tenant, unless rules say it by its identity.
     pub tenant: String,
+    /// See there.
+    pub identity: Option<Identity>,
     /// What was read behind its handshake, and what is still to be sent of the server's part.
     pub input: Vec<u8>,
     /// See there.
@@ -183,7 +188,7 @@ impl Desk {
             pools,
             bound,
             verbose: config.server.verbose,
-            connection_memory: share_of_one(config, device),
+            connection_memory: share_of_one(&config.server, device),
             stall_timeout: config.server.stall_timeout,
             drain_timeout: config.server.drain_timeout,
             device_timeout: config.server.device_timeout,
@@ -217,6 +222,8 @@ impl Desk {
             #[cfg(test)]
             cap_looks: 0,
             leaving: Vec::new(),
+            rules: config.rules.clone(),
+            movers: Vec::new(),
             surveys: Surveys::default(),
             changes: RangeLocks::default(),
             letting_go: false,
@@ -236,8 +243,8 @@ impl Desk {
 
 /// What one connection may have of the memory: never more than a quarter, so that one that takes
 /// no answers leaves something to others.
-fn share_of_one(config: &Config, device: &config::Device) -> u64 {
-    config.server.connection_memory.min(device.memory / 4)
+pub(super) fn share_of_one(server: &config::Server, device: &config::Device) -> u64 {
+    server.connection_memory.min(device.memory / 4)
 }
 
 /// Guests at a time: connections, and processes.
@@ -287,10 +294,29 @@ fn record(device: &str, prefix: &Path, ledger: &mut Ledger<Witness>) -> Result<P
     Ok(path)
 }
 
-fn set_attributes(
+/// All attributes of a queue of this device as it is when it is opened: names and values.
+///
+/// # Errors
+/// What of them is refused.
+pub(crate) fn attributes(
+    device: &config::Device,
+    Seen { facts, limits }: Seen,
+) -> Result<Vec<(String, String)>, String> {
+    let elevator = schedulers::by_name(&device.scheduler)
+        .ok_or_else(|| format!("there is no scheduler {}", device.scheduler))?;
+    let mut ledger = Ledger::new(facts, limits, elevator, NoObserver);
+    set_attributes(device, limits.requests, &mut ledger)?;
+    let mut all = Vec::new();
+    ledger.queue().for_each_attribute(|name, _, value| {
+        all.push((name.to_owned(), value.to_owned()));
+    });
+    Ok(all)
+}
+
+fn set_attributes<O: Observer>(
     device: &config::Device,
     requests: u32,
-    ledger: &mut Ledger<Witness>,
+    ledger: &mut Ledger<O>,
 ) -> Result<(), String> {
     let nr_requests = requests.to_string();
     let defaults = [("nr_requests", nr_requests.as_str()), ("low_latency", "0")];

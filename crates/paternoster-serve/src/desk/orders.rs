@@ -84,16 +84,10 @@ impl Desk {
             return Err(format!("{name} is a group; classes are of tenants"));
         }
         (node.class, node.level) = (class, level.min(7));
-        let priority = node.priority();
         self.now = self.clock.now();
         self.tenants.settle(self.now, &mut self.ledger, place);
         self.divide();
-        let clients = self.guests.iter().filter(|(_, guest)| guest.tenant == place);
-        let clients: Vec<_> = clients.map(|(_, guest)| guest.client).collect();
-        for client in clients {
-            // A guest's client is there as long as the guest.
-            let _known = self.ledger.set_priority(self.now, client, priority, 100);
-        }
+        self.rank_again(place);
         Ok(json!({ "ok": true }))
     }
 

@@ -58,6 +58,13 @@ pub(super) struct Processes {
     common: Vec<Option<u32>>,
 }
 
+impl Process {
+    /// What its caller is by ionice.
+    pub(super) fn priority(&self) -> Priority {
+        self.caller.as_ref().map_or_else(Priority::default, |caller| caller.priority)
+    }
+}
+
 impl Processes {
     /// Guests by calls that a device may have.
     pub(super) fn most(config: &Config, volumes: usize) -> u32 {
@@ -75,6 +82,15 @@ impl Processes {
             ids: FIRST_ID,
             known: BTreeMap::new(),
             common: vec![None; exports.len()],
+        }
+    }
+
+    /// Other rules hold: who calls next is looked at by these. The guests of before go when they
+    /// have been idle.
+    pub(super) fn take_rules(&mut self, rules: &[Rule]) {
+        if self.rules != rules {
+            self.rules = rules.to_vec();
+            self.known.clear();
         }
     }
 
@@ -217,6 +233,7 @@ impl Desk {
             peer,
             pid: caller.map_or(0, |caller| caller.pid),
             tenant: String::new(),
+            identity: None,
             input: Vec::new(),
             output: Vec::new(),
             seat,

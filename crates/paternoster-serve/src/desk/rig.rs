@@ -184,6 +184,7 @@ impl Rig {
             peer: format!("client {}", self.number).into(),
             pid: 0,
             tenant: tenant.to_owned(),
+            identity: None,
             input: Vec::new(),
             output: Vec::new(),
             seat: Seat::take(&self.seats, u32::MAX).expect("a seat"),

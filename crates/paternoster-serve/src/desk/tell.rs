@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Desk;
 use super::errand::Step;
-use super::guest::Blocked;
+use super::guest::{Blocked, Guest};
 use super::tenants::{Node, ROOT};
 use crate::config::ServiceClass;
 use crate::control::order::Answer;
@@ -50,9 +50,14 @@ impl Desk {
     fn served(&self, name: &str) -> u64 {
         let Some(place) = self.tenants.find(name) else { return 0 };
         let witness = self.ledger.queue().observer();
-        let present =
-            self.guests.iter().filter(|(_, guest)| self.tenants.counts(place, guest.tenant));
-        let present: u64 = present.map(|(_, guest)| witness.served(guest.client.index()).0).sum();
+        // Of one that is about to move to a tenant of the same name, too.
+        let counts = |tenant: u32| {
+            let node = self.tenants.at(tenant);
+            self.tenants.counts(place, tenant) || (node.is_gone && node.name == name)
+        };
+        let present = self.guests.iter().filter(|(_, guest)| counts(guest.tenant));
+        let served = |guest: &Guest| witness.served(guest.client.index()).0 - guest.served_before;
+        let present: u64 = present.map(|(_, guest)| served(guest)).sum();
         self.tenants.at(place).figures.served_ns + present
     }
 
@@ -99,7 +104,8 @@ impl Desk {
         let levels: Vec<Value> = self
             .tenants
             .iter()
-            .filter(|&(place, node)| place != ROOT && tenant.is_none_or(|name| node.name == name))
+            .filter(|&(place, node)| place != ROOT && !node.is_gone)
+            .filter(|(_, node)| tenant.is_none_or(|name| node.name == name))
             .map(|(place, node)| self.level(place, node))
             .collect();
         Ok(json!({
@@ -182,6 +188,7 @@ impl Desk {
                         .to_owned()
                 }
                 Blocked::Unsent => "it is not read from: it does not take its answers".to_owned(),
+                Blocked::Moving => "it is not read from: it moves to another tenant".to_owned(),
                 _ => continue,
             };
             if tenant.is_none_or(|only| only == name) {

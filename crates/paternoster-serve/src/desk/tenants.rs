@@ -17,6 +17,8 @@
 //! Invariants: I1 every node but the root has a group of the queue; I2 `connections` counts the
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
 
+mod again;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_core::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
@@ -32,6 +34,9 @@ use crate::ledger::Ledger;
 pub(super) const ROOT: u32 = 0;
 /// Tenants that nobody configured, at a time.
 const STRANGERS: usize = 1024;
+/// Groups and tenants that another configuration may have more, at least. Debug builds audit every
+/// place there is after every call.
+const SPARE: usize = if cfg!(debug_assertions) { 16 } else { 256 };
 /// Buckets of latencies: below 2^i microseconds, up to about nine minutes.
 pub(super) const BUCKETS: usize = 30;
 
@@ -46,6 +51,8 @@ pub(super) struct Node {
     pub is_group: bool,
     /// Nobody configured it.
     pub is_stranger: bool,
+    /// No name means it any more: it goes when it is empty.
+    pub is_gone: bool,
     /// The queue's group.
     pub group: GroupId,
     /// As configured or ordered.
@@ -121,6 +128,8 @@ impl Node {
 pub(super) struct Tenants {
     nodes: Vec<Option<Node>>,
     strangers: usize,
+    /// Places of the queue for groups and tenants that are configured, or were.
+    room: usize,
     /// The queue still had something of one that was to go.
     linger: bool,
 }
@@ -128,11 +137,10 @@ pub(super) struct Tenants {
 impl Tenants {
     /// Groups that a queue needs for this configuration, strangers included.
     pub(super) fn groups_needed(config: &config::Config) -> u32 {
-        let configured = config.groups.len() + config.tenants.len();
         let processes = config.server.fuse.as_ref().map_or(0, |fuse| fuse.processes);
         let connections = config.server.connections.saturating_add(processes);
         let strangers = STRANGERS.min(connections as usize);
-        u32::try_from(configured + strangers + 1).unwrap_or(u32::MAX)
+        u32::try_from(room(config) + strangers + 1).unwrap_or(u32::MAX)
     }
 
     /// The configured tree, in the queue.
@@ -144,7 +152,8 @@ impl Tenants {
         ledger: &mut Ledger<O>,
     ) -> Result<Tenants, String> {
         let root = node("", ROOT, true, ledger.queue().root(), 1000);
-        let mut tenants = Tenants { nodes: vec![Some(root)], strangers: 0, linger: false };
+        let nodes = vec![Some(root)];
+        let mut tenants = Tenants { nodes, strangers: 0, room: room(config), linger: false };
         for group in &config.groups {
             let above = tenants.above(group.parent.as_deref())?;
             let place = tenants.add(ledger, &group.name, above, true, group.weight)?;
@@ -231,7 +240,7 @@ impl Tenants {
     /// By name.
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         self.iter()
-            .find(|(place, node)| *place != ROOT && node.name == name)
+            .find(|(place, node)| *place != ROOT && node.name == name && !node.is_gone)
             .map(|(place, _)| place)
     }
 
@@ -428,7 +437,7 @@ impl Tenants {
     pub(super) fn lines(&self) -> Vec<TenantLine> {
         let mut lines: Vec<TenantLine> = self
             .iter()
-            .filter(|(place, _)| *place != ROOT)
+            .filter(|(place, node)| *place != ROOT && !node.is_gone)
             .map(|(_, node)| self.line(node))
             .collect();
         lines.sort_by(|a, b| (!a.is_group, &a.name).cmp(&(!b.is_group, &b.name)));
@@ -466,6 +475,7 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         parent,
         is_group,
         is_stranger: false,
+        is_gone: false,
         group,
         weight,
         effective: weight,
@@ -483,6 +493,13 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         under_way: 0,
         figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
     }
+}
+
+/// Places for groups and tenants that are configured: another configuration may have others, and
+/// the old ones go behind them.
+fn room(config: &config::Config) -> usize {
+    let configured = config.groups.len() + config.tenants.len();
+    configured + configured.max(SPARE)
 }
 
 fn place_of(place: usize) -> u32 {

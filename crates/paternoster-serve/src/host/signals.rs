@@ -3,15 +3,17 @@
 //!
 //! A handler may do next to nothing, so it writes a byte into a socket, and a thread that waits at
 //! the other end does the rest. The first signal asks for an end in good order; the second one for
-//! an end at once. Each of them reaches who waits once.
+//! an end at once. Each of them reaches who waits once. SIGHUP asks for the configuration to be
+//! read again.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
+use std::sync::Arc;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 /// Hears SIGTERM and SIGINT from its making on; they end the process no more.
 #[derive(Debug)]
@@ -36,6 +38,35 @@ impl StopSignals {
     pub fn wait(&mut self) {
         // The other end is never closed, and its handler writes whole bytes.
         let _byte = self.heard.read_exact(&mut [0]);
+    }
+}
+
+/// Hears SIGHUP from its making on, and lets SIGUSR1 and SIGUSR2 mean nothing; they end the process
+/// no more.
+#[derive(Debug)]
+pub struct ReloadSignals {
+    heard: UnixStream,
+}
+
+impl ReloadSignals {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn hear() -> io::Result<ReloadSignals> {
+        let (heard, tell) = UnixStream::pair()?;
+        signal_hook::low_level::pipe::register(SIGHUP, tell)?;
+        for signal in [SIGUSR1, SIGUSR2] {
+            // Heard by nobody. Not ignored: a child would inherit that.
+            signal_hook::flag::register(signal, Arc::default())?;
+        }
+        Ok(ReloadSignals { heard })
+    }
+
+    /// Waits for the next one; several that came meanwhile are one.
+    pub fn wait(&mut self) {
+        // The other end is never closed.
+        let _bytes = self.heard.read(&mut [0; 64]);
     }
 }
 
@@ -76,6 +107,16 @@ mod tests {
         signal_hook::low_level::raise(SIGTERM).unwrap();
         signals.wait();
         signal_hook::low_level::raise(SIGINT).unwrap();
+        signals.wait();
+    }
+
+    /// Does SIGHUP reach who waits, and do the signals of users end nothing?
+    #[test]
+    fn reloads_are_heard() {
+        let mut signals = ReloadSignals::hear().unwrap();
+        for signal in [SIGUSR1, SIGUSR2, SIGHUP] {
+            signal_hook::low_level::raise(signal).unwrap();
+        }
         signals.wait();
     }
 

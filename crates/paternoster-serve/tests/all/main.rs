@@ -16,3 +16,4 @@ mod faults;
 mod orders;
 mod owners;
 mod recorded;
+mod reload;

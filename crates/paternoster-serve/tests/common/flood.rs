@@ -85,10 +85,10 @@ fn flood(mut stream: UnixStream, depth: usize, blocks: u64, seed: u64) -> Vec<Du
 }
 
 /// Marsaglia's xorshift: places need no more.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

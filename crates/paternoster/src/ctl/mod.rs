@@ -36,6 +36,7 @@ const VARIABLE: &str = "PATERNOSTER_CONTROL";
   paternoster ctl set slice_idle=0 low_latency=0 --device disk0
   paternoster ctl drain vm7 --socket /run/paternoster/control.sock
   paternoster ctl explain db
+  paternoster ctl reload
   paternoster ctl status --json | jq '.devices[].busy_ns'
   paternoster ctl raw '{\"do\":\"help\"}'
 
@@ -49,7 +50,7 @@ pub(crate) struct CtlOptions {
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) device: Option<String>,
 
-    /// How long an answer may take [default: 20s; drain, stop: 75s]
+    /// How long an answer may take [default: 20s; drain, reload, stop: 75s]
     #[arg(long, value_name = "TIME", global = true)]
     pub(crate) timeout: Option<String>,
 
@@ -133,6 +134,8 @@ pub(crate) enum CtlOrder {
     /// Begin or end a blktrace of a device
     #[command(subcommand)]
     Trace(TraceOrder),
+    /// Read the configuration file again; what has changed is taken over, what cannot be is named
+    Reload,
     /// Let guests finish what they asked for, then end the server
     Stop,
     /// Send a line as it is, print the answer
@@ -170,7 +173,7 @@ pub(crate) fn failure(error: ClientError) -> Failure {
 
 /// How long an answer may take.
 fn limit(options: &CtlOptions) -> Result<Duration, Failure> {
-    let waits = matches!(options.order, CtlOrder::Drain { .. } | CtlOrder::Stop);
+    let waits = matches!(options.order, CtlOrder::Drain { .. } | CtlOrder::Reload | CtlOrder::Stop);
     let Some(text) = &options.timeout else {
         return Ok(if waits { PATIENCE_TO_DRAIN } else { PATIENCE });
     };
@@ -227,6 +230,7 @@ fn requests(options: &CtlOptions) -> Result<Vec<String>, Failure> {
             json!({ "do": "trace", "prefix": std::path::absolute(prefix)? })
         }
         CtlOrder::Trace(TraceOrder::Stop) => json!({ "do": "trace", "stop": true }),
+        CtlOrder::Reload => json!({ "do": "reload" }),
         CtlOrder::Stop => json!({ "do": "stop" }),
     };
     Ok(vec![line(one, options)])
@@ -295,6 +299,7 @@ mod tests {
             (&["explain", "db"], r#"{"do":"explain","tenant":"db"}"#),
             (&["trace", "start", "/tmp/x"], r#"{"do":"trace","prefix":"/tmp/x"}"#),
             (&["trace", "stop"], r#"{"do":"trace","stop":true}"#),
+            (&["reload"], r#"{"do":"reload"}"#),
             (&["stop"], r#"{"do":"stop"}"#),
         ] {
             assert_eq!(lines(words), [expected], "{words:?}");

@@ -20,6 +20,7 @@ pub(super) fn answer(order: &CtlOrder, answer: &Value) -> Result<String, Failure
         CtlOrder::Attributes => |answer| Ok(attributes(answer)),
         CtlOrder::Explain { .. } => |answer| Ok(explain(answer)),
         CtlOrder::Get { .. } => return Ok(values(answer)),
+        CtlOrder::Reload => return Ok(reload(answer)),
         _ => return Ok(String::new()),
     };
     let mut text = String::new();
@@ -75,6 +76,14 @@ fn values(answer: &Value) -> String {
         table.add_row([text(one, "device"), text(one, "value")]);
     }
     trimmed(&table)
+}
+
+/// What a reload has changed, and what it has not, a line each.
+fn reload(answer: &Value) -> String {
+    let lines = |name| list(answer, name).iter().filter_map(Value::as_str).map(harmless);
+    let later = lines("later").map(|line| format!("{line} (from the next start on)"));
+    let all: Vec<String> = lines("changed").chain(later).chain(lines("notes")).collect();
+    if all.is_empty() { "nothing is different\n".to_owned() } else { all.join("\n") + "\n" }
 }
 
 fn attributes(answer: &Value) -> String {
@@ -211,6 +220,18 @@ disk0
         ] });
         assert_eq!(told(&order, &two), " a  250\n c  100\n");
         assert_eq!(notes(&two), ["b: there is none"]);
+    }
+
+    /// Does a reload say what it changed and what it did not?
+    #[test]
+    fn a_reload() {
+        let value = json!({
+            "ok": true, "changed": ["tenant.a.weight: 1 -> 2"],
+            "later": ["device.d.depth: 8 -> 9"], "notes": []
+        });
+        let expected = "tenant.a.weight: 1 -> 2\ndevice.d.depth: 8 -> 9 (from the next start on)\n";
+        assert_eq!(told(&CtlOrder::Reload, &value), expected);
+        assert_eq!(told(&CtlOrder::Reload, &json!({ "ok": true })), "nothing is different\n");
     }
 
     /// Do attributes come with their meanings, and orders say nothing?

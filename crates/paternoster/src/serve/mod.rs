@@ -4,6 +4,7 @@
 //! ```text
 //! file or flags ─▶ Config ─▶ sockets ─▶ pidfile ─▶ Server (devices, then less privileges)
 //!                                                     │   └─ command (--run) with $uri
+//!                                    SIGHUP: the file is read again
 //!                 first signal, or the command's end ─┴─▶ stop ─▶ everything removed
 //! ```
 
@@ -13,7 +14,7 @@ mod simple;
 mod tell;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use paternoster_serve::config::{Address, Config, Listen, TlsMode};
 use paternoster_serve::device::claim;
@@ -24,7 +25,8 @@ use paternoster_serve::host::listen::{self, Place};
 use paternoster_serve::host::pidfile::Pidfile;
 use paternoster_serve::host::private_folder::PrivateFolder;
 use paternoster_serve::host::privileges::Account;
-use paternoster_serve::host::signals::{StopSignals, Ward};
+use paternoster_serve::host::signals::{ReloadSignals, StopSignals, Ward};
+use paternoster_serve::reload::Source;
 use paternoster_serve::server::{Options, Server};
 
 pub(crate) use arguments::ServeOptions;
@@ -59,6 +61,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         account.give(folder.path())?;
     }
     let signals = StopSignals::hear()?;
+    let reloads = ReloadSignals::hear()?;
     let sockets =
         listen::open(&config.server, &mut inherited, account.as_ref()).map_err(Failure::Job)?;
     let places = sockets.iter().map(|socket| Ok((socket.place()?, socket.tls)));
@@ -69,11 +72,13 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         verbose: config.server.verbose,
         decisions: options.decisions.clone(),
         force: options.force,
+        source: source(options),
         ..Options::default()
     };
     let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;
     let server = Arc::new(server);
     eprint!("{}", tell::started(&config, &places, &server));
+    reload_on_signals(reloads, Arc::downgrade(&server));
 
     let done = match &options.run {
         None => {
@@ -156,10 +161,15 @@ fn configuration(
     if let Some(option) = options.belongs_into_file() {
         return Err(Failure::Request(format!("{option} belongs into {shown}")));
     }
-    let mut config = Config::load(file)?;
-    config.server.verbose |= options.verbose;
-    config.server.pidfile = options.pidfile.clone().or(config.server.pidfile);
-    Ok((config, None))
+    let source = source(options).unwrap_or_else(|| Source::new(file));
+    Ok((source.read()?, None))
+}
+
+/// Where a configuration is read, and read again.
+fn source(options: &ServeOptions) -> Option<Source> {
+    let file = options.configuration()?;
+    let (pidfile, verbose) = (options.pidfile.clone(), options.verbose);
+    Some(Source { pidfile, verbose, ..Source::new(file) })
 }
 
 /// Where the server listens if nothing says it: what it inherited, or a socket of its own.
@@ -211,6 +221,18 @@ fn run(
     let mut child = command::shell(line, socket, &volume.name, file.as_deref()).spawn()?;
     started(Ward::of(&child)?);
     verdict(child.wait()?)
+}
+
+/// SIGHUP reads the configuration again, as long as the server is there; what came of it the log
+/// tells.
+fn reload_on_signals(mut signals: ReloadSignals, server: Weak<Server>) {
+    std::thread::spawn(move || {
+        loop {
+            signals.wait();
+            let Some(server) = server.upgrade() else { return };
+            let _told = server.reload();
+        }
+    });
 }
 
 /// The first signal asks the command to end, or else the server; the second one ends everything at

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use paternoster_serve::control::order::{Answer, Order};
-use paternoster_serve::control::server::ControlServer;
+use paternoster_serve::control::server::{ControlServer, Host};
 use paternoster_serve::control::snapshot::{Figures, Snapshot, TenantLine, VolumeLine};
 use paternoster_serve::desk::DeskHandle;
 use serde_json::json;
@@ -19,6 +19,19 @@ struct Server {
     orders: Receiver<Order>,
     stopped: Receiver<()>,
     server: Option<ControlServer>,
+}
+
+/// A server that tells of its end, and whose configuration has one change.
+struct Told(Sender<()>);
+
+impl Host for Told {
+    fn stop(&self) {
+        self.0.send(()).expect("the test listens");
+    }
+
+    fn reload(&self) -> Answer {
+        Ok(json!({ "ok": true, "changed": ["tenant.db.weight: 100 -> 300"], "later": [] }))
+    }
 }
 
 impl Server {
@@ -39,8 +52,8 @@ impl Server {
             })
         });
         let (sender, stopped) = channel();
-        let on_stop = move || sender.send(()).expect("the test listens");
-        let server = ControlServer::start(&folder.join("control.sock"), desks.collect(), on_stop);
+        let host = Told(sender);
+        let server = ControlServer::start(&folder.join("control.sock"), desks.collect(), host);
         Server { server: Some(server.expect("a socket")), folder, orders, stopped }
     }
 
@@ -190,6 +203,7 @@ fn orders_arrive() {
         "{\"devices\":[{\"device\":\"disk0\",\"name\":\"hz\",\"value\":\"250\"}],\"ok\":true}\n";
     assert_eq!(raw, json);
     assert_eq!(server.succeeds(&["ctl", "get", "hz", "--json"]), json);
+    assert_eq!(server.succeeds(&["ctl", "reload"]), "tenant.db.weight: 100 -> 300\n");
     assert_eq!(server.succeeds(&["ctl", "stop"]), "");
     server.stopped.recv().expect("told");
 }

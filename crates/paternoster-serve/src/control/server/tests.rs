@@ -47,8 +47,21 @@ fn desks() -> Vec<DeskHandle> {
     })]
 }
 
+/// Hears of an end.
+struct Stops<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Host for Stops<F> {
+    fn stop(&self) {
+        (self.0)();
+    }
+
+    fn reload(&self) -> Answer {
+        Err("there is no file".to_owned())
+    }
+}
+
 fn start(folder: &Folder) -> ControlServer {
-    ControlServer::start(&folder.socket(), desks(), || ()).expect("a socket")
+    ControlServer::start(&folder.socket(), desks(), Stops(|| ())).expect("a socket")
 }
 
 fn connect(folder: &Folder) -> BufReader<UnixStream> {
@@ -82,16 +95,17 @@ fn what_is_there_already() {
     drop(UnixListener::bind(folder.socket()).expect("a socket"));
     assert!(folder.socket().exists(), "nobody removes it");
     let server = start(&folder);
-    let again = ControlServer::start(&folder.socket(), desks(), || ()).expect_err("it is taken");
+    let again =
+        ControlServer::start(&folder.socket(), desks(), Stops(|| ())).expect_err("it is taken");
     let path = folder.socket();
     assert_eq!(again.to_string(), format!("{}: a server listens there already", path.display()));
     server.stop();
     fs::write(&path, "mine").expect("a file");
-    let error = ControlServer::start(&path, desks(), || ()).expect_err("it is no socket");
+    let error = ControlServer::start(&path, desks(), Stops(|| ())).expect_err("it is no socket");
     assert!(error.to_string().contains("not a socket"), "{error}");
     assert_eq!(fs::read_to_string(&path).expect("left alone"), "mine");
     let long = folder.0.join("x".repeat(200));
-    let error = ControlServer::start(&long, desks(), || ()).expect_err("too long");
+    let error = ControlServer::start(&long, desks(), Stops(|| ())).expect_err("too long");
     assert!(error.to_string().ends_with("at most 108 bytes"), "{error}");
 }
 
@@ -137,7 +151,8 @@ fn who_stalls_is_let_go() {
     let line = Patience { line: Duration::from_millis(10), ..PATIENCE };
     let idle = Patience { idle: Duration::from_millis(10), ..PATIENCE };
     let start = |patience| {
-        let server = ControlServer::with_patience(&folder.socket(), desks(), || (), patience);
+        let server =
+            ControlServer::with_patience(&folder.socket(), desks(), Stops(|| ()), patience);
         server.expect("a socket")
     };
     let server = start(idle);
@@ -198,7 +213,7 @@ fn stop_is_answered_first() {
     let folder = Folder::new();
     let (sender, stopped) = channel();
     let on_stop = move || sender.send(()).expect("somebody waits");
-    let server = ControlServer::start(&folder.socket(), desks(), on_stop).expect("a socket");
+    let server = ControlServer::start(&folder.socket(), desks(), Stops(on_stop)).expect("a socket");
     let mut client = Client::connect(&folder.socket()).expect("a server");
     assert_eq!(client.ask(&json!({ "do": "stop" })).expect("an answer"), json!({ "ok": true }));
     stopped.recv().expect("told");

@@ -104,7 +104,7 @@ pub(super) struct House {
     lobby: Lobby<Street>,
     letters: Slot<Letter>,
     /// The lobby closes with it.
-    _door: Slot<()>,
+    _door: Slot<crate::reload::Word>,
 }
 
 impl House {

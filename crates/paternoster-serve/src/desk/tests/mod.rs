@@ -6,6 +6,7 @@ mod awake;
 mod caps;
 mod ending;
 mod memory;
+mod moves;
 mod places;
 mod ragged;
 mod status;

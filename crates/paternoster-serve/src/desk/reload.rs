@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reload: a desk takes over another configuration while its clients are at work.
+//!
+//! ```text
+//! reload ──Look──▶ desk   what its queue is like, whether there is room     (nothing changes)
+//!        ◀─Seen──┘
+//!        ──Take──▶ desk   tree, rules, scheduler, limits: between two of its rounds
+//!                   └──▶  clients that belong elsewhere now: no more is read from them, and when
+//!                         what they have asked for has ended they move
+//! ```
+//!
+//! A client that moves does so at a request boundary: its memory, places and errands are its
+//! tenant's, and then it has none.
+//!
+//! Invariants: I1 what was accepted is answered, whoever's its client is meanwhile; I2 a client
+//! that moves holds nothing; I3 what is looked at is enough for what is taken.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use paternoster_core::{DeviceFacts, Limits};
+
+use super::Desk;
+use super::doors::Standing;
+use super::guest::{Blocked, Guest, Intake};
+use super::processes::Process;
+use crate::config::{self, Config, rules};
+use crate::nbd::ExportFacts;
+
+/// What a desk is asked about another configuration.
+#[derive(Debug)]
+pub struct Reload {
+    /// The configuration, and which of its devices this desk is.
+    pub config: Arc<Config>,
+    /// See there.
+    pub device: usize,
+    /// What is done.
+    pub step: Step,
+}
+
+/// What is done.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing: what its queue is like, or why the configuration cannot be taken over.
+    Look(Sender<Result<Seen, String>>),
+    /// It is taken over. These are all attributes under its scheduler; what could not be taken
+    /// over now comes back, by name.
+    Take {
+        /// Names and values.
+        attributes: Vec<(String, String)>,
+        /// Where the answer goes.
+        answer: Sender<Result<Vec<String>, String>>,
+    },
+}
+
+/// What attributes are tried with.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// The queue's device.
+    pub facts: DeviceFacts,
+    /// Its limits.
+    pub limits: Limits,
+}
+
+impl Desk {
+    /// Another configuration has come.
+    pub(super) fn reload(&mut self, asked: Reload) {
+        let Reload { config, device, step } = asked;
+        // Whoever asked may have gone: it has waited long enough.
+        match step {
+            Step::Look(answer) => {
+                let room = self.tenants.has_room_for(&config);
+                let (facts, limits) = (*self.ledger.queue().facts(), *self.ledger.limits());
+                let _gone = answer.send(room.map(|()| Seen { facts, limits }));
+            }
+            Step::Take { attributes, answer } => {
+                let taken = self.tenants.has_room_for(&config);
+                let taken = taken.and_then(|()| self.take_over(&config, device, &attributes));
+                let _gone = answer.send(taken);
+            }
+        }
+    }
+
+    fn take_over(
+        &mut self,
+        config: &Config,
+        device: usize,
+        attributes: &[(String, String)],
+    ) -> Result<Vec<String>, String> {
+        self.now = self.clock.now();
+        let device = &config.devices[device];
+        let ranks: Vec<_> =
+            self.tenants.iter().map(|(place, node)| (place, node.priority())).collect();
+        self.tenants.read_again(self.now, &mut self.ledger, config)?;
+        self.capped = self.tenants.iter().any(|(_, node)| node.cap.limits());
+        self.take_limits(&config.server, device);
+        let later = self.take_attributes(device, attributes);
+        for (place, rank) in ranks {
+            if self.tenants.get_mut(place).is_some_and(|node| node.priority() != rank) {
+                self.rank_again(place);
+            }
+        }
+        self.rules.clone_from(&config.rules);
+        self.processes.take_rules(&config.rules);
+        self.find_movers();
+        // Their times are those of the caps of before.
+        self.wake_all_sleepers();
+        self.divide();
+        Ok(later)
+    }
+
+    fn take_limits(&mut self, server: &config::Server, device: &config::Device) {
+        self.verbose = server.verbose;
+        self.connection_memory = super::open::share_of_one(server, device);
+        self.stall_timeout = server.stall_timeout;
+        self.drain_timeout = server.drain_timeout;
+        self.device_timeout = server.device_timeout;
+        self.bound.limit(device.delay_bound);
+    }
+
+    /// Scheduler and attributes; those that cannot be changed now.
+    fn take_attributes(
+        &mut self,
+        device: &config::Device,
+        attributes: &[(String, String)],
+    ) -> Vec<String> {
+        let mut later = Vec::new();
+        let queue = self.ledger.queue();
+        if queue.elevator_name() != device.scheduler
+            && self.ledger.change_elevator(self.now, &device.scheduler).is_err()
+        {
+            later.push("scheduler".to_owned());
+            return later;
+        }
+        for (name, value) in attributes {
+            let mut shown = String::new();
+            if self.ledger.show_attribute(name, &mut shown).is_err() || shown == *value {
+                continue;
+            }
+            // What is cut already must still fit.
+            let fits = !name.ends_with("max_sectors_kb") || self.parts.is_empty();
+            if !fits || self.ledger.set_attribute(self.now, name, value).is_err() {
+                later.push(format!("attributes.{name}"));
+            }
+        }
+        later
+    }
+
+    /// Tells the queue a tenant's class and level, of each of its connections.
+    pub(super) fn rank_again(&mut self, place: u32) {
+        let node = self.tenants.at(place);
+        let guests = self.guests.iter().filter(|(_, guest)| guest.tenant == place);
+        let rank = |(_, guest): (u32, &Guest)| {
+            let own = guest.process.as_ref().map(Process::priority);
+            (guest.client, node.priority_of(own))
+        };
+        let ranks: Vec<_> = guests.map(rank).collect();
+        for (client, priority) in ranks {
+            // A guest's client is there as long as the guest.
+            let _known = self.ledger.set_priority(self.now, client, priority, 100);
+        }
+    }
+
+    /// Clients that belong to another tenant by the rules that hold now.
+    fn find_movers(&mut self) {
+        let all: Vec<u32> = self.guests.iter().map(|(index, _)| index).collect();
+        for index in all {
+            let guest = self.guests.at(index);
+            let Some(identity) = &guest.identity else { continue };
+            let name = rules::tenant_of(&self.rules, identity);
+            let node = self.tenants.at(guest.tenant);
+            let moves = node.is_gone || node.name != name;
+            self.guests.at_mut(index).moves_to = moves.then_some(name);
+            if moves && !self.movers.contains(&index) {
+                self.movers.push(index);
+            }
+            if self.guests.at(index).blocked == Blocked::Moving {
+                // It looks again: it may have to wait no more.
+                self.unblock(index);
+            }
+        }
+    }
+
+    /// Whether a client is to move before another request of it is read.
+    pub(super) fn holds_for_move(&mut self, index: u32) -> bool {
+        let moves = self.guests.at(index).moves_to.is_some();
+        if moves {
+            self.block(index, Blocked::Moving);
+        }
+        moves
+    }
+
+    /// Those that are to move and have nothing under way do.
+    pub(super) fn move_the_idle(&mut self) {
+        if self.movers.is_empty() {
+            return;
+        }
+        let mut movers = std::mem::take(&mut self.movers);
+        movers.retain(|&index| self.guests.is_live(index) && !self.has_moved(index));
+        self.movers = movers;
+    }
+
+    /// Moves a client if it can be; whether it waits for that no more.
+    fn has_moved(&mut self, index: u32) -> bool {
+        let guest = self.guests.at(index);
+        let Some(name) = guest.moves_to.clone().filter(|_| guest.wire.is_some()) else {
+            return true;
+        };
+        if guest.intake == Intake::Over {
+            return true;
+        }
+        if guest.intake != Intake::Header || guest.errands != 0 || guest.memory != 0 {
+            return false;
+        }
+        self.move_to(index, name);
+        true
+    }
+
+    fn move_to(&mut self, index: u32, name: String) {
+        let (now, old, client) =
+            (self.now, self.guests.at(index).tenant, self.guests.at(index).client);
+        self.forget_nap(index);
+        let from = self.tenants.at_mut(old);
+        from.waiting.retain(|other| *other != index);
+        from.ready.retain(|other| *other != index);
+        let keeps_name = from.name == name;
+        let new = self.enter(&Standing::Tenant(name));
+        let served = self.ledger.queue().observer().served(client.index()).0;
+        let guest = self.guests.at_mut(index);
+        let before = std::mem::replace(&mut guest.served_before, served);
+        (guest.tenant, guest.moves_to) = (new, None);
+        (guest.is_listed, guest.is_ready) = (false, false);
+        let id = guest.id;
+        self.count_served(old, served - before);
+        let node = self.tenants.at_mut(new);
+        if keeps_name {
+            node.figures.served_ns += served - before;
+        }
+        let (group, priority) = (node.group, node.priority());
+        let words = format!("{}#{id}", node.name);
+        // Client and group are the desk's own and there.
+        let _there = self.ledger.move_client(now, client, group);
+        let _known = self.ledger.set_priority(now, client, priority, 100);
+        self.ledger.observer_mut().rename(client.index(), &words);
+        self.tenants.leave(now, &mut self.ledger, old);
+        self.divide();
+        self.unblock(index);
+    }
+
+    /// Whether a newcomer was told what holds now: a volume may have changed while it chose.
+    pub(super) fn is_told_right(&self, place: u32, told: &ExportFacts) -> bool {
+        let place = &self.places[place as usize];
+        place.size == told.size && place.readonly == told.readonly
+    }
+}

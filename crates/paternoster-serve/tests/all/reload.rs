@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does a server that reads its configuration again become what a fresh start with it would be,
+//! while its clients are at work?
+//!
+//! ```text
+//! file 1 ─▶ start ─▶ clients that write and read
+//! file 2 ─▶ reload ─▶ status ═ that of a fresh start with file 2 and the same clients?
+//! file 3, with a mistake ─▶ reload ─▶ refused with its line; status as before
+//! ```
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use paternoster_serve::config::{Address, Config};
+use paternoster_serve::control::order::Order;
+use paternoster_serve::control::snapshot::Snapshot;
+use paternoster_serve::reload::Source;
+use paternoster_serve::server::{Options, Server};
+
+use crate::common::client::{READ, WRITE};
+use crate::common::flood::Dice;
+use crate::common::{Client, Folder, end, secure, start_with};
+
+const VOLUMES: [&str; 3] = ["a", "b", "c"];
+const SIZE: u64 = 1 << 20;
+
+/// A server with a file, and the file.
+struct Reloading {
+    folder: Folder,
+    file: PathBuf,
+}
+
+impl Reloading {
+    fn new(name: &str) -> Reloading {
+        let folder = Folder::in_memory(name);
+        for volume in VOLUMES {
+            folder.file(volume, SIZE);
+        }
+        let file = folder.path("serve.toml");
+        Reloading { folder, file }
+    }
+
+    /// Writes the file: what comes first in each, and this.
+    fn write(&self, text: &str) {
+        let socket = self.folder.path("nbd.sock");
+        let mut whole = format!("[server]\nlisten = \"unix:{}\"\n", socket.display());
+        whole += "connections = 64\n";
+        whole += text;
+        std::fs::write(&self.file, whole).unwrap();
+    }
+
+    fn start(&self) -> Server {
+        let config = Config::load(&self.file).unwrap();
+        let source = Some(Source::new(&self.file));
+        start_with(config, Options { source, ..Options::default() })
+    }
+
+    fn connect(&self, socket: &str, volume: &str) -> std::io::Result<Client> {
+        Client::connect(&self.folder.path(socket), volume)
+    }
+
+    /// What a fresh start with the file tells, with clients of these volumes.
+    fn fresh(&self, volumes: &[&str]) -> String {
+        let mut config = Config::load(&self.file).unwrap();
+        let path = self.folder.path("fresh.sock");
+        config.server.listen[0].at = Address::Unix { path, mode: 0o600 };
+        // The images are the other's.
+        let server = start_with(config, Options { force: true, ..Options::default() });
+        let clients: Vec<Client> =
+            volumes.iter().map(|volume| self.connect("fresh.sock", volume).unwrap()).collect();
+        let status = settled(&server, volumes.len());
+        drop(clients);
+        end(&server);
+        status
+    }
+}
+
+fn snapshot(server: &Server) -> Snapshot {
+    serde_json::from_value(server.desks()[0].ask(Order::Snapshot).unwrap()).unwrap()
+}
+
+/// What of a status a fresh start has, too; and the attributes.
+fn status(server: &Server) -> String {
+    let Snapshot {
+        backend, scheduler, depth, memory, volumes, mut tenants, mut connections, ..
+    } = snapshot(server);
+    tenants.iter_mut().for_each(|tenant| tenant.figures = Default::default());
+    connections
+        .sort_by(|one, other| (&one.volume, &one.tenant).cmp(&(&other.volume, &other.tenant)));
+    let clients = connections.iter().map(|one| (&one.volume, &one.tenant));
+    let clients: Vec<_> = clients.collect();
+    let attributes = server.desks()[0].ask(Order::Attributes).unwrap()["attributes"].take();
+    format!(
+        "{backend} {scheduler} {depth} {memory}\n{volumes:#?}{tenants:#?}{clients:#?}{attributes:#}"
+    )
+}
+
+/// The status once that many clients are there.
+fn settled(server: &Server, clients: usize) -> String {
+    while snapshot(server).connections.len() != clients {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    status(server)
+}
+
+/// Waits until a status is what it is to be: clients move when what they have asked for has ended.
+fn becomes(server: &Server, expected: &str, what: &str) {
+    let begun = Instant::now();
+    let mut found = status(server);
+    while found != expected {
+        let differs = found.lines().zip(expected.lines()).find(|(one, other)| one != other);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}: {differs:?}\n{found}");
+        std::thread::sleep(Duration::from_millis(1));
+        found = status(server);
+    }
+}
+
+/// A client that has four requests under way all the time: writes what it then reads, and is
+/// refused nothing.
+fn works(mut client: Client, from: u64, stop: &AtomicBool) -> u64 {
+    let mut done = 0;
+    for round in 0u64.. {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        let places = (0..4).map(|part| from + part * 4096);
+        let value = u8::try_from(round % 251).unwrap();
+        for at in places.clone() {
+            client.send(WRITE, 0, at, 4096, &[value; 4096]).unwrap();
+        }
+        for _ in 0..4 {
+            assert_eq!(client.told().unwrap().errno, 0);
+        }
+        for at in places {
+            client.send(READ, 0, at, 4096, &[]).unwrap();
+        }
+        for _ in 0..4 {
+            let told = client.told().unwrap();
+            assert_eq!(told.errno, 0, "{told:?}");
+            let data: Vec<u8> = told.data.into_iter().flat_map(|(_, data)| data).collect();
+            assert_eq!(data, [value; 4096], "round {round}");
+        }
+        done += 8;
+    }
+    done
+}
+
+/// Lets clients end, also behind a test that has failed.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn one_of(dice: &mut Dice, count: usize) -> usize {
+    usize::try_from(dice.below(count as u64)).unwrap()
+}
+
+/// A configuration by chance, and a line in it that is wrong if it is to be.
+fn drawn(dice: &mut Dice, folder: &Folder, is_wrong: bool) -> (String, Option<usize>) {
+    let mut text = String::new();
+    let timeout = 10 + dice.below(5);
+    let _fits = writeln!(text, "stall-timeout = \"{timeout}s\"");
+    let scheduler = ["bfq", "cfq", "mq-deadline", "none"][one_of(dice, 4)];
+    let _fits = writeln!(text, "[device.dev]\nscheduler = \"{scheduler}\"\nmemory = \"4MiB\"");
+    if scheduler == "bfq" && dice.below(2) == 0 {
+        let _fits = writeln!(text, "attributes = {{ slice_idle = {} }}", dice.below(3));
+    }
+    for volume in VOLUMES {
+        let path = folder.path(volume);
+        let _fits = writeln!(text, "[volume.{volume}]\npath = \"{}\"", path.display());
+    }
+    let groups = dice.below(3);
+    for group in 0..groups {
+        let _fits = writeln!(text, "[group.g{group}]\nweight = {}", 1 + dice.below(1000));
+        if group > 0 && dice.below(2) == 0 {
+            let _fits = writeln!(text, "parent = \"g0\"");
+        }
+    }
+    for tenant in ["a", "b", "gold", "silver"] {
+        if dice.below(3) == 0 {
+            continue;
+        }
+        let _fits = writeln!(text, "[tenant.{tenant}]\nweight = {}", 1 + dice.below(1000));
+        if groups > 0 && dice.below(2) == 0 {
+            let _fits = writeln!(text, "group = \"g{}\"", dice.below(groups));
+        }
+        match dice.below(5) {
+            0 => text.push_str("floor = \"10%\"\n"),
+            1 => text.push_str("cap = \"50MB/s\"\n"),
+            2 => text.push_str("class = \"background\"\nminimum = \"5%\"\n"),
+            3 => text.push_str("level = 2\n"),
+            _ => {}
+        }
+    }
+    for _ in 0..dice.below(3) {
+        let export = ["a", "b", "*"][one_of(dice, 3)];
+        let tenant = ["gold", "silver", "$export", "t-$export"][one_of(dice, 4)];
+        let _fits = writeln!(text, "[[rule]]\nexport = \"{export}\"\ntenant = \"{tenant}\"");
+    }
+    let line = is_wrong.then(|| {
+        let wrong = [
+            "[tenant.bad]\nweight = 0",
+            "[tenant.bad]\nweigth = 100",
+            "[tenant.bad]\ngroup = \"nowhere\"",
+            "[group.bad]\nfloor = \"95%\"",
+            "[tenant.bad]\ncap = \"much\"",
+        ][one_of(dice, 5)];
+        let _fits = writeln!(text, "{wrong}");
+        // Behind the three lines that stand in front; the last one is it.
+        text.lines().count() + 3
+    });
+    (text, line)
+}
+
+/// Does a server become, by each of a row of files, what a fresh start with it is, lose no request
+/// meanwhile, and stay as it is by a file with a mistake, whose line is told? A third of 30 files
+/// have one.
+#[test]
+fn a_reload_is_a_fresh_start() {
+    let seed = 29;
+    eprintln!("seed {seed}");
+    let mut dice = Dice(seed);
+    let house = Reloading::new("reload");
+    house.write(&drawn(&mut dice, &house.folder, false).0);
+    let server = house.start();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
+        let clients = VOLUMES.map(|volume| {
+            let client = house.connect("nbd.sock", volume).unwrap();
+            let stop = &stop;
+            scope.spawn(move || works(client, 0, stop))
+        });
+        becomes(&server, &house.fresh(&VOLUMES), "the start");
+        for number in 0..30 {
+            let (text, wrong) = drawn(&mut dice, &house.folder, number % 3 == 2);
+            house.write(&text);
+            let before = status(&server);
+            match (server.reload(), wrong) {
+                (Ok(_), None) => {
+                    becomes(&server, &house.fresh(&VOLUMES), &format!("file {number}\n{text}"));
+                }
+                (Err(why), Some(line)) => {
+                    let place = format!("serve.toml:{line}: ");
+                    assert!(why.contains(&place) && why.contains("nothing was changed"), "{why}");
+                    assert_eq!(status(&server), before, "file {number}");
+                }
+                (came, _) => panic!("file {number}: {came:?}\n{text}"),
+            }
+        }
+        drop(Stops(&stop));
+        for client in clients {
+            assert!(client.join().unwrap() > 0);
+        }
+    });
+    end(&server);
+}
+
+const DISK: &str = "[device.dev]\nmemory = \"4MiB\"\n";
+
+/// Is what cannot be changed while it serves named, and everything else changed all the same?
+#[test]
+fn what_cannot_be_changed_is_named() {
+    let house = Reloading::new("reload-later");
+    let disk = house.folder.path("a");
+    let volume = format!("[volume.a]\npath = \"{}\"\n", disk.display());
+    house.write(&format!("{DISK}{volume}[tenant.a]\nweight = 100\n"));
+    let server = house.start();
+    house.write(&format!(
+        "metrics = \"127.0.0.1:0\"\n{DISK}depth = 7\n{volume}[tenant.a]\nweight = 300\n"
+    ));
+    let told = server.reload().unwrap();
+    assert_eq!(told["changed"][0], "tenant.a.weight: 100 -> 300");
+    let later: Vec<&str> =
+        told["later"].as_array().unwrap().iter().filter_map(|key| key.as_str()).collect();
+    assert_eq!(
+        later,
+        ["device.dev.depth: 7, was not there", "server.metrics: 127.0.0.1:0, was not there"]
+    );
+    assert_eq!(snapshot(&server).tenants[0].weight, 300);
+    // It is named each time, as long as it does not hold.
+    assert_eq!(server.reload().unwrap()["later"].as_array().unwrap().len(), 2);
+    std::fs::remove_file(&house.file).unwrap();
+    let why = server.reload().unwrap_err();
+    assert!(why.contains("serve.toml: it cannot be read"), "{why}");
+    assert_eq!(snapshot(&server).tenants[0].weight, 300);
+    end(&server);
+}
+
+/// Are certificates read again: does a newcomer see the new one, and one that is there go on; and
+/// are those that belong to another key refused, and nothing changed?
+#[test]
+fn certificates_are_read_again() {
+    let (folder, config, old) = secure::secure_setting("reload-tls");
+    let file = folder.path("serve.toml");
+    let paths = ["nbd.sock", "server.pem", "server.key", "disk"].map(|name| folder.path(name));
+    let [socket, certificate, key, disk] = paths.each_ref().map(|path| path.display());
+    let text = format!(
+        "[server]\nlisten = {{ at = \"unix:{socket}\", tls = \"required\" }}\nconnections = 64\n\
+         [server.tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n[device.dev]\n\
+         memory = \"4MiB\"\n[volume.disk]\npath = \"{disk}\"\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    drop(config);
+    let source = Some(Source::new(&file));
+    let server = start_with(Config::load(&file).unwrap(), Options { source, ..Options::default() });
+    let mut there = secure::connect(&folder, &old);
+    let made = rcgen::generate_simple_self_signed(vec!["server.example".to_owned()]).unwrap();
+    std::fs::write(&paths[1], made.cert.pem()).unwrap();
+    let why = server.reload().unwrap_err();
+    assert!(why.contains("server.pem") && why.contains("nothing was changed"), "{why}");
+    secure::read(&mut secure::connect(&folder, &old), 512);
+    std::fs::write(&paths[2], made.signing_key.serialize_pem()).unwrap();
+    let told = server.reload().unwrap();
+    assert_eq!(told["changed"][0], "server.tls: the certificates were read");
+    secure::read(&mut secure::connect(&folder, made.cert.der()), 512);
+    secure::read(&mut there, 512);
+    end(&server);
+}
