@@ -37,7 +37,7 @@ use crate::host::listen::Socket;
 use crate::host::peer::{Origin, Peer};
 use crate::nbd::handshake::ANSWERS_MOST;
 use crate::nbd::{Handshake, Negotiated, Step};
-use crate::reload::Word;
+use crate::reload::{Changed, Word};
 use crate::wire::Wire;
 pub(crate) use entrance::{Entrance, Who};
 
@@ -159,9 +159,8 @@ impl<E: Entrance> Lobby<E> {
                 while let Some(word) = self.inbox.take() {
                     match word {
                         Word::End => return true,
-                        Word::Changed(config, tls, heard) => {
-                            self.config = config;
-                            self.tls = tls;
+                        Word::Changed(Changed { config, catalog, tls, heard }) => {
+                            (self.config, self.catalog, self.tls) = (config, catalog, tls);
                             // Who waits for that may have gone.
                             let _gone = heard.send(());
                         }

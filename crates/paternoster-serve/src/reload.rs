@@ -7,8 +7,9 @@
 //!     ─▶ each desk takes it, then the lobby                                        until here)
 //! ```
 //!
-//! What can be changed: groups, tenants, rules, schedulers, attributes, timeouts, certificates.
-//! Everything else is told by its key and holds from the next start on.
+//! What can be changed: volumes on devices that are there, groups, tenants, rules, schedulers,
+//! attributes, timeouts, certificates. Everything else is told by its key and holds from the next
+//! start on.
 //!
 //! Invariants: I1 a file with a mistake changes nothing; I2 a reload never ends the server; I3 what
 //! it does not change it names.
@@ -21,13 +22,16 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use serde_json::json;
 
+use crate::catalog::Catalog;
 use crate::config::flat::{Change, changes};
-use crate::config::{Config, Device};
+use crate::config::{Config, Device, Volume};
 use crate::control::order::Answer;
 use crate::desk::inbox::Slot;
-use crate::desk::reload::{Reload, Seen, Step};
-use crate::desk::{Letter, attributes};
-use crate::device::content;
+use crate::desk::reload::{Reload, Seen, Step, Take, Taken};
+use crate::desk::volumes::{Coming, Going};
+use crate::desk::{DeskHandle, Letter, attributes};
+use crate::device::claim::Claims;
+use crate::device::{self, NewFile, content};
 use crate::locked::locked;
 use crate::wire;
 
@@ -39,8 +43,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Word {
     /// It closes.
     End,
-    /// Another configuration, and the certificates that were read with it.
-    Changed(Arc<Config>, Option<Arc<ServerConfig>>, Sender<()>),
+    /// Something else holds.
+    Changed(Changed),
+}
+
+/// What holds for newcomers.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    pub config: Arc<Config>,
+    pub catalog: Catalog,
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Told when it does.
+    pub heard: Sender<()>,
 }
 
 /// Where a configuration is read again, and what the command line says beside it.
@@ -77,15 +91,25 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     source: Option<Source>,
-    /// What holds, as it was asked for.
-    running: Mutex<Config>,
+    /// What others have in use is served all the same.
+    force: bool,
+    running: Mutex<Running>,
     /// By device, in the order of the configuration.
-    desks: Vec<Slot<Letter>>,
+    desks: Vec<(DeskHandle, Slot<Letter>)>,
     lobby: Slot<Word>,
 }
 
+/// What holds.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// As it was asked for.
+    pub config: Config,
+    /// What its volumes are on; given back when nothing writes any more.
+    pub claims: Claims,
+}
+
 /// What came of a reload.
-struct Taken {
+struct Report {
     changed: Vec<String>,
     later: Vec<String>,
     notes: Vec<String>,
@@ -94,18 +118,24 @@ struct Taken {
 impl Keeper {
     pub(crate) const fn new(
         source: Option<Source>,
-        running: Config,
-        desks: Vec<Slot<Letter>>,
+        force: bool,
+        running: Running,
+        desks: Vec<(DeskHandle, Slot<Letter>)>,
         lobby: Slot<Word>,
     ) -> Keeper {
-        Keeper { source, running: Mutex::new(running), desks, lobby }
+        Keeper { source, force, running: Mutex::new(running), desks, lobby }
+    }
+
+    /// Nothing is served any more: others may have the images.
+    pub(crate) fn give_back(&self) {
+        locked(&self.running).claims = Claims::default();
     }
 
     /// Reads the file again and takes it over; tells the log, too.
     pub(crate) fn reload(&self) -> Answer {
         match self.read_again() {
-            Ok(taken) => {
-                let Taken { changed, later, notes } = taken;
+            Ok(report) => {
+                let Report { changed, later, notes } = report;
                 let same = changed.is_empty() && later.is_empty();
                 let same = same.then(|| "nothing is different in it".to_owned());
                 let starts = later.iter().map(|key| format!("{key} (from the next start on)"));
@@ -120,47 +150,64 @@ impl Keeper {
         }
     }
 
-    fn read_again(&self) -> Result<Taken, String> {
+    fn read_again(&self) -> Result<Report, String> {
         let Some(source) = &self.source else {
             return Err("the server was started without a configuration file".to_owned());
         };
         // One at a time.
         let mut running = locked(&self.running);
-        let mut asked = source.read().map_err(|error| error.to_string())?;
-        let left_out = content::leave_out(&mut asked.devices).map_err(|error| error.to_string())?;
+        let asked = source.read().map_err(|error| error.to_string())?;
+        let changes = changes(&running.config, &asked);
         let (now, later): (Vec<Change>, Vec<Change>) =
-            changes(&running, &asked).into_iter().partition(can_change);
-        let merged = merged(&running, asked).settle().map_err(|complaint| {
+            changes.into_iter().partition(|change| can_change(change, &running.config, &asked));
+        let mut merged = merged(&running.config, asked);
+        let notes = leave_out(&running.config, &mut merged);
+        let merged = merged.settle().map_err(|complaint| {
             let file = source.file.display();
             format!("{file}: beside what holds until the next start: {complaint}")
         })?;
         let merged = Arc::new(merged);
         let tls = merged.server.tls.as_ref().map(wire::server_config).transpose()?;
-        let seen = self.ask_all(&merged, |_, answer| Step::Look(answer))?;
-        let each = merged.devices.iter().zip(seen);
-        let tried =
-            each.map(|(device, seen)| tried(device, seen)).collect::<Result<Vec<_>, _>>()?;
-        // Nothing was changed so far, and nothing is refused from here on.
-        let mut tried = tried.into_iter();
-        let held = self.ask_all(&merged, |_, answer| Step::Take {
-            attributes: tried.next().unwrap_or_default(),
-            answer,
+        let mut claims = running.claims.more(&merged.devices, self.force).map_err(told)?;
+        let files = opened(&running.config, &merged)?;
+        claims.confirm().map_err(told)?;
+        let seen = self.ask_all(&merged, |device, answer| {
+            let files = files[device].iter().map(|(_, file)| file.clone()).collect();
+            Step::Look { files, answer }
         })?;
+        let each = merged.devices.iter().zip(files).zip(seen);
+        let takes = each.map(|((device, files), seen)| take(device, files, seen));
+        let mut takes = takes.collect::<Result<Vec<Take>, _>>()?;
+        // Nothing was changed so far, and nothing is refused from here on.
+        let gone = differing(&merged, &running.config);
+        let all: Vec<&Volume> = gone.iter().map(|(_, volume)| *volume).collect();
+        let held = claims.keep(&merged.devices, &all);
+        for ((device, volume), held) in gone.into_iter().zip(held) {
+            takes[device].going.push(Going { name: volume.name.clone(), held });
+        }
+        let mut takes = takes.into_iter();
+        let taken = self.ask_all(&merged, |_, answer| {
+            Step::Take(Box::new(takes.next().unwrap_or_default()), answer)
+        })?;
+        let mut catalog = Catalog::default();
+        let mut held = Vec::new();
+        let desks = self.desks.iter().zip(&merged.devices).zip(taken);
+        for (((handle, slot), device), Taken { later, exports }) in desks {
+            handle.has_volumes(exports.iter().map(|facts| facts.name.clone()).collect());
+            catalog.add(exports, slot);
+            held.extend(later.iter().map(|key| format!("device.{}.{key}", device.name)));
+        }
         let named = tls.is_some().then(|| "server.tls: the certificates were read".to_owned());
         let (heard, hears) = channel();
-        // A lobby that has ended lets nobody in. One that hears late lets in by the old
-        // certificates until then.
-        let _ended = self.lobby.put(Word::Changed(Arc::clone(&merged), tls, heard));
+        // A lobby that has ended lets nobody in. One that hears late lets in as before until then.
+        let changed = Changed { config: Arc::clone(&merged), catalog, tls, heard };
+        let _ended = self.lobby.put(Word::Changed(changed));
         let _late = hears.recv_timeout(PATIENCE);
-        let held = merged.devices.iter().zip(held);
-        let held = held.flat_map(|(device, keys)| {
-            keys.into_iter().map(|key| format!("device.{}.{key}", device.name))
-        });
+        running.config.clone_from(&merged);
+        running.claims = claims;
         let later = later.iter().map(ToString::to_string).chain(held).collect();
         let changed = now.iter().map(ToString::to_string).chain(named).collect();
-        running.clone_from(&merged);
-        let notes = left_out.iter().map(|why| format!("left out: {why}")).collect();
-        Ok(Taken { changed, later, notes })
+        Ok(Report { changed, later, notes })
     }
 
     /// Asks every desk something, all at once; what they answer, in the order of the devices.
@@ -171,7 +218,7 @@ impl Keeper {
     ) -> Result<Vec<T>, String> {
         let name = |device: usize| format!("device {}", config.devices[device].name);
         let mut waiting: Vec<Receiver<Result<T, String>>> = Vec::new();
-        for (device, desk) in self.desks.iter().enumerate() {
+        for (device, (_, desk)) in self.desks.iter().enumerate() {
             let (answer, answers) = channel();
             let reload = Reload { config: Arc::clone(config), device, step: step(device, answer) };
             desk.put(Letter::Reload(Box::new(reload)))
@@ -187,12 +234,66 @@ impl Keeper {
     }
 }
 
-fn tried(device: &Device, seen: Seen) -> Result<Vec<(String, String)>, String> {
-    attributes(device, seen).map_err(|why| format!("device {}: {why}", device.name))
+/// Volumes of `new` that are not, just so, in `old`; with the place of their device.
+fn differing<'a>(old: &Config, new: &'a Config) -> Vec<(usize, &'a Volume)> {
+    let mut all = Vec::new();
+    for (place, device) in new.devices.iter().enumerate() {
+        let known = old.devices.iter().find(|known| known.name == device.name);
+        let is_known = |volume: &Volume| {
+            let same = |known: &Volume| {
+                // What it is called by people changes nothing.
+                let description = volume.description.clone();
+                Volume { description, ..known.clone() } == *volume
+            };
+            known.is_some_and(|known| known.volumes.iter().any(same))
+        };
+        all.extend(device.volumes.iter().filter(|it| !is_known(it)).map(|it| (place, it)));
+    }
+    all
+}
+
+/// Leaves out those that come and are plainly no raw disk; why.
+fn leave_out(running: &Config, merged: &mut Config) -> Vec<String> {
+    let mut alone = Vec::new();
+    for (place, volume) in differing(running, merged) {
+        let volumes = vec![volume.clone()];
+        alone.push((place, Device { volumes, ..merged.devices[place].clone() }));
+    }
+    let mut notes = Vec::new();
+    for (place, device) in alone {
+        if let Err(why) = content::look(std::slice::from_ref(&device)) {
+            notes.push(format!("left out: {why}"));
+            merged.devices[place].volumes.retain(|volume| volume.name != device.volumes[0].name);
+        }
+    }
+    notes
+}
+
+/// The files of those that come, by device.
+fn opened(running: &Config, merged: &Config) -> Result<Vec<Vec<(Volume, NewFile)>>, String> {
+    let mut files: Vec<Vec<(Volume, NewFile)>> = merged.devices.iter().map(|_| vec![]).collect();
+    for (place, volume) in differing(running, merged) {
+        let file = device::open::open_one(&merged.devices[place], volume).map_err(told)?;
+        files[place].push((volume.clone(), file));
+    }
+    Ok(files)
+}
+
+/// What a desk takes over: its attributes, and where its new volumes lie.
+fn take(device: &Device, files: Vec<(Volume, NewFile)>, seen: Seen) -> Result<Take, String> {
+    let named = |why| format!("device {}: {why}", device.name);
+    let attributes = attributes(device, seen.facts, seen.limits).map_err(named)?;
+    let mut line = seen.line;
+    let mut coming = Vec::new();
+    for (volume, file) in files {
+        let place = line.lay(&volume, 0, file.facts()).map_err(named)?;
+        coming.push(Coming { place, file });
+    }
+    Ok(Take { attributes, going: Vec::new(), coming, line })
 }
 
 /// Whether a running server can change this.
-fn can_change(change: &Change) -> bool {
+fn can_change(change: &Change, running: &Config, asked: &Config) -> bool {
     let key: Vec<&str> = change.key.iter().map(String::as_str).collect();
     match key[..] {
         ["group" | "tenant" | "rule", ..] => true,
@@ -213,8 +314,21 @@ fn can_change(change: &Change) -> bool {
         ["device", _, key] => {
             key == "scheduler" || key == "delay-bound" || key.starts_with("attributes.")
         }
+        ["volume", name, ..] => {
+            let on = |config: &Config| {
+                let mut devices = config.devices.iter();
+                let on = devices.find(|device| device.volumes.iter().any(|it| it.name == name));
+                on.map(|device| device.name.clone())
+            };
+            let both = |device: &String| [running, asked].map(|it| has(it, device)) == [true; 2];
+            running.server.fuse.is_none() && [running, asked].map(on).iter().flatten().all(both)
+        }
         _ => false,
     }
+}
+
+fn has(config: &Config, device: &str) -> bool {
+    config.devices.iter().any(|known| known.name == device)
 }
 
 /// What holds from now on: of `asked` what can be changed, of `running` the rest.
@@ -230,6 +344,7 @@ fn merged(running: &Config, asked: Config) -> Config {
     server.drain_timeout = new.drain_timeout;
     server.device_timeout = new.device_timeout;
     server.verbose = new.verbose;
+    let files = server.fuse.is_some();
     for old in &running.devices {
         let new = asked.devices.iter().find(|new| new.name == old.name);
         let mut device = old.clone();
@@ -237,8 +352,16 @@ fn merged(running: &Config, asked: Config) -> Config {
             device.scheduler.clone_from(&new.scheduler);
             device.attributes.clone_from(&new.attributes);
             device.delay_bound = new.delay_bound;
+            if !files {
+                device.volumes.clone_from(&new.volumes);
+            }
         }
         merged.devices.push(device);
     }
     merged
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }

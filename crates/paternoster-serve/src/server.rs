@@ -34,7 +34,7 @@ use crate::host::listen::Socket;
 use crate::host::privileges::Account;
 use crate::lobby::{Lobby, wants_tls};
 use crate::locked::locked;
-use crate::reload::{Keeper, Source, Word};
+use crate::reload::{self, Keeper, Source, Word};
 use crate::{vital, wire};
 
 /// How long the end waits for the log's last lines: what they are written to may take none.
@@ -79,8 +79,6 @@ struct Running {
     control: Option<ControlServer>,
     http: Option<HttpServer>,
     folder: Option<Mounted>,
-    /// Given back when nothing writes any more.
-    _claims: Claims,
 }
 
 impl Server {
@@ -109,7 +107,7 @@ impl Server {
         for device in &config.devices {
             let mut opened = Desk::open(&config, device, &options)?;
             files.extend(files_of(&opened));
-            slots.push(opened.slot.clone());
+            slots.push((opened.handle.clone(), opened.slot.clone()));
             catalog.add(std::mem::take(&mut opened.exports), &opened.slot);
             notes.append(&mut opened.notes);
             desks.push(opened);
@@ -118,8 +116,10 @@ impl Server {
         let handles: Vec<DeskHandle> = desks.iter().map(|desk| desk.handle.clone()).collect();
         let (stop_asked, stop) = channel();
         let (door, letters) = inbox().map_err(told)?;
-        let running = Config { server: asked, ..config.clone() };
-        let keeper = Keeper::new(options.source.clone(), running, slots, door.clone());
+        let asked = Config { server: asked, ..config.clone() };
+        let running = reload::Running { config: asked, claims };
+        let source = options.source.clone();
+        let keeper = Keeper::new(source, options.force, running, slots, door.clone());
         let keeper = Arc::new(keeper);
         let control = start_control(&config, &handles, &stop_asked, &keeper)?;
         let http = start_http(&config, &handles)?;
@@ -138,7 +138,7 @@ impl Server {
             .collect::<Result<_, _>>()?;
         let lobby = thread("lobby".to_owned(), move || lobby.run())?;
         let metrics = http.as_ref().map(HttpServer::local_addr);
-        let running = Running { stop, door, lobby, desks, control, http, folder, _claims: claims };
+        let running = Running { stop, door, lobby, desks, control, http, folder };
         let running = Mutex::new(Some(running));
         Ok(Server { handles, notes, metrics, stop_asked, keeper, running })
     }
@@ -181,7 +181,9 @@ impl Server {
         let running = locked(&self.running).take();
         let Some(running) = running else { return Ok(()) };
         let _asked = running.stop.recv();
-        running.end(&self.handles)
+        let ended = running.end(&self.handles);
+        self.keeper.give_back();
+        ended
     }
 }
 

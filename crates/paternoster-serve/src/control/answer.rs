@@ -102,11 +102,10 @@ fn concerned<'a>(
     }
     match order {
         Order::Drain { volume } | Order::Resume { volume } => {
-            let has = |desk: &&DeskHandle| desk.volumes.iter().any(|name| name == volume);
+            let has = |desk: &&DeskHandle| desk.volumes().contains(volume);
             let having: Vec<_> = desks.iter().filter(has).collect();
             if having.is_empty() {
-                let all: Vec<&str> =
-                    desks.iter().flat_map(|desk| &desk.volumes).map(|v| &**v).collect();
+                let all: Vec<String> = desks.iter().flat_map(DeskHandle::volumes).collect();
                 let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
                 return Err(format!("there is no volume {volume:?}: there are {all}"));
             }

@@ -56,8 +56,8 @@ impl Desk {
         priority: Option<Priority>,
         process: Option<Process>,
     ) -> Option<u32> {
-        let place = self.places.iter().position(|place| place.name == newcomer.negotiated.export);
-        let place = u32::try_from(place?).ok()?;
+        let place = self.volume(&newcomer.negotiated.export).ok()?;
+        let place = u32::try_from(place).ok()?;
         if self.stopping
             || self.guests.is_full()
             || !self.is_told_right(place, &newcomer.negotiated.facts)
@@ -231,7 +231,8 @@ impl Desk {
 
     fn is_leaving(&self, index: u32) -> bool {
         let guest = self.guests.at(index);
-        let is_over = guest.intake == Intake::Over || self.stopping;
+        let ends = self.stopping || self.drained[guest.place as usize].ends.is_some();
+        let is_over = guest.intake == Intake::Over || ends;
         is_over && guest.is_idle()
     }
 

@@ -17,14 +17,19 @@ use crate::config;
 use crate::device::FileFacts;
 use crate::device::identity::is_one_thing;
 
+/// Sectors of a line at most: 8 EiB. A queue is told that its device has so many, so that volumes
+/// can come while it runs.
+pub(super) const LONGEST: u64 = 1 << 54;
 /// Sectors between two files: 1 MiB, more than any merge reaches over.
 const GAP: u64 = 2048;
 
 /// A volume and where it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The export's name.
     pub name: String,
+    /// File or block device.
+    pub path: PathBuf,
     /// For people.
     pub description: String,
     /// Which of the backend's files.
@@ -67,20 +72,53 @@ pub(super) fn lay_out(
     facts: impl Fn(u16) -> FileFacts,
 ) -> Result<(Vec<Place>, u64), String> {
     let mut places: Vec<Place> = Vec::with_capacity(volumes.len());
-    let mut files: Vec<(PathBuf, u64)> = Vec::new();
-    let mut end = 0;
+    let mut line = Line::default();
     for (file, volume) in (0u16..).zip(volumes) {
-        let facts = facts(file);
+        places.push(line.lay(volume, file, facts(file))?);
+    }
+    Ok((places, line.end.max(1)))
+}
+
+/// Files on the line, and where it ends.
+#[derive(Debug, Clone, Default)]
+pub struct Line {
+    files: Vec<(PathBuf, u64)>,
+    end: u64,
+}
+
+impl Line {
+    /// That of these places.
+    pub(super) fn of<'a>(places: impl Iterator<Item = &'a Place>, end: u64) -> Line {
+        Line { files: places.map(|place| (place.path.clone(), place.base)).collect(), end }
+    }
+
+    pub(super) const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Lays a volume behind all others, or where its file is already.
+    ///
+    /// # Errors
+    /// It reaches beyond its file, has nothing, or the line is too long.
+    pub(crate) fn lay(
+        &mut self,
+        volume: &config::Volume,
+        file: u16,
+        facts: FileFacts,
+    ) -> Result<Place, String> {
         let block = u64::from(facts.block);
-        let base = match files.iter().find(|(path, _)| is_one_thing(path, &volume.path)) {
+        let base = match self.files.iter().find(|(path, _)| is_one_thing(path, &volume.path)) {
             Some((_, base)) => *base,
             None => {
-                let base = end;
-                end += facts.size / 512 + GAP;
-                files.push((volume.path.clone(), base));
+                let base = self.end;
+                self.end += facts.size / 512 + GAP;
+                self.files.push((volume.path.clone(), base));
                 base
             }
         };
+        if self.end > LONGEST {
+            return Err(format!("volume {}: the files of this device are too long", volume.name));
+        }
         let name = &volume.name;
         if !volume.start.is_multiple_of(block) {
             let start = volume.start;
@@ -98,8 +136,9 @@ pub(super) fn lay_out(
                 facts.size
             ));
         }
-        places.push(Place {
+        Ok(Place {
             name: name.clone(),
+            path: volume.path.clone(),
             description: volume.description.clone(),
             file,
             start: volume.start,
@@ -107,9 +146,8 @@ pub(super) fn lay_out(
             base,
             readonly: volume.readonly || facts.readonly,
             facts,
-        });
+        })
     }
-    Ok((places, end.max(1)))
 }
 
 #[cfg(test)]

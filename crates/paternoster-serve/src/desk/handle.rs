@@ -2,9 +2,10 @@
 //! Handles: how other threads speak to a desk.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::control::order::{Answer, Order};
+use crate::locked::locked;
 
 type Ask = dyn Fn(Order) -> Answer + Send + Sync;
 
@@ -14,7 +15,7 @@ pub struct DeskHandle {
     /// The device's name.
     pub device: String,
     /// Its volumes' names.
-    pub volumes: Vec<String>,
+    volumes: Arc<Mutex<Vec<String>>>,
     ask: Arc<Ask>,
 }
 
@@ -25,7 +26,17 @@ impl DeskHandle {
         volumes: Vec<String>,
         ask: impl Fn(Order) -> Answer + Send + Sync + 'static,
     ) -> DeskHandle {
-        DeskHandle { device, volumes, ask: Arc::new(ask) }
+        DeskHandle { device, volumes: Arc::new(Mutex::new(volumes)), ask: Arc::new(ask) }
+    }
+
+    /// The names of its volumes.
+    pub fn volumes(&self) -> Vec<String> {
+        locked(&self.volumes).clone()
+    }
+
+    /// It has other volumes from now on.
+    pub(crate) fn has_volumes(&self, names: Vec<String>) {
+        *locked(&self.volumes) = names;
     }
 
     /// Asks and waits for the answer.

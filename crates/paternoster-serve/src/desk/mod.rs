@@ -35,7 +35,7 @@ mod cut;
 mod doors;
 mod ending;
 mod errand;
-mod geometry;
+pub(crate) mod geometry;
 mod guest;
 mod handle;
 pub mod inbox;
@@ -64,6 +64,7 @@ mod tenants;
 mod tests;
 mod turns;
 mod vigil;
+pub(crate) mod volumes;
 mod weights;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -83,6 +84,7 @@ use crate::clock::Clock;
 use crate::config::Rule;
 use crate::control::order::Asked;
 use crate::device::arena::Arena;
+use crate::device::claim::Claim;
 use crate::device::lender::{Lender, Loan};
 use crate::ledger::Ledger;
 use crate::wire::Wire;
@@ -116,11 +118,29 @@ struct Draining {
     under_way: u32,
     /// No new ones; who asked for it, to be answered when there are none.
     asked: Option<Vec<Asked>>,
+    /// Its place among those of the configuration.
+    rank: usize,
+    /// It was taken out: by then its guests must be gone.
+    ends: Option<Nanos>,
+    /// They are, and its file is closed.
+    is_gone: bool,
+    /// What others must not have as long as its file is open.
+    held: Vec<Claim>,
 }
 
 impl Draining {
+    /// Of volumes in the order of the configuration.
+    fn of_all(volumes: usize) -> Vec<Draining> {
+        (0..volumes).map(|rank| Draining { rank, ..Draining::default() }).collect()
+    }
+
     const fn is_drained(&self) -> bool {
-        self.asked.is_some()
+        self.asked.is_some() || self.ends.is_some()
+    }
+
+    /// Whether its name means it.
+    const fn is_there(&self) -> bool {
+        self.ends.is_none() && !self.is_gone
     }
 }
 
@@ -132,6 +152,10 @@ pub struct Desk {
     ledger: Ledger<Witness>,
     places: Vec<Place>,
     drained: Vec<Draining>,
+    /// Those that were taken out and have guests.
+    ending: usize,
+    /// Where the next file begins on the line.
+    line_end: u64,
     tenants: Tenants,
     pools: Pools,
     bound: Bound,
@@ -195,6 +219,8 @@ pub struct Desk {
     /// Whose a client is, and guests that are another's from now on.
     rules: Vec<Rule>,
     movers: Vec<u32>,
+    /// The attributes that were set, by the configuration or by order.
+    attributes_set: BTreeSet<String>,
     /// By part: changes that are under way, or wait for others of their blocks.
     changes: RangeLocks,
     /// Those that waited are being let go.
@@ -249,6 +275,7 @@ impl Desk {
         self.send_all();
         self.see_off();
         self.move_the_idle();
+        self.close_the_empty();
         self.feed_the_hungry();
         self.look_after();
         until
@@ -401,6 +428,7 @@ impl Desk {
         let now = self.now;
         self.see_off_the_slow();
         self.send_the_idle_away();
+        self.end_the_late();
         if self.tenants.remove_late(now, &mut self.ledger) {
             self.bound.divide(&self.tenants);
         }

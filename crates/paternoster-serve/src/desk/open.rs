@@ -26,7 +26,7 @@ use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
 use super::processes::Processes;
 use super::range_lock::RangeLocks;
-use super::reload::{Reload, Seen};
+use super::reload::Reload;
 use super::seats;
 use super::shared::Pools;
 use super::surveys::Surveys;
@@ -52,6 +52,8 @@ use crate::witness::Witness;
 /// of memory, within these bounds. Debug builds audit every place there is after every call.
 const REQUESTS: (u64, u64) = (128, if cfg!(debug_assertions) { 256 } else { 4096 });
 const BYTES_PER_REQUEST: u64 = 16 << 10;
+/// Attributes with another default than in the kernel: as many as there can be, and 0.
+const DEFAULTS: [&str; 2] = ["nr_requests", "low_latency"];
 /// How long who asks a desk waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -137,9 +139,9 @@ impl Desk {
         options: &Options,
     ) -> Result<Opened, String> {
         let told = |error: &dyn std::fmt::Display| format!("device {}: {error}", device.name);
-        let (places, capacity) = geometry::lay_out(&device.volumes, |file| backend.file(file))
+        let (places, line_end) = geometry::lay_out(&device.volumes, |file| backend.file(file))
             .map_err(|error| told(&error))?;
-        let facts = facts(&*backend, &places, capacity);
+        let facts = facts(&*backend, &places);
         let arena =
             Arena::new(usize::try_from(device.memory).unwrap_or(usize::MAX).max(4 * LARGEST))
                 .map_err(|error| told(&error))?;
@@ -180,8 +182,10 @@ impl Desk {
             lender,
             arena,
             ledger,
-            drained: places.iter().map(|_| Draining::default()).collect(),
+            drained: Draining::of_all(places.len()),
+            ending: 0,
             places,
+            line_end,
             capped,
             at_once,
             tenants,
@@ -224,6 +228,7 @@ impl Desk {
             leaving: Vec::new(),
             rules: config.rules.clone(),
             movers: Vec::new(),
+            attributes_set: names_of(device),
             surveys: Surveys::default(),
             changes: RangeLocks::default(),
             letting_go: false,
@@ -253,11 +258,11 @@ fn guests(config: &Config, device: &config::Device) -> u32 {
         .saturating_add(Processes::most(config, device.volumes.len()))
 }
 
-/// What the queue is told: the backend's facts, and the line's length.
-fn facts(backend: &dyn device::Backend, places: &[Place], capacity: u64) -> DeviceFacts {
+/// What the queue is told: the backend's facts, and room for the longest line.
+fn facts(backend: &dyn device::Backend, places: &[Place]) -> DeviceFacts {
     let facts = backend.facts();
     let rotational = places.iter().any(|place| place.facts.rotational);
-    DeviceFacts { capacity, rotational: facts.rotational || rotational, ..facts }
+    DeviceFacts { capacity: geometry::LONGEST, rotational: facts.rotational || rotational, ..facts }
 }
 
 fn limits(config: &Config, device: &config::Device, depth: u32) -> Limits {
@@ -294,13 +299,20 @@ fn record(device: &str, prefix: &Path, ledger: &mut Ledger<Witness>) -> Result<P
     Ok(path)
 }
 
+/// The attributes that are set at the start.
+pub(super) fn names_of(device: &config::Device) -> BTreeSet<String> {
+    let given = device.attributes.iter().map(|(name, _)| name.as_str());
+    given.chain(DEFAULTS).map(str::to_owned).collect()
+}
+
 /// All attributes of a queue of this device as it is when it is opened: names and values.
 ///
 /// # Errors
 /// What of them is refused.
 pub(crate) fn attributes(
     device: &config::Device,
-    Seen { facts, limits }: Seen,
+    facts: DeviceFacts,
+    limits: Limits,
 ) -> Result<Vec<(String, String)>, String> {
     let elevator = schedulers::by_name(&device.scheduler)
         .ok_or_else(|| format!("there is no scheduler {}", device.scheduler))?;
@@ -319,8 +331,7 @@ fn set_attributes<O: Observer>(
     ledger: &mut Ledger<O>,
 ) -> Result<(), String> {
     let nr_requests = requests.to_string();
-    let defaults = [("nr_requests", nr_requests.as_str()), ("low_latency", "0")];
-    for (name, value) in defaults {
+    for (name, value) in DEFAULTS.into_iter().zip([nr_requests.as_str(), "0"]) {
         // An elevator without it has no such habit.
         let _unknown = ledger.set_attribute(Nanos::ZERO, name, value);
     }
@@ -331,7 +342,7 @@ fn set_attributes<O: Observer>(
 }
 
 /// What clients are told of a volume.
-fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
+pub(super) fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
     ExportFacts {
         name: place.name.clone(),
         description: place.description.clone(),

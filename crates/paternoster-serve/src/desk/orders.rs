@@ -52,10 +52,9 @@ impl Desk {
         let _gone = asked.answer.send(answer);
     }
 
-    fn volume(&self, name: &str) -> Result<usize, String> {
-        self.places
-            .iter()
-            .position(|place| place.name == name)
+    pub(super) fn volume(&self, name: &str) -> Result<usize, String> {
+        let mut all = self.places.iter().zip(&self.drained);
+        all.position(|(place, draining)| draining.is_there() && place.name == name)
             .ok_or_else(|| format!("device {} has no volume {name}", self.name))
     }
 
@@ -110,6 +109,7 @@ impl Desk {
             let checked = self.ledger.queue().check_attribute(name, value);
             let set = checked.and_then(|()| self.ledger.set_attribute(self.now, name, value));
             set.map_err(|error| error.to_string())?;
+            self.attributes_set.insert(name.to_owned());
         }
         let mut shown = String::new();
         self.ledger.show_attribute(name, &mut shown).map_err(|error| error.to_string())?;

@@ -22,9 +22,12 @@ use paternoster_core::{DeviceFacts, Limits};
 
 use super::Desk;
 use super::doors::Standing;
+use super::geometry::Line;
 use super::guest::{Blocked, Guest, Intake};
 use super::processes::Process;
+use super::volumes::{Coming, Going};
 use crate::config::{self, Config, rules};
+use crate::device::NewFile;
 use crate::nbd::ExportFacts;
 
 /// What a desk is asked about another configuration.
@@ -42,20 +45,44 @@ pub struct Reload {
 #[derive(Debug)]
 pub enum Step {
     /// Nothing: what its queue is like, or why the configuration cannot be taken over.
-    Look(Sender<Result<Seen, String>>),
+    Look {
+        /// Files that are to come.
+        files: Vec<NewFile>,
+        /// Where the answer goes.
+        answer: Sender<Result<Seen, String>>,
+    },
     /// It is taken over. These are all attributes under its scheduler; what could not be taken
     /// over now comes back, by name.
-    Take {
-        /// Names and values.
-        attributes: Vec<(String, String)>,
-        /// Where the answer goes.
-        answer: Sender<Result<Vec<String>, String>>,
-    },
+    Take(Box<Take>, Sender<Result<Taken, String>>),
 }
 
-/// What attributes are tried with.
-#[derive(Debug, Clone, Copy)]
+/// What is to be taken over beside the configuration.
+#[derive(Debug, Default)]
+pub struct Take {
+    /// All attributes: names and values.
+    pub attributes: Vec<(String, String)>,
+    /// Volumes that go, and then those that come.
+    pub going: Vec<Going>,
+    /// See there.
+    pub coming: Vec<Coming>,
+    /// Where files are then.
+    pub line: Line,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Keys of the device that could not be changed after all.
+    pub later: Vec<String>,
+    /// What clients are told of its volumes.
+    pub exports: Vec<ExportFacts>,
+}
+
+/// What attributes and volumes are tried with.
+#[derive(Debug, Clone)]
 pub struct Seen {
+    /// Where files are.
+    pub line: Line,
     /// The queue's device.
     pub facts: DeviceFacts,
     /// Its limits.
@@ -68,25 +95,32 @@ impl Desk {
         let Reload { config, device, step } = asked;
         // Whoever asked may have gone: it has waited long enough.
         match step {
-            Step::Look(answer) => {
-                let room = self.tenants.has_room_for(&config);
+            Step::Look { files, answer } => {
+                let room = self.tenants.has_room_for(&config).and_then(|()| self.has_room(&files));
                 let (facts, limits) = (*self.ledger.queue().facts(), *self.ledger.limits());
-                let _gone = answer.send(room.map(|()| Seen { facts, limits }));
+                let _gone = answer.send(room.map(|()| Seen { line: self.line(), facts, limits }));
             }
-            Step::Take { attributes, answer } => {
+            Step::Take(take, answer) => {
                 let taken = self.tenants.has_room_for(&config);
-                let taken = taken.and_then(|()| self.take_over(&config, device, &attributes));
+                let taken = taken.and_then(|()| self.take_over(&config, device, *take));
                 let _gone = answer.send(taken);
             }
         }
     }
 
-    fn take_over(
-        &mut self,
-        config: &Config,
-        device: usize,
-        attributes: &[(String, String)],
-    ) -> Result<Vec<String>, String> {
+    fn has_room(&self, files: &[NewFile]) -> Result<(), String> {
+        if files.is_empty() || self.lender.backend().can_add(files) {
+            return Ok(());
+        }
+        let how = self.lender.backend().describe();
+        Err(format!(
+            "it ({how}) cannot have {} more volumes of this kind until the next start",
+            files.len()
+        ))
+    }
+
+    fn take_over(&mut self, config: &Config, device: usize, take: Take) -> Result<Taken, String> {
+        let Take { attributes, going, coming, line } = take;
         self.now = self.clock.now();
         let device = &config.devices[device];
         let ranks: Vec<_> =
@@ -94,7 +128,9 @@ impl Desk {
         self.tenants.read_again(self.now, &mut self.ledger, config)?;
         self.capped = self.tenants.iter().any(|(_, node)| node.cap.limits());
         self.take_limits(&config.server, device);
-        let later = self.take_attributes(device, attributes);
+        let mut later = self.take_attributes(device, &attributes);
+        let without = self.take_volumes(device, going, coming, &line);
+        later.extend(without.iter().map(|name| format!("volume.{name}")));
         for (place, rank) in ranks {
             if self.tenants.get_mut(place).is_some_and(|node| node.priority() != rank) {
                 self.rank_again(place);
@@ -106,7 +142,7 @@ impl Desk {
         // Their times are those of the caps of before.
         self.wake_all_sleepers();
         self.divide();
-        Ok(later)
+        Ok(Taken { later, exports: self.exports() })
     }
 
     fn take_limits(&mut self, server: &config::Server, device: &config::Device) {
@@ -118,23 +154,27 @@ impl Desk {
         self.bound.limit(device.delay_bound);
     }
 
-    /// Scheduler and attributes; those that cannot be changed now.
+    /// Scheduler and attributes; those that cannot be changed now. What a scheduler tunes by itself
+    /// is left alone: only what was set is set again, and a scheduler that has lost a setting is
+    /// made anew.
     fn take_attributes(
         &mut self,
         device: &config::Device,
         attributes: &[(String, String)],
     ) -> Vec<String> {
-        let mut later = Vec::new();
-        let queue = self.ledger.queue();
-        if queue.elevator_name() != device.scheduler
-            && self.ledger.change_elevator(self.now, &device.scheduler).is_err()
-        {
-            later.push("scheduler".to_owned());
-            return later;
+        let wanted = super::open::names_of(device);
+        let set = std::mem::replace(&mut self.attributes_set, wanted.clone());
+        let differs = self.ledger.queue().elevator_name() != device.scheduler;
+        let is_new = differs || !set.is_subset(&wanted);
+        if is_new && self.ledger.change_elevator(self.now, &device.scheduler).is_err() {
+            return vec!["scheduler".to_owned()];
         }
+        let mut later = Vec::new();
         for (name, value) in attributes {
             let mut shown = String::new();
-            if self.ledger.show_attribute(name, &mut shown).is_err() || shown == *value {
+            let is_set = is_new || wanted.contains(name);
+            let is_known = self.ledger.show_attribute(name, &mut shown).is_ok();
+            if !is_set || !is_known || shown == *value {
                 continue;
             }
             // What is cut already must still fit.
@@ -250,6 +290,7 @@ impl Desk {
     /// Whether a newcomer was told what holds now: a volume may have changed while it chose.
     pub(super) fn is_told_right(&self, place: u32, told: &ExportFacts) -> bool {
         let place = &self.places[place as usize];
-        place.size == told.size && place.readonly == told.readonly
+        (place.size, place.readonly) == (told.size, told.readonly)
+            && place.facts.block == told.block
     }
 }

@@ -62,9 +62,7 @@ impl Desk {
     }
 
     fn volume_lines(&self) -> Vec<VolumeLine> {
-        self.places
-            .iter()
-            .zip(&self.drained)
+        self.volumes()
             .map(|(place, draining)| VolumeLine {
                 name: place.name.clone(),
                 size: place.size,

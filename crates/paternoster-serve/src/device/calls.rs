@@ -141,6 +141,42 @@ impl Calls for Descriptors {
     }
 }
 
+/// No file: nothing can be done with it, and nothing is to be synced.
+#[derive(Debug)]
+pub(super) struct Nothing;
+
+impl Calls for Nothing {
+    unsafe fn move_one(&self, _: Piece, _: u64, _: bool) -> isize {
+        -1
+    }
+
+    unsafe fn move_all(&self, _: &Vectors, _: u64, _: bool, _: bool) -> Result<u64, i32> {
+        Err(libc::EBADF)
+    }
+
+    fn sync(&self, _: Description) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn allocate(&self, _: FallocateFlags, _: u64, _: u64) -> Result<(), Errno> {
+        Err(Errno::BADF)
+    }
+
+    fn will_need(&self, _: u64, _: NonZeroU64) {}
+
+    fn seek(&self, _: SeekFrom) -> Result<u64, Errno> {
+        Err(Errno::BADF)
+    }
+
+    fn flushes_alone(&self) -> bool {
+        true
+    }
+
+    fn raw(&self) -> [RawFd; 2] {
+        [-1; 2]
+    }
+}
+
 fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }

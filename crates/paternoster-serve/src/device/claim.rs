@@ -23,6 +23,7 @@
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use rustix::fs::{Mode, OFlags, open as open_path};
 use rustix::io::Errno;
@@ -77,10 +78,20 @@ pub enum ClaimError {
 pub struct Claims {
     /// What each volume's path meant.
     volumes: Vec<(PathBuf, Option<Thing>)>,
-    /// What has the locks: they go with it.
-    held: Vec<Held>,
+    /// What has the locks.
+    held: Vec<Claim>,
+    /// What has locks of volumes that go, as long as their files are open.
+    going: Vec<(Thing, Weak<Vec<Held>>)>,
     /// What an administrator should know.
     pub notes: Vec<String>,
+}
+
+/// The locks of a thing: they go with the last clone.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    thing: Thing,
+    wanted: Use,
+    held: Arc<Vec<Held>>,
 }
 
 /// An open file with locks, given back when it goes.
@@ -108,21 +119,95 @@ impl Claims {
         let (places, mut claims) = (Places::default(), Claims::default());
         let all = owned(devices, &places);
         claims.objection(apart(&all), force)?;
-        claims.volumes = volumes_of(devices).map(|volume| (volume.path.clone(), None)).collect();
-        for one in &all {
-            let same = |(path, _): &&mut (PathBuf, _)| *path == one.volume.path;
-            claims.volumes.iter_mut().filter(same).for_each(|it| it.1 = Some(one.spans[0].thing));
+        claims.note(devices, &all);
+        claims.lock_all(&all, force, &places)?;
+        Ok(claims)
+    }
+
+    /// Claims what these devices' volumes are on beside what is claimed already.
+    ///
+    /// # Errors
+    /// As [`Claims::take`]; then what was claimed before is claimed still.
+    pub(crate) fn more(&self, devices: &[Device], force: bool) -> Result<Claims, ClaimError> {
+        let places = Places::default();
+        let mut more = Claims { held: self.held.clone(), ..Claims::default() };
+        for (thing, held) in self.going.iter().filter_map(|(it, held)| Some((*it, held.upgrade()?)))
+        {
+            // As it was for others: it may be wanted otherwise now.
+            let wanted = Use { writes: true, shared: false };
+            more.held.push(Claim { thing, wanted, held });
         }
-        for (span, wanted) in things(&all) {
-            match claims.lock(&span, wanted, force, &places) {
-                Ok(held) => claims.held.extend(held),
-                Err(refused) => claims.objection(Err(refused), force)?,
+        more.going.clone_from(&self.going);
+        let all = owned(devices, &places);
+        more.note(devices, &all);
+        more.objection(apart(&all), force)?;
+        more.lock_all(&all, force, &places)?;
+        Ok(more)
+    }
+
+    /// From now on only these devices' volumes are served: the claims of others are handed out, by
+    /// the name of the volume.
+    pub(crate) fn keep(&mut self, devices: &[Device], gone: &[&Volume]) -> Vec<Vec<Claim>> {
+        let places = Places::default();
+        let of = |volume: &Volume| {
+            let thing = fs::metadata(&volume.path).ok().and_then(|found| thing(&found));
+            let spans = thing.map(|it| places.spans(it, &volume.path, 0, u64::MAX));
+            spans.unwrap_or_default()
+        };
+        let all = owned(devices, &places);
+        let out = gone.iter().map(|volume| {
+            let spans = of(volume);
+            let its = |claim: &&Claim| spans.iter().any(|span| span.thing == claim.thing);
+            self.held.iter().filter(its).cloned().collect()
+        });
+        let out: Vec<Vec<Claim>> = out.collect();
+        let kept = things(&all);
+        let (stays, goes) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|claim| kept.iter().any(|(span, _)| span.thing == claim.thing));
+        self.held = stays;
+        self.going.retain(|(_, held)| held.strong_count() != 0);
+        self.going
+            .extend(goes.iter().map(|claim: &Claim| (claim.thing, Arc::downgrade(&claim.held))));
+        out
+    }
+
+    /// Notes what each volume's path means.
+    fn note(&mut self, devices: &[Device], all: &[Owned<'_>]) {
+        self.volumes = volumes_of(devices).map(|volume| (volume.path.clone(), None)).collect();
+        for one in all {
+            let same = |(path, _): &&mut (PathBuf, _)| *path == one.volume.path;
+            self.volumes.iter_mut().filter(same).for_each(|it| it.1 = Some(one.spans[0].thing));
+        }
+    }
+
+    fn lock_all(
+        &mut self,
+        all: &[Owned<'_>],
+        force: bool,
+        places: &Places,
+    ) -> Result<(), ClaimError> {
+        for (span, wanted) in things(all) {
+            if let Some(claim) = self.held.iter().find(|claim| claim.thing == span.thing) {
+                // Another lock of the same file: the system changes what it has.
+                let (is_same, held) = (claim.wanted == wanted, Arc::clone(&claim.held));
+                if let (false, Some(Held(fd))) = (is_same, held.first()) {
+                    let taken = self.told(&span, lock::take(fd.as_fd(), wanted));
+                    self.objection(taken, force)?;
+                }
+                continue;
+            }
+            match self.lock(&span, wanted, force, places) {
+                Ok(held) => {
+                    self.held.push(Claim { thing: span.thing, wanted, held: Arc::new(held) });
+                }
+                Err(refused) => self.objection(Err(refused), force)?,
             }
         }
-        for (span, wanted) in parts(&all) {
-            claims.objection(ask_one(&span, wanted), force)?;
+        for (span, wanted) in parts(all) {
+            self.objection(ask_one(&span, wanted), force)?;
         }
-        Ok(claims)
+        Ok(())
     }
 
     /// Whether every name still means what was claimed.

@@ -69,6 +69,16 @@ impl Default for Durability {
 }
 
 impl Durability {
+    /// Of no file: nothing is owed.
+    pub(crate) const fn of_nothing() -> Durability {
+        Durability {
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            lost: AtomicI32::new(0),
+            failures: AtomicU32::new(0),
+        }
+    }
+
     /// Something was written, perhaps only in part. To be called before it is reported.
     pub(crate) fn note_write(&self) {
         self.written.fetch_add(1, Ordering::SeqCst);

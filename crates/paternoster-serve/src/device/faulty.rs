@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_sim::chance::Chance;
 
-use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, Work};
+use super::{Backend, Extent, FileFacts, Finished, Full, Holes, Job, NewFile, Work};
 
 /// Which jobs a fault looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -243,6 +243,18 @@ unsafe impl Backend for Faulty {
         each: &mut dyn FnMut(Extent) -> bool,
     ) -> io::Result<()> {
         self.inner.extents(file, offset, length, each)
+    }
+
+    fn can_add(&self, files: &[NewFile]) -> bool {
+        self.inner.can_add(files)
+    }
+
+    fn add(&mut self, file: NewFile) -> Option<u16> {
+        self.inner.add(file)
+    }
+
+    fn remove(&mut self, file: u16) -> Option<NewFile> {
+        self.inner.remove(file)
     }
 
     fn holes(&self, file: u16) -> Option<Holes> {

@@ -26,13 +26,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::FileFacts;
-use super::calls::{Calls, Descriptors};
+use super::calls::{Calls, Descriptors, Nothing};
 use super::clearing::Refusals;
 use super::durability::Durability;
 use super::holes::Holes;
 use super::memory::Memory;
 use super::open::OpenError;
+use super::{FileFacts, NewFile};
 use crate::config::Direct;
 
 /// The least block there is.
@@ -44,8 +44,8 @@ const RAMFS: u64 = 0x8584_58f6;
 /// Where a hole is tried: a multiple of this behind the end.
 const FAR: u64 = 1 << 20;
 
-/// An open file or block device.
-#[derive(Debug)]
+/// An open file or block device. Clones are one and the same.
+#[derive(Debug, Clone)]
 pub(crate) struct File {
     /// It, and another description of it, which nothing but flushes syncs; see `durability`.
     pub(super) calls: Arc<dyn Calls>,
@@ -55,8 +55,8 @@ pub(crate) struct File {
     pub(super) block_device: bool,
     pub(super) in_memory: bool,
     pub(super) direct: bool,
-    pub(super) durability: Durability,
-    pub(super) refusals: Refusals,
+    pub(super) durability: Arc<Durability>,
+    pub(super) refusals: Arc<Refusals>,
 }
 
 impl File {
@@ -125,9 +125,29 @@ impl File {
             block_device: false,
             in_memory: false,
             direct,
-            durability: Durability::default(),
-            refusals: Refusals::default(),
+            durability: Arc::default(),
+            refusals: Arc::default(),
         }
+    }
+
+    /// Whether it is what stands where a file was.
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.facts.size == 0
+    }
+
+    /// What stands where a file was that is used no more: it owes nothing, and does nothing.
+    pub(super) fn nothing() -> File {
+        let facts = FileFacts {
+            size: 0,
+            block: BLOCK_MIN,
+            preferred: 4096,
+            readonly: true,
+            discards: false,
+            zeroes_fast: false,
+            rotational: false,
+        };
+        let durability = Arc::new(Durability::of_nothing());
+        File { durability, ..File::over(Arc::new(Nothing), facts, false) }
     }
 
     /// What it can do.
@@ -156,12 +176,30 @@ pub(crate) fn lost(files: &[File]) -> Option<i32> {
     files.iter().find_map(|file| file.durability.is_not_lost().err())
 }
 
+/// Adds a file, in the place of one that is used no more if there is such; its number.
+pub(super) fn add(files: &mut Vec<File>, file: NewFile) -> Option<u16> {
+    let free = files.iter().position(File::is_nothing);
+    let number = u16::try_from(free.unwrap_or(files.len())).ok()?;
+    match free {
+        Some(free) => files[free] = file.0,
+        None => files.push(file.0),
+    }
+    Some(number)
+}
+
+/// A file is used no more; it.
+pub(super) fn remove(files: &mut [File], file: u16) -> Option<NewFile> {
+    let place = files.get_mut(usize::from(file))?;
+    Some(NewFile(std::mem::replace(place, File::nothing())))
+}
+
 /// What all files of a backend have in common, in words.
 pub(super) fn how(files: &[File]) -> &'static str {
-    match files.iter().filter(|file| file.direct).count() {
-        0 if files.iter().all(|file| file.in_memory) => "files in memory",
+    let files = || files.iter().filter(|file| !file.is_nothing());
+    match files().filter(|file| file.direct).count() {
+        0 if files().all(|file| file.in_memory) => "files in memory",
         0 => "through the page cache",
-        count if count == files.len() => "O_DIRECT",
+        count if count == files().count() => "O_DIRECT",
         _ => "O_DIRECT where it can be",
     }
 }

@@ -12,7 +12,7 @@ use paternoster_core::{DeviceFacts, Nanos};
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, FileFacts, Finished, Full, Job, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, NewFile, plain};
 
 /// Does jobs at once, by plain system calls.
 pub(crate) struct Inline {
@@ -67,6 +67,18 @@ unsafe impl Backend for Inline {
 
     fn deadline(&self) -> Option<Nanos> {
         (!self.finished.is_empty()).then_some(Nanos::ZERO)
+    }
+
+    fn can_add(&self, files: &[NewFile]) -> bool {
+        files.iter().all(|file| file.0.in_memory)
+    }
+
+    fn add(&mut self, file: NewFile) -> Option<u16> {
+        files::add(&mut self.files, file)
+    }
+
+    fn remove(&mut self, file: u16) -> Option<NewFile> {
+        files::remove(&mut self.files, file)
     }
 
     fn lost(&self) -> Option<i32> {

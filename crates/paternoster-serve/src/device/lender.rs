@@ -62,7 +62,7 @@ use paternoster_core::Nanos;
 
 use super::arena::{Arena, Block, Region};
 use super::surveyor::Surveyor;
-use super::{Backend, Extent, Finished, Full, Job, Piece};
+use super::{Backend, Extent, Finished, Full, Job, NewFile, Piece};
 
 /// A block on its way to a backend, or back.
 #[derive(Debug)]
@@ -132,6 +132,16 @@ impl Lender {
     #[must_use]
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
+    }
+
+    /// As [`Backend::add`].
+    pub(crate) fn add(&mut self, file: NewFile) -> Option<u16> {
+        self.backend.add(file)
+    }
+
+    /// As [`Backend::remove`].
+    pub(crate) fn remove(&mut self, file: u16) -> Option<NewFile> {
+        self.backend.remove(file)
     }
 
     /// Gives it a job whose pieces are these loans, and the loans with it. They come back by

@@ -148,6 +148,26 @@ pub struct FileFacts {
     pub rotational: bool,
 }
 
+/// A file that was opened for a backend that runs.
+#[derive(Debug, Clone)]
+pub struct NewFile(pub(crate) files::File);
+
+impl NewFile {
+    /// What it can do.
+    #[must_use]
+    pub fn facts(&self) -> FileFacts {
+        self.0.facts()
+    }
+
+    /// Makes durable what was written; the errno.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn sync(&self) -> Result<(), i32> {
+        plain::sync_what_is_owed(&self.0)
+    }
+}
+
 /// A run of a file that is all hole or all data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
@@ -237,6 +257,21 @@ pub unsafe trait Backend: Send {
                 Ok(())
             }
         }
+    }
+
+    /// Whether it can have these files, too, while it runs.
+    fn can_add(&self, _files: &[NewFile]) -> bool {
+        false
+    }
+
+    /// Has another file from now on; its number. It was asked whether it can.
+    fn add(&mut self, _file: NewFile) -> Option<u16> {
+        None
+    }
+
+    /// Has a file no more, of which no job is under way but for flushes of all; the file.
+    fn remove(&mut self, _file: u16) -> Option<NewFile> {
+        None
     }
 
     /// What tells the same on another thread; `None`: [`Backend::extents`] does not wait.

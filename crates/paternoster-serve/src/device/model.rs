@@ -24,7 +24,7 @@ use paternoster_sim::{Description, Model as _, catalog};
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::OpenError;
-use super::{Backend, FileFacts, Finished, Full, Job, Piece, Work, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, Work, plain};
 
 /// A job that the model has.
 struct Slot {
@@ -195,6 +195,18 @@ unsafe impl Backend for Modelled {
 
     fn deadline(&self) -> Option<Nanos> {
         if self.ended.is_empty() { self.model.next_event() } else { Some(Nanos::ZERO) }
+    }
+
+    fn can_add(&self, _files: &[NewFile]) -> bool {
+        true
+    }
+
+    fn add(&mut self, file: NewFile) -> Option<u16> {
+        files::add(&mut self.files, file)
+    }
+
+    fn remove(&mut self, file: u16) -> Option<NewFile> {
+        files::remove(&mut self.files, file)
     }
 
     fn lost(&self) -> Option<i32> {

@@ -23,8 +23,8 @@ use super::model::{self, Modelled};
 use super::pieces::VECTORS;
 use super::threads::Threads;
 use super::uring::Uring;
-use super::{Backend, FileFacts};
-use crate::config::{Device, Direct, Engine};
+use super::{Backend, FileFacts, NewFile};
+use crate::config::{Device, Direct, Engine, Volume};
 
 /// Jobs at a time unless told otherwise.
 const DEPTH: u32 = 32;
@@ -138,11 +138,7 @@ pub fn open(config: &Device) -> Result<Opened, OpenError> {
         Engine::Model(name) => Some(model::find(name)?),
         Engine::Auto | Engine::Uring | Engine::Threads => None,
     };
-    // A model's time goes by while its data are moved: the page cache is the faster way.
-    let direct = match (&description, config.direct) {
-        (Some(_), Direct::Auto) => Direct::No,
-        (_, direct) => direct,
-    };
+    let direct = direct(config);
     let files = config.volumes.iter();
     let files = files.map(|volume| File::open(&volume.path, direct, volume.readonly));
     let files: Vec<File> = files.collect::<Result<_, _>>()?;
@@ -157,6 +153,23 @@ pub fn open(config: &Device) -> Result<Opened, OpenError> {
     };
     let note = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(Opened { backend, note })
+}
+
+/// Opens the file of a volume for a device that runs already.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_one(config: &Device, volume: &Volume) -> Result<NewFile, OpenError> {
+    File::open(&volume.path, direct(config), volume.readonly).map(NewFile)
+}
+
+/// Whether its files pass the cache by. A model's time goes by while its data are moved: the page
+/// cache is the faster way.
+fn direct(config: &Device) -> Direct {
+    match (&config.engine, config.direct) {
+        (Engine::Model(_), Direct::Auto) => Direct::No,
+        (_, direct) => direct,
+    }
 }
 
 /// What does commands without a model.

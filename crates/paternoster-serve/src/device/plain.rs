@@ -75,7 +75,7 @@ unsafe fn try_perform(files: &[File], job: &Job<'_>) -> Result<(), i32> {
 }
 
 /// Syncs a file if it owes anything.
-fn sync_what_is_owed(file: &File) -> Result<(), i32> {
+pub(super) fn sync_what_is_owed(file: &File) -> Result<(), i32> {
     let Some(covers) = file.durability.owed()? else { return Ok(()) };
     sync(file, Description::Flushes).inspect_err(|&errno| file.durability.failed(errno))?;
     file.durability.covered(covers)

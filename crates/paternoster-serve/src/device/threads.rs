@@ -22,7 +22,7 @@ use super::event::Event;
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, FileFacts, Finished, Full, Job, Piece, Work, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, Work, plain};
 use crate::locked::locked;
 use crate::vital;
 
@@ -41,6 +41,8 @@ struct Task {
 
 #[derive(Default)]
 struct State {
+    /// Those of now: a job goes on with those of its beginning.
+    files: Arc<Vec<File>>,
     waiting: VecDeque<Task>,
     ended: Vec<Finished>,
     /// Empty lists of pieces.
@@ -49,13 +51,16 @@ struct State {
 }
 
 struct Shared {
-    files: Vec<File>,
     state: Mutex<State>,
     come: Condvar,
     event: Event,
 }
 
 impl Shared {
+    fn files(&self) -> Arc<Vec<File>> {
+        Arc::clone(&self.lock().files)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }
@@ -73,13 +78,14 @@ impl Threads {
     pub(super) fn new(files: Vec<File>, depth: u32) -> io::Result<Threads> {
         let depth_in_all = depth as usize;
         let state = State {
+            files: Arc::new(files),
             waiting: VecDeque::with_capacity(depth_in_all),
             ended: Vec::with_capacity(depth_in_all),
             spare: Vec::with_capacity(depth_in_all),
             stop: false,
         };
         let (state, come) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { files, state, come, event: Event::new()? });
+        let shared = Arc::new(Shared { state, come, event: Event::new()? });
         let mut backend =
             Threads { shared: Arc::clone(&shared), threads: Vec::new(), depth, inside: 0 };
         for number in 0..depth.min(THREADS_MAX) {
@@ -102,11 +108,12 @@ fn work(shared: &Shared) {
             state = shared.come.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
+        let files = Arc::clone(&state.files);
         drop(state);
         let Task { slot, work, file, offset, length, .. } = task;
         let job = Job { slot, work, file, offset, length, pieces: &task.pieces, sector: 0 };
         // SAFETY: the promise of who has submitted it, kept until it is reported below.
-        let error = unsafe { plain::perform(&shared.files, &job) };
+        let error = unsafe { plain::perform(&files, &job) };
         task.pieces.clear();
         state = shared.lock();
         state.ended.push(Finished { slot, error });
@@ -118,15 +125,15 @@ fn work(shared: &Shared) {
 // SAFETY: a thread forgets the pieces of a job before it says that it has ended.
 unsafe impl Backend for Threads {
     fn describe(&self) -> String {
-        format!("{} threads, {}", self.threads.len(), files::how(&self.shared.files))
+        format!("{} threads, {}", self.threads.len(), files::how(&self.shared.files()))
     }
 
     fn facts(&self) -> DeviceFacts {
-        facts(&self.shared.files, self.depth)
+        facts(&self.shared.files(), self.depth)
     }
 
     fn file(&self, file: u16) -> FileFacts {
-        self.shared.files[usize::from(file)].facts()
+        self.shared.files()[usize::from(file)].facts()
     }
 
     unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
@@ -161,12 +168,26 @@ unsafe impl Backend for Threads {
         Some(self.shared.event.as_fd())
     }
 
+    fn can_add(&self, _files: &[NewFile]) -> bool {
+        true
+    }
+
+    fn add(&mut self, file: NewFile) -> Option<u16> {
+        files::add(Arc::make_mut(&mut self.shared.lock().files), file)
+    }
+
+    fn remove(&mut self, file: u16) -> Option<NewFile> {
+        let mut state = self.shared.lock();
+        let files: &mut Vec<File> = Arc::make_mut(&mut state.files);
+        files::remove(files, file)
+    }
+
     fn lost(&self) -> Option<i32> {
-        files::lost(&self.shared.files)
+        files::lost(&self.shared.files())
     }
 
     fn holes(&self, file: u16) -> Option<Holes> {
-        Some(self.shared.files[usize::from(file)].holes())
+        Some(self.shared.files()[usize::from(file)].holes())
     }
 }
 

@@ -60,7 +60,15 @@ impl Client {
             contexts.extend(1u32.to_be_bytes());
             contexts.extend(name("base:allocation"));
             client.option(10, &contexts)?;
-            while client.answer()?.1 != 1 {}
+            loop {
+                match client.answer()? {
+                    (_, 1, _) => break,
+                    (_, 4, _) => {}
+                    (_, refused, _) => {
+                        return Err(io::Error::other(format!("refused with {refused:#x}")));
+                    }
+                }
+            }
             client.structured = true;
         }
         let mut go = name(export);

@@ -14,9 +14,10 @@ fn reload(rig: &mut Rig, config: &Config, tenant: &str) {
     let rules = vec![Rule { who: Who::default(), tenant: tenant.to_owned() }];
     let config = Arc::new(Config { rules, ..config.clone() });
     let (answer, answers) = channel();
-    let step = Step::Take { attributes: Vec::new(), answer };
+    let step = Step::Take(Box::default(), answer);
     rig.desk.reload(Reload { config, device: 0, step });
-    assert_eq!(answers.recv().expect("an answer"), Ok(Vec::new()));
+    let taken = answers.recv().expect("an answer").expect("it is taken over");
+    assert_eq!(taken.later, Vec::<String>::new());
 }
 
 /// Does a client that becomes another tenant's keep its tenant until what it has asked for has

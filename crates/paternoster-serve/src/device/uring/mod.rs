@@ -40,7 +40,7 @@ use super::event::Event;
 use super::files::{self, File};
 use super::holes::Holes;
 use super::open::facts;
-use super::{Backend, FileFacts, Finished, Full, Job, Piece, plain};
+use super::{Backend, FileFacts, Finished, Full, Job, NewFile, Piece, plain};
 
 /// The largest buffer that the kernel registers.
 const BUFFER_MAX: usize = 1 << 30;
@@ -246,6 +246,35 @@ unsafe impl<R: Ring> Backend for Uring<R> {
         if unsafe { self.ring.register(&buffers) }.is_ok() {
             self.arena = Some((base.addr(), length));
         }
+    }
+
+    fn can_add(&self, files: &[NewFile]) -> bool {
+        self.ring.room() >= files.len()
+    }
+
+    fn add(&mut self, file: NewFile) -> Option<u16> {
+        // A flush that is under way counts files by number: it must not take a new one for an old.
+        let (flushes, raw) = (self.slots.iter().any(Slot::flushes), file.0.calls.raw());
+        let number = match flushes {
+            false => files::add(&mut self.files, file)?,
+            true => {
+                self.files.push(file.0);
+                u16::try_from(self.files.len() - 1).ok()?
+            }
+        };
+        self.enable().ok()?;
+        if self.ring.set_file(number, raw).is_err() {
+            self.files[usize::from(number)] = File::nothing();
+            return None;
+        }
+        Some(number)
+    }
+
+    fn remove(&mut self, file: u16) -> Option<NewFile> {
+        let removed = files::remove(&mut self.files, file);
+        // The kernel keeps what it still uses.
+        let _gone = self.ring.set_file(file, [-1; 2]);
+        removed
     }
 
     fn lost(&self) -> Option<i32> {

@@ -51,6 +51,16 @@ pub(crate) trait Ring: Send {
     /// It becomes this thread's.
     fn enable(&mut self) -> io::Result<()>;
 
+    /// How many more files it can have.
+    fn room(&self) -> usize {
+        0
+    }
+
+    /// This number means this file from now on, by the descriptors of data and flushes; -1: none.
+    fn set_file(&mut self, _number: u16, _raw: [RawFd; 2]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Takes an entry, under a number that its completion has.
     ///
     /// # Safety
@@ -83,7 +93,12 @@ pub(crate) struct KernelRing {
     /// the same of what flushes sync.
     targets: Vec<types::Fd>,
     files_registered: bool,
+    /// By file: there is none.
+    is_free: Vec<bool>,
 }
+
+/// Files that come while it runs, at a time: the kernel's table has its size from the start.
+const SPARE: usize = 64;
 
 /// The kinds of ring there are, the best first.
 const KINDS: [fn(&mut Builder); 3] = [
@@ -138,12 +153,14 @@ impl KernelRing {
         has_operations(&ring)?;
         ring.submitter().register_eventfd(event.as_raw())?;
         let raw = |which: usize| files.iter().map(move |file| file.calls.raw()[which]);
-        let raw: Vec<RawFd> = raw(0).chain(raw(1)).collect();
+        let spare = || std::iter::repeat_n(-1, SPARE);
+        let raw: Vec<RawFd> = raw(0).chain(spare()).chain(raw(1)).chain(spare()).collect();
         let files_registered = ring.submitter().register_files(&raw).is_ok();
         let places = (0..).take(raw.len());
-        let targets = if files_registered { places.collect() } else { raw };
+        let targets = if files_registered { places.collect() } else { raw.clone() };
         let targets = targets.into_iter().map(types::Fd).collect();
-        Ok(KernelRing { ring, targets, files_registered })
+        let is_free = raw[..raw.len() / 2].iter().map(|raw| *raw < 0).collect();
+        Ok(KernelRing { ring, targets, files_registered, is_free })
     }
 
     /// As the kernel has it.
@@ -193,6 +210,25 @@ impl KernelRing {
 impl Ring for KernelRing {
     fn enable(&mut self) -> io::Result<()> {
         self.ring.submitter().register_enable_rings()
+    }
+
+    fn room(&self) -> usize {
+        self.is_free.iter().filter(|is_free| **is_free).count()
+    }
+
+    fn set_file(&mut self, number: u16, raw: [RawFd; 2]) -> io::Result<()> {
+        let place = usize::from(number);
+        let is_free = self.is_free.get_mut(place).ok_or(io::ErrorKind::OutOfMemory)?;
+        *is_free = raw[0] < 0;
+        for (behind, raw) in [0, self.targets.len() / 2].into_iter().zip(raw) {
+            if self.files_registered {
+                let at = u32::try_from(place + behind).unwrap_or(u32::MAX);
+                self.ring.submitter().register_files_update(at, &[raw])?;
+            } else {
+                self.targets[place + behind] = types::Fd(raw);
+            }
+        }
+        Ok(())
     }
 
     unsafe fn push(&mut self, number: u32, entry: Entry) -> Result<(), NoRoom> {

@@ -79,6 +79,11 @@ impl Slot {
         matches!(self.stage, Stage::Free)
     }
 
+    /// Whether it is a flush that is under way.
+    pub(super) fn flushes(&self) -> bool {
+        !self.is_free() && self.work == Work::Flush
+    }
+
     /// Takes a job, whether it can be done or not.
     pub(super) fn begin(&mut self, job: &Job<'_>, files: &[File]) {
         let file = files.get(usize::from(job.file));
