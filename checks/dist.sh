@@ -21,6 +21,7 @@ has_all() {
   grep -q . "$share/fish/vendor_completions.d/paternoster.fish"
   grep -q . "$share/doc/paternoster/jobs/recipes/database.fio"
   grep -q . "$1/lib/systemd/system/paternoster.service"
+  grep -q . "$1/lib/systemd/system/paternoster.socket"
 }
 
 began=$(date +%s%N)

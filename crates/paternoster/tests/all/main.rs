@@ -45,4 +45,5 @@ mod thinks;
 mod tidy;
 mod torture;
 mod traces;
+mod units;
 mod versus_kernel;
