@@ -37,6 +37,7 @@ mod locked;
 mod log;
 pub mod nbd;
 pub mod reload;
+mod save;
 pub mod server;
 mod spool;
 mod table;

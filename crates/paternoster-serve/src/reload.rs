@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::catalog::Catalog;
 use crate::config::flat::{Change, changes};
 use crate::config::{Config, Device, Volume};
-use crate::control::order::Answer;
+use crate::control::order::{Answer, Order, Settings};
 use crate::desk::inbox::Slot;
 use crate::desk::reload::{Reload, Seen, Step, Take, Taken};
 use crate::desk::volumes::{Coming, Going};
@@ -33,7 +33,7 @@ use crate::desk::{DeskHandle, Letter, attributes};
 use crate::device::claim::Claims;
 use crate::device::{self, NewFile, content};
 use crate::locked::locked;
-use crate::wire;
+use crate::{save, wire};
 
 /// How long a desk may take for an answer: it has its rounds to do.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -210,6 +210,31 @@ impl Keeper {
         Ok(Report { changed, later, notes })
     }
 
+    /// Writes what was ordered of tenants, schedulers and attributes into the file.
+    pub(crate) fn save(&self) -> Answer {
+        let Some(source) = &self.source else {
+            return Err("the server was started without a configuration file".to_owned());
+        };
+        let mut running = locked(&self.running);
+        let mut live = running.config.clone();
+        for (handle, _) in &self.desks {
+            let settings = handle.ask(Order::Settings)?;
+            let named = |error| format!("device {}: {error}", handle.device);
+            let settings: Settings = serde_json::from_value(settings).map_err(named)?;
+            settings.put_into(&mut live, &handle.device);
+        }
+        let changes = changes(&running.config, &live);
+        if !changes.is_empty() {
+            save::save(&source.file, &each(&changes, &live))?;
+        }
+        running.config = live;
+        let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        for line in &told {
+            crate::log::tell(format_args!("paternoster: saved: {line}"));
+        }
+        Ok(json!({ "ok": true, "changed": told, "file": source.file.display().to_string() }))
+    }
+
     /// Asks every desk something, all at once; what they answer, in the order of the devices.
     fn ask_all<T>(
         &self,
@@ -232,6 +257,22 @@ impl Keeper {
         });
         answers.collect()
     }
+}
+
+/// A section that was added, as its keys.
+fn each(changes: &[Change], live: &Config) -> Vec<Change> {
+    let mut all = Vec::new();
+    for change in changes {
+        match (&change.key[..], live.tenants.iter().find(|it| change.key.last() == Some(&it.name)))
+        {
+            ([kind, name], Some(tenant)) if kind == "tenant" => {
+                let key = vec![kind.clone(), name.clone(), "weight".to_owned()];
+                all.push(Change { key, values: (None, Some(tenant.weight.to_string())) });
+            }
+            _ => all.push(change.clone()),
+        }
+    }
+    all
 }
 
 /// Volumes of `new` that are not, just so, in `old`; with the place of their device.

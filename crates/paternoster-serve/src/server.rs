@@ -173,6 +173,14 @@ impl Server {
         self.keeper.reload()
     }
 
+    /// Writes what was ordered of it into its configuration file.
+    ///
+    /// # Errors
+    /// Why the file is as it was.
+    pub fn save(&self) -> Answer {
+        self.keeper.save()
+    }
+
     /// Waits until it was asked to end, and has.
     ///
     /// # Errors
@@ -244,6 +252,10 @@ impl control::Host for Host {
 
     fn reload(&self) -> Answer {
         self.keeper.reload()
+    }
+
+    fn save(&self) -> Answer {
+        self.keeper.save()
     }
 }
 

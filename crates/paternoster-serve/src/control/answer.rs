@@ -32,6 +32,7 @@ pub fn answer(desks: &[DeskHandle], host: &impl Host, request: &Request) -> Valu
         What::Help => Ok(help()),
         What::Stop => Ok(json!({ "ok": true })),
         What::Reload => host.reload(),
+        What::Save => host.save(),
         What::List => ask(desks, request.device.as_deref(), &Order::Snapshot).map(without_figures),
         What::Order(order) => ask(desks, request.device.as_deref(), order),
     };

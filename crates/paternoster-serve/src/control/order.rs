@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::config::ServiceClass;
+use crate::config::{Config, ServiceClass, Tenant};
 
 /// What a desk can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +65,70 @@ pub enum Order {
         /// Files `PREFIX.blktrace.0`.
         prefix: Option<PathBuf>,
     },
+    /// What of it can be ordered: [`Settings`].
+    Settings,
     /// Guests finish, then the desk ends.
     Stop,
+}
+
+/// What of a desk can be ordered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Settings {
+    /// The scheduler's name.
+    pub scheduler: String,
+    /// Attributes that were set, by the configuration or by order.
+    pub attributes: Vec<(String, String)>,
+    /// Groups and tenants.
+    pub tenants: Vec<Setting>,
+}
+
+/// What of a group or a tenant can be ordered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// It is a group of tenants.
+    pub is_group: bool,
+    /// It is in no group.
+    pub is_at_the_root: bool,
+    /// As configured or ordered.
+    pub weight: u32,
+    /// `best-effort`, `realtime`, `idle`, `background`.
+    pub class: String,
+    /// Of class background: its least part, in thousandths.
+    pub minimum: u16,
+    /// 0 to 7.
+    pub level: u8,
+}
+
+impl Settings {
+    /// Makes these the configuration's of a device. A tenant that nobody configured is put in if it
+    /// has another weight than such a one.
+    pub(crate) fn put_into(self, config: &mut Config, device: &str) {
+        for Setting { name, is_group, is_at_the_root, weight, class, minimum, level } in
+            self.tenants
+        {
+            let class = match class.parse() {
+                Ok(ServiceClass::Kernel(class)) => ServiceClass::Kernel(class),
+                _ => ServiceClass::Background { minimum },
+            };
+            if let Some(group) = config.groups.iter_mut().find(|it| is_group && it.name == name) {
+                group.weight = weight;
+            } else if let Some(tenant) = config.tenants.iter_mut().find(|it| it.name == name) {
+                (tenant.weight, tenant.class, tenant.level) = (weight, class, level);
+            } else if !is_group && is_at_the_root && weight != 100 {
+                config.tenants.push(Tenant { weight, ..Tenant::new(&name) });
+            }
+        }
+        let Some(device) = config.devices.iter_mut().find(|it| it.name == device) else { return };
+        device.scheduler = self.scheduler;
+        for (name, value) in self.attributes {
+            match device.attributes.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = value,
+                None => device.attributes.push((name, value)),
+            }
+        }
+    }
 }
 
 /// What came of an order: a document, or why not.

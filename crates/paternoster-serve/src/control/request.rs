@@ -54,6 +54,8 @@ pub enum What {
     Stop,
     /// The server reads its configuration again.
     Reload,
+    /// The server writes what was ordered into its configuration.
+    Save,
     /// Something of one desk or several.
     Order(Order),
 }
@@ -162,6 +164,11 @@ pub const FORMS: &[Form] = &[
         fields: &[],
         meaning: "reads the configuration file again and takes over what can be changed",
     },
+    Form {
+        name: "save",
+        fields: &[],
+        meaning: "writes what was ordered of tenants, schedulers and attributes into the file",
+    },
     Form { name: "stop", fields: &[], meaning: "guests finish, then the server ends" },
 ];
 
@@ -202,6 +209,7 @@ fn what(form: &Form, fields: &mut Fields) -> Result<What, String> {
         "list" => return Ok(What::List),
         "stop" => return Ok(What::Stop),
         "reload" => return Ok(What::Reload),
+        "save" => return Ok(What::Save),
         "snapshot" => Order::Snapshot,
         "weight" => weight(form, fields)?,
         "class" => class(form, fields)?,

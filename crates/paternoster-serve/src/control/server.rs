@@ -58,6 +58,14 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// Why nothing was changed.
     fn reload(&self) -> Answer;
+
+    /// Writes what was ordered into the configuration.
+    ///
+    /// # Errors
+    /// Why it is as it was.
+    fn save(&self) -> Answer {
+        Err("this server has no configuration file".to_owned())
+    }
 }
 
 /// A control socket with its threads; ends when it is dropped.

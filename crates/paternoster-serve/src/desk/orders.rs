@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Desk;
 use crate::config::ServiceClass;
-use crate::control::order::{Answer, Asked, Order};
+use crate::control::order::{Answer, Asked, Order, Setting, Settings};
 use crate::witness::TraceEnding;
 
 /// What traces say they are of: a number of the range that is for local use.
@@ -29,6 +29,9 @@ impl Desk {
             Order::Scheduler { name } => self.order_scheduler(name),
             Order::Attribute { name, value } => self.order_attribute(name, value.as_deref()),
             Order::Attributes => Ok(self.attributes()),
+            Order::Settings => {
+                serde_json::to_value(self.settings()).map_err(|error| error.to_string())
+            }
             Order::Explain { tenant } => self.explain(tenant.as_deref()),
             Order::Trace { prefix } => match prefix {
                 Some(prefix) => self.begin_trace(prefix),
@@ -70,10 +73,57 @@ impl Desk {
             return Err(format!("{weight} is no weight; 1 to 10000 is"));
         }
         self.now = self.clock.now();
+        let before = self.tenants.at(place).weight;
         self.tenants.set_weight(self.now, &mut self.ledger, place, weight);
         self.divide();
         let node = self.tenants.at(place);
-        Ok(json!({ "name": name, "weight": weight, "effective_weight": node.effective }))
+        Ok(json!({
+            "name": name,
+            "before": before,
+            "weight": weight,
+            "effective_weight": node.effective,
+            "share_of_level_percent": self.tenants.share_of_level(place) as f64 / 10.0,
+            "share_of_device_percent": f64::from(self.tenants.share(place)) / 10.0,
+        }))
+    }
+
+    /// What of it can be ordered. What the start sets beside the configuration is not.
+    fn settings(&self) -> Settings {
+        let queue = self.ledger.queue();
+        let value = |name: &String| {
+            let mut shown = String::new();
+            queue.show_attribute(name, &mut shown).ok().map(|()| (name.clone(), shown))
+        };
+        let named = self.attributes_set.iter().filter(|name| !self.is_of_the_start(name));
+        let tenants = self.tenants.iter().skip(1).filter(|(_, node)| !node.is_gone);
+        let tenants = tenants.map(|(_, node)| Setting {
+            name: node.name.clone(),
+            is_group: node.is_group,
+            is_at_the_root: node.parent == super::tenants::ROOT,
+            weight: node.weight,
+            class: super::tenants::class_name(node.class).to_owned(),
+            minimum: match node.class {
+                ServiceClass::Background { minimum } => minimum,
+                ServiceClass::Kernel(_) => 0,
+            },
+            level: node.level,
+        });
+        Settings {
+            scheduler: queue.elevator_name().to_owned(),
+            attributes: named.filter_map(value).collect(),
+            tenants: tenants.collect(),
+        }
+    }
+
+    /// Whether an attribute has the value that a start gives it by itself.
+    fn is_of_the_start(&self, name: &str) -> bool {
+        let mut shown = String::new();
+        let _unknown = self.ledger.show_attribute(name, &mut shown);
+        match name {
+            "low_latency" => shown == "0",
+            "nr_requests" => shown == self.ledger.limits().requests.to_string(),
+            _ => false,
+        }
     }
 
     fn order_class(&mut self, name: &str, class: ServiceClass, level: u8) -> Answer {

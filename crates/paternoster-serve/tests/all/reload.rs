@@ -397,6 +397,44 @@ fn what_cannot_be_changed_is_named() {
     end(&server);
 }
 
+/// Does what was ordered become the file, its comments kept, so that a reload changes nothing and a
+/// fresh start has it; and is the file written through no symlink?
+#[test]
+fn what_was_ordered_is_saved() {
+    let house = Reloading::new("save");
+    let disk = house.folder.path("a");
+    house.write(&format!(
+        "# ours\n{DISK}[volume.a]\npath = \"{}\"\n[tenant.a]\nweight = 100 # for now\n",
+        disk.display()
+    ));
+    let server = house.start();
+    let _client = house.connect("nbd.sock", "a").unwrap();
+    let order = |order| server.desks()[0].ask(order).unwrap();
+    let told = order(Order::Weight { name: "a".into(), weight: 300 });
+    assert_eq!((&told["before"], &told["weight"]), (&100.into(), &300.into()));
+    let value = Some("0".into());
+    order(Order::Attribute { name: "slice_idle".into(), value });
+    let saved = server.save().unwrap();
+    let changed =
+        ["device.dev.attributes.slice_idle: 0, was not there", "tenant.a.weight: 100 -> 300"];
+    assert_eq!(saved["changed"], serde_json::json!(changed));
+    let text = std::fs::read_to_string(&house.file).unwrap();
+    assert!(text.contains("# ours") && text.contains("weight = 300 # for now"), "{text}");
+    assert_eq!(server.save().unwrap()["changed"], serde_json::json!([]));
+    let before = settled(&server, 1);
+    assert_eq!(server.reload().unwrap()["changed"], serde_json::json!([]));
+    assert_eq!(status(&server), before);
+    assert_eq!(house.fresh(&["a"]), before);
+    let real = house.folder.path("real.toml");
+    std::fs::rename(&house.file, &real).unwrap();
+    std::os::unix::fs::symlink(&real, &house.file).unwrap();
+    order(Order::Weight { name: "a".into(), weight: 200 });
+    let why = server.save().unwrap_err();
+    assert!(why.contains("it is no plain file"), "{why}");
+    assert_eq!(std::fs::read_to_string(&real).unwrap(), text);
+    end(&server);
+}
+
 /// Are certificates read again: does a newcomer see the new one, and one that is there go on; and
 /// are those that belong to another key refused, and nothing changed?
 #[test]

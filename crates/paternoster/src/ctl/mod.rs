@@ -136,6 +136,8 @@ pub(crate) enum CtlOrder {
     Trace(TraceOrder),
     /// Read the configuration file again; what has changed is taken over, what cannot be is named
     Reload,
+    /// Write what was ordered of tenants, schedulers and attributes into the configuration file
+    Save,
     /// Let guests finish what they asked for, then end the server
     Stop,
     /// Send a line as it is, print the answer
@@ -231,6 +233,7 @@ fn requests(options: &CtlOptions) -> Result<Vec<String>, Failure> {
         }
         CtlOrder::Trace(TraceOrder::Stop) => json!({ "do": "trace", "stop": true }),
         CtlOrder::Reload => json!({ "do": "reload" }),
+        CtlOrder::Save => json!({ "do": "save" }),
         CtlOrder::Stop => json!({ "do": "stop" }),
     };
     Ok(vec![line(one, options)])
@@ -300,6 +303,7 @@ mod tests {
             (&["trace", "start", "/tmp/x"], r#"{"do":"trace","prefix":"/tmp/x"}"#),
             (&["trace", "stop"], r#"{"do":"trace","stop":true}"#),
             (&["reload"], r#"{"do":"reload"}"#),
+            (&["save"], r#"{"do":"save"}"#),
             (&["stop"], r#"{"do":"stop"}"#),
         ] {
             assert_eq!(lines(words), [expected], "{words:?}");

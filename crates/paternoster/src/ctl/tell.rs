@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Telling: a server's answer as a person reads it.
 //!
-//! Orders that were carried out say nothing; what was asked for comes as tables. Devices that could
-//! not answer are notes on standard error.
+//! Orders that were carried out say nothing but what they changed; what was asked for comes as
+//! tables. Devices that could not answer are notes on standard error.
 
 use serde_json::Value;
 
@@ -20,7 +20,8 @@ pub(super) fn answer(order: &CtlOrder, answer: &Value) -> Result<String, Failure
         CtlOrder::Attributes => |answer| Ok(attributes(answer)),
         CtlOrder::Explain { .. } => |answer| Ok(explain(answer)),
         CtlOrder::Get { .. } => return Ok(values(answer)),
-        CtlOrder::Reload => return Ok(reload(answer)),
+        CtlOrder::Reload | CtlOrder::Save => return Ok(reload(answer)),
+        CtlOrder::Weight { .. } => return Ok(weights(answer)),
         _ => return Ok(String::new()),
     };
     let mut text = String::new();
@@ -76,6 +77,23 @@ fn values(answer: &Value) -> String {
         table.add_row([text(one, "device"), text(one, "value")]);
     }
     trimmed(&table)
+}
+
+/// What a weight was, is, and makes of the device; nothing of a server that does not tell.
+fn weights(answer: &Value) -> String {
+    let told = answered(answer).into_iter().filter(|one| one["before"].is_number());
+    let line = |one: &Value| {
+        format!(
+            "{}: {}: weight {} -> {}, {} % of its level, {} % of the device\n",
+            text(one, "device"),
+            text(one, "name"),
+            text(one, "before"),
+            text(one, "weight"),
+            number(one, "share_of_level_percent", 1),
+            number(one, "share_of_device_percent", 1),
+        )
+    };
+    told.map(line).collect()
 }
 
 /// What a reload has changed, and what it has not, a line each.
@@ -220,6 +238,18 @@ disk0
         ] });
         assert_eq!(told(&order, &two), " a  250\n c  100\n");
         assert_eq!(notes(&two), ["b: there is none"]);
+    }
+
+    /// Does a weight say what it was, what it is, and what it makes?
+    #[test]
+    fn a_weight() {
+        let order = CtlOrder::Weight { name: "db".to_owned(), weight: 300 };
+        let value = json!({ "ok": true, "devices": [{
+            "device": "disk0", "name": "db", "before": 100, "weight": 300,
+            "share_of_level_percent": 75.0, "share_of_device_percent": 37.5
+        }]});
+        let expected = "disk0: db: weight 100 -> 300, 75.0 % of its level, 37.5 % of the device\n";
+        assert_eq!(told(&order, &value), expected);
     }
 
     /// Does a reload say what it changed and what it did not?
