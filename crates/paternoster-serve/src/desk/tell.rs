@@ -137,6 +137,29 @@ impl Desk {
         })
     }
 
+    /// The queue's words, with connections as everything else names them: `client 3` of the queue
+    /// is `vm1#7`, the seventh connection, of the tenant `vm1`.
+    fn named(&self, words: &str) -> String {
+        let mut pieces = words.split("client ");
+        let mut told = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let end = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+            let (number, rest) = piece.split_at(end);
+            let index = number.parse().ok().and_then(|at: usize| self.by_client.get(at));
+            let guest = index.filter(|&&index| self.guests.is_live(index));
+            let guest = guest.map(|&index| self.guests.at(index));
+            match guest.filter(|guest| guest.client.index().to_string() == number) {
+                Some(guest) => {
+                    told += &format!("{}#{}", self.tenants.at(guest.tenant).name, guest.id);
+                }
+                // One that has gone.
+                None => told += &format!("a client{}", if number.is_empty() { " " } else { "" }),
+            }
+            told += rest;
+        }
+        told
+    }
+
     fn waiting(&self, tenant: Option<&str>) -> Vec<Value> {
         let mut told = Vec::new();
         for (_, part) in self.parts.iter() {
@@ -150,13 +173,15 @@ impl Desk {
                 (Step::Filling, _) => "its payload is still coming".to_owned(),
                 (Step::Refused, _) => "the queue takes no more requests now".to_owned(),
                 (Step::Excluded, _) => "it waits for others that change the same block".to_owned(),
-                (Step::Queued, Some(ticket)) => self.ledger.queue().explain(ticket).to_string(),
+                (Step::Queued, Some(ticket)) => {
+                    self.named(&self.ledger.queue().explain(ticket).to_string())
+                }
                 (Step::Asking, _) => {
                     "it is asked where there are holes, or waits for that".to_owned()
                 }
                 (Step::Queued, None) => "it has ended".to_owned(),
             };
-            let for_ms = (self.now - errand.arrived).0 / 1_000_000;
+            let for_ms = (self.now - errand.arrived).0 as f64 / 1e6;
             told.push(json!({
                 "tenant": name, "connection": guest.id, "why": why, "for_ms": for_ms,
             }));

@@ -10,4 +10,5 @@ mod moves;
 mod places;
 mod ragged;
 mod status;
+mod told;
 mod turns;
