@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use paternoster_serve::config::TlsMode;
 use paternoster_serve::nbd::handshake::ANSWERS_MOST;
-use paternoster_serve::nbd::{ExportFacts, Exports, Handshake, Step};
+use paternoster_serve::nbd::{Absent, ExportFacts, Exports, Handshake, Step};
 
 struct House;
 
@@ -15,17 +15,18 @@ impl Exports for House {
         vec![("a".to_owned(), "text".to_owned()), ("b".to_owned(), String::new())]
     }
 
-    fn find(&self, name: &str) -> Option<ExportFacts> {
+    fn find(&self, name: &str) -> Result<ExportFacts, Absent> {
         let name = match name {
             "" | "a" => "a",
             "b" => "b",
-            _ => return None,
+            "c" => return Err(Absent::Closed),
+            _ => return Err(Absent::Unknown),
         };
         let description = "text".to_owned();
         let (size, block, most) = (1 << 20, 512, 32 << 20);
         let name = name.to_owned();
         let preferred = 4096;
-        Some(ExportFacts { name, description, size, block, preferred, most, ..Default::default() })
+        Ok(ExportFacts { name, description, size, block, preferred, most, ..Default::default() })
     }
 }
 

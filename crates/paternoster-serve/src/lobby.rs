@@ -15,6 +15,7 @@
 
 mod entrance;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::io::{ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
@@ -27,7 +28,7 @@ use paternoster_core::Nanos;
 use rustix::event::{Timespec, epoll};
 use rustls::ServerConfig;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Open, View};
 use crate::clock::Clock;
 use crate::config::{self, Identity, TlsMode};
 use crate::desk::inbox::Inbox;
@@ -70,6 +71,8 @@ struct Visitor {
     /// TLS begins once its last plain words are sent.
     secures: bool,
     identity: Identity,
+    /// The exports that are open to it, once they were asked for.
+    open: OnceCell<Open>,
     peer: Peer,
     came: Nanos,
     seat: Seat,
@@ -159,7 +162,8 @@ impl<E: Entrance> Lobby<E> {
                 while let Some(word) = self.inbox.take() {
                     match word {
                         Word::End => return true,
-                        Word::Changed(Changed { config, catalog, tls, heard }) => {
+                        Word::Changed(Changed { config, mut catalog, tls, heard }) => {
+                            catalog.goes_on_from(&self.catalog);
                             (self.config, self.catalog, self.tls) = (config, catalog, tls);
                             // Who waits for that may have gone.
                             let _gone = heard.send(());
@@ -281,7 +285,9 @@ impl<E: Entrance> Lobby<E> {
         let Parked { socket, who, place, seat } = parked;
         // Small answers go out at once; on a unix socket there is nothing to set.
         let _not_tcp = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
-        let mut handshake = Handshake::new(self.listeners[place].tls(), false);
+        let tls = self.listeners[place].tls();
+        let is_asked_for_name = tls != TlsMode::Off && self.config.server.shows_certificates();
+        let mut handshake = Handshake::new(tls, false);
         let mut output = Vec::new();
         handshake.greet(&mut output);
         let visitor = Visitor {
@@ -295,7 +301,8 @@ impl<E: Entrance> Lobby<E> {
             closing: false,
             secures: false,
             peer: Peer { words: who.words, origin: Origin::of(&who.identity) },
-            identity: who.identity,
+            identity: Identity { is_asked_for_name, ..who.identity },
+            open: OnceCell::new(),
             came: self.clock.now(),
             seat,
         };
@@ -361,8 +368,23 @@ impl<E: Entrance> Lobby<E> {
                     Err(error) => return Err(error.to_string()),
                 }
             }
-            let (taken, step) =
-                visitor.handshake.take(&visitor.input, &self.catalog, &mut visitor.output);
+            if visitor.open.get().is_some_and(|open| !open.is_by(&self.config)) {
+                visitor.open = OnceCell::new();
+            }
+            let (identity, wire) = (&visitor.identity, &visitor.wire);
+            let who = || identity.with_certificate(wire.certificate_name());
+            let view = View::new(&self.catalog, &self.config, &visitor.open, who);
+            let (taken, step) = visitor.handshake.take(&visitor.input, &view, &mut visitor.output);
+            // What is refused to EXPORT_NAME is told below.
+            if view.was_refused() && !matches!(step, Step::Closed(_)) {
+                crate::log::tell_of(
+                    visitor.peer.origin,
+                    format_args!(
+                        "paternoster: {}: asked for an export that is not open to it",
+                        visitor.peer
+                    ),
+                );
+            }
             visitor.input.drain(..taken);
             match step {
                 // Its answers go first; once they have gone it is heard again.
@@ -395,10 +417,10 @@ impl<E: Entrance> Lobby<E> {
     fn show_to_desk(&mut self, index: u32, negotiated: Negotiated) {
         let visitor = self.visitors.release(index);
         let _watched = visitor.wire.socket().map(|socket| epoll::delete(&self.poll, socket));
+        let Some((desk, place)) = self.catalog.enter(&negotiated.export) else { return };
         let identity = Identity {
             export: negotiated.export.clone(),
-            certificate: visitor.wire.certificate_name(),
-            ..visitor.identity
+            ..visitor.identity.with_certificate(visitor.wire.certificate_name())
         };
         let newcomer = Newcomer {
             tenant: String::new(),
@@ -409,13 +431,11 @@ impl<E: Entrance> Lobby<E> {
             peer: visitor.peer,
             input: visitor.input,
             output: visitor.output[visitor.sent..].to_vec(),
-            seat: visitor.seat,
+            seat: visitor.seat.and(place),
             negotiated,
         };
-        if let Some(desk) = self.catalog.desk_of(&newcomer.negotiated.export) {
-            // A desk that has ended lets nobody in.
-            let _ended = desk.put(Letter::Newcomer(Box::new(newcomer)));
-        }
+        // A desk that has ended lets nobody in.
+        let _ended = desk.put(Letter::Newcomer(Box::new(newcomer)));
     }
 
     /// Those who took too long go; listeners that were left alone are looked at again.
@@ -465,6 +485,8 @@ impl Visitor {
         let Some(tls) = tls else { return Err("TLS is not configured".to_owned()) };
         self.wire.secure(Arc::clone(tls)).map_err(|error| error.to_string())?;
         self.handshake.secured();
+        // Its certificate may open others.
+        self.open = OnceCell::new();
         self.secures = false;
         Ok(())
     }

@@ -282,9 +282,10 @@ fn differing<'a>(old: &Config, new: &'a Config) -> Vec<(usize, &'a Volume)> {
         let known = old.devices.iter().find(|known| known.name == device.name);
         let is_known = |volume: &Volume| {
             let same = |known: &Volume| {
-                // What it is called by people changes nothing.
-                let description = volume.description.clone();
-                Volume { description, ..known.clone() } == *volume
+                // What it is called by people, and which clients may open it from now on, changes
+                // nothing for those that have.
+                let (description, rights) = (volume.description.clone(), volume.rights.clone());
+                Volume { description, rights, ..known.clone() } == *volume
             };
             known.is_some_and(|known| known.volumes.iter().any(same))
         };

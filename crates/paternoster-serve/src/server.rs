@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalog::Catalog;
-use crate::config::Config;
+use crate::config::{Config, Device};
 use crate::control::http::HttpServer;
 use crate::control::order::{Answer, Order};
 use crate::control::server::{self as control, ControlServer};
@@ -106,7 +106,7 @@ impl Server {
         let (mut files, mut slots) = (Vec::new(), Vec::new());
         for device in &config.devices {
             let mut opened = Desk::open(&config, device, &options)?;
-            files.extend(files_of(&opened));
+            files.extend(files_of(&opened, device));
             slots.push((opened.handle.clone(), opened.slot.clone()));
             catalog.add(std::mem::take(&mut opened.exports), &opened.slot);
             notes.append(&mut opened.notes);
@@ -294,11 +294,13 @@ fn start_http(config: &Config, handles: &[DeskHandle]) -> Result<Option<HttpServ
 }
 
 /// The volumes of a desk, as files.
-fn files_of(opened: &Opened) -> impl Iterator<Item = File> {
-    (0..).zip(&opened.exports).map(|(place, facts)| File {
+fn files_of(opened: &Opened, device: &Device) -> impl Iterator<Item = File> {
+    // An export is a volume of the device, in its place.
+    (0..).zip(opened.exports.iter().zip(&device.volumes)).map(|(place, (facts, volume))| File {
         name: facts.name.clone(),
         size: facts.size,
         readonly: facts.readonly,
+        rights: volume.rights.clone(),
         place,
         slot: opened.slot.clone(),
     })

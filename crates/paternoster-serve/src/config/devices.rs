@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::document::{Section, plain};
 use super::file::ConfigError;
 use super::limits::{ATTRIBUTES, DEPTH, DEVICES, VOLUMES};
-use super::{Device, Direct, Volume, near, quantity, words};
+use super::{Device, Direct, Volume, near, quantity, rights, words};
 
 pub(super) fn read(root: &mut Section<'_>) -> Result<Vec<Device>, ConfigError> {
     let named = root.named("device", DEVICES)?.into_iter();
@@ -113,6 +113,7 @@ fn volume(
         share: section.switch("share")?.unwrap_or(false),
         raw: section.switch("raw")?.unwrap_or(false),
         description: section.text("description")?.unwrap_or_default(),
+        rights: rights::read(&mut section)?,
     };
     section.finish()?;
     Ok((place, volume))

@@ -262,6 +262,11 @@ impl<'a> Section<'a> {
             .collect()
     }
 
+    /// Whether the key is there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entry(key).is_some()
+    }
+
     /// The values of a list, or the one that stands there without brackets, each as a section (if
     /// it is a table) or a text.
     pub(super) fn texts_or_sections(

@@ -13,7 +13,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Config, Device, Fuse, Group, Listen, Rule, Server, ServiceClass, Tenant, Tls, Volume, quantity,
+    Config, Device, Fuse, Group, Listen, Rights, Rule, Server, ServiceClass, Tenant, Tls, Volume, Who,
+    quantity,
 };
 
 /// A key's parts from the top of the file, and its value in words.
@@ -184,7 +185,8 @@ fn device(it: &Device, flat: &mut Flat) {
     tell("engine", Some(engine.to_string()));
     tell("delay-bound", delay_bound.map(quantity::show_time));
     for volume in on_it {
-        let Volume { name: own, path, start, length, readonly, share, raw, description } = volume;
+        let Volume { name: own, path, start, length, readonly, share, raw, description, rights } = volume;
+        let Rights { allow, readonly_for, most_clients } = rights;
         let mut tell = |key: &str, value| put(flat, &["volume", own, key], value);
         tell("device", Some(name.clone()));
         tell("path", Some(path.display().to_string()));
@@ -194,7 +196,15 @@ fn device(it: &Device, flat: &mut Flat) {
         tell("share", Some(share.to_string()));
         tell("raw", Some(raw.to_string()));
         tell("description", Some(description.clone()));
+        tell("allow", allow.as_deref().map(each));
+        tell("readonly-for", (!readonly_for.is_empty()).then(|| each(readonly_for)));
+        tell("most-clients", most_clients.map(|most| most.to_string()));
     }
+}
+
+/// Entries of rights.
+fn each(entries: &[Who]) -> String {
+    format!("[{}]", entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

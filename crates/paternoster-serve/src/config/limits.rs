@@ -21,6 +21,10 @@ pub const GROUP_LEVELS: usize = 8;
 pub const TENANTS: usize = 10_000;
 /// Rules: every new connection goes through them.
 pub const RULES: usize = 10_000;
+/// Entries of a volume's `allow`, and of its `readonly-for`.
+pub const RIGHTS: usize = 64;
+/// Clients of one volume at a time.
+pub const CLIENTS: RangeInclusive<u32> = 1..=65_536;
 /// Attributes of one device.
 pub const ATTRIBUTES: usize = 64;
 /// Users whose ionice may be realtime.

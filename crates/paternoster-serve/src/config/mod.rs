@@ -23,6 +23,7 @@ pub(crate) mod fuse;
 pub mod limits;
 mod overlap;
 pub mod quantity;
+pub mod rights;
 pub mod rules;
 mod server;
 mod settle;
@@ -31,6 +32,7 @@ mod tree;
 mod words;
 
 pub use file::ConfigError;
+pub use rights::Rights;
 pub use settle::Complaint;
 
 /// A whole server.
@@ -106,6 +108,14 @@ impl Default for Server {
             insecure: false,
             verbose: false,
         }
+    }
+}
+
+impl Server {
+    /// Whether clients under TLS show certificates.
+    #[must_use]
+    pub fn shows_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.client_authority.is_some())
     }
 }
 
@@ -259,6 +269,8 @@ pub struct Volume {
     pub raw: bool,
     /// For people.
     pub description: String,
+    /// Which clients may open it, and how.
+    pub rights: Rights,
 }
 
 impl Volume {
@@ -273,6 +285,7 @@ impl Volume {
             share: false,
             raw: false,
             description: String::new(),
+            rights: Rights::default(),
         }
     }
 }
@@ -337,18 +350,21 @@ pub struct Caps {
 pub struct Rule {
     /// All that are given must match.
     pub who: Who,
-    /// The tenant's name; `$export`, `$uid`, `$pid`, `$cgroup`, `$address` and `$certificate` stand
-    /// for what the client has. A tenant of a name that is not configured has weight 100.
+    /// The tenant's name; `$export`, `$uid`, `$gid`, `$pid`, `$cgroup`, `$address` and
+    /// `$certificate` stand for what the client has. A tenant of a name that is not configured has
+    /// weight 100.
     pub tenant: String,
 }
 
-/// What a rule asks of a client. Texts are patterns with `*` and `?`.
+/// What a rule, or a right, asks of a client. Texts are patterns with `*` and `?`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Who {
     /// Export name.
     pub export: Option<String>,
     /// Peer's user, of a unix socket.
     pub uid: Option<u32>,
+    /// Peer's group, its own or one of the others that it is in.
+    pub gid: Option<u32>,
     /// Peer's process.
     pub pid: Option<u32>,
     /// Peer's cgroup.
@@ -366,6 +382,10 @@ pub struct Identity {
     pub export: String,
     /// Peer's user, of a unix socket.
     pub uid: Option<u32>,
+    /// Peer's group, of a unix socket.
+    pub gid: Option<u32>,
+    /// The other groups that it is in; `None`: not known.
+    pub groups: Option<Vec<u32>>,
     /// Peer's process, of a unix socket.
     pub pid: Option<u32>,
     /// Peer's cgroup.
@@ -374,4 +394,6 @@ pub struct Identity {
     pub address: Option<std::net::IpAddr>,
     /// The name in its certificate.
     pub certificate: Option<String>,
+    /// It came where clients show certificates.
+    pub is_asked_for_name: bool,
 }

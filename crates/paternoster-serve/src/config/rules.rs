@@ -34,26 +34,45 @@ pub fn tenant_of(rules: &[Rule], who: &Identity) -> String {
 /// The tenant that a rule gives a client, if one matches.
 #[must_use]
 pub fn ruled(rules: &[Rule], who: &Identity) -> Option<String> {
-    let matching = rules.iter().filter(|rule| matches(&rule.who, who));
+    let matching = rules.iter().filter(|rule| matches(&rule.who, who, false));
     matching.map(|rule| fill(&rule.tenant, who)).find_map(|filled| filled).map(bounded)
 }
 
-/// Whether everything that is asked for is so.
-fn matches(asked: &Who, who: &Identity) -> bool {
+impl Identity {
+    /// This client with the certificate that it has shown.
+    #[must_use]
+    pub(crate) fn with_certificate(&self, certificate: Option<String>) -> Identity {
+        Identity { certificate, ..self.clone() }
+    }
+}
+
+/// Whether everything that is asked for is so. A peer of a unix socket has groups and a cgroup; if
+/// they could not be found out, it is `unknown` whether they are what is asked for.
+pub(super) fn matches(asked: &Who, who: &Identity, unknown: bool) -> bool {
+    let is_of = |gid| match &who.groups {
+        _ if who.gid == Some(gid) => true,
+        Some(groups) => groups.contains(&gid),
+        None => unknown && who.uid.is_some(),
+    };
+    let is_below = |pattern: &String| match &who.cgroup {
+        Some(cgroup) => like(pattern, cgroup),
+        None => unknown && who.uid.is_some(),
+    };
     let text = |pattern: &Option<String>, text: Option<&str>| match pattern {
         None => true,
         Some(pattern) => text.is_some_and(|text| like(pattern, text)),
     };
     text(&asked.export, Some(&who.export))
         && asked.uid.is_none_or(|uid| who.uid == Some(uid))
+        && asked.gid.is_none_or(is_of)
         && asked.pid.is_none_or(|pid| who.pid == Some(pid))
-        && text(&asked.cgroup, who.cgroup.as_deref())
+        && asked.cgroup.as_ref().is_none_or(is_below)
         && asked.address.is_none_or(|network| who.address.is_some_and(|at| within(network, at)))
         && text(&asked.certificate, certificate(who))
 }
 
 /// A certificate without a name names nobody.
-fn certificate(who: &Identity) -> Option<&str> {
+pub(super) fn certificate(who: &Identity) -> Option<&str> {
     who.certificate.as_deref().filter(|name| !name.is_empty())
 }
 
@@ -139,6 +158,7 @@ fn variable(name: &str, who: &Identity) -> Option<String> {
     match name {
         "export" => Some(who.export.clone()),
         "uid" => who.uid.map(|uid| uid.to_string()),
+        "gid" => who.gid.map(|gid| gid.to_string()),
         "pid" => who.pid.map(|pid| pid.to_string()),
         "cgroup" => who.cgroup.clone(),
         "address" => who.address.map(|address| address.to_canonical().to_string()),
@@ -189,6 +209,8 @@ mod tests {
         Identity {
             export: "disk0".to_owned(),
             uid: Some(1000),
+            gid: Some(100),
+            groups: Some(vec![101]),
             pid: Some(4711),
             cgroup: Some("/system.slice/db.service".to_owned()),
             ..Identity::default()
@@ -234,19 +256,24 @@ mod tests {
     #[test]
     fn conditions() {
         let is = |line: &str, who: &Identity| tenant_of(&rules(&[line]), who) == "t";
-        for line in ["export=disk0", "uid=1000", "pid=4711", "cgroup=/system.slice/*"] {
+        for line in ["export=disk0", "uid=1000", "gid=100", "gid=101", "pid=4711"] {
             assert!(is(&format!("{line} tenant=t"), &unix()), "{line}");
         }
-        for line in ["export=disk", "uid=0", "pid=1", "cgroup=/user.slice/*", "address=0.0.0.0/0"] {
+        for line in ["cgroup=/system.slice/*", "gid=101 cgroup=*"] {
+            assert!(is(&format!("{line} tenant=t"), &unix()), "{line}");
+        }
+        for line in
+            ["export=disk", "uid=0", "gid=0", "pid=1", "cgroup=/user.slice/*", "address=0.0.0.0/0"]
+        {
             assert!(!is(&format!("{line} tenant=t"), &unix()), "{line}");
         }
         for line in ["address=10.1.2.3", "address=0.0.0.0/0", "address=10.1.2.0/23"] {
             assert!(is(&format!("{line} tenant=t"), &tcp()), "{line}");
         }
-        for line in ["uid=1000", "cgroup=*", "certificate=*", "address=::/0", "address=10.1.3.0/24"]
-        {
+        for line in ["uid=1000", "gid=0", "cgroup=*", "certificate=*", "address=::/0"] {
             assert!(!is(&format!("{line} tenant=t"), &tcp()), "{line}");
         }
+        assert!(!is("address=10.1.3.0/24 tenant=t", &tcp()));
         let certified = Identity { certificate: Some("vm1.example".to_owned()), ..tcp() };
         assert!(is("certificate=*.example tenant=t", &certified));
         assert!(!is("certificate=*.example.org tenant=t", &certified));
@@ -257,6 +284,7 @@ mod tests {
     fn templates() {
         let of = |line: &str, who: &Identity| tenant_of(&rules(&[line]), who);
         assert_eq!(of("tenant=$export-u$uid-p$pid", &unix()), "disk0-u1000-p4711");
+        assert_eq!(of("tenant=g$gid", &unix()), "g100");
         assert_eq!(of("tenant=$cgroup", &unix()), "/system.slice/db.service");
         assert_eq!(of("tenant=at-$address.", &tcp()), "at-10.1.2.3.");
         assert_eq!(of("tenant=$uid", &tcp()), "disk0@10.1.2.3");

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::{Config, check, fuse, overlap, tree};
+use super::{Config, check, fuse, overlap, rights, tree};
 
 /// Why a configuration is not sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,7 @@ impl Config {
         check::devices(&self.devices)?;
         fuse::check(&self)?;
         overlap::volumes(&self.devices)?;
+        rights::check(&self)?;
         check::sharers(&self)?;
         self.groups = tree::parents_first(std::mem::take(&mut self.groups))?;
         tree::floors(&self)?;

@@ -62,21 +62,30 @@ pub(super) fn rules(root: &mut Section<'_>) -> Result<Vec<Rule>, ConfigError> {
     root.list("rule", RULES)?.into_iter().map(rule).collect()
 }
 
+/// Numbers of users, groups and processes; the largest one is none.
+const NUMBERS: std::ops::RangeInclusive<u32> = 0..=u32::MAX - 1;
+
 fn rule(mut section: Section<'_>) -> Result<Rule, ConfigError> {
-    let numbers = 0..=u32::MAX - 1;
-    let who = Who {
-        export: section.text("export")?,
-        uid: section.number("uid", &numbers)?,
-        pid: section.number("pid", &numbers)?,
-        cgroup: section.text("cgroup")?,
-        address: section.parsed("address", words::network)?,
-        certificate: section.text("certificate")?,
-    };
+    let export = section.text("export")?;
+    let pid = section.number("pid", &NUMBERS)?;
+    let who = Who { export, pid, ..who(&mut section)? };
     let Some(tenant) = section.value("tenant", template)? else {
         return Err(section.missing("tenant", "`tenant = \"…\"` says whose such a client is"));
     };
     section.finish()?;
     Ok(Rule { who, tenant })
+}
+
+/// What rules and rights ask of a client alike.
+pub(super) fn who(section: &mut Section<'_>) -> Result<Who, ConfigError> {
+    Ok(Who {
+        uid: section.number("uid", &NUMBERS)?,
+        gid: section.number("gid", &NUMBERS)?,
+        cgroup: section.text("cgroup")?,
+        address: section.parsed("address", words::network)?,
+        certificate: section.text("certificate")?,
+        ..Who::default()
+    })
 }
 
 fn template(value: &DeValue<'_>) -> Result<String, String> {

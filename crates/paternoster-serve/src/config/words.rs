@@ -6,6 +6,7 @@
 //! off offered required                                                            TlsMode
 //! auto io_uring threads model:hdd-7200                                            Engine
 //! uid=1000 export=db* tenant=db-$uid                                              Rule
+//! uid=1000 address=10.0.0.0/8                                                     Who
 //! ```
 
 use std::fmt;
@@ -27,7 +28,11 @@ const SOCKET_MODE: u32 = 0o600;
 /// Inherited sockets begin here (the protocol of socket activation).
 pub(crate) const FIRST_INHERITED: i32 = 3;
 /// The conditions of a rule.
-const CONDITIONS: [&str; 6] = ["export", "uid", "pid", "cgroup", "address", "certificate"];
+const CONDITIONS: [&str; 7] = ["export", "uid", "gid", "pid", "cgroup", "address", "certificate"];
+/// Those of them that a right may ask for.
+const RIGHTS: [&str; 5] = ["uid", "gid", "cgroup", "address", "certificate"];
+/// Every client, as a right.
+const ANYONE: &str = "anyone";
 
 impl Device {
     /// A device with all defaults and without volumes.
@@ -172,6 +177,12 @@ pub(super) fn network(text: &str) -> Result<(IpAddr, u8), String> {
              right"
         ));
     }
+    // Peers of that kind count as IPv4.
+    if let IpAddr::V6(v6) = address
+        && let Some(v4) = v6.to_ipv4_mapped().filter(|_| length >= 96)
+    {
+        return Err(format!("it is IPv4 in IPv6's clothes; `{v4}/{}` would be right", length - 96));
+    }
     Ok((address, length))
 }
 
@@ -284,18 +295,10 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Rule, String> {
         let mut rule = Rule::default();
-        let mut seen = Vec::new();
-        for part in text.split_whitespace() {
-            let Some((key, value)) = part.split_once('=') else {
-                return Err(format!("`{part}` is not KEY=VALUE, as `uid=1000 tenant=db`"));
-            };
-            if seen.contains(&key) {
-                return Err(format!("`{key}` is there twice"));
-            }
-            seen.push(key);
-            condition(&mut rule, key, value)
-                .map_err(|why| format!("`{key}` cannot be `{value}`: {why}"))?;
-        }
+        each_pair(text, |key, value| match key {
+            "tenant" => template(value).map(|tenant| rule.tenant = tenant),
+            _ => condition(&mut rule.who, key, value, &CONDITIONS),
+        })?;
         if rule.tenant.is_empty() {
             return Err("it has no `tenant=NAME`".to_owned());
         }
@@ -303,23 +306,82 @@ impl FromStr for Rule {
     }
 }
 
-fn condition(rule: &mut Rule, key: &str, value: &str) -> Result<(), String> {
-    let number = || value.parse().map(Some).map_err(|_| "a whole number".to_owned());
-    let who: &mut Who = &mut rule.who;
+/// A client that has a right: `uid=1000 address=10.0.0.0/8`, or `anyone`.
+impl FromStr for Who {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Who, String> {
+        let mut who = Who::default();
+        if text.trim() == ANYONE {
+            return Ok(who);
+        }
+        each_pair(text, |key, value| condition(&mut who, key, value, &RIGHTS))?;
+        if who == Who::default() {
+            return Err(format!("it says nothing of a client; `{ANYONE}` is every client"));
+        }
+        Ok(who)
+    }
+}
+
+/// Gives each `KEY=VALUE` of a line to `take`.
+fn each_pair(
+    text: &str,
+    mut take: impl FnMut(&str, &str) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut seen = Vec::new();
+    for part in text.split_whitespace() {
+        let Some((key, value)) = part.split_once('=') else {
+            return Err(format!("`{part}` is not KEY=VALUE, as `uid=1000`"));
+        };
+        if seen.contains(&key) {
+            return Err(format!("`{key}` is there twice"));
+        }
+        seen.push(key);
+        take(key, value).map_err(|why| format!("`{key}` cannot be `{value}`: {why}"))?;
+    }
+    Ok(())
+}
+
+fn condition(who: &mut Who, key: &str, value: &str, known: &[&str]) -> Result<(), String> {
+    // The largest number is nobody's.
+    let number = || match value.parse() {
+        Ok(number) if number != u32::MAX => Ok(Some(number)),
+        _ => Err("a whole number".to_owned()),
+    };
     match key {
+        _ if !known.contains(&key) => {
+            let hint = near::hint(key, known.iter().copied());
+            return Err(format!("there is no such condition{hint}"));
+        }
         "export" => who.export = Some(plain(value)?),
         "uid" => who.uid = number()?,
+        "gid" => who.gid = number()?,
         "pid" => who.pid = number()?,
         "cgroup" => who.cgroup = Some(plain(value)?),
         "address" => who.address = Some(network(value)?),
-        "certificate" => who.certificate = Some(plain(value)?),
-        "tenant" => rule.tenant = template(value)?,
-        _ => {
-            let known = CONDITIONS.into_iter().chain(["tenant"]);
-            return Err(format!("there is no such condition{}", near::hint(key, known)));
-        }
+        _ => who.certificate = Some(plain(value)?),
     }
     Ok(())
+}
+
+/// As it is written in one line.
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = |number: Option<u32>| number.map(|number| number.to_string());
+        let address = self.address.map(|(address, length)| format!("{address}/{length}"));
+        let all = [
+            ("export", self.export.clone()),
+            ("uid", number(self.uid)),
+            ("gid", number(self.gid)),
+            ("pid", number(self.pid)),
+            ("cgroup", self.cgroup.clone()),
+            ("address", address),
+            ("certificate", self.certificate.clone()),
+        ];
+        let told: Vec<String> =
+            all.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))).collect();
+        f.write_str(if told.is_empty() { ANYONE.to_owned() } else { told.join(" ") }.as_str())
+    }
 }
 
 #[cfg(test)]
@@ -372,6 +434,24 @@ mod tests {
         assert!(refusal("user=x tenant=a").contains("nown are export, uid"));
         assert!(refusal("uid=1 uid=2 tenant=a").contains("there twice"));
         assert!(refusal("tenant=$udi").contains("there is no `$udi`; did you mean `uid`?"));
+    }
+
+    /// Is a right's client read in one line, and a rule's words refused there?
+    #[test]
+    fn rights_in_one_line() {
+        for text in ["anyone", "uid=7", "gid=8 cgroup=/a*", "address=10.0.0.0/8 certificate=vm?"] {
+            assert_eq!(text.parse::<Who>().unwrap().to_string(), text);
+        }
+        let refusal = |text: &str| text.parse::<Who>().unwrap_err();
+        assert!(refusal("").contains("`anyone` is every client"));
+        assert!(refusal("everybody").contains("`everybody` is not KEY=VALUE"));
+        assert!(refusal("uid=7 uid=8").contains("there twice"));
+        for text in ["export=a", "pid=1", "tenant=a", "user=a"] {
+            assert!(refusal(text).contains("nown are uid, gid, cgroup"), "{text}");
+        }
+        // A peer of such an address counts as IPv4, so that this would never match.
+        assert!(refusal("address=::ffff:10.0.0.0/104").contains("`10.0.0.0/8` would be right"));
+        assert!("address=::/0".parse::<Who>().is_ok());
     }
 
     /// Do words come out as they went in?

@@ -290,7 +290,8 @@ impl Desk {
     /// Whether a newcomer was told what holds now: a volume may have changed while it chose.
     pub(super) fn is_told_right(&self, place: u32, told: &ExportFacts) -> bool {
         let place = &self.places[place as usize];
-        (place.size, place.readonly) == (told.size, told.readonly)
-            && place.facts.block == told.block
+        // One that may only read is told so of a volume that others write.
+        (place.size, place.facts.block) == (told.size, told.block)
+            && (told.readonly || !place.readonly)
     }
 }

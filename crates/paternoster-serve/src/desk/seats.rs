@@ -65,13 +65,21 @@ impl Seats {
 pub struct Seat {
     taken: Arc<AtomicU32>,
     of: Option<(Counts, Origin)>,
+    /// Another one that is given back with it.
+    beside: Option<Box<Seat>>,
 }
 
 impl Seat {
     /// A seat of nobody in particular, if fewer than `most` are taken.
     pub fn take(seats: &Arc<AtomicU32>, most: u32) -> Option<Seat> {
         let taken = seats.fetch_update(SeqCst, SeqCst, |taken| (taken < most).then_some(taken + 1));
-        taken.is_ok().then(|| Seat { taken: Arc::clone(seats), of: None })
+        taken.is_ok().then(|| Seat { taken: Arc::clone(seats), of: None, beside: None })
+    }
+
+    /// Both seats, which are given back together.
+    pub(crate) fn and(mut self, other: Seat) -> Seat {
+        self.beside = Some(Box::new(other));
+        self
     }
 }
 

@@ -2,8 +2,9 @@
 //! Front: a folder with a file for each volume, as the kernel's FUSE asks for it.
 //!
 //! ```text
-//! open      who opens it stands in the handle      direct I/O: no page cache, so that every
-//! read …    who asks stands in the request         request bears the thread that it is of
+//! open      has it the right? then who opens it    direct I/O: no page cache, so that every
+//! read …    stands in the handle; who asks in the  request bears the thread that it is of
+//!           request
 //! close     what was written through it is made durable, if anything was
 //! ```
 //!
@@ -33,10 +34,11 @@ use fuser::{
 use super::call::{Answer, Call, Shares};
 use super::callers::{Caller, Callers};
 use super::kernel::{LONG, agree, attributes, list};
-use crate::config;
+use crate::config::rights::Right;
+use crate::config::{self, Identity, Rights, Who};
 use crate::desk::Letter;
 use crate::desk::inbox::Slot;
-use crate::host::peer::PROC;
+use crate::host::peer::{self, PROC};
 use crate::locked::locked;
 use crate::nbd::transmission::Kind;
 
@@ -60,10 +62,33 @@ pub(crate) struct File {
     pub size: u64,
     /// Nothing may be written.
     pub readonly: bool,
+    /// Who may open it.
+    pub rights: Rights,
     /// Its number among the volumes of its desk.
     pub place: u32,
     /// Where its desk takes calls.
     pub slot: Slot<Letter>,
+}
+
+impl File {
+    /// What the process of a request may do with it. It waits for the answer, so that its number is
+    /// still its own.
+    fn right(&self, request: &Request) -> Option<Right> {
+        let (pid, proc_root) = (request.pid(), Path::new(PROC));
+        let asks = |what: fn(&Who) -> bool| self.rights.entries().any(what);
+        let groups = || peer::groups_of(pid, proc_root);
+        let cgroup = || peer::cgroup_of(pid, proc_root);
+        let who = Identity {
+            export: self.name.clone(),
+            uid: Some(request.uid()),
+            gid: Some(request.gid()),
+            groups: asks(|who| who.gid.is_some()).then(groups).flatten(),
+            cgroup: asks(|who| who.cgroup.is_some()).then(cgroup).flatten(),
+            pid: Some(pid),
+            ..Identity::default()
+        };
+        self.rights.of(&self.name, &who)
+    }
 }
 
 /// A file that somebody has opened.
@@ -257,6 +282,11 @@ impl Filesystem for Front {
         let Some(file) = self.file(inode) else { return reply.error(Errno::EISDIR) };
         if file.readonly && flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(Errno::EROFS);
+        }
+        match file.right(request) {
+            Some(Right::Write) => {}
+            Some(Right::Read) if flags.acc_mode() == OpenAccMode::O_RDONLY => {}
+            _ => return reply.error(Errno::EACCES),
         }
         let caller = self.caller(request, None);
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Peers: who has come, as the system says it.
 //!
-//! Of a unix socket's peer the kernel noted user and process at `connect`; its cgroup is in
+//! Of a unix socket's peer the kernel noted user, groups and process at `connect`, and what it
+//! becomes later changes nothing; its cgroup is in
 //! `/proc/PID/cgroup`, as lines of `number:controllers:path`:
 //!
 //! ```text
@@ -83,8 +84,11 @@ impl fmt::Display for Peer {
 
 /// Where processes are told of.
 pub const PROC: &str = "/proc";
-/// More than that is not read of what a process says of its cgroups.
-const CGROUP_FILE_BYTES: u64 = 64 << 10;
+/// More than that is not read of a file that tells of a process.
+const PROC_FILE_BYTES: u64 = 64 << 10;
+/// Groups that there is room for at once, and those that the kernel allows.
+const GROUPS: usize = 64;
+const GROUPS_MOST: usize = 65_536;
 /// A longer path is nobody's.
 const CGROUP_BYTES: usize = 4096;
 
@@ -93,9 +97,13 @@ const CGROUP_BYTES: usize = 4096;
 /// # Errors
 /// What the system said.
 pub fn of_unix(socket: impl AsFd, proc_root: &Path) -> io::Result<Identity> {
-    let (pid, uid) = credentials(socket)?;
+    let [pid, uid, gid] = credentials(&socket)?;
+    // A process that this namespace does not see has no number here.
+    let pid = Some(pid).filter(|pid| (1..=i32::MAX.cast_unsigned()).contains(pid));
     let cgroup = pid.and_then(|pid| cgroup_of(pid, proc_root));
-    Ok(Identity { uid: Some(uid), pid, cgroup, ..Identity::default() })
+    let groups = groups(socket).ok();
+    let (uid, gid) = (Some(uid), Some(gid));
+    Ok(Identity { uid, gid, groups, pid, cgroup, ..Identity::default() })
 }
 
 /// Who is at that address; the export is still to be told.
@@ -104,26 +112,52 @@ pub fn of_tcp(at: SocketAddr) -> Identity {
     Identity { address: Some(at.ip().to_canonical()), ..Identity::default() }
 }
 
-/// Process and user. A process that this namespace does not see has no number here.
-fn credentials(socket: impl AsFd) -> io::Result<(Option<u32>, u32)> {
-    let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let size = size_of::<libc::ucred>();
-    let mut length = libc::socklen_t::try_from(size).unwrap_or(0);
-    // SAFETY: the pointers are to a `ucred` and to its size, both live during the call, and the
-    // kernel writes at most `length` bytes of plain integers.
+/// Process, user and group.
+fn credentials(socket: impl AsFd) -> io::Result<[u32; 3]> {
+    let mut found = [0, u32::MAX, u32::MAX];
+    option(socket, libc::SO_PEERCRED, &mut found)?;
+    Ok(found)
+}
+
+/// The other groups that it was in.
+fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut found = vec![0; GROUPS];
+    let count = match option(&socket, libc::SO_PEERGROUPS, &mut found) {
+        Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
+            found.resize(GROUPS_MOST, 0);
+            option(socket, libc::SO_PEERGROUPS, &mut found)?
+        }
+        count => count?,
+    };
+    found.truncate(count);
+    Ok(found)
+}
+
+/// What the kernel says of a socket in whole numbers; how many they are.
+fn option(socket: impl AsFd, name: libc::c_int, found: &mut [u32]) -> io::Result<usize> {
+    let mut length = libc::socklen_t::try_from(size_of_val(found)).unwrap_or(0);
+    // SAFETY: the pointers are to plain integers and to the number of their bytes, both live during
+    // the call, and the kernel writes at most `length` bytes.
     let done = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            std::ptr::from_mut(&mut found).cast(),
+            name,
+            found.as_mut_ptr().cast(),
             std::ptr::from_mut(&mut length),
         )
     };
     if done != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok((u32::try_from(found.pid).ok().filter(|pid| *pid > 0), found.uid))
+    Ok(usize::try_from(length).unwrap_or(0) / size_of::<u32>())
+}
+
+/// The other groups of a process, as it is now.
+pub(crate) fn groups_of(pid: u32, proc_root: &Path) -> Option<Vec<u32>> {
+    let text = text_of(pid, "status", proc_root)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Groups:"))?;
+    line.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 /// The cgroup of a process, if it is there.
@@ -134,9 +168,13 @@ pub fn cgroup_of(pid: u32, proc_root: &Path) -> Option<String> {
 
 /// What is said of the cgroups of a process or thread, all hierarchies.
 pub(crate) fn cgroups_text(number: u32, proc_root: &Path) -> Option<String> {
-    let file = File::open(proc_root.join(number.to_string()).join("cgroup")).ok()?;
+    text_of(number, "cgroup", proc_root)
+}
+
+fn text_of(number: u32, name: &str, proc_root: &Path) -> Option<String> {
+    let file = File::open(proc_root.join(number.to_string()).join(name)).ok()?;
     let mut text = Vec::new();
-    file.take(CGROUP_FILE_BYTES).read_to_end(&mut text).ok()?;
+    file.take(PROC_FILE_BYTES).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -178,6 +216,14 @@ mod tests {
         let who = of_unix(&one, &scratch.path("")).unwrap();
         assert_eq!(who.pid, Some(pid));
         assert_eq!(who.uid, Some(rustix::process::getuid().as_raw()));
+        assert_eq!(who.gid, Some(rustix::process::getgid().as_raw()));
+        let mut groups: Vec<u32> =
+            rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
+        groups.sort_unstable();
+        assert_eq!(who.groups, Some(groups.clone()));
+        let mut told = groups_of(pid, Path::new(PROC)).unwrap();
+        told.sort_unstable();
+        assert_eq!(told, groups);
         assert_eq!(who.cgroup.as_deref(), Some("/system.slice/db.service"));
         assert_eq!(who.address, None);
         fs::remove_dir_all(scratch.path(&pid.to_string())).unwrap();

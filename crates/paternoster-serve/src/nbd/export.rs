@@ -62,13 +62,30 @@ impl ExportFacts {
     }
 }
 
-/// Where a handshake learns of exports.
+/// Why there is no export of a name for a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// There is none, and nothing is hidden from the client.
+    Unknown,
+    /// There is none, or the client may not open it: which, it is not told.
+    Closed,
+}
+
+/// Where a handshake learns of exports: of those that its client may open.
 pub trait Exports {
     /// Name and description of each, in the order in which they are told.
     fn list(&self) -> Vec<(String, String)>;
 
     /// The export of that name; the empty name asks for the default export, if there is one.
-    fn find(&self, name: &str) -> Option<ExportFacts>;
+    ///
+    /// # Errors
+    /// There is none for this client.
+    fn find(&self, name: &str) -> Result<ExportFacts, Absent>;
+
+    /// Why no more clients can open it now, if so.
+    fn is_full(&self, _export: &ExportFacts) -> Option<String> {
+        None
+    }
 }
 
 /// What both sides agreed on.

@@ -37,5 +37,5 @@ mod text;
 pub mod transmission;
 pub mod wire;
 
-pub use export::{ExportFacts, Exports, Negotiated};
+pub use export::{Absent, ExportFacts, Exports, Negotiated};
 pub use handshake::{Handshake, Step};

@@ -15,7 +15,7 @@
 //! SET_META_CONTEXT had chosen is forgotten as soon as it is tried again.
 
 use super::answer as say;
-use super::export::{ExportFacts, Exports, Negotiated};
+use super::export::{Absent, ExportFacts, Exports, Negotiated};
 use super::option_data::{InfoRequest, Malformed, MetaRequest, string};
 use super::text::quote;
 use super::wire::{ALLOCATION_ID, ALLOCATION_NAME, LEGACY_ZEROES, answer, info, option};
@@ -113,7 +113,9 @@ impl Agreed {
     }
 
     fn export_name(&self, asked: Asked<'_>, exports: &dyn Exports, out: &mut Vec<u8>) -> Outcome {
-        let found = string(asked.data, "export name").and_then(|name| find(exports, name));
+        let found = string(asked.data, "export name")
+            .and_then(|name| find(exports, name))
+            .and_then(|facts| with_room(exports, facts));
         let facts = match found {
             Ok(facts) => facts,
             Err(problem) => return Outcome::Close(problem.why),
@@ -134,7 +136,10 @@ impl Agreed {
         out: &mut Vec<u8>,
     ) -> Result<Outcome, Malformed> {
         let request = InfoRequest::read(asked.data)?;
-        let facts = find(exports, request.name)?;
+        let mut facts = find(exports, request.name)?;
+        if asked.code == option::GO {
+            facts = with_room(exports, facts)?;
+        }
         let block_sizes_known = request.asks(info::BLOCK_SIZE);
         let code = asked.code;
         say::info_export(out, code, &facts, facts.transmission_flags(self.structured));
@@ -207,13 +212,30 @@ fn list(exports: &dyn Exports, out: &mut Vec<u8>) -> Outcome {
 }
 
 fn find(exports: &dyn Exports, name: &str) -> Result<ExportFacts, Malformed> {
-    exports.find(name).ok_or_else(|| {
-        let why = match name {
-            "" => "there is no default export: give a name".to_owned(),
-            _ => format!("there is no export {}; nbdinfo --list shows all", quote(name)),
-        };
-        Malformed { kind: answer::ERR_UNKNOWN, why }
+    exports.find(name).map_err(|absent| match (absent, name) {
+        (Absent::Unknown, "") => {
+            let why = "there is no default export: give a name".to_owned();
+            Malformed { kind: answer::ERR_UNKNOWN, why }
+        }
+        (Absent::Unknown, _) => {
+            let why = format!("there is no export {}; nbdinfo --list shows all", quote(name));
+            Malformed { kind: answer::ERR_UNKNOWN, why }
+        }
+        // The same for what is not there and for what is another's.
+        (Absent::Closed, _) => {
+            let quoted = quote(name);
+            let why = format!("no export {quoted} is open to you; nbdinfo --list shows those");
+            Malformed { kind: answer::ERR_POLICY, why }
+        }
     })
+}
+
+/// The export, if one more client may open it.
+fn with_room(exports: &dyn Exports, facts: ExportFacts) -> Result<ExportFacts, Malformed> {
+    match exports.is_full(&facts) {
+        Some(why) => Err(Malformed { kind: answer::ERR_POLICY, why }),
+        None => Ok(facts),
+    }
 }
 
 fn nothing_behind(asked: Asked<'_>) -> Result<(), Malformed> {

@@ -17,3 +17,4 @@ mod orders;
 mod owners;
 mod recorded;
 mod reload;
+mod rights;

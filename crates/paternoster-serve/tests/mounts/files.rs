@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::RwLockReadGuard;
 
-use paternoster_serve::config::{Config, Fuse};
+use paternoster_serve::config::{Config, Fuse, Who};
 use paternoster_serve::control::order::Order;
 use paternoster_serve::server::Server;
 
@@ -261,6 +261,42 @@ fn readonly_files() {
     assert!(matches!(refused.raw_os_error(), Some(30 | 13)), "EROFS or EACCES: {refused}");
     File::open(&disk).unwrap().read_exact(&mut [0; 512]).unwrap();
     end(&server);
+}
+
+/// Is a process refused that may not open a volume, and its writing if it may only read? Groups
+/// and cgroups are asked of the system at each open.
+#[test]
+fn rights_count_for_files() {
+    let Some(_turn) = turn() else { return };
+    let uid = rustix::process::getuid().as_raw();
+    let user = |uid| Who { uid: Some(uid), ..Who::default() };
+    let cgroup = |pattern: &str| Who { cgroup: Some(pattern.into()), ..Who::default() };
+    let none = || Some(Vec::new());
+    for (allow, readonly_for, reads, writes) in [
+        (Some(vec![user(uid)]), vec![], true, true),
+        (Some(vec![user(uid + 1)]), vec![], false, false),
+        (None, vec![user(uid)], true, false),
+        (none(), vec![cgroup("/*")], true, false),
+        (none(), vec![cgroup("/no such/*")], false, false),
+        (none(), vec![Who { gid: Some(u32::MAX - 1), ..Who::default() }], false, false),
+    ] {
+        let folder = Folder::in_memory("files-rights");
+        let (server, disk) = shown(&folder, MIB, |config| {
+            let rights = &mut config.devices[0].volumes[0].rights;
+            (rights.allow, rights.readonly_for) = (allow.clone(), readonly_for.clone());
+        });
+        let opened = |open: std::io::Result<File>| match open {
+            Ok(_) => true,
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::EACCES), "{error}");
+                false
+            }
+        };
+        let writer = || OpenOptions::new().read(true).write(true).open(&disk);
+        let told = (opened(File::open(&disk)), opened(writer()));
+        assert_eq!(told, (reads, writes), "{allow:?} {readonly_for:?}");
+        end(&server);
+    }
 }
 
 /// Is a process one guest, whatever thread it asks from, and are all one where none are told apart?

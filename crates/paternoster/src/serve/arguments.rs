@@ -77,6 +77,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, short = 'r')]
     pub(super) readonly: bool,
 
+    /// Only such clients may open them: `uid=1000`, `address=10.0.0.0/8`, `anyone`
+    #[arg(long, value_name = "CLIENT")]
+    pub(super) allow: Vec<String>,
+
     /// They are raw disks, also what looks like an image of a format (qcow2, vmdk) or a text
     #[arg(long)]
     pub(super) raw: bool,
@@ -170,6 +174,7 @@ impl ServeOptions {
             ("--engine", self.engine.is_some()),
             ("--direct", self.direct.is_some()),
             ("--readonly", self.readonly),
+            ("--allow", !self.allow.is_empty()),
             ("--raw", self.raw),
             ("--name", !self.name.is_empty()),
             ("--memory", self.memory.is_some()),

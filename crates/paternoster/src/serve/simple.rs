@@ -8,7 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use paternoster_serve::config::{
-    Address, Config, Device, Fuse, Listen, Server, Tenant, Tls, Volume, quantity,
+    Address, Config, Device, Fuse, Listen, Rights, Server, Tenant, Tls, Volume, Who, quantity,
 };
 
 use super::arguments::ServeOptions;
@@ -108,6 +108,9 @@ fn volumes(options: &ServeOptions) -> Result<Vec<Volume>, Failure> {
         let message = format!("{names} times --name for {paths} paths; once for each at most");
         return Err(Failure::Request(message));
     }
+    let allow = options.allow.iter().map(|text| read("--allow", text));
+    let allow = allow.collect::<Result<Vec<Who>, _>>()?;
+    let allow = (!allow.is_empty()).then_some(allow);
     let mut volumes: Vec<Volume> = Vec::new();
     for (place, path) in options.paths.iter().enumerate() {
         let name = options.name.get(place).cloned().map_or_else(|| file_name(path), Ok)?;
@@ -118,6 +121,7 @@ fn volumes(options: &ServeOptions) -> Result<Vec<Volume>, Failure> {
         volumes.push(Volume {
             readonly: options.readonly,
             raw: options.raw,
+            rights: Rights { allow: allow.clone(), ..Rights::default() },
             ..Volume::new(name, path)
         });
     }

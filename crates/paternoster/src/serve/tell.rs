@@ -6,7 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use paternoster_serve::config::{
-    Address, Caps, Config, Device, Fuse, Listen, Rule, ServiceClass, TlsMode, Volume, quantity,
+    Address, Caps, Config, Device, Fuse, Listen, Rights, Rule, ServiceClass, TlsMode, Volume, Who,
+    quantity,
 };
 use paternoster_serve::control::order::Order;
 use paternoster_serve::control::snapshot::Snapshot;
@@ -31,6 +32,7 @@ pub(super) fn check(config: &Config) -> String {
         sockets(config),
         files(config),
         exports(config),
+        rights(config),
         devices(config),
         tenants(config),
         rules(config),
@@ -196,20 +198,35 @@ fn rules(config: &Config) -> Option<String> {
 }
 
 fn conditions(rule: &Rule) -> String {
-    let who = &rule.who;
-    let number = |number: Option<u32>| number.map(|number| number.to_string());
-    let network = who.address.map(|(address, length)| format!("{address}/{length}"));
-    let asked = [
-        ("export", who.export.clone()),
-        ("uid", number(who.uid)),
-        ("pid", number(who.pid)),
-        ("cgroup", who.cgroup.clone()),
-        ("address", network),
-        ("certificate", who.certificate.clone()),
-    ];
-    let given = asked.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
-    let given: Vec<String> = given.collect();
-    if given.is_empty() { "all others".to_owned() } else { given.join(" ") }
+    match rule.who == Who::default() {
+        true => "all others".to_owned(),
+        false => rule.who.to_string(),
+    }
+}
+
+/// Who may open which volume, of those of which anything is said.
+fn rights(config: &Config) -> Option<String> {
+    let entries = |entries: &[Who]| match entries {
+        [] => "nobody".to_owned(),
+        entries => entries.iter().map(Who::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let by_name = config.server.shows_certificates();
+    let row = |volume: &Volume| {
+        let Rights { allow, readonly_for, most_clients } = &volume.rights;
+        vec![
+            volume.name.clone(),
+            match allow {
+                Some(allow) => entries(allow),
+                None if by_name => format!("by TLS: certificate={}", volume.name),
+                None => "anyone".to_owned(),
+            },
+            entries(readonly_for),
+            most_clients.map_or("-".to_owned(), |most| most.to_string()),
+        ]
+    };
+    let volumes = config.devices.iter().flat_map(|device| &device.volumes);
+    let told = volumes.filter(|volume| by_name || volume.rights != Rights::default());
+    table(&["export", "may open", "read-only for", "clients"], told.map(row).collect())
 }
 
 /// What is served, a line for each export; then the further sockets.

@@ -123,12 +123,15 @@ fn the_simple_case_is_told() {
         "--direct=no",
         "--memory=2MiB",
         "--readonly",
+        "--allow=uid=7",
+        "--allow=address=10.0.0.0/8",
         "--tenant=db=300",
         "--rule=uid=1000 tenant=db",
     ]);
     for line in [
         format!("first nbd://[::1]:10809/first disk {one} 1MiB from 0B read-only"),
         format!("two.img nbd://[::1]:10809/two.img disk {two} 1MiB from 0B read-only"),
+        "first uid=7, address=10.0.0.0/8 nobody -".to_owned(),
         "disk deadline fifo_batch=1 8 threads no 2MiB -".to_owned(),
         "db 300 best-effort 4 - -".to_owned(),
         "uid=1000 db".to_owned(),

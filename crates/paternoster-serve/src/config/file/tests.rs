@@ -222,6 +222,39 @@ fn counts_are_bounded() {
     assert!(refused.contains("256 bytes where 255 are allowed"), "{refused}");
 }
 
+/// Are a volume's rights read, as one text, a list of texts and of tables, and told apart from
+/// none; and are faults told where they stand?
+#[test]
+fn rights_of_a_volume() {
+    let of = |lines: &str| {
+        let text = format!("[server]\nlisten = 'unix:/s'\n[volume.a]\npath = '/f'\n{lines}\n");
+        let parsed = Config::parse("serve.toml", &text).map_err(|error| error.to_string());
+        parsed.map(|config| config.devices[0].volumes[0].rights.clone())
+    };
+    assert_eq!(of("").unwrap(), crate::config::Rights::default());
+    assert_eq!(of("allow = []").unwrap().allow, Some(Vec::new()));
+    let rights = of("allow = [ 'uid=7', { gid = 8, cgroup = '/a b' } ]\nreadonly-for = 'anyone'\n\
+                     most-clients = 3");
+    let rights = rights.unwrap();
+    let shown: Vec<String> = rights.entries().map(ToString::to_string).collect();
+    assert_eq!(shown, ["uid=7", "gid=8 cgroup=/a b", "anyone"]);
+    assert_eq!((rights.readonly_for.len(), rights.most_clients), (1, Some(3)));
+    for (lines, told) in [
+        ("allow = 'uid7'", "serve.toml:5: `volume.a.allow` cannot be `'uid7'`: `uid7` is not"),
+        ("allow = ['uid=7',\n'pid=8']", "serve.toml:6: `volume.a.allow` cannot be `'pid=8'`"),
+        ("readonly-for = [{ export = 'a' }]", "cannot be `[{ export = 'a' }]`: it says nothing"),
+        ("readonly-for = [{ uid = 1, pid = 2 }]", "`volume.a.readonly-for.0.pid` is not known"),
+        ("allow = 7", "`volume.a.allow.0` cannot be `7`"),
+        ("most-clients = 0", "a whole number from 1 to 65536"),
+        ("allow = 'certificate=a'", "no client shows a certificate"),
+    ] {
+        let message = of(lines).unwrap_err();
+        assert!(message.contains(told), "{lines}: {message}");
+    }
+    let many = format!("allow = [{}]", "'uid=1',".repeat(limits::RIGHTS + 1));
+    assert!(of(&many).unwrap_err().contains("at most 64"));
+}
+
 /// Is every key that is read explained in the documents? (An unknown key is told all known ones.)
 #[test]
 fn every_key_is_documented() {
@@ -250,9 +283,9 @@ fn every_key_is_documented() {
             count += 1;
         }
     }
-    // 14 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 8 of volumes, 5 of
-    // groups, 8 of tenants, 7 of rules.
-    assert_eq!(count, 14 + 3 + 5 + 7 + 8 + 5 + 8 + 7);
+    // 14 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 11 of volumes,
+    // 5 of groups, 8 of tenants, 8 of rules.
+    assert_eq!(count, 14 + 3 + 5 + 7 + 11 + 5 + 8 + 8);
 }
 
 /// Is a file that cannot be read told by name?

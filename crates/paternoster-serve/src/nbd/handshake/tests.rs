@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::nbd::export::ExportFacts;
+use crate::nbd::export::{Absent, ExportFacts};
 
 /// Two exports; `disk` is the default one.
 struct House;
@@ -14,7 +14,7 @@ impl Exports for House {
         vec![("disk".to_owned(), String::new()), ("tape".to_owned(), "old".to_owned())]
     }
 
-    fn find(&self, name: &str) -> Option<ExportFacts> {
+    fn find(&self, name: &str) -> Result<ExportFacts, Absent> {
         let facts = ExportFacts {
             name: "disk".to_owned(),
             size: 1 << 20,
@@ -25,15 +25,15 @@ impl Exports for House {
             ..ExportFacts::default()
         };
         match name {
-            "" | "disk" => Some(facts),
-            "tape" => Some(ExportFacts {
+            "" | "disk" => Ok(facts),
+            "tape" => Ok(ExportFacts {
                 name: "tape".to_owned(),
                 description: "old".to_owned(),
                 size: 4096,
                 readonly: true,
                 ..facts
             }),
-            _ => None,
+            _ => Err(Absent::Unknown),
         }
     }
 }

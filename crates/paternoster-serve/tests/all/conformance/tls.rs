@@ -80,6 +80,8 @@ fn secured(mode: TlsMode) -> Secured {
         key: folder.path("server-key.pem"),
         client_authority: Some(known.join("ca-cert.pem")),
     });
+    // Otherwise only a client of the name `disk` could open it.
+    config.devices[0].volumes[0].rights.allow = Some(vec![Who::default()]);
     config.tenants = vec![tenant("customers", 300), tenant("others", 100)];
     let customers = Who { certificate: Some("*.customers.example".into()), ..Who::default() };
     config.rules = vec![
