@@ -10,15 +10,20 @@
 //! 4:memory:/docker/1f…               hierarchies of old: where the unified one says nothing
 //! ```
 //!
-//! The process may have ended since, and another may have its number: rules that ask for process
-//! or cgroup are as good as that; rules that ask for the user are exact.
+//! The process may have ended since, and another may have its number. Its pidfd tells
+//! (SO_PEERPIDFD, Linux 6.5): while the process lives its number is its own, so what was read of
+//! the number before is believed if the process lives after. Of one that has ended no cgroup is
+//! known. An older kernel is told of once in the log; there the cgroup is as good as the number.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::Once;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::Identity;
 
@@ -100,7 +105,7 @@ pub fn of_unix(socket: impl AsFd, proc_root: &Path) -> io::Result<Identity> {
     let [pid, uid, gid] = credentials(&socket)?;
     // A process that this namespace does not see has no number here.
     let pid = Some(pid).filter(|pid| (1..=i32::MAX.cast_unsigned()).contains(pid));
-    let cgroup = pid.and_then(|pid| cgroup_of(pid, proc_root));
+    let cgroup = pid.and_then(|pid| cgroup_now(&socket, pid, proc_root));
     let groups = groups(socket).ok();
     let (uid, gid) = (Some(uid), Some(gid));
     Ok(Identity { uid, gid, groups, pid, cgroup, ..Identity::default() })
@@ -117,6 +122,48 @@ fn credentials(socket: impl AsFd) -> io::Result<[u32; 3]> {
     let mut found = [0, u32::MAX, u32::MAX];
     option(socket, libc::SO_PEERCRED, &mut found)?;
     Ok(found)
+}
+
+/// The cgroup of a socket's peer of this number, if the peer is there.
+fn cgroup_now(socket: impl AsFd, pid: u32, proc_root: &Path) -> Option<String> {
+    let process = match process(socket) {
+        Ok(process) => process,
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+            ONCE.call_once(|| {
+                crate::log::tell(format_args!(
+                    "paternoster: this kernel does not tell a client's process for certain \
+                     (SO_PEERPIDFD, Linux 6.5): the cgroup of one that has ended may be that of \
+                     another with its number"
+                ));
+            });
+            return cgroup_of(pid, proc_root);
+        }
+        // It has ended and is forgotten, or there is no descriptor left.
+        Err(_) => return None,
+    };
+    let cgroup = cgroup_of(pid, proc_root)?;
+    lives(&process).then_some(cgroup)
+}
+
+/// Said once of a kernel that is too old.
+static ONCE: Once = Once::new();
+
+/// The process of a socket's peer, as a descriptor.
+fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let mut found = [u32::MAX];
+    option(socket, libc::SO_PEERPIDFD, &mut found)?;
+    let number = found[0].cast_signed();
+    if number < 0 {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    // SAFETY: the kernel has just opened this descriptor for us, and it is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Whether a process has not ended: its descriptor is readable then.
+fn lives(process: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)) == Ok(0)
 }
 
 /// The other groups that it was in.
@@ -200,7 +247,7 @@ fn cgroup_in(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::super::scratch::Scratch;
     use super::*;
@@ -228,6 +275,42 @@ mod tests {
         assert_eq!(who.address, None);
         fs::remove_dir_all(scratch.path(&pid.to_string())).unwrap();
         assert_eq!(of_unix(&one, &scratch.path("")).unwrap().cgroup, None);
+    }
+
+    /// Not a test: the process that `a_peer_that_has_ended` starts.
+    #[test]
+    fn connects_and_ends() {
+        if let Some(socket) = std::env::var_os("PATERNOSTER_TEST_PEER") {
+            std::mem::forget(UnixStream::connect(socket).unwrap());
+        }
+    }
+
+    /// Is the cgroup of a process that has another's number not taken for the peer's, and that of
+    /// a peer which lives? The peer has connected and ended, and its number has another cgroup.
+    #[test]
+    fn a_peer_that_has_ended() {
+        let scratch = Scratch::new();
+        let listener = UnixListener::bind(scratch.path("s")).unwrap();
+        let mut peer = std::process::Command::new(std::env::current_exe().unwrap());
+        peer.args(["--exact", "host::peer::tests::connects_and_ends"]);
+        let output = peer.env("PATERNOSTER_TEST_PEER", scratch.path("s")).output().unwrap();
+        assert!(output.status.success());
+        let (socket, _) = listener.accept().unwrap();
+        let pid = credentials(&socket).unwrap()[0];
+        let tell = |pid: u32| {
+            fs::create_dir(scratch.path(&pid.to_string())).unwrap();
+            fs::write(scratch.path(&format!("{pid}/cgroup")), "0::/another\n").unwrap();
+        };
+        tell(pid);
+        let who = of_unix(&socket, &scratch.path("")).unwrap();
+        let knows = process(&socket).is_ok_and(|process| !lives(&process))
+            || process(&socket).is_err_and(|e| e.raw_os_error() != Some(libc::ENOPROTOOPT));
+        assert_eq!((who.pid, who.cgroup.is_none()), (Some(pid), knows));
+        let _ours = UnixStream::connect(scratch.path("s")).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        tell(std::process::id());
+        let who = of_unix(&socket, &scratch.path("")).unwrap();
+        assert_eq!(who.cgroup.as_deref(), Some("/another"));
     }
 
     /// Is a peer of TCP its address, in its plain form?
