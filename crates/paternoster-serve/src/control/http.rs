@@ -13,7 +13,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::answer::snapshots;
@@ -156,6 +156,7 @@ struct Head<'a> {
     method: &'a str,
     path: &'a str,
     accept: &'a str,
+    host: Option<&'a str>,
 }
 
 /// Reads a head.
@@ -175,19 +176,37 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Reply> {
         return Err(bad("the first line is METHOD PATH HTTP/1.1\n"));
     }
     let path = target.split('?').next().unwrap_or("");
-    let (mut hosts, mut head) = (0, Head { method, path, accept: "" });
+    let (mut hosts, mut head) = (0, Head { method, path, accept: "", host: None });
     for line in lines.take_while(|line| !line.is_empty()) {
         let field = line.split_once(':').filter(|(name, _)| is_token(name));
         let Some((name, value)) = field else { return Err(bad("a field is NAME: VALUE\n")) };
-        hosts += u32::from(name.eq_ignore_ascii_case("host"));
+        if name.eq_ignore_ascii_case("host") {
+            hosts += 1;
+            head.host = Some(value.trim());
+        }
         if name.eq_ignore_ascii_case("accept") {
             head.accept = value;
         }
     }
-    if version == "HTTP/1.1" && hosts != 1 {
+    if hosts > 1 || (version == "HTTP/1.1" && hosts == 0) {
         return Err(bad("there must be one field Host\n"));
     }
     Ok(head)
+}
+
+/// Whether a request came for an address, or for this machine by the name that it has everywhere.
+///
+/// A browser asks for the name in a page's address. Whoever owns a name can say that it is
+/// 127.0.0.1 (DNS rebinding), and its page could then read what is told here.
+fn is_of_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<Ipv4Addr>().is_ok()
+        || bare.is_some_and(|name| name.parse::<Ipv6Addr>().is_ok())
 }
 
 fn is_token(text: &str) -> bool {
@@ -200,6 +219,10 @@ fn respond(bytes: &[u8], desks: &[DeskHandle]) -> Reply {
         Ok(head) => head,
         Err(reply) => return reply,
     };
+    if !head.host.is_none_or(is_of_this_machine) {
+        let why = "ask for an address or localhost, as http://127.0.0.1:9809/metrics\n";
+        return Reply::refusal(421, why);
+    }
     let known = ["/metrics", "/healthz"].contains(&head.path);
     match (head.method, head.path) {
         _ if !known => Reply::refusal(404, "there are /metrics and /healthz\n"),
@@ -252,6 +275,7 @@ impl Reply {
             404 => "Not Found",
             405 => "Method Not Allowed",
             408 => "Request Timeout",
+            421 => "Misdirected Request",
             431 => "Request Header Fields Too Large",
             505 => "HTTP Version Not Supported",
             _ => "Service Unavailable",
@@ -344,11 +368,42 @@ mod tests {
         server.stop();
     }
 
+    /// Is a page refused whose name leads here (DNS rebinding), by whatever letters its name is
+    /// near an address or localhost?
+    #[test]
+    fn names_of_others() {
+        for host in ["localhost", "LOCALHOST:9809", "127.0.0.1", "127.0.0.1:1", "[::1]:9", "[::1]"]
+        {
+            assert!(is_of_this_machine(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:9809",
+            "127.0.0.1.evil.example",
+            "evil.example#127.0.0.1",
+            "127.0.0.1@evil.example",
+            "localhost:9809:1",
+            "localhost.",
+            "::1",
+            "[::1",
+            "0x7f000001",
+            "",
+            ":9809",
+        ] {
+            assert!(!is_of_this_machine(host), "{host}");
+            let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let reply = respond(request.as_bytes(), &desks());
+            assert_eq!(reply.status, 421, "{host}");
+        }
+        let two = "GET /metrics HTTP/1.0\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
+        assert_eq!(respond(two.as_bytes(), &desks()).status, 400);
+    }
+
     /// Does the dialect follow what the monitor accepts?
     #[test]
     fn dialects() {
         let server = start(desks());
-        let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: \
+        let request = "GET /metrics HTTP/1.1\r\nHost: [::1]\r\nAccept: \
                        Application/OpenMetrics-Text;version=1.0.0,text/plain;q=0.5\r\n\r\n";
         let answer = exchange(&server, request.as_bytes());
         assert!(answer.contains("Content-Type: application/openmetrics-text; version=1.0.0"));
