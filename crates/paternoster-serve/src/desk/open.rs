@@ -42,6 +42,7 @@ use crate::device::arena::{Arena, LARGEST};
 use crate::device::lender::Lender;
 use crate::fuse::call::Call;
 use crate::host::peer::Peer;
+use crate::host::plain_file;
 use crate::ledger::Ledger;
 use crate::nbd::{ExportFacts, Negotiated};
 use crate::server::Options;
@@ -294,7 +295,7 @@ fn record(device: &str, prefix: &Path, ledger: &mut Ledger<Witness>) -> Result<P
     path.push(format!(".{device}.decisions"));
     let path = PathBuf::from(path);
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let file = std::fs::File::create(&path).map_err(|error| named(&error))?;
+    let file = plain_file::create(&path).map_err(|error| error.to_string())?;
     ledger.record(Box::new(file)).map_err(|error| named(&error))?;
     Ok(path)
 }

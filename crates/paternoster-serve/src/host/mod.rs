@@ -11,6 +11,7 @@
 //! * [`peer`]: who has come.
 //! * [`privileges`]: becoming somebody who may less.
 //! * `descriptors`: how many files may be open, and how many connections fit.
+//! * `plain_file`: files that are written where others could have put a link.
 //! * [`pidfile`], [`signals`], [`private_folder`]: what daemons have beside.
 //! * [`uri`]: how clients name what is served.
 
@@ -19,6 +20,7 @@ pub(crate) mod descriptors;
 pub mod listen;
 pub mod peer;
 pub mod pidfile;
+pub(crate) mod plain_file;
 pub mod private_folder;
 pub mod privileges;
 pub mod signals;

@@ -17,9 +17,8 @@
 //!
 //! Source: TRACE-1, TRACE-4, TRACE-13, TRACE-14, TRACE-19.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use paternoster_core::{Event, Nanos, Note, Observer};
@@ -27,6 +26,7 @@ use paternoster_trace::blktrace::{
     Code, DeviceNumber, MESSAGE_MAX, RECORD_V7, Record, Sink, Traced, Tracer,
 };
 
+use crate::host::plain_file;
 use crate::spool::{Ending, Press, Spool};
 
 /// What one event can become: the clock and a name before it, and the event itself.
@@ -95,17 +95,7 @@ impl Trace {
     pub(super) fn start(begin: &Begin<'_>) -> io::Result<Trace> {
         let path = file_name(begin.prefix, 0);
         refuse_further_files(begin.prefix)?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(&path)
-            .map_err(|error| at(&path, &error))?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other(format!("{}: it is no plain file", path.display())));
-        }
+        let file = plain_file::create(&path)?;
         let sheet = Sheet {
             spool: Spool::start("trace", Page(file))?,
             wall_clock: begin.wall_clock,
@@ -176,10 +166,6 @@ impl Trace {
             State::Writing(_) => None,
         }
     }
-}
-
-fn at(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The file of a processor.
