@@ -16,11 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustls::ServerConfig;
+
 use crate::catalog::Catalog;
 use crate::config::{Config, Device};
 use crate::control::http::HttpServer;
 use crate::control::order::{Answer, Order};
-use crate::control::server::{self as control, ControlServer};
+use crate::control::server::{self as control, Access, ControlServer};
 use crate::desk::inbox::{Slot, inbox};
 use crate::desk::{Desk, DeskHandle, Opened, seats};
 use crate::device::Backend;
@@ -122,7 +124,7 @@ impl Server {
         let keeper = Keeper::new(source, options.force, running, slots, door.clone());
         let keeper = Arc::new(keeper);
         let control = start_control(&config, &handles, &stop_asked, &keeper)?;
-        let http = start_http(&config, &handles)?;
+        let http = start_http(&config, tls.clone(), &handles)?;
         let shown = config.server.fuse.as_ref();
         let folder = shown.map(|settings| fuse::show(&config, settings, files)).transpose()?;
         if let Some(account) = Account::of(&config.server)? {
@@ -281,14 +283,18 @@ fn start_control(
 ) -> Result<Option<ControlServer>, String> {
     let Some(path) = &config.server.control else { return Ok(None) };
     let host = Host { stop: stop.clone(), keeper: Arc::clone(keeper) };
-    ControlServer::start(path, handles.to_vec(), host)
+    ControlServer::start_for(path, Access::of(&config.server), handles.to_vec(), host)
         .map(Some)
         .map_err(|error| format!("control socket {}: {error}", path.display()))
 }
 
-fn start_http(config: &Config, handles: &[DeskHandle]) -> Result<Option<HttpServer>, String> {
+fn start_http(
+    config: &Config,
+    tls: Option<Arc<ServerConfig>>,
+    handles: &[DeskHandle],
+) -> Result<Option<HttpServer>, String> {
     let Some(address) = config.server.metrics else { return Ok(None) };
-    HttpServer::start(address, handles.to_vec())
+    HttpServer::start(address, tls, handles.to_vec())
         .map(Some)
         .map_err(|error| format!("metrics on {address}: {error}"))
 }

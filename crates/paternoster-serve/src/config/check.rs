@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use paternoster_core::{AttributeError, DeviceFacts, Limits, Nanos, RequestQueue};
@@ -64,8 +65,11 @@ pub(super) fn server(server: &Server) -> Result<(), Complaint> {
     for place in 0..server.listen.len() {
         listener(server, place)?;
     }
-    if let Some(metrics) = server.metrics.filter(|metrics| !metrics.ip().is_loopback()) {
-        let why = "metrics are told on loopback only, as `127.0.0.1:9809`";
+    let beyond = |metrics: &SocketAddr| !metrics.ip().to_canonical().is_loopback();
+    if let Some(metrics) = server.metrics.filter(|at| beyond(at) && server.tls.is_none()) {
+        let why = "metrics tell tenants' names and what they do; beyond loopback they need TLS: \
+                   `[server.tls]` with `certificate` and `key`, or an address like \
+                   `127.0.0.1:9809`";
         return Err(Complaint::new(&["server", "metrics"], metrics, why));
     }
     if let Some(control) = &server.control {
@@ -79,6 +83,15 @@ pub(super) fn server(server: &Server) -> Result<(), Complaint> {
         if bytes > limits::SOCKET_PATH_BYTES {
             let why = format!("{bytes} bytes where {} are allowed", limits::SOCKET_PATH_BYTES);
             return Err(Complaint::new(&["server", "control"], control.display(), why));
+        }
+    }
+    if server.control.is_none() {
+        let why = "there is no `control`, which it is about";
+        if let Some(mode) = server.control_mode {
+            return Err(Complaint::new(&["server", "control-mode"], format!("{mode:04o}"), why));
+        }
+        if server.control_orders.is_some() {
+            return Err(Complaint::new(&["server", "control-orders"], "", why));
         }
     }
     if let Some(group) = server.group.as_ref().filter(|_| server.user.is_none()) {

@@ -119,6 +119,8 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
         tls,
         fuse,
         control,
+        control_mode,
+        control_orders,
         metrics,
         pidfile,
         user,
@@ -148,6 +150,8 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
         tell("fuse.processes", Some(processes.to_string()));
     }
     tell("control", path(control));
+    tell("control-mode", control_mode.map(|mode| format!("{mode:04o}")));
+    tell("control-orders", control_orders.as_deref().map(each));
     tell("metrics", metrics.map(|at| at.to_string()));
     tell("pidfile", path(pidfile));
     tell("user", user.clone());

@@ -61,7 +61,11 @@ pub struct Server {
     pub fuse: Option<Fuse>,
     /// The unix socket for orders.
     pub control: Option<PathBuf>,
-    /// Where metrics and health are told; loopback only.
+    /// Its permission bits; `None`: 0600.
+    pub control_mode: Option<u32>,
+    /// Clients of it that may give orders, the others may ask; `None`: root and the server's user.
+    pub control_orders: Option<Vec<Who>>,
+    /// Where metrics and health are told; beyond loopback under TLS.
     pub metrics: Option<SocketAddr>,
     /// Written once the sockets are open.
     pub pidfile: Option<PathBuf>,
@@ -95,6 +99,8 @@ impl Default for Server {
             tls: None,
             fuse: None,
             control: None,
+            control_mode: None,
+            control_orders: None,
             metrics: None,
             pidfile: None,
             user: None,

@@ -49,14 +49,11 @@ impl Rights {
     /// What this client may do with the volume of this name; `None`: not even know of it.
     #[must_use]
     pub fn of(&self, volume: &str, who: &Identity) -> Option<Right> {
-        let any = |entries: &[Who], unknown| {
-            entries.iter().any(|entry| rules::matches(entry, who, unknown))
-        };
-        if any(&self.readonly_for, true) {
+        if self.readonly_for.iter().any(|entry| rules::matches(entry, who, true)) {
             return Some(Right::Read);
         }
         let is_allowed = match &self.allow {
-            Some(entries) => any(entries, false),
+            Some(entries) => is_among(entries, who),
             None => !who.is_asked_for_name || rules::certificate(who) == Some(volume),
         };
         is_allowed.then_some(Right::Write)
@@ -66,6 +63,11 @@ impl Rights {
     pub fn entries(&self) -> impl Iterator<Item = &Who> {
         self.allow.iter().flatten().chain(&self.readonly_for)
     }
+}
+
+/// Whether one of the entries is this client.
+pub(crate) fn is_among(entries: &[Who], who: &Identity) -> bool {
+    entries.iter().any(|entry| rules::matches(entry, who, false))
 }
 
 /// Complains of rights that no client can have.
@@ -91,16 +93,19 @@ pub(super) fn check(config: &Config) -> Result<(), Complaint> {
 
 /// The keys of a volume that are about rights.
 pub(super) fn read(section: &mut Section<'_>) -> Result<Rights, ConfigError> {
-    let allow = section.has("allow").then_some(());
-    let listed = entries(section, "allow")?;
     Ok(Rights {
-        allow: allow.map(|()| listed),
-        readonly_for: entries(section, "readonly-for")?,
+        allow: entries(section, "allow")?,
+        readonly_for: entries(section, "readonly-for")?.unwrap_or_default(),
         most_clients: section.number("most-clients", &CLIENTS)?,
     })
 }
 
-fn entries(section: &mut Section<'_>, key: &'static str) -> Result<Vec<Who>, ConfigError> {
+/// A list of clients, if the key is there.
+pub(super) fn entries(
+    section: &mut Section<'_>,
+    key: &'static str,
+) -> Result<Option<Vec<Who>>, ConfigError> {
+    let is_there = section.has(key);
     let remedy = "`\"uid=1000\"`, `\"certificate=vm1\"`, `\"address=10.0.0.0/8\"`, \
                   `{ gid = 34, cgroup = \"/a b/*\" }` or `\"anyone\"`";
     let entries = section.texts_or_sections(key, RIGHTS, remedy)?;
@@ -117,5 +122,6 @@ fn entries(section: &mut Section<'_>, key: &'static str) -> Result<Vec<Who>, Con
             inner.finish().map(|()| who)
         }
     };
-    entries.into_iter().map(each).collect()
+    let all = entries.into_iter().map(each).collect::<Result<_, _>>()?;
+    Ok(is_there.then_some(all))
 }

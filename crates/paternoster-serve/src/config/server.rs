@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::document::{Section, TextOrSection};
 use super::file::ConfigError;
 use super::limits::{CONNECTIONS, LISTENERS};
-use super::{Address, Listen, Server, Tls, TlsMode, fuse, quantity, words};
+use super::{Address, Listen, Server, Tls, TlsMode, fuse, quantity, rights, words};
 
 const ADDRESSES: &str = "`\"unix:/PATH\"`, `\"tcp:ADDRESS:PORT\"`, or \
                          `{ at = \"…\", mode = \"0660\", tls = \"required\" }`";
@@ -20,6 +20,8 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
         listen: listen(&mut section, tls.is_some(), fuse.is_some())?,
         fuse,
         control: path(&mut section, "control")?,
+        control_mode: section.parsed("control-mode", quantity::mode)?,
+        control_orders: rights::entries(&mut section, "control-orders")?,
         metrics: section.parsed("metrics", words::socket_address)?,
         pidfile: path(&mut section, "pidfile")?,
         user: section.text("user")?,

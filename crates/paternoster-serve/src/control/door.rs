@@ -41,7 +41,12 @@ pub(super) trait Stream: AsFd + Read + Write + Send + 'static {
     fn never_waits(&self) -> io::Result<()>;
 
     /// Nothing more is written.
-    fn end_writing(&self);
+    fn end_writing(&mut self);
+
+    /// What has to come before it goes on, if that is not what was asked of it.
+    fn needs(&self) -> Option<PollFlags> {
+        None
+    }
 }
 
 impl Listener for UnixListener {
@@ -65,7 +70,7 @@ impl Stream for UnixStream {
         self.set_nonblocking(true)
     }
 
-    fn end_writing(&self) {
+    fn end_writing(&mut self) {
         let _ = self.shutdown(Shutdown::Write);
     }
 }
@@ -75,7 +80,7 @@ impl Stream for TcpStream {
         self.set_nonblocking(true)
     }
 
-    fn end_writing(&self) {
+    fn end_writing(&mut self) {
         let _ = self.shutdown(Shutdown::Write);
     }
 }
@@ -88,6 +93,11 @@ pub(super) struct Peer<S> {
 }
 
 impl<S: Stream> Peer<S> {
+    /// The connection.
+    pub(super) const fn stream(&self) -> &S {
+        &self.stream
+    }
+
     /// Reads what is there, waiting for it until `deadline`; 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
         loop {
@@ -114,7 +124,15 @@ impl<S: Stream> Peer<S> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        loop {
+            match self.stream.flush() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::OUT, deadline)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
     }
 
     /// Ends writing and reads on for a moment: who is closed while he still sends may never see
@@ -131,6 +149,7 @@ impl<S: Stream> Peer<S> {
     }
 
     fn wait(&self, what: PollFlags, deadline: Instant) -> io::Result<()> {
+        let what = self.stream.needs().unwrap_or(what);
         let (ready, rung) = wait(&self.stream, what, &self.bell, Some(deadline))?;
         match (ready, rung) {
             (_, true) => Err(ErrorKind::ConnectionAborted.into()),

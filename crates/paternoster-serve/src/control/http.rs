@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! HTTP for monitors: `/metrics` and `/healthz`, on loopback.
+//! HTTP for monitors: `/metrics` and `/healthz`, on loopback, or under TLS.
 //!
 //! ```text
 //! GET /metrics HTTP/1.1  ──▶ desks: Snapshot ──▶ 200, text (the dialect that `Accept` asks for)
 //! GET /healthz HTTP/1.1  ──▶ desks: Snapshot ──▶ 200 "ok", or 503 and who did not answer
 //! ```
 //!
-//! One request a connection, no body, at most 8 KiB, ten seconds from beginning to end. Addresses
-//! beyond loopback are refused at start: this tells tenants' names to whoever asks.
+//! One request a connection, no body, at most 8 KiB, ten seconds from beginning to end. This tells
+//! tenants' names to each client that asks: addresses beyond loopback are refused at start unless
+//! they have TLS, which asks monitors for certificates if it asks clients.
 //!
 //! Source: RFC 9112 (messages), RFC 9110 (statuses).
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls::ServerConfig;
+
 use super::answer::snapshots;
-use super::door::{Door, Peer};
+use super::door::{Door, Listener, Peer, Stream};
 use super::metrics::{Dialect, exposition};
+use super::secured::Secured;
 use crate::desk::DeskHandle;
 
 /// Bytes of a request at most.
@@ -43,22 +48,30 @@ impl fmt::Debug for HttpServer {
 }
 
 impl HttpServer {
-    /// Listens at a loopback address; port 0 takes one that is free.
+    /// Listens at an address, of loopback if there is no TLS; port 0 takes one that is free. On
+    /// loopback there is no TLS.
     ///
     /// # Errors
     /// The address is not of loopback, or cannot be listened at.
-    pub fn start(address: SocketAddr, desks: Vec<DeskHandle>) -> io::Result<HttpServer> {
-        HttpServer::with_patience(address, desks, PATIENCE)
+    pub fn start(
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+        desks: Vec<DeskHandle>,
+    ) -> io::Result<HttpServer> {
+        HttpServer::with_patience(address, tls, desks, PATIENCE)
     }
 
     fn with_patience(
         address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
         desks: Vec<DeskHandle>,
         patience: Duration,
     ) -> io::Result<HttpServer> {
-        if !is_loopback(address.ip()) {
+        let tls = tls.filter(|_| !is_loopback(address.ip()));
+        if !is_loopback(address.ip()) && tls.is_none() {
             let why = format!(
-                "metrics at {address}: only loopback is served, like 127.0.0.1:{} or [::1]:{}",
+                "metrics at {address}: only loopback is served without TLS, like 127.0.0.1:{} or \
+                 [::1]:{}",
                 address.port(),
                 address.port()
             );
@@ -71,14 +84,12 @@ impl HttpServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let full = Reply::refusal(503, "too many connections\n").bytes(true);
-        let door = Door::open(
-            "metrics",
-            listener,
-            CONNECTIONS,
-            move |peer| serve(peer, &desks, patience),
-            move |peer| drop(peer.write_all(&full, Instant::now())),
-        )?;
-        Ok(HttpServer { door, address })
+        let door = match tls {
+            None => open(listener, desks, Host::IsAsked, patience, full),
+            // Whoever owns a name has no certificate of ours for it.
+            Some(tls) => open(Secured { listener, tls }, desks, Host::IsKnown, patience, full),
+        };
+        Ok(HttpServer { door: door?, address })
     }
 
     /// Where it listens.
@@ -93,15 +104,38 @@ impl HttpServer {
     }
 }
 
+/// Whether it is to be asked what name a client came for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    IsAsked,
+    IsKnown,
+}
+
+fn open<L: Listener>(
+    listener: L,
+    desks: Vec<DeskHandle>,
+    host: Host,
+    patience: Duration,
+    full: Vec<u8>,
+) -> io::Result<Door> {
+    Door::open(
+        "metrics",
+        listener,
+        CONNECTIONS,
+        move |peer| serve(peer, &desks, host, patience),
+        move |peer| drop(peer.write_all(&full, Instant::now())),
+    )
+}
+
 fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn serve(peer: &mut Peer<TcpStream>, desks: &[DeskHandle], patience: Duration) {
+fn serve<S: Stream>(peer: &mut Peer<S>, desks: &[DeskHandle], host: Host, patience: Duration) {
     let deadline = Instant::now() + patience;
     let mut bytes = Vec::new();
     let reply = loop {
-        if let Some(reply) = answer(&bytes, desks) {
+        if let Some(reply) = answer(&bytes, desks, host) {
             break reply;
         }
         let mut piece = [0; 1024];
@@ -126,13 +160,13 @@ fn serve(peer: &mut Peer<TcpStream>, desks: &[DeskHandle], patience: Duration) {
 /// For fuzzing: it is what a connection does, without one.
 #[must_use]
 pub fn reply(bytes: &[u8], desks: &[DeskHandle]) -> Option<Vec<u8>> {
-    let reply = answer(bytes, desks)?;
+    let reply = answer(bytes, desks, Host::IsAsked)?;
     Some(reply.bytes(!bytes.starts_with(b"HEAD ")))
 }
 
-fn answer(bytes: &[u8], desks: &[DeskHandle]) -> Option<Reply> {
+fn answer(bytes: &[u8], desks: &[DeskHandle], host: Host) -> Option<Reply> {
     match head_end(bytes) {
-        Some(end) => Some(respond(&bytes[..end], desks)),
+        Some(end) => Some(respond(&bytes[..end], desks, host)),
         None if bytes.len() >= REQUEST_LIMIT => {
             Some(Reply::refusal(431, "a request has at most 8 KiB\n"))
         }
@@ -214,12 +248,12 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(fits)
 }
 
-fn respond(bytes: &[u8], desks: &[DeskHandle]) -> Reply {
+fn respond(bytes: &[u8], desks: &[DeskHandle], host: Host) -> Reply {
     let head = match parse(bytes) {
         Ok(head) => head,
         Err(reply) => return reply,
     };
-    if !head.host.is_none_or(is_of_this_machine) {
+    if host == Host::IsAsked && !head.host.is_none_or(is_of_this_machine) {
         let why = "ask for an address or localhost, as http://127.0.0.1:9809/metrics\n";
         return Reply::refusal(421, why);
     }
@@ -296,6 +330,10 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
     use super::*;
     use crate::control::snapshot::Snapshot;
@@ -312,7 +350,7 @@ mod tests {
     }
 
     fn start(desks: Vec<DeskHandle>) -> HttpServer {
-        HttpServer::start("127.0.0.1:0".parse().expect("an address"), desks).expect("a port")
+        HttpServer::start("127.0.0.1:0".parse().expect("an address"), None, desks).expect("a port")
     }
 
     fn exchange(server: &HttpServer, request: &[u8]) -> String {
@@ -392,11 +430,11 @@ mod tests {
         ] {
             assert!(!is_of_this_machine(host), "{host}");
             let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
-            let reply = respond(request.as_bytes(), &desks());
+            let reply = respond(request.as_bytes(), &desks(), Host::IsAsked);
             assert_eq!(reply.status, 421, "{host}");
         }
         let two = "GET /metrics HTTP/1.0\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
-        assert_eq!(respond(two.as_bytes(), &desks()).status, 400);
+        assert_eq!(respond(two.as_bytes(), &desks(), Host::IsAsked).status, 400);
     }
 
     /// Does the dialect follow what the monitor accepts?
@@ -423,19 +461,64 @@ mod tests {
     #[test]
     fn who_stalls_is_let_go() {
         let address = "127.0.0.1:0".parse().expect("an address");
-        let server = HttpServer::with_patience(address, desks(), Duration::from_millis(10));
+        let server = HttpServer::with_patience(address, None, desks(), Duration::from_millis(10));
         let server = server.expect("a port");
         let answer = exchange(&server, b"GET /metr");
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     }
 
+    /// Is a monitor served under TLS beyond loopback, by whatever name it came, and one that speaks
+    /// plain text, or nothing, not?
+    #[test]
+    fn under_tls() {
+        let made = rcgen::generate_simple_self_signed(vec!["server.example".to_owned()]).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let tls = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let anywhere = "0.0.0.0:0".parse().expect("an address");
+        let patience = Duration::from_millis(500);
+        let server = HttpServer::with_patience(anywhere, Some(Arc::new(tls)), desks(), patience);
+        let server = server.expect("a port");
+        let connect =
+            || TcpStream::connect(("127.0.0.1", server.local_addr().port())).expect("a server");
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("server.example").unwrap();
+        let connection = ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut stream = StreamOwned::new(connection, connect());
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: server.example\r\n\r\n").unwrap();
+        let mut text = String::new();
+        // With the end of TLS, which an end of the socket alone would not be.
+        stream.read_to_string(&mut text).expect("an answer");
+        assert!(text.starts_with("HTTP/1.1 200 OK") && text.contains("paternoster_up"), "{text}");
+        let (mut plain, silent, mut told) = (connect(), connect(), Vec::new());
+        plain.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let _reset = plain.read_to_end(&mut told);
+        assert!(!told.starts_with(b"HTTP"), "{told:?}");
+        assert_eq!((&silent).read(&mut [0; 64]).unwrap_or(0), 0, "its time is over");
+        server.stop();
+    }
+
     /// Is everything but loopback refused, with a word on what would be right?
     #[test]
     fn loopback_only() {
-        let start = |text: &str| HttpServer::start(text.parse().expect("an address"), Vec::new());
+        let start =
+            |text: &str| HttpServer::start(text.parse().expect("an address"), None, Vec::new());
         for address in ["0.0.0.0:9100", "[::]:9100", "192.0.2.1:9100", "[::ffff:192.0.2.1]:9100"] {
             let error = start(address).expect_err("not loopback").to_string();
-            assert!(error.starts_with(&format!("metrics at {address}: only loopback")), "{error}");
+            assert!(error.starts_with(&format!(
+                "metrics at {address}: only loopback is served without TLS"
+            )));
             assert!(error.ends_with("like 127.0.0.1:9100 or [::1]:9100"), "{error}");
         }
     }

@@ -4,11 +4,13 @@
 //! ```text
 //! unix socket ──▶ door ──line──▶ request ──▶ answer ──Order──▶ desks
 //! loopback    ──▶ door ──GET ──▶ http ─────▶ metrics ─Snapshot─▶ desks
+//! TLS         ──▶ door ─┘
 //! ```
 //!
 //! * [`request`]: the language of the control socket, and [`answer`]: who is asked, what is said.
 //! * [`server`]: the socket; [`client`]: its other end.
 //! * [`http`]: metrics and health for monitors; [`metrics`]: their text.
+//! * `secured`: monitors under TLS.
 //! * `door`: threads, few at a time, for connections whose patience is bounded.
 //! * [`order`], [`snapshot`]: what desks are asked and tell.
 
@@ -19,6 +21,7 @@ pub mod http;
 pub mod metrics;
 pub mod order;
 pub mod request;
+mod secured;
 pub mod server;
 pub mod snapshot;
 

@@ -60,6 +60,24 @@ pub enum What {
     Order(Order),
 }
 
+impl What {
+    /// Whether it changes nothing. What is not here is an order, so that a new one is, too.
+    #[must_use]
+    pub const fn only_asks(&self) -> bool {
+        match self {
+            What::Help | What::List => true,
+            What::Order(order) => matches!(
+                order,
+                Order::Snapshot
+                    | Order::Attributes
+                    | Order::Attribute { value: None, .. }
+                    | Order::Explain { .. }
+            ),
+            What::Stop | What::Reload | What::Save => false,
+        }
+    }
+}
+
 /// One sentence of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {

@@ -6,7 +6,9 @@
 //! server: {"devices":[{"device":"disk0"}],"ok":true}
 //! ```
 //!
-//! Only who may open the socket's file (its mode is 0600) gives orders. A line has 64 KiB and ten
+//! A client that can open the socket's file (its mode is 0600 unless told otherwise) may ask how
+//! things stand; one that may give orders, too, changes them, and the log is told of each order
+//! with the user that gave it. A line has 64 KiB and ten
 //! seconds to arrive, its answer ten more to be read; who says nothing for five minutes is let go.
 //! What is no sentence of the language is answered as such, and the next line is read. After an
 //! endless line the connection is closed, since nobody knows where the next one begins.
@@ -17,6 +19,8 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -25,11 +29,16 @@ use super::answer::{answer, refusal};
 use super::door::{Door, Peer};
 use super::order::Answer;
 use super::request::{LINE_LIMIT, What, parse};
-use crate::desk::DeskHandle;
+use crate::config::rights::is_among;
+use crate::config::{self, Identity, Who};
+use crate::desk::{DeskHandle, Seat};
+use crate::host::peer::{self, Origin, PROC};
 use crate::host::unix_socket::{OwnPath, Refusal, listen_at};
 
-/// Permission bits of the socket.
+/// Permission bits of the socket unless told otherwise.
 const MODE: u32 = 0o600;
+/// Letters of an order that the log is told.
+const SHOWN: usize = 200;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -68,6 +77,38 @@ pub trait Host: Send + Sync + 'static {
     }
 }
 
+/// Which clients come to a control socket, and which of them may give orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Permission bits of the socket.
+    pub mode: u32,
+    /// Clients that may give orders; `None`: root and the server's user.
+    pub orders: Option<Vec<Who>>,
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access { mode: MODE, orders: None }
+    }
+}
+
+impl Access {
+    /// As configured.
+    #[must_use]
+    pub fn of(server: &config::Server) -> Access {
+        Access { mode: server.control_mode.unwrap_or(MODE), orders: server.control_orders.clone() }
+    }
+
+    /// Whether a client may give orders.
+    fn may_order(&self, who: &Identity, owner: u32) -> bool {
+        match &self.orders {
+            Some(entries) => is_among(entries, who),
+            // Its user may have changed since it was opened.
+            None => [0, owner, rustix::process::geteuid().as_raw()].map(Some).contains(&who.uid),
+        }
+    }
+}
+
 /// A control socket with its threads; ends when it is dropped.
 pub struct ControlServer {
     door: Door,
@@ -90,27 +131,57 @@ impl ControlServer {
         desks: Vec<DeskHandle>,
         host: impl Host,
     ) -> io::Result<ControlServer> {
-        ControlServer::with_patience(path, desks, host, PATIENCE)
+        ControlServer::start_for(path, Access::default(), desks, host)
+    }
+
+    /// As [`ControlServer::start`], for other clients than by default.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn start_for(
+        path: &Path,
+        access: Access,
+        desks: Vec<DeskHandle>,
+        host: impl Host,
+    ) -> io::Result<ControlServer> {
+        ControlServer::with_patience(path, access, desks, host, PATIENCE)
     }
 
     fn with_patience(
         path: &Path,
+        access: Access,
         desks: Vec<DeskHandle>,
         host: impl Host,
         patience: Patience,
     ) -> io::Result<ControlServer> {
-        let opened = listen_at(path, MODE, BACKLOG, None);
+        let opened = listen_at(path, access.mode, BACKLOG, None);
         let (socket, file) = opened.map_err(|refusal| named(path, refusal))?;
         let listener = UnixListener::from(socket);
         listener.set_nonblocking(true)?;
         let most = patience.connections;
         let full = refusal(&format!("{most} connections are open, which is the most"));
         let full = line(&full);
+        // Those that may only ask leave places to those that may order.
+        let asking = Arc::<AtomicU32>::default();
+        let most_asking = u32::try_from(most / 2).unwrap_or(u32::MAX);
+        let others = refusal(&format!("{most_asking} that may only ask are there already"));
+        let others = line(&others);
+        let owner = rustix::process::geteuid().as_raw();
         let door = Door::open(
             "control",
             listener,
             most,
-            move |peer| converse(peer, &desks, patience, &host),
+            move |peer| {
+                // A peer that the system does not tell of may ask only.
+                let who = peer::of_unix(peer.stream(), Path::new(PROC)).unwrap_or_default();
+                let may_order = access.may_order(&who, owner);
+                let seat = (!may_order).then(|| Seat::take(&asking, most_asking));
+                if matches!(seat, Some(None)) {
+                    let _told = peer.write_all(&others, Instant::now());
+                    return;
+                }
+                converse(peer, (&who, may_order), &desks, patience, &host);
+            },
             move |peer| drop(peer.write_all(&full, Instant::now())),
         )?;
         Ok(ControlServer { door, file: Some(file) })
@@ -147,9 +218,34 @@ fn line(value: &Value) -> Vec<u8> {
     text
 }
 
+/// What is said to a client that may only ask.
+const NO_ORDERS: &str = "you may ask (help, list, snapshot, attributes, get, explain), not order: \
+                         `control-orders` of the configuration says who may";
+
+/// Tells the log of an order, who gave it, and what came of it. There is no limit by client for
+/// those that may give orders: they are few, and no flood of another's lines is to hide one.
+fn note((who, may_order): (&Identity, bool), text: &[u8], said: &Value) {
+    let number = |number: Option<u32>| number.map_or("?".to_owned(), |number| number.to_string());
+    let text = String::from_utf8_lossy(text);
+    let shown: String = text.trim().chars().take(SHOWN).collect();
+    let shown = shown.replace(char::is_control, "?");
+    let outcome = match said.get("error").and_then(Value::as_str) {
+        None => "done".to_owned(),
+        Some(why) => format!("refused: {}", why.replace(char::is_control, "?")),
+    };
+    let (uid, pid) = (number(who.uid), number(who.pid));
+    let line = format!("paternoster: order of uid {uid} pid {pid}: {shown}: {outcome}");
+    if may_order {
+        crate::log::tell(format_args!("{line}"));
+    } else {
+        crate::log::tell_of(Origin::of(who), format_args!("{line}"));
+    }
+}
+
 /// Answers line by line, until the other side ends, errs or loses its time.
 fn converse(
     peer: &mut Peer<UnixStream>,
+    (who, may_order): (&Identity, bool),
     desks: &[DeskHandle],
     patience: Patience,
     host: &impl Host,
@@ -175,12 +271,17 @@ fn converse(
             continue;
         }
         let request = parse(&text);
+        let is_order = request.as_ref().is_ok_and(|request| !request.what.only_asks());
         let said = match &request {
+            Ok(_) if is_order && !may_order => refusal(NO_ORDERS),
             Ok(request) => answer(desks, host, request),
             Err(why) => refusal(why),
         };
+        if is_order {
+            note((who, may_order), &text, &said);
+        }
         let written = peer.write_all(&line(&said), Instant::now() + patience.line);
-        if request.is_ok_and(|request| request.what == What::Stop) {
+        if may_order && request.is_ok_and(|request| request.what == What::Stop) {
             host.stop();
         }
         if written.is_err() {

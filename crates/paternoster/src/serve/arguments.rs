@@ -106,7 +106,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "PATH")]
     pub(super) control: Option<PathBuf>,
 
-    /// Where metrics and health are told over HTTP; loopback only
+    /// Where metrics and health are told over HTTP; beyond loopback under TLS
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) metrics: Option<String>,
 

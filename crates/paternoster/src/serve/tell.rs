@@ -237,7 +237,8 @@ pub(super) fn started(config: &Config, places: &[(Place, TlsMode)], server: &Ser
         let _written = writeln!(text, "paternoster: {note}");
     }
     if let Some(metrics) = server.metrics() {
-        let _written = writeln!(text, "paternoster: metrics at http://{metrics}/metrics");
+        let way = if metrics.ip().to_canonical().is_loopback() { "http" } else { "https" };
+        let _written = writeln!(text, "paternoster: metrics at {way}://{metrics}/metrics");
     }
     for device in &config.devices {
         let desk = desks.iter().find(|desk| desk.device == device.name);

@@ -161,7 +161,7 @@ fn refusals() {
         (&["a.img", "--engine=fast"], "--engine cannot be `fast`: one of auto, io_uring,"),
         (&["a.img", "--direct=maybe"], "--direct cannot be `maybe`: one of auto, yes, no"),
         (&["a.img", "--memory=1"], "`device.disk.memory` cannot be `1B`: 1MiB to 1TiB"),
-        (&["a.img", "--metrics=10.0.0.1:1"], "metrics are told on loopback only"),
+        (&["a.img", "--metrics=10.0.0.1:1"], "beyond loopback they need TLS"),
         (&["a.img", "--metrics=x"], "--metrics cannot be `x`: address and port"),
         (&["a.img", "--tenant=db"], "--tenant cannot be `db`: a name and a weight"),
         (&["a.img", "--tenant=db=0"], "`tenant.db.weight` cannot be `0`: 1 to 10000"),

@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::json;
 
+use super::super::request::FORMS;
 use super::*;
 use crate::control::client::{Client, ClientError};
 use crate::control::order::Order;
@@ -151,8 +152,13 @@ fn who_stalls_is_let_go() {
     let line = Patience { line: Duration::from_millis(10), ..PATIENCE };
     let idle = Patience { idle: Duration::from_millis(10), ..PATIENCE };
     let start = |patience| {
-        let server =
-            ControlServer::with_patience(&folder.socket(), desks(), Stops(|| ()), patience);
+        let server = ControlServer::with_patience(
+            &folder.socket(),
+            Access::default(),
+            desks(),
+            Stops(|| ()),
+            patience,
+        );
         server.expect("a socket")
     };
     let server = start(idle);
@@ -205,6 +211,82 @@ fn twenty_connections() {
     }
     server.stop();
     assert!(inside[0].ask(&ask).is_err(), "closed at the end");
+}
+
+/// Are orders refused to a client that may only ask, whatever they are, and is it told how things
+/// stand?
+#[test]
+fn a_client_that_may_only_ask() {
+    let folder = Folder::new();
+    let nobody = Access { mode: 0o666, orders: Some(Vec::new()) };
+    let on_stop = Stops(|| panic!("nobody may"));
+    let server = ControlServer::start_for(&folder.socket(), nobody, desks(), on_stop);
+    let server = server.expect("a socket");
+    let mode = fs::metadata(folder.socket()).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o666);
+    let mut client = Client::connect(&folder.socket()).expect("a server");
+    for form in FORMS {
+        let mut line = json!({ "do": form.name });
+        for field in form.fields.iter().filter(|field| !field.optional) {
+            line[field.name] = match field.name {
+                "weight" => json!(300),
+                "class" => json!("idle"),
+                _ => json!("db"),
+            };
+        }
+        if form.name == "trace" {
+            line["stop"] = json!(true);
+        }
+        let asks = ["help", "list", "snapshot", "attributes", "get", "explain"];
+        let told = client.ask(&line);
+        match told {
+            Ok(_) => assert!(asks.contains(&form.name), "{line}"),
+            Err(ClientError::Refused(why)) => {
+                assert!(!asks.contains(&form.name) && why.contains("not order"), "{line}: {why}");
+            }
+            Err(error) => panic!("{line}: {error}"),
+        }
+    }
+    server.stop();
+}
+
+/// Do those that may only ask leave half of the places to those that may order?
+#[test]
+fn places_for_orders() {
+    let folder = Folder::new();
+    let uid = rustix::process::getuid().as_raw();
+    // With an entry of no user the test's own may only ask.
+    let other = format!("uid={}", uid + 1).parse().expect("a client");
+    let access = Access { orders: Some(vec![other]), ..Access::default() };
+    let patience = Patience { connections: 4, ..PATIENCE };
+    let server = ControlServer::with_patience(&folder.socket(), access, desks(), Stops(|| ()), patience);
+    let server = server.expect("a socket");
+    let mut there = Vec::new();
+    for _ in 0..2 {
+        let mut client = connect(&folder);
+        client.get_mut().write_all(b"{\"do\":\"list\"}\n").expect("sent");
+        assert!(read_line(&mut client).contains("\"ok\":true"));
+        there.push(client);
+    }
+    let mut third = connect(&folder);
+    assert!(read_line(&mut third).contains("2 that may only ask are there already"));
+    server.stop();
+}
+
+/// May root and the server's user give orders unless told otherwise, and those that are configured
+/// else?
+#[test]
+fn clients_that_may_order() {
+    let may = |orders: Option<&str>, uid: u32| {
+        let orders = orders.map(|text| vec![text.parse().expect("a client")]);
+        let who = Identity { uid: Some(uid), ..Identity::default() };
+        Access { orders, ..Access::default() }.may_order(&who, 7)
+    };
+    assert!(may(None, 0) && may(None, 7) && !may(None, 8));
+    assert!(may(Some("uid=8"), 8) && !may(Some("uid=8"), 0) && !may(Some("gid=8"), 8));
+    assert!(may(Some("anyone"), 9));
+    // A peer of which nothing is known.
+    assert!(!Access::default().may_order(&Identity::default(), 7));
 }
 
 /// Is an order to end answered before it is carried out?

@@ -44,8 +44,18 @@ fn refusals_say_where_and_what_would_be_right() {
         (
             "connections = 16",
             "metrics = \"10.0.0.1:80\"",
-            "serve.toml:3: `server.metrics` cannot be `\"10.0.0.1:80\"`: metrics are told on \
-             loopback only",
+            "serve.toml:3: `server.metrics` cannot be `\"10.0.0.1:80\"`: metrics tell tenants' \
+             names and what they do; beyond loopback they need TLS",
+        ),
+        (
+            "connections = 16",
+            "control-mode = \"0660\"",
+            "serve.toml:3: `server.control-mode` cannot be `\"0660\"`: there is no `control`",
+        ),
+        (
+            "connections = 16",
+            "control = \"/c\"\ncontrol-orders = \"uid=x\"",
+            "serve.toml:4: `server.control-orders` cannot be `\"uid=x\"`: `uid` cannot be `x`",
         ),
         (
             "connections = 16",
