@@ -100,12 +100,19 @@ fn replace(file: &Path, found: &fs::Metadata, text: &str) -> io::Result<()> {
     // One that a power cut has left.
     let _none = fs::remove_file(path);
     let written = || {
-        // `create_new` follows no symlink.
-        let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mode = found.mode() & 0o7777;
+        // `create_new` follows no symlink. In the sandbox the mode cannot be changed any more.
+        let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        let made = new.metadata()?;
+        if (made.uid(), made.gid()) != (found.uid(), found.gid()) {
+            // A server that is not root keeps its own files its own.
+            let _kept = fchown(&new, Some(found.uid()), Some(found.gid()));
+        }
+        if made.mode() & 0o7777 != mode {
+            // What the umask has taken away. Without, fewer can read it, which is no harm.
+            let _kept = new.set_permissions(fs::Permissions::from_mode(mode));
+        }
         new.write_all(text.as_bytes())?;
-        // A server that is not root keeps its own files its own.
-        let _kept = fchown(&new, Some(found.uid()), Some(found.gid()));
-        new.set_permissions(fs::Permissions::from_mode(found.mode() & 0o7777))?;
         new.sync_all()?;
         fs::rename(path, file)
     };

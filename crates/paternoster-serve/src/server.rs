@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! start    claims, devices, memory, certificates, control      as whoever started it
-//!          then it becomes whom the configuration names
+//!          then it becomes whom the configuration names, and gives up what it does not need
 //!          threads: one a device, the lobby, control, metrics
 //! stop     files go, lobby closes, desks let guests finish, devices are flushed
 //! ```
@@ -34,6 +34,7 @@ use crate::fuse::mounted::Mounted;
 use crate::host::descriptors;
 use crate::host::listen::Socket;
 use crate::host::privileges::Account;
+use crate::host::sandbox::Sandbox;
 use crate::lobby::{Lobby, wants_tls};
 use crate::locked::locked;
 use crate::reload::{self, Keeper, Source, Word};
@@ -56,6 +57,9 @@ pub struct Options {
     pub force: bool,
     /// Where the configuration is read again; `None`: it was written otherwise.
     pub source: Option<Source>,
+    /// What the process gives up for good before the first client comes; `None`: nothing, as long
+    /// as the process does something else, too.
+    pub sandbox: Option<Sandbox>,
     /// Put in front of each device's backend: faults, for tests.
     pub wrap: Option<Wrap>,
 }
@@ -100,11 +104,15 @@ impl Server {
             None => None,
         };
         let left_out = content::leave_out(&mut config.devices).map_err(told)?;
+        let account = Account::of(&config.server)?;
         let mut claims = Claims::take(&config.devices, options.force).map_err(told)?;
         let (mut catalog, mut desks) = (Catalog::default(), Vec::new());
         let mut notes: Vec<String> =
             left_out.iter().map(|why| format!("left out: {why}")).collect();
         notes.append(&mut claims.notes);
+        let sandbox = options.sandbox.as_ref();
+        // What has to be looked at elsewhere is open; no thread is there yet.
+        notes.extend(sandbox.and_then(|it| it.bound_files(&config, options.decisions.as_deref())));
         let (mut files, mut slots) = (Vec::new(), Vec::new());
         for device in &config.devices {
             let mut opened = Desk::open(&config, device, &options)?;
@@ -127,10 +135,12 @@ impl Server {
         let http = start_http(&config, tls.clone(), &handles)?;
         let shown = config.server.fuse.as_ref();
         let folder = shown.map(|settings| fuse::show(&config, settings, files)).transpose()?;
-        if let Some(account) = Account::of(&config.server)? {
+        if let Some(account) = account {
             account.assume()?;
         }
         notes.extend(fit_connections(&mut config));
+        // Clients wait in the listeners' queues still.
+        notes.extend(sandbox.and_then(|it| it.bound_calls(&config)));
         let lobby = Lobby::new(Arc::new(config), catalog, sockets, tls, letters).map_err(told)?;
         let desks = desks
             .into_iter()

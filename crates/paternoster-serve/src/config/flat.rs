@@ -132,6 +132,8 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
         drain_timeout,
         device_timeout,
         insecure,
+        sandbox,
+        traces,
         verbose,
     } = server;
     let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|at| at.display().to_string());
@@ -163,6 +165,8 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
     tell("drain-timeout", Some(quantity::show_time(*drain_timeout)));
     tell("device-timeout", Some(quantity::show_time(*device_timeout)));
     tell("insecure", Some(insecure.to_string()));
+    tell("sandbox", Some(sandbox.to_string()));
+    tell("traces", Some(traces.display().to_string()));
     tell("verbose", Some(verbose.to_string()));
 }
 

@@ -88,6 +88,10 @@ pub struct Server {
     pub device_timeout: Nanos,
     /// TCP without TLS beyond loopback.
     pub insecure: bool,
+    /// The program gives up what a server does not need.
+    pub sandbox: bool,
+    /// The folder that traces are written in, if there is a sandbox.
+    pub traces: PathBuf,
     /// Requests are told on standard error.
     pub verbose: bool,
 }
@@ -112,6 +116,8 @@ impl Default for Server {
             drain_timeout: Nanos::from_secs(10),
             device_timeout: Nanos::from_secs(30),
             insecure: false,
+            sandbox: true,
+            traces: PathBuf::from("/var/tmp"),
             verbose: false,
         }
     }

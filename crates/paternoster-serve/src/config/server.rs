@@ -43,6 +43,8 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
             .parsed("device-timeout", quantity::time)?
             .unwrap_or(default.device_timeout),
         insecure: section.switch("insecure")?.unwrap_or(default.insecure),
+        sandbox: section.switch("sandbox")?.unwrap_or(default.sandbox),
+        traces: path(&mut section, "traces")?.unwrap_or(default.traces),
         verbose: section.switch("verbose")?.unwrap_or(default.verbose),
         tls,
     };

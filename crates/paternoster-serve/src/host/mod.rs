@@ -13,6 +13,7 @@
 //! * `descriptors`: how many files may be open, and how many connections fit.
 //! * `plain_file`: files that are written where others could have put a link.
 //! * [`pidfile`], [`signals`], [`private_folder`]: what daemons have beside.
+//! * [`sandbox`]: what a server gives up before the first client comes.
 //! * [`uri`]: how clients name what is served.
 
 pub mod activation;
@@ -23,6 +24,7 @@ pub mod pidfile;
 pub(crate) mod plain_file;
 pub mod private_folder;
 pub mod privileges;
+pub mod sandbox;
 pub mod signals;
 pub(crate) mod unix_socket;
 pub mod uri;

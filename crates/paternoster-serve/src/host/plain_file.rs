@@ -16,6 +16,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::sandbox;
+
 /// Opens an empty file for writing; the error names it.
 ///
 /// # Errors
@@ -31,6 +33,7 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
         .open(path)
         .map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) => named("it is a symbolic link, which is not followed"),
+            Some(libc::EACCES) => named(&format!("{error}{}", sandbox::hint())),
             _ => io::Error::new(error.kind(), format!("{}: {error}", path.display())),
         })?;
     let found = file.metadata()?;

@@ -130,6 +130,10 @@ pub(crate) struct ServeOptions {
     #[arg(long)]
     pub(super) insecure: bool,
 
+    /// Keep what a server does not need: programs, other files and sockets (--run keeps it, too)
+    #[arg(long)]
+    pub(super) no_sandbox: bool,
+
     /// Holds the process number while the server serves
     #[arg(long, short = 'P', value_name = "FILE")]
     pub(super) pidfile: Option<PathBuf>,
@@ -185,6 +189,7 @@ impl ServeOptions {
             ("--user", self.user.is_some()),
             ("--tls-cert", self.tls_cert.is_some()),
             ("--insecure", self.insecure),
+            ("--no-sandbox", self.no_sandbox),
         ]
         .into_iter()
         .find_map(|(option, given)| given.then_some(option))

@@ -25,6 +25,7 @@ use paternoster_serve::host::listen::{self, Place};
 use paternoster_serve::host::pidfile::Pidfile;
 use paternoster_serve::host::private_folder::PrivateFolder;
 use paternoster_serve::host::privileges::Account;
+use paternoster_serve::host::sandbox::Sandbox;
 use paternoster_serve::host::signals::{ReloadSignals, StopSignals, Ward};
 use paternoster_serve::reload::Source;
 use paternoster_serve::server::{Options, Server};
@@ -72,6 +73,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         verbose: config.server.verbose,
         decisions: options.decisions.clone(),
         force: options.force,
+        sandbox: sandbox(options, &config, folder.as_ref()),
         source: source(options),
         ..Options::default()
     };
@@ -94,6 +96,29 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let ended = server.wait();
     done?;
     ended.map_err(Failure::Job)
+}
+
+/// What the program gives up. With a command it does not: that has to be started.
+fn sandbox(
+    options: &ServeOptions,
+    config: &Config,
+    private: Option<&PrivateFolder>,
+) -> Option<Sandbox> {
+    if options.run.is_some() || !config.server.sandbox {
+        return None;
+    }
+    let above = |path: &Path| match path.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    // A reload reads the file again, and `ctl save` replaces it.
+    let configuration: Vec<PathBuf> =
+        options.configuration().map(|path| above(path)).into_iter().collect();
+    Some(Sandbox {
+        reads: configuration.clone(),
+        replaces: configuration,
+        removes: private.map(|folder| above(folder.path())).into_iter().collect(),
+    })
 }
 
 /// What is mounted needs a folder. (Reading a configuration looks at no other file.)

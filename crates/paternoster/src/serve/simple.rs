@@ -69,6 +69,7 @@ fn server(options: &ServeOptions, fallback: &[Listen]) -> Result<Server, Failure
         pidfile: options.pidfile.clone(),
         user: options.user.clone(),
         insecure: options.insecure,
+        sandbox: !options.no_sandbox,
         verbose: options.verbose,
         ..Server::default()
     })

@@ -11,6 +11,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
+use io_uring::register::Restriction;
 use io_uring::{Builder, IoUring, Probe, opcode, squeue, types};
 use libc::iovec;
 use rustix::fs::FallocateFlags;
@@ -129,21 +130,38 @@ fn best_ring(entries: u32) -> io::Result<IoUring> {
     made
 }
 
+/// What jobs are made of.
+const OPERATIONS: [u8; 7] = [
+    opcode::Readv::CODE,
+    opcode::Writev::CODE,
+    opcode::ReadFixed::CODE,
+    opcode::WriteFixed::CODE,
+    opcode::Fsync::CODE,
+    opcode::Fallocate::CODE,
+    opcode::Fadvise::CODE,
+];
+
 /// Whether the kernel has what jobs are made of.
 fn has_operations(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
-    let needed = [
-        opcode::Readv::CODE,
-        opcode::Writev::CODE,
-        opcode::ReadFixed::CODE,
-        opcode::WriteFixed::CODE,
-        opcode::Fsync::CODE,
-        opcode::Fallocate::CODE,
-        opcode::Fadvise::CODE,
-    ];
-    let all = needed.into_iter().all(|code| probe.is_supported(code));
+    let all = OPERATIONS.into_iter().all(|code| probe.is_supported(code));
     if all { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+}
+
+/// Puts another file in a registered one's place (`IORING_REGISTER_FILES_UPDATE`).
+const FILES_UPDATE: u8 = 6;
+
+/// Once it is enabled the ring does nothing but these operations, on registered files alone if
+/// there are such; what a reload opens takes a place among these, and nothing else is registered. A
+/// filter of system calls does not see what a ring is asked.
+fn restrict(ring: &IoUring, files_registered: bool) -> io::Result<()> {
+    let mut all: Vec<Restriction> = OPERATIONS.into_iter().map(Restriction::sqe_op).collect();
+    if files_registered {
+        all.push(Restriction::sqe_flags_required(squeue::Flags::FIXED_FILE.bits()));
+        all.push(Restriction::register_op(FILES_UPDATE));
+    }
+    ring.submitter().register_restrictions(&mut all)
 }
 
 impl KernelRing {
@@ -156,6 +174,11 @@ impl KernelRing {
         let spare = || std::iter::repeat_n(-1, SPARE);
         let raw: Vec<RawFd> = raw(0).chain(spare()).chain(raw(1)).chain(spare()).collect();
         let files_registered = ring.submitter().register_files(&raw).is_ok();
+        if let Err(error) = restrict(&ring, files_registered) {
+            crate::log::tell(format_args!(
+                "paternoster: sandbox: io_uring is not restricted to reading and writing: {error}"
+            ));
+        }
         let places = (0..).take(raw.len());
         let targets = if files_registered { places.collect() } else { raw.clone() };
         let targets = targets.into_iter().map(types::Fd).collect();
@@ -259,5 +282,58 @@ impl Ring for KernelRing {
     unsafe fn register(&mut self, buffers: &[iovec]) -> io::Result<()> {
         // SAFETY: the caller's promise for the memory.
         unsafe { self.ring.submitter().register_buffers(buffers) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    /// Does a ring do what jobs are made of, on the files that it knows, and nothing else: no file
+    /// opened, none that it does not know, no socket, and nothing more registered?
+    #[test]
+    fn a_ring_does_nothing_else() {
+        let Ok(mut ring) = best_ring(8) else {
+            return eprintln!("skipped: a_ring_does_nothing_else: no io_uring here");
+        };
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let other = std::fs::File::open("/proc/self/exe").unwrap();
+        ring.submitter().register_files(&[file.as_raw_fd()]).unwrap();
+        restrict(&ring, true).unwrap();
+        ring.submitter().register_enable_rings().unwrap();
+        let mut bytes = [0u8; 16];
+        let all = [iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }];
+        let path = c"/etc/passwd".as_ptr();
+        let fixed = squeue::Flags::FIXED_FILE;
+        let raw = other.as_raw_fd();
+        let read = |fd| opcode::Readv::new(types::Fd(fd), all.as_ptr(), 1).build();
+        for (entry, expected, what) in [
+            (read(0).flags(fixed), 16, "a file that it knows"),
+            (read(raw), -libc::EACCES, "another file"),
+            (opcode::Nop::new().build().flags(fixed), -libc::EACCES, "another operation"),
+            (
+                opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path).build().flags(fixed),
+                -libc::EACCES,
+                "a file by its path",
+            ),
+            (
+                opcode::Socket::new(libc::AF_INET, libc::SOCK_STREAM, 0).build().flags(fixed),
+                -libc::EACCES,
+                "a socket",
+            ),
+            (read(0).flags(fixed | squeue::Flags::ASYNC), -libc::EACCES, "another flag"),
+        ] {
+            // SAFETY: what it points to lives longer than the loop, which waits for it.
+            unsafe { ring.submission().push(&entry) }.unwrap();
+            ring.submit_and_wait(1).unwrap();
+            assert_eq!(ring.completion().next().unwrap().result(), expected, "{what}");
+        }
+        // SAFETY: the memory outlives the ring, which refuses it.
+        let registered = unsafe { ring.submitter().register_buffers(&all) };
+        assert_eq!(registered.unwrap_err().raw_os_error(), Some(libc::EACCES));
+        drop(ring);
+        assert_eq!(&bytes[..4], b"\x7fELF");
     }
 }

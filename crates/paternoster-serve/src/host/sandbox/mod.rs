@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sandbox: what a server gives up for good, so that a client that takes it over gets little.
+//!
+//! ```text
+//! claims, certificates, accounts      as before
+//! [`files`]    Landlock, no_new_privs: no file but what is configured, no TCP   before any thread
+//! devices, control, threads, user     opened within
+//! [`calls`]    seccomp, all threads: no exec, no new ring, no socket but unix   before a client
+//! ```
+//!
+//! io_uring goes round seccomp: a ring does what it is asked in the kernel. So each ring is bound
+//! to its few operations and to the files that it knows (`device/uring/ring.rs`), and no new one
+//! can be made. What the kernel lacks is told in a line, and the server starts.
+//!
+//! Two things cannot be had together: who mounts (`[server.fuse]`) must unmount, which Landlock
+//! forbids; so files are not bounded there, and a line says so.
+
+mod calls;
+mod files;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::config::Config;
+
+/// Whether files are bounded.
+static FILES: AtomicBool = AtomicBool::new(false);
+
+/// A sandbox, beside what the configuration says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Folders whose files may be read later, as that of the configuration.
+    pub reads: Vec<PathBuf>,
+    /// Folders in which a file may be replaced, as the configuration by `ctl save`.
+    pub replaces: Vec<PathBuf>,
+    /// Folders in which something is removed at the end.
+    pub removes: Vec<PathBuf>,
+}
+
+impl Sandbox {
+    /// Bounds the files and ports that this thread, and those that it starts, can open. What the
+    /// kernel lacks, in words.
+    pub(crate) fn bound_files(&self, config: &Config, decisions: Option<&Path>) -> Option<String> {
+        if config.server.fuse.is_some() {
+            return Some(
+                "sandbox: files are not bounded: with Landlock the folder of [server.fuse] could \
+                 not be unmounted"
+                    .to_owned(),
+            );
+        }
+        let bounded = files::bound(&files::allowed(self, config, decisions), config);
+        FILES.store(bounded != files::Bounded::No, Ordering::Relaxed);
+        bounded.missing()
+    }
+
+    /// Takes calls from all threads of the process that a server never makes. What the kernel
+    /// lacks, in words.
+    pub(crate) fn bound_calls(&self, config: &Config) -> Option<String> {
+        calls::bound(config.server.fuse.is_some()).err()
+    }
+}
+
+/// What to say of a file that cannot be opened, if that may be the sandbox.
+pub(crate) fn hint() -> &'static str {
+    if FILES.load(Ordering::Relaxed) {
+        " (outside of the sandbox nothing can be opened: traces go into the folder `traces` of the \
+         configuration, /var/tmp unless told otherwise; `sandbox = false` is without)"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests;

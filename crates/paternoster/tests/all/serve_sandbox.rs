@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `paternoster serve` in its sandbox: it serves, takes orders, and leaves nothing behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::serve_arguments::{Scratch, serve};
+
+/// A server that is ready.
+struct Started(Child);
+
+impl Started {
+    fn of(file: &str, arguments: &[&str]) -> Started {
+        let mut command = serve(&[&[file], arguments].concat());
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped"));
+        let mut told = String::new();
+        while !told.contains(" at nbd") {
+            assert_ne!(lines.read_line(&mut told).expect("a line"), 0, "{told}");
+        }
+        // What follows is read, so that nothing is blocked.
+        std::thread::spawn(move || lines.read_to_string(&mut told));
+        Started(child)
+    }
+
+    fn status(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("it is there")
+    }
+}
+
+fn asked(socket: &str, line: &str) -> String {
+    let mut control = UnixStream::connect(socket).expect("a control socket");
+    writeln!(control, "{line}").expect("it listens");
+    let mut answer = String::new();
+    BufReader::new(control).read_line(&mut answer).expect("an answer");
+    answer
+}
+
+/// Does a server that gave up all it does not need serve, write traces where they belong and
+/// nowhere else, and end in good order, its sockets and pidfile gone? And is all kept on demand?
+#[test]
+fn a_server_in_its_sandbox() {
+    let scratch = Scratch::new();
+    let [run, traces] = ["run", "traces"].map(|name| scratch.text(name));
+    for folder in [&run, &traces] {
+        fs::create_dir(folder).expect("a folder");
+    }
+    let (image, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let text = format!(
+        "[server]\nlisten = 'unix:{run}/nbd'\ncontrol = '{run}/control'\n\
+         pidfile = '{run}/pid'\nmetrics = '127.0.0.1:0'\ntraces = '{traces}'\n\
+         [volume.disk]\npath = '{image}'\n"
+    );
+    fs::write(&file, &text).expect("a file");
+    let mut server = Started::of(&file, &[]);
+    let status = server.status();
+    assert!(status.contains("NoNewPrivs:\t1\n") && status.contains("Seccomp:\t2\n"), "{status}");
+    // The greeting of NBD.
+    let mut client = UnixStream::connect(format!("{run}/nbd")).expect("a server");
+    let mut greeting = [0; 8];
+    client.read_exact(&mut greeting).expect("a greeting");
+    assert_eq!(&greeting, b"NBDMAGIC");
+    drop(client);
+    let control = format!("{run}/control");
+    assert!(asked(&control, r#"{"do":"list"}"#).contains("\"ok\":true"));
+    let trace =
+        |folder: &str| asked(&control, &format!(r#"{{"do":"trace","prefix":"{folder}/x"}}"#));
+    let outside = trace(&run);
+    // A kernel without Landlock has no such bounds; the server said so.
+    assert!(outside.contains("`sandbox = false` is without") || outside.contains("\"ok\""));
+    assert!(asked(&control, r#"{"do":"trace","stop":true}"#).contains('{'));
+    assert!(trace(&traces).contains("\"ok\":true"));
+    assert!(asked(&control, r#"{"do":"trace","stop":true}"#).contains("\"ok\":true"));
+    let pid = Pid::from_child(&server.0);
+    kill_process(pid, Signal::TERM).expect("it is ours");
+    assert!(server.0.wait().expect("it ends").success());
+    let _trace = fs::remove_file(format!("{run}/x.blktrace.0"));
+    assert_eq!(fs::read_dir(&run).expect("it is there").count(), 0, "sockets and pidfile");
+
+    fs::write(&file, text.replace("[volume", "sandbox = false\n[volume")).expect("a file");
+    let mut server = Started::of(&file, &[]);
+    assert!(server.status().contains("Seccomp:\t0\n"));
+    kill_process(Pid::from_child(&server.0), Signal::TERM).expect("it is ours");
+    assert!(server.0.wait().expect("it ends").success());
+}
