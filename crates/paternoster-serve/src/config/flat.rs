@@ -153,7 +153,7 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
     }
     tell("control", path(control));
     tell("control-mode", control_mode.map(|mode| format!("{mode:04o}")));
-    tell("control-orders", control_orders.as_deref().map(each));
+    tell("control-orders", control_orders.as_deref().map(entries));
     tell("metrics", metrics.map(|at| at.to_string()));
     tell("pidfile", path(pidfile));
     tell("user", user.clone());
@@ -204,14 +204,14 @@ fn device(it: &Device, flat: &mut Flat) {
         tell("share", Some(share.to_string()));
         tell("raw", Some(raw.to_string()));
         tell("description", Some(description.clone()));
-        tell("allow", allow.as_deref().map(each));
-        tell("readonly-for", (!readonly_for.is_empty()).then(|| each(readonly_for)));
+        tell("allow", allow.as_deref().map(entries));
+        tell("readonly-for", (!readonly_for.is_empty()).then(|| entries(readonly_for)));
         tell("most-clients", most_clients.map(|most| most.to_string()));
     }
 }
 
 /// Entries of rights.
-fn each(entries: &[Who]) -> String {
+fn entries(entries: &[Who]) -> String {
     format!("[{}]", entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
