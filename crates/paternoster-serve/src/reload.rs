@@ -32,6 +32,7 @@ use crate::desk::volumes::{Coming, Going};
 use crate::desk::{DeskHandle, Letter, attributes};
 use crate::device::claim::Claims;
 use crate::device::{self, NewFile, content};
+use crate::host::sandbox;
 use crate::locked::locked;
 use crate::{save, wire};
 
@@ -161,14 +162,14 @@ impl Keeper {
         let (now, later): (Vec<Change>, Vec<Change>) =
             changes.into_iter().partition(|change| can_change(change, &running.config, &asked));
         let mut merged = merged(&running.config, asked);
-        let notes = leave_out(&running.config, &mut merged);
+        let mut notes = leave_out(&running.config, &mut merged);
         let merged = merged.settle().map_err(|complaint| {
             let file = source.file.display();
             format!("{file}: beside what holds until the next start: {complaint}")
         })?;
         let merged = Arc::new(merged);
         let tls = merged.server.tls.as_ref().map(wire::server_config).transpose()?;
-        let mut claims = running.claims.more(&merged.devices, self.force).map_err(told)?;
+        let mut claims = running.claims.more(&merged.devices, self.force).map_err(not_open)?;
         let files = opened(&running.config, &merged)?;
         claims.confirm().map_err(told)?;
         let seen = self.ask_all(&merged, |device, answer| {
@@ -198,6 +199,9 @@ impl Keeper {
             held.extend(later.iter().map(|key| format!("device.{}.{key}", device.name)));
         }
         let named = tls.is_some().then(|| "server.tls: the certificates were read".to_owned());
+        if tls.is_some() && merged.server.metrics.is_some_and(|at| !at.ip().is_loopback()) {
+            notes.push("metrics keep the certificate of the start".to_owned());
+        }
         let (heard, hears) = channel();
         // A lobby that has ended lets nobody in. One that hears late lets in as before until then.
         let changed = Changed { config: Arc::clone(&merged), catalog, tls, heard };
@@ -315,7 +319,7 @@ fn leave_out(running: &Config, merged: &mut Config) -> Vec<String> {
 fn opened(running: &Config, merged: &Config) -> Result<Vec<Vec<(Volume, NewFile)>>, String> {
     let mut files: Vec<Vec<(Volume, NewFile)>> = merged.devices.iter().map(|_| vec![]).collect();
     for (place, volume) in differing(running, merged) {
-        let file = device::open::open_one(&merged.devices[place], volume).map_err(told)?;
+        let file = device::open::open_one(&merged.devices[place], volume).map_err(not_open)?;
         files[place].push((volume.clone(), file));
     }
     Ok(files)
@@ -401,6 +405,14 @@ fn merged(running: &Config, asked: Config) -> Config {
         merged.devices.push(device);
     }
     merged
+}
+
+/// Why a file is not open; in a sandbox that may be why.
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn not_open(error: impl std::fmt::Display) -> String {
+    let why = error.to_string();
+    let hint = if why.contains("Permission denied") { sandbox::hint() } else { "" };
+    why + hint
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]

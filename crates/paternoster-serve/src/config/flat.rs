@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Config, Device, Fuse, Group, Listen, Rights, Rule, Server, ServiceClass, Tenant, Tls, Volume, Who,
-    quantity,
+    Config, Device, Fuse, Group, Listen, Rights, Rule, Server, ServiceClass, Tenant, Tls, Volume,
+    Who, quantity,
 };
 
 /// A key's parts from the top of the file, and its value in words.
@@ -193,7 +193,8 @@ fn device(it: &Device, flat: &mut Flat) {
     tell("engine", Some(engine.to_string()));
     tell("delay-bound", delay_bound.map(quantity::show_time));
     for volume in on_it {
-        let Volume { name: own, path, start, length, readonly, share, raw, description, rights } = volume;
+        let Volume { name: own, path, start, length, readonly, share, raw, description, rights } =
+            volume;
         let Rights { allow, readonly_for, most_clients } = rights;
         let mut tell = |key: &str, value| put(flat, &["volume", own, key], value);
         tell("device", Some(name.clone()));

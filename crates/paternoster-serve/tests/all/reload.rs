@@ -397,6 +397,43 @@ fn what_cannot_be_changed_is_named() {
     end(&server);
 }
 
+/// Do rights that a reload brings count for newcomers, and do clients that are there keep theirs and
+/// count on, where so many may come?
+#[test]
+fn rights_count_for_newcomers() {
+    let house = Reloading::new("reload-rights");
+    let disk = house.folder.path("a");
+    let volume = format!("{DISK}[volume.a]\npath = \"{}\"\n", disk.display());
+    house.write(&volume);
+    let server = house.start();
+    let mut writer = house.connect("nbd.sock", "a").unwrap();
+    let uid = rustix::process::getuid().as_raw();
+    house.write(&format!("{volume}readonly-for = \"uid={uid}\"\nmost-clients = 2\n"));
+    let told = server.reload().unwrap();
+    let changed = [
+        "volume.a.most-clients: 2, was not there".to_owned(),
+        format!("volume.a.readonly-for: [uid={uid}], was not there"),
+    ];
+    assert_eq!(told["changed"], serde_json::json!(changed));
+    assert_eq!(writer.write(0, 0, &[1; 4096]).unwrap(), 0);
+    // Flag 1 of the export's flags is READ_ONLY; 1 is EPERM.
+    let mut reader = house.connect("nbd.sock", "a").unwrap();
+    assert_eq!(reader.flags & 2, 2);
+    assert_eq!(reader.read(0, 4096).unwrap(), [1; 4096]);
+    assert_eq!(reader.write(0, 0, &[2; 4096]).unwrap(), 1);
+    let third = house.connect("nbd.sock", "a").unwrap_err().to_string();
+    assert!(third.contains("2 clients have opened it, and `most-clients` is 2"), "{third}");
+    house.write(&format!("{volume}allow = []\n"));
+    server.reload().unwrap();
+    assert!(house.connect("nbd.sock", "a").is_err(), "nobody may");
+    assert_eq!(writer.write(0, 0, &[3; 4096]).unwrap(), 0);
+    assert_eq!(reader.read(0, 4096).unwrap(), [3; 4096]);
+    house.write(&volume);
+    server.reload().unwrap();
+    assert_eq!(house.connect("nbd.sock", "a").unwrap().flags & 2, 0);
+    end(&server);
+}
+
 /// Does what was ordered become the file, its comments kept, so that a reload changes nothing and a
 /// fresh start has it; and is the file written through no symlink?
 #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `paternoster serve` in its sandbox: it serves, takes orders, and leaves nothing behind.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
@@ -40,20 +41,43 @@ fn asked(socket: &str, line: &str) -> String {
     answer
 }
 
+/// Within the sandbox: what was ordered is saved, and read again; another image is not opened, and
+/// the answer says why.
+fn saves_and_reloads(control: &str, file: &str, image: &str) {
+    fs::set_permissions(file, Permissions::from_mode(0o640)).expect("it is ours");
+    let weight = r#"{"do":"weight","name":"disk","weight":300}"#;
+    assert!(asked(control, weight).contains("\"ok\":true"));
+    let saved = asked(control, r#"{"do":"save"}"#);
+    assert!(saved.contains("tenant.disk.weight: 100 -> 300"), "{saved}");
+    let text = fs::read_to_string(file).expect("it is there");
+    assert!(text.contains("weight = 300"), "{text}");
+    let mode = fs::metadata(file).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o640);
+    assert!(!fs::exists(format!("{file}.new")).expect("its folder is there"));
+    fs::write(file, text.replace("weight = 300", "weight = 200")).expect("it is ours");
+    let told = asked(control, r#"{"do":"reload"}"#);
+    assert!(told.contains("tenant.disk.weight: 300 -> 200"), "{told}");
+    fs::write(file, format!("{text}[volume.new]\npath = '{image}'\n")).expect("it is ours");
+    let told = asked(control, r#"{"do":"reload"}"#);
+    // As above: without Landlock it is opened.
+    assert!(told.contains("images are those of the start") || told.contains("\"ok\""), "{told}");
+}
+
 /// Does a server that gave up all it does not need serve, write traces where they belong and
-/// nowhere else, and end in good order, its sockets and pidfile gone? And is all kept on demand?
+/// nowhere else, save and reload, and end in good order, its sockets and pidfile gone? And is all
+/// kept on demand?
 #[test]
 fn a_server_in_its_sandbox() {
     let scratch = Scratch::new();
-    let [run, traces] = ["run", "traces"].map(|name| scratch.text(name));
-    for folder in [&run, &traces] {
+    let [run, traces, etc] = ["run", "traces", "etc"].map(|name| scratch.text(name));
+    for folder in [&run, &traces, &etc] {
         fs::create_dir(folder).expect("a folder");
     }
-    let (image, file) = (scratch.disk("disk.img"), scratch.text("serve.toml"));
+    let (image, file) = (scratch.disk("disk.img"), format!("{etc}/serve.toml"));
     let text = format!(
         "[server]\nlisten = 'unix:{run}/nbd'\ncontrol = '{run}/control'\n\
          pidfile = '{run}/pid'\nmetrics = '127.0.0.1:0'\ntraces = '{traces}'\n\
-         [volume.disk]\npath = '{image}'\n"
+         [volume.disk]\npath = '{image}'\n[tenant.disk]\nweight = 100\n"
     );
     fs::write(&file, &text).expect("a file");
     let mut server = Started::of(&file, &[]);
@@ -75,6 +99,7 @@ fn a_server_in_its_sandbox() {
     assert!(asked(&control, r#"{"do":"trace","stop":true}"#).contains('{'));
     assert!(trace(&traces).contains("\"ok\":true"));
     assert!(asked(&control, r#"{"do":"trace","stop":true}"#).contains("\"ok\":true"));
+    saves_and_reloads(&control, &file, &scratch.disk("new.img"));
     let pid = Pid::from_child(&server.0);
     kill_process(pid, Signal::TERM).expect("it is ours");
     assert!(server.0.wait().expect("it ends").success());

@@ -259,7 +259,8 @@ fn places_for_orders() {
     let other = format!("uid={}", uid + 1).parse().expect("a client");
     let access = Access { orders: Some(vec![other]), ..Access::default() };
     let patience = Patience { connections: 4, ..PATIENCE };
-    let server = ControlServer::with_patience(&folder.socket(), access, desks(), Stops(|| ()), patience);
+    let server =
+        ControlServer::with_patience(&folder.socket(), access, desks(), Stops(|| ()), patience);
     let server = server.expect("a socket");
     let mut there = Vec::new();
     for _ in 0..2 {

@@ -292,7 +292,8 @@ mod tests {
     use super::*;
 
     /// Does a ring do what jobs are made of, on the files that it knows, and nothing else: no file
-    /// opened, none that it does not know, no socket, and nothing more registered?
+    /// opened, none that it does not know, no socket, and nothing registered but
+    /// another file in the place of one?
     #[test]
     fn a_ring_does_nothing_else() {
         let Ok(mut ring) = best_ring(8) else {
@@ -330,6 +331,7 @@ mod tests {
             ring.submit_and_wait(1).unwrap();
             assert_eq!(ring.completion().next().unwrap().result(), expected, "{what}");
         }
+        ring.submitter().register_files_update(0, &[raw]).expect("a reload does so");
         // SAFETY: the memory outlives the ring, which refuses it.
         let registered = unsafe { ring.submitter().register_buffers(&all) };
         assert_eq!(registered.unwrap_err().raw_os_error(), Some(libc::EACCES));

@@ -63,8 +63,9 @@ impl Sandbox {
 /// What to say of a file that cannot be opened, if that may be the sandbox.
 pub(crate) fn hint() -> &'static str {
     if FILES.load(Ordering::Relaxed) {
-        " (outside of the sandbox nothing can be opened: traces go into the folder `traces` of the \
-         configuration, /var/tmp unless told otherwise; `sandbox = false` is without)"
+        " (outside of the sandbox nothing can be opened: images are those of the start, traces go \
+         into the folder `traces` of the configuration, /var/tmp unless told otherwise; `sandbox = \
+         false` is without)"
     } else {
         ""
     }
