@@ -397,8 +397,8 @@ fn what_cannot_be_changed_is_named() {
     end(&server);
 }
 
-/// Do rights that a reload brings count for newcomers, and do clients that are there keep theirs and
-/// count on, where so many may come?
+/// Do rights that a reload brings count for newcomers, and do clients that are there keep theirs
+/// and count on, where so many may come?
 #[test]
 fn rights_count_for_newcomers() {
     let house = Reloading::new("reload-rights");

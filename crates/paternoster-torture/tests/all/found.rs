@@ -107,8 +107,8 @@ fn a_light_client_has_short_turns() {
     assert!(got.iter().all(|got| got.waited <= 1.0), "{got:?}");
 }
 
-/// Has a reader its third beside two writers that call fsync, on a disk with two requests? Throttled
-/// writers held both of them, the reader slept, and their debt was forgiven as nobody else was
+/// Has a reader its third beside two writers that call fsync, on a disk with two requests?
+/// Throttled writers held both of them, the reader slept, and their debt was forgiven as nobody else was
 /// there; and while it slept they repaid their debts with each other's flushes. It had 10 reads/s
 /// in 12 s. A third of what it reads alone is about 1000/s.
 #[test]
