@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A fair I/O scheduler inside any program: ask, get a permit in fair order, give it back.
 //!
-//! Programs that store data put a semaphore or a token bucket before their disk, and somebody has
+//! Programs that store data put a semaphore or a token bucket before their disk, and a person has
 //! to type in how much it can take. A gate is told nothing: how many permits may be out, for whom
 //! one is kept, whether streams take turns is found out while it runs, by the scheduler
 //! `paternoster` of the library behind it.

@@ -165,7 +165,7 @@ impl<E: Entrance> Lobby<E> {
                         Word::Changed(Changed { config, mut catalog, tls, heard }) => {
                             catalog.goes_on_from(&self.catalog);
                             (self.config, self.catalog, self.tls) = (config, catalog, tls);
-                            // Who waits for that may have gone.
+                            // The waiter for that may have gone.
                             let _gone = heard.send(());
                         }
                     }

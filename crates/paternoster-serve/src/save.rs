@@ -6,7 +6,7 @@
 //!      ──▶ read as at a start: sound? ──▶ FILE.new, synced ──▶ renamed over the file
 //! ```
 //!
-//! Only keys of which the running server differs from what it has read are touched: what somebody
+//! Only keys of which the running server differs from what it has read are touched: what a person
 //! else has written into the file meanwhile stays.
 //!
 //! Invariants: I1 the file is the old one or the new one, also behind a power cut; I2 it is written

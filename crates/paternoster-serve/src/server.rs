@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! start    claims, devices, memory, certificates, control      as whoever started it
-//!          then it becomes whom the configuration names, and gives up what it does not need
+//!          then it becomes the user that the configuration names, and gives up what it does not need
 //!          threads: one a device, the lobby, control, metrics
 //! stop     files go, lobby closes, desks let guests finish, devices are flushed
 //! ```
@@ -88,7 +88,7 @@ struct Running {
 }
 
 impl Server {
-    /// Opens everything, becomes whom the configuration names, and serves.
+    /// Opens everything, becomes the user that the configuration names, and serves.
     ///
     /// # Errors
     /// What cannot be opened, and why.

@@ -166,7 +166,7 @@ impl Ceiling {
     }
 
     /// A permit of this kind and size was given back after so much device time; before that `out`
-    /// were out and somebody waited, or not. Whether another number may be out from now on.
+    /// were out and one waited, or not. Whether another number may be out from now on.
     pub(super) fn ended(
         &mut self,
         now: Nanos,
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// Is nothing tried while the ceiling is not what anybody waits for?
+    /// Is nothing tried while the ceiling is not what a client waits for?
     #[test]
     fn it_rests_while_it_does_not_bind() {
         let mut ceiling = Ceiling::new(256);

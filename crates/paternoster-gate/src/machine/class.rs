@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Class: who shares with whom. A tree of weights, put into the queue's terms.
+//! Class: which clients share with which. A tree of weights, put into the queue's terms.
 //!
 //! A class that has none below it is a client of the queue. The first class below it makes it a
 //! group, of which its own client becomes a member:

@@ -75,7 +75,7 @@ impl Ask {
         self
     }
 
-    /// Who asks: a thread, a task; 0 is nobody in particular. One that asks while it holds a
+    /// What asks: a thread, a task; 0 is none in particular. One that asks while it holds a
     /// permit is reported, since that can come to a standstill: see [`super::Report`].
     #[must_use]
     pub const fn holder(mut self, holder: u64) -> Ask {

@@ -479,7 +479,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whoever asked does not want it any more: if it waits it waits no more, if it has its permit
+    /// The asker does not want it any more: if it waits it waits no more, if it has its permit
     /// that is given back, and [`Core::next`] says nothing of it. `false` if nothing of it is left.
     pub fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
         self.now = self.now.max(now);

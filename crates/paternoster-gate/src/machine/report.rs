@@ -23,7 +23,7 @@ pub enum Report {
         ticket: Ticket,
         /// Whose.
         class: ClassId,
-        /// Who holds it, as the ask said.
+        /// Its holder, as the ask said.
         holder: u64,
         /// When it was given.
         granted: Nanos,
@@ -108,7 +108,7 @@ impl Core {
         }
     }
 
-    /// Who waits for what and why: a line for each that waits, oldest place first, at most `most`.
+    /// What waits for what and why: a line for each that waits, oldest place first, at most `most`.
     ///
     /// # Errors
     /// Those of `out`.

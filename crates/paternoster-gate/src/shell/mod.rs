@@ -15,8 +15,8 @@
 //! started when it is needed first. A program that wants none calls [`Gate::poll`].
 //!
 //! # Invariants
-//! I1  Whoever is told something is told when the lock is free, so that it may ask again at once.
-//! I2  While anything waits that ends by time, somebody is parked until then or earlier: the first
+//! I1  A waiter is told something when the lock is free, so that it may ask again at once.
+//! I2  While anything waits that ends by time, a thread is parked until then or earlier: the first
 //!     in `blocked`, or the helper.
 //! I3  A ticket has a waiter exactly until that was told, or withdrew. The waiter stays until it
 //!     has looked, though its permit may have expired meanwhile and the ticket be another's.
@@ -96,7 +96,7 @@ struct State {
 struct Shared {
     state: Mutex<State>,
     clock: Clock,
-    /// Who opened it.
+    /// The thread that opened it.
     pid: u32,
 }
 
@@ -172,7 +172,7 @@ impl Gate {
         host::is_rotational(path)
     }
 
-    /// Starts no thread, whoever waits: [`Gate::poll`] is called instead.
+    /// Starts no thread, whatever waits: [`Gate::poll`] is called instead.
     #[must_use]
     pub fn without_helper(self) -> Gate {
         if let Some(mut state) = self.shared.lock() {
@@ -234,7 +234,7 @@ impl Gate {
         text
     }
 
-    /// Who waits for what and why: a line for each of at most `most` that wait.
+    /// What waits for what and why: a line for each of at most `most` that wait.
     #[must_use]
     pub fn explain(&self, most: usize) -> String {
         let mut text = String::new();
@@ -349,7 +349,7 @@ impl Shared {
         }
     }
 
-    /// Something ends by time before anybody would wake up: who has to look when that is (I2).
+    /// Something ends by time before any thread would wake up: one has to look when that is (I2).
     fn find_ringer(self: &Arc<Shared>, state: &mut State) -> Option<Call> {
         let (waits, _) = state.core.in_all();
         let due = state.core.wakes_at().filter(|_| waits > 0)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sync: what the shell waits with: that of `std`; or, for the test that draws schedules, that of
-//! shuttle, with a clock that goes on when somebody waits for it.
+//! shuttle, with a clock that goes on when a thread waits for it.
 
 #[cfg(not(feature = "shuttle"))]
 mod real {
@@ -24,7 +24,7 @@ mod real {
             Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
         }
 
-        /// Sleeps until somebody unparks this thread, at most until then.
+        /// Sleeps until another unparks this thread, at most until then.
         pub(crate) fn park(&self, until: Option<Nanos>) {
             match until {
                 None => thread::park(),

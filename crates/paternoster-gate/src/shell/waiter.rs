@@ -12,7 +12,7 @@ use crate::machine::Ticket;
 /// What is called back.
 pub(super) type Callback = Box<dyn FnOnce(Result<Permit, PermitError>) + Send>;
 
-/// Who waits with a ticket, and whether it was told that its permit was granted, or not in time.
+/// What waits with a ticket, and whether it was told that its permit was granted, or not in time.
 #[derive(Default)]
 pub(super) enum Waiter {
     #[default]

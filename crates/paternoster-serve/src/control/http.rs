@@ -86,7 +86,7 @@ impl HttpServer {
         let full = Reply::refusal(503, "too many connections\n").bytes(true);
         let door = match tls {
             None => open(listener, desks, Host::IsAsked, patience, full),
-            // Whoever owns a name has no certificate of ours for it.
+            // The owner of a name has no certificate of ours for it.
             Some(tls) => open(Secured { listener, tls }, desks, Host::IsKnown, patience, full),
         };
         Ok(HttpServer { door: door?, address })
@@ -230,7 +230,7 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Reply> {
 
 /// Whether a request came for an address, or for this machine by the name that it has everywhere.
 ///
-/// A browser asks for the name in a page's address. Whoever owns a name can say that it is
+/// A browser asks for the name in a page's address. The owner of a name can say that it is
 /// 127.0.0.1 (DNS rebinding), and its page could then read what is told here.
 fn is_of_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {

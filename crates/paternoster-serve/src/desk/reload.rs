@@ -12,7 +12,7 @@
 //! A client that moves does so at a request boundary: its memory, places and errands are its
 //! tenant's, and then it has none.
 //!
-//! Invariants: I1 what was accepted is answered, whoever's its client is meanwhile; I2 a client
+//! Invariants: I1 what was accepted is answered, whichever tenant's its client is meanwhile; I2 a client
 //! that moves holds nothing; I3 what is looked at is enough for what is taken.
 
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Desk {
     /// Another configuration has come.
     pub(super) fn reload(&mut self, asked: Reload) {
         let Reload { config, device, step } = asked;
-        // Whoever asked may have gone: it has waited long enough.
+        // The asker may have gone: it has waited long enough.
         match step {
             Step::Look { files, answer } => {
                 let room = self.tenants.has_room_for(&config).and_then(|()| self.has_room(&files));

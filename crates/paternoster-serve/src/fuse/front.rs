@@ -62,7 +62,7 @@ pub(crate) struct File {
     pub size: u64,
     /// Nothing may be written.
     pub readonly: bool,
-    /// Who may open it.
+    /// The clients that may open it.
     pub rights: Rights,
     /// Its number among the volumes of its desk.
     pub place: u32,

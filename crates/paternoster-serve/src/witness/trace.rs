@@ -11,7 +11,7 @@
 //! gap then. Before a file would grow beyond its bound the trace ends by itself.
 //!
 //! The file is made for its owner alone (0600), and not through a symbolic link: whoever may order
-//! a trace must not write over what somebody else points at.
+//! a trace must not write over what a person else points at.
 //!
 //! Invariants: I1 a file has whole records only; I2 it is never larger than its bound.
 //!

@@ -67,7 +67,7 @@ pub struct Turn {
     pub ended: Nanos,
     /// So many commands of others, and its client's own, the device had when it came.
     pub before: u32,
-    /// Who had the device while it was in the scheduler; sums to `issued - inserted`.
+    /// What had the device while it was in the scheduler; sums to `issued - inserted`.
     pub charges: Charges,
 }
 

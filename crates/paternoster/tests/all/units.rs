@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Are both units without a complaint of `systemd-analyze verify`? The program stands for itself,
-/// and the user for whom they are need not be on this machine.
+/// and the user that they are for need not be on this machine.
 #[test]
 fn systemd_takes_the_units() {
     let told = "systemd-analyze is not installed: the units are not verified";

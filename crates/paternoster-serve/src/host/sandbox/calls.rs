@@ -134,7 +134,7 @@ pub(super) fn bound(unmounts: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What is refused. Who unmounts through a helper program has to start it.
+/// What is refused. A server that unmounts through a helper program has to start it.
 fn refused(unmounts: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = NEVER.iter().chain(NEVER_OF_OLD).map(|&call| (call, vec![])).collect();
     let is = |at, op, value| SeccompCondition::new(at, SeccompCmpArgLen::Dword, op, value);
