@@ -2,8 +2,8 @@
 //! Server: desks, lobby, control and metrics, put together and taken apart.
 //!
 //! ```text
-//! start    claims, devices, memory, certificates, control      as whoever started it
-//!          then it becomes the user that the configuration names, and gives up what it does not need
+//! start    claims, devices, memory, certificates, control      as the user that starts it
+//!          then it becomes the user that it is to be, and gives up what it does not need
 //!          threads: one a device, the lobby, control, metrics
 //! stop     files go, lobby closes, desks let guests finish, devices are flushed
 //! ```

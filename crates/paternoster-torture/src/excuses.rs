@@ -24,7 +24,8 @@ pub struct Excuse {
 /// A turn of bfq's, in seconds (BFQ-41).
 const BFQ_TURN: f64 = 0.125;
 /// A round of turns by weight is so many times as long at most: a 6.18 beside an emulated disk of
-/// 32 tags (drawn load 412) made one that weighs 1 of 36 wait for 6.14 s (p99), 36 turns being 4.5 s.
+/// 32 tags (drawn load 412) made one that weighs 1 of 36 wait for 6.14 s (p99); 36 turns are
+/// 4.5 s.
 const BFQ_ROUNDS: f64 = 2.0;
 
 fn has_classes(load: &Load, _: &str, _: &Fault) -> bool {

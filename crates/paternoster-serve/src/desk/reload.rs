@@ -12,8 +12,8 @@
 //! A client that moves does so at a request boundary: its memory, places and errands are its
 //! tenant's, and then it has none.
 //!
-//! Invariants: I1 what was accepted is answered, whichever tenant's its client is meanwhile; I2 a client
-//! that moves holds nothing; I3 what is looked at is enough for what is taken.
+//! Invariants: I1 what was accepted is answered, whichever tenant's its client is meanwhile; I2 a
+//! client that moves holds nothing; I3 what is looked at is enough for what is taken.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -108,9 +108,9 @@ fn a_light_client_has_short_turns() {
 }
 
 /// Has a reader its third beside two writers that call fsync, on a disk with two requests?
-/// Throttled writers held both of them, the reader slept, and their debt was forgiven as nobody else was
-/// there; and while it slept they repaid their debts with each other's flushes. It had 10 reads/s
-/// in 12 s. A third of what it reads alone is about 1000/s.
+/// Throttled writers held both of them, the reader slept, and their debt was forgiven as no other
+/// client was there; and while it slept they repaid their debts with each other's flushes. It had
+/// 10 reads/s in 12 s. A third of what it reads alone is about 1000/s.
 #[test]
 fn a_reader_has_a_request_beside_writers_that_sync() {
     let writer = Kind { fsync: 4, ..Kind::greedy(Engine::IoUring, "randwrite", 16, 4) };
