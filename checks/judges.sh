@@ -53,7 +53,9 @@ test_options=()
 step "lints of what ./test does not build, and of the library without hooks"
 cargo clippy --quiet --workspace --all-targets "${planted[@]}" -- -D warnings
 # `--all-targets` leaves out the test programs that plain `cargo test` passes by.
-cargo clippy --quiet --workspace --test '*' "${planted[@]}" -- -D warnings
+cargo clippy --quiet --workspace --exclude paternoster-gate --test '*' "${planted[@]}" -- -D warnings
+cargo clippy --quiet -p paternoster-gate --test all --test judges -- -D warnings
+cargo clippy --quiet -p paternoster-gate --features shuttle --test schedules -- -D warnings
 cargo clippy --quiet -p paternoster-core --all-targets --features planted-bugs -- -D warnings
 
 step "documentation"
