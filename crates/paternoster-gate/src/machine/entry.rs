@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use paternoster_core::{Nanos, Tag, Ticket as BioTicket, slab::Key};
+use paternoster_core::{Nanos, Op as QueueOp, Tag, Ticket as BioTicket, slab::Key};
 
 use super::class::ClassId;
 use super::eta::Eta;
@@ -46,6 +46,17 @@ pub enum Op {
     Flush = 2,
     /// The device may forget the data.
     Discard = 3,
+}
+
+impl Op {
+    /// What it is in the queue: a flush is a write, which device time is charged for.
+    pub(super) const fn in_queue(self) -> QueueOp {
+        match self {
+            Op::Read => QueueOp::Read,
+            Op::Discard => QueueOp::Discard,
+            Op::Write | Op::Flush => QueueOp::Write,
+        }
+    }
 }
 
 /// What is asked for.

@@ -7,7 +7,7 @@ use core::fmt::{self, Write};
 use paternoster_core::{Nanos, Value};
 
 use super::Core;
-use super::class::ClassId;
+use super::class::{Class, ClassId};
 use super::entry::{Stage, Ticket};
 
 /// So many are kept until they are read.
@@ -96,7 +96,7 @@ impl Core {
         let Some(entry) = self.entries.get(ticket.0) else {
             return out.write_str("it was given back");
         };
-        if let Some(class) = entry.class.and_then(|id| self.classes.get(id.0)) {
+        if let Some(class) = entry.class.and_then(|id| self.classes.get(id)) {
             write!(out, "{}, {} bytes: ", class.name, entry.len)?;
         }
         match (entry.stage, entry.bio) {
@@ -126,7 +126,7 @@ impl Core {
     /// # Errors
     /// Those of `out`.
     pub fn metrics(&self, out: &mut dyn Write) -> fmt::Result {
-        type Row = (&'static str, &'static str, fn(&super::Class) -> u64);
+        type Row = (&'static str, &'static str, fn(&Class) -> u64);
         const ROWS: [Row; 11] = [
             ("asked_total", "counter", |class| class.counts.asked),
             ("granted_total", "counter", |class| class.counts.granted),

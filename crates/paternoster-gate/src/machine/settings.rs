@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Settings: the sizes of a gate, the request queue that is made by them, and where in it the I/Os
+//! lie for which permits are asked.
+//!
+//! ```text
+//! offset said        its sector
+//! nothing said       0, 1, 2 ... times 2^20 sectors: near to none, in the order of asking
+//! ```
+
+use alloc::boxed::Box;
+
+use paternoster_core::elevators::Paternoster;
+use paternoster_core::{DeviceFacts, Limits, Nanos, RequestQueue};
+
+/// Sectors of the space in which I/Os lie: 2^54 bytes.
+const CAPACITY: u64 = 1 << 45;
+/// The largest I/O that the queue is told of, in sectors: 1 GiB. Larger ones are charged alike,
+/// since what is charged is time.
+const SECTORS_MOST: u32 = 1 << 21;
+/// I/Os of which nobody says where they lie are so far from each other, in sectors: near to none,
+/// and in the order in which they were asked for.
+const STRIDE: u64 = 1 << 20;
+
+/// The sizes of a gate's tables, which never grow, and its one policy. Nothing here describes the
+/// device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Permits that may be out at a time, whatever is learned: 256 unless said. More than the
+    /// device can use at once are useless and harmless.
+    pub permits: u32,
+    /// Asks that may wait or hold a permit: 4,096 unless said, at most 10,240.
+    pub asks: u32,
+    /// Classes, 255 unless said.
+    pub classes: u32,
+    /// A permit that is not given back within that time expires: 30 s unless said.
+    pub expires_after: Nanos,
+    /// Whether seeks cost time, if that is known: as `queue/rotational` of a disk says. Only where
+    /// they do a class without streams can be served by place.
+    pub rotational: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let expires_after = Nanos::from_secs(30);
+        Settings { permits: 256, asks: 4096, classes: 255, expires_after, rotational: false }
+    }
+}
+
+impl Settings {
+    /// Asks that may wait or hold a permit.
+    pub(super) fn places(&self) -> u32 {
+        self.asks.clamp(16, 10_240)
+    }
+
+    /// Permits that may be out.
+    pub(super) fn depth(&self) -> u32 {
+        self.permits.clamp(1, self.places())
+    }
+
+    /// The queue, which gives out `used` commands at a time until it is told otherwise.
+    pub(super) fn queue(&self, used: u32) -> RequestQueue {
+        let (asks, classes) = (self.places(), self.classes.max(1));
+        let facts = DeviceFacts {
+            capacity: CAPACITY,
+            depth: self.depth(),
+            rotational: self.rotational,
+            max_sectors: SECTORS_MOST,
+            ..DeviceFacts::default()
+        };
+        let limits = Limits {
+            requests: asks,
+            bios: asks,
+            clients: classes,
+            groups: classes.saturating_add(1),
+            notes: 0,
+        };
+        let mut queue = RequestQueue::unobserved(facts, limits, Box::new(Paternoster::new()));
+        // One permit, one request; and a class may have all the places there are.
+        for (name, value) in [
+            ("nomerges", 2),
+            ("nr_requests", asks),
+            ("tag_shares", 0),
+            ("bulk_kept", 98),
+            ("depth_max", used),
+        ] {
+            let set = queue.set_value(Nanos::ZERO, name, value);
+            debug_assert!(set.is_ok(), "{set:?}");
+        }
+        queue
+    }
+}
+
+/// Where an I/O lies, in sectors. One of which nobody says where comes behind all others.
+pub(super) fn place(offset: Option<u64>, len: u64, number: u64) -> (u64, u32) {
+    let sectors = u32::try_from(len.div_ceil(512)).unwrap_or(u32::MAX).clamp(1, SECTORS_MOST);
+    let last = CAPACITY - u64::from(sectors);
+    let next = number.wrapping_mul(STRIDE) % CAPACITY;
+    (offset.map_or(next, |offset| offset / 512).min(last), sectors)
+}
