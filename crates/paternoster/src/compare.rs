@@ -13,7 +13,6 @@
 //! what it is entitled to are parts of what the device does when it is full of such requests; where
 //! that is not known there is Jain's index of device time.
 
-use paternoster_core::Nanos;
 use paternoster_workload::Direction;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::report::JobReport;
@@ -25,7 +24,7 @@ use crate::page::{Watched, due, most};
 use crate::results::{Results, alike, document, field, identical};
 use crate::sheet::Sheet;
 use crate::table::wrapped;
-use crate::units::{NONE, bandwidth, percent, rate, time};
+use crate::units::{NONE, bandwidth, percent, rate, span, time};
 
 /// Percentiles of tables and documents.
 const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)];
@@ -322,14 +321,10 @@ fn players_sheet(runs: &[Told], labels: &[String]) -> Option<Sheet> {
         let part = |run: &Told| told(run, &|frames| percent(frames.late_per_cent() / 100.0));
         rows.add("late, part", part);
         rows.add("unread", |run| told(run, &|frames| frames.unread().to_string()));
-        rows.add("latest by", |run| told(run, &|frames| nanos(frames.worst())));
-        rows.add("longest", |run| told(run, &|frames| nanos(frames.longest())));
+        rows.add("latest by", |run| told(run, &|frames| span(frames.worst())));
+        rows.add("longest", |run| told(run, &|frames| span(frames.longest())));
     }
     (!rows.sheet.is_empty()).then_some(rows.sheet)
-}
-
-fn nanos(span: Nanos) -> String {
-    time(as_f64(span.0))
 }
 
 /// The names of the figures of a direction, in the order of [`figures`].

@@ -23,7 +23,7 @@ use paternoster_trace::{Kind, Recorder, Run, picture};
 use serde_json::{Value, json};
 
 use crate::results::{Results, one_line};
-use crate::units::time;
+use crate::units::span;
 use crate::{Failure, units};
 
 /// Watches a run for a page.
@@ -90,7 +90,7 @@ impl Watched {
 
     /// In words: whose, what, how long, from when on.
     fn said(&self, turn: &Turn) -> String {
-        let (latency, asked) = (nanos(turn.latency()), nanos(turn.asked));
+        let (latency, asked) = (span(turn.latency()), span(turn.asked));
         format!("{}: {latency} for a {}, asked for at {asked}", self.name(turn), what(turn))
     }
 
@@ -103,8 +103,8 @@ impl Watched {
         let mut text = format!("{}: the longest wait of each client\n", self.label);
         for turn in self.longest() {
             text += &format!(" {}\n", self.said(turn));
-            for (label, span) in parts(turn, &self.names) {
-                text += &format!("{:>12}  {label}\n", nanos(span));
+            for (label, part) in parts(turn, &self.names) {
+                text += &format!("{:>12}  {label}\n", span(part));
             }
         }
         text.trim_end().to_owned()
@@ -132,7 +132,7 @@ impl Watched {
         let turn = *self.longest().first()?;
         let mut parts = parts(turn, &self.names);
         parts.sort_by_key(|(_, span)| std::cmp::Reverse(*span));
-        let parts = parts.iter().take(3).map(|(label, span)| format!("{} {label}", nanos(*span)));
+        let parts = parts.iter().take(3).map(|(label, part)| format!("{} {label}", span(*part)));
         let parts = parts.collect::<Vec<String>>().join("; ");
         Some(format!("{}: the longest wait. {}; of these {parts}.", self.label, self.said(turn)))
     }
@@ -154,11 +154,6 @@ impl Watched {
         let (label, clients) = (self.label.clone(), self.names.clone());
         Timeline { label, clients, turns: self.turns.around.clone() }
     }
-}
-
-fn nanos(span: Nanos) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "printed figures")]
-    time(span.0 as f64)
 }
 
 /// Everything as one page.

@@ -303,8 +303,8 @@ fn sheet(rows: &[Told<'_>]) -> Sheet {
     for told in rows {
         let figures = told.figures();
         let limit = told.startup.limit;
-        let nanos = |span: Nanos| units::time(as_f64(span.0));
-        let shown = |time: Option<Nanos>| time.map_or(format!("> {}", nanos(limit)), nanos);
+        let shown =
+            |time: Option<Nanos>| time.map_or(format!("> {}", units::span(limit)), units::span);
         let Summary { least, median, greatest } = figures.beside;
         sheet.row(vec![
             told.scheduler.to_owned(),

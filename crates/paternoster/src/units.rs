@@ -8,12 +8,20 @@
 //!
 //! Units are powers of 1000. A figure has one decimal, three digits or more have none.
 
+use paternoster_core::Nanos;
+
 /// What stands where nothing was measured.
 pub(crate) const NONE: &str = "-";
 
 /// Nanoseconds.
 pub(crate) fn time(nanos: f64) -> String {
     scaled(nanos, &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")])
+}
+
+/// A span of time.
+#[expect(clippy::cast_precision_loss, reason = "printed figures")]
+pub(crate) fn span(span: Nanos) -> String {
+    time(span.0 as f64)
 }
 
 /// I/Os a second.

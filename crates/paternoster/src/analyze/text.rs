@@ -333,7 +333,7 @@ pub(super) fn processes(device: &DeviceFigures) -> Sheet {
             units::bandwidth(per_second(bytes, device.span)),
             String::new(),
             String::new(),
-            units::time(most.0 as f64),
+            units::span(most),
             String::new(),
             units::time(time as f64),
             units::percent(share),
@@ -350,7 +350,7 @@ fn cells(process: &ProcessFigures, device: &DeviceFigures) -> [String; 9] {
     };
     let waited = match process.waited.count() {
         0 => units::NONE.to_owned(),
-        _ => units::time(process.waited.mean().0 as f64),
+        _ => units::span(process.waited.mean()),
     };
     [
         ios.to_string(),
@@ -360,7 +360,7 @@ fn cells(process: &ProcessFigures, device: &DeviceFigures) -> [String; 9] {
         p99,
         max,
         waited,
-        units::time(process.device_time.0 as f64),
+        units::span(process.device_time),
         units::percent(process.share),
     ]
 }
@@ -379,10 +379,9 @@ fn latencies(histogram: &Histogram, permilles: &[u64]) -> Vec<String> {
     if histogram.count() == 0 {
         return vec!["-".to_owned(); permilles.len() + 2];
     }
-    let time = |time: Nanos| units::time(time.0 as f64);
-    let mut all = vec![time(histogram.mean())];
-    all.extend(permilles.iter().map(|permille| time(histogram.permille(*permille))));
-    all.push(time(histogram.most()));
+    let mut all = vec![units::span(histogram.mean())];
+    all.extend(permilles.iter().map(|permille| units::span(histogram.permille(*permille))));
+    all.push(units::span(histogram.most()));
     all
 }
 

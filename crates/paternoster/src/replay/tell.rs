@@ -56,7 +56,7 @@ type Group = fn(&Account) -> &Figures;
 const ROWS: [(&str, Cell, bool); 14] = [
     ("I/Os", |_, of| Some(of.ios.to_string()), false),
     ("data", |_, of| Some(units::size(as_f64(of.bytes))), false),
-    ("length", |_, of| Some(units::time(as_f64(of.length.0))), false),
+    ("length", |_, of| Some(units::span(of.length)), false),
     ("IOPS", |_, of| of.ios_per_second().map(units::rate), false),
     ("bandwidth", |_, of| of.bytes_per_second().map(units::bandwidth), false),
     ("mean", |_, of| latency(of, of.mean), false),
