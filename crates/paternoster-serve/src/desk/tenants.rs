@@ -90,6 +90,13 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// What a group and a tenant of the configuration have in common.
+    fn configure(&mut self, weight: u32, floor: Option<u16>, caps: config::Caps) {
+        self.weight = weight;
+        self.floor = floor.unwrap_or(0);
+        self.cap.limit(caps);
+    }
+
     /// What the queue is told of its connections.
     pub(super) const fn priority(&self) -> Priority {
         let class = match self.class {
@@ -154,24 +161,8 @@ impl Tenants {
         let root = node("", ROOT, true, ledger.queue().root(), 1000);
         let nodes = vec![Some(root)];
         let mut tenants = Tenants { nodes, strangers: 0, room: room(config), linger: false };
-        for group in &config.groups {
-            let above = tenants.above(group.parent.as_deref())?;
-            let place = tenants.add(ledger, &group.name, above, true, group.weight)?;
-            let made = tenants.at_mut(place);
-            made.floor = group.floor.unwrap_or(0);
-            made.cap = Cap::new(group.caps);
-        }
-        for tenant in &config.tenants {
-            let above = tenants.above(tenant.group.as_deref())?;
-            let place = tenants.add(ledger, &tenant.name, above, false, tenant.weight)?;
-            let made = tenants.at_mut(place);
-            made.floor = tenant.floor.unwrap_or(0);
-            made.cap = Cap::new(tenant.caps);
-            (made.class, made.level) = (tenant.class, tenant.level);
-        }
-        for place in 0..tenants.nodes.len() {
-            tenants.settle(Nanos::ZERO, ledger, place_of(place));
-        }
+        tenants.take(ledger, config)?;
+        tenants.settle_all(Nanos::ZERO, ledger);
         Ok(tenants)
     }
 

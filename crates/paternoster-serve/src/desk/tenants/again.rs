@@ -88,26 +88,7 @@ impl Tenants {
         ledger: &mut Ledger<O>,
         config: &config::Config,
     ) -> Result<(), String> {
-        let mut kept = BTreeSet::from([ROOT]);
-        for group in &config.groups {
-            let above = self.above(group.parent.as_deref())?;
-            let place = self.keep_or_add(ledger, &group.name, above, true)?;
-            kept.insert(place);
-            let node = self.at_mut(place);
-            node.weight = group.weight;
-            node.floor = group.floor.unwrap_or(0);
-            node.cap.limit(group.caps);
-        }
-        for tenant in &config.tenants {
-            let above = self.above(tenant.group.as_deref())?;
-            let place = self.keep_or_add(ledger, &tenant.name, above, false)?;
-            kept.insert(place);
-            let node = self.at_mut(place);
-            node.weight = tenant.weight;
-            node.floor = tenant.floor.unwrap_or(0);
-            node.cap.limit(tenant.caps);
-            (node.class, node.level) = (tenant.class, tenant.level);
-        }
+        let kept = self.take(ledger, config)?;
         for place in (0..self.nodes.len()).map(place_of) {
             let configured = |node: &super::Node| !node.is_stranger && !kept.contains(&place);
             if self.nodes[place as usize].as_ref().is_some_and(configured) {
@@ -120,8 +101,33 @@ impl Tenants {
         Ok(())
     }
 
+    /// Has a node for each group and tenant of the configuration, those that are there already
+    /// among them; which those are, and the root.
+    pub(super) fn take<O: Observer>(
+        &mut self,
+        ledger: &mut Ledger<O>,
+        config: &config::Config,
+    ) -> Result<BTreeSet<u32>, String> {
+        let mut kept = BTreeSet::from([ROOT]);
+        for group in &config.groups {
+            let above = self.above(group.parent.as_deref())?;
+            let place = self.keep_or_add(ledger, &group.name, above, true, group.weight)?;
+            kept.insert(place);
+            self.at_mut(place).configure(group.weight, group.floor, group.caps);
+        }
+        for tenant in &config.tenants {
+            let above = self.above(tenant.group.as_deref())?;
+            let place = self.keep_or_add(ledger, &tenant.name, above, false, tenant.weight)?;
+            kept.insert(place);
+            let node = self.at_mut(place);
+            node.configure(tenant.weight, tenant.floor, tenant.caps);
+            (node.class, node.level) = (tenant.class, tenant.level);
+        }
+        Ok(kept)
+    }
+
     /// Tells the queue the weights of all.
-    fn settle_all<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>) {
+    pub(super) fn settle_all<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>) {
         let places: Vec<u32> = self.iter().map(|(place, _)| place).collect();
         places.into_iter().for_each(|place| self.settle(now, ledger, place));
     }
@@ -132,6 +138,7 @@ impl Tenants {
         name: &str,
         above: u32,
         is_group: bool,
+        weight: u32,
     ) -> Result<u32, String> {
         let found = self.find(name);
         if let Some(place) = found {
@@ -143,7 +150,7 @@ impl Tenants {
                 return Ok(place);
             }
         }
-        let place = self.add(ledger, name, above, is_group, 100)?;
+        let place = self.add(ledger, name, above, is_group, weight)?;
         if let Some(old) = found {
             self.at_mut(place).figures = self.at(old).figures.clone();
             self.lets_go(old);
@@ -158,9 +165,7 @@ impl Tenants {
             return self.lets_go(place);
         }
         node.is_stranger = true;
-        node.weight = 100;
-        node.floor = 0;
-        node.cap.limit(config::Caps::default());
+        node.configure(100, None, config::Caps::default());
         (node.class, node.level) = (ServiceClass::Kernel(Class::BestEffort), 4);
         self.strangers += 1;
     }
