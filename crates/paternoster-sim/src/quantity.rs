@@ -30,6 +30,16 @@ pub(crate) fn time(text: &str) -> Result<Nanos, String> {
     })
 }
 
+/// A span of time that may be less than nothing, in nanoseconds.
+pub(crate) fn signed_time(text: &str) -> Result<i64, String> {
+    let (sign, text) = match text.trim_start().strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    let size = i64::try_from(time(text)?.0).map_err(|_| "too long".to_owned())?;
+    Ok(sign * size)
+}
+
 /// A size in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     quantity(text, &SIZES).ok_or_else(|| {

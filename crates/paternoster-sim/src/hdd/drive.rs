@@ -41,6 +41,7 @@ use std::sync::Arc;
 use paternoster_core::device::ServiceClock;
 use paternoster_core::{Nanos, Op, Refused};
 
+use super::bus::{Bus, FromMedium};
 use super::mechanism::{Arm, Mechanism, Sweep};
 use super::schedule::{Candidate, Choice, Order, choose};
 use super::segments::{Found, SegmentSizes, Segments};
@@ -78,23 +79,6 @@ impl Overheads {
     }
 }
 
-/// How much of a transfer between link and medium must be there before its second half begins, in
-/// thousandths. 0: it is passed on as it comes, as disks do since they have fast links; old SCSI
-/// disks gathered first, to hold the bus for a short time only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Watermarks {
-    /// Read from the medium before the link begins.
-    pub read: u32,
-    /// Come over the link before the medium begins.
-    pub write: u32,
-}
-
-impl Watermarks {
-    fn share(mark: u32, time: u64) -> u64 {
-        time * u64::from(mark.min(1000)) / 1000
-    }
-}
-
 /// Everything that is known of a disk.
 #[derive(Debug, Clone)]
 pub struct DriveParameters {
@@ -120,8 +104,10 @@ pub struct DriveParameters {
     pub overheads: Overheads,
     /// The link to the host.
     pub link: Transfer,
-    /// How link and medium overlap.
-    pub watermarks: Watermarks,
+    /// The same for what is written.
+    pub write_link: Transfer,
+    /// What a shared bus costs beside it.
+    pub bus: Bus,
 }
 
 /// What a drive is to do.
@@ -342,7 +328,8 @@ impl<T: Copy> Drive<T> {
             Found::Nothing => extent.0,
         };
         let ready = now + overheads.read_miss[after].0;
-        self.await_mechanism(now, slot, (from, extent.1), false, ready, 0);
+        let left = parameters.bus.read_leaves(ready, after);
+        self.await_mechanism(now, slot, (from, extent.1), false, ready, left);
     }
 
     /// Writes.
@@ -351,6 +338,9 @@ impl<T: Copy> Drive<T> {
         let (mechanism, overheads) = (&parameters.mechanism, &parameters.overheads);
         let after = std::mem::replace(&mut self.after_write, 1);
         if let Some(sweep) = self.segments.forget(mechanism, now, extent) {
+            self.arm = sweep.arm;
+        }
+        if let Some(sweep) = self.segments.wrote(mechanism, now, extent) {
             self.arm = sweep.arm;
         }
         let sectors = extent.1 - extent.0;
@@ -362,8 +352,13 @@ impl<T: Copy> Drive<T> {
             return self.make_room(now);
         }
         let ready = now + overheads.write_miss[after].0;
-        let gathered = Watermarks::share(parameters.watermarks.write, self.link_time(sectors));
-        let earliest = ready + gathered.max(self.link_time(sectors.min(1)));
+        // The head must not overtake the data: where the link is slower, so much must be there
+        // before it begins that the last sector comes in time.
+        let place = mechanism.geometry.place(extent.0);
+        let sector = mechanism.geometry.passing(&place, 1);
+        let (first, all) = (self.write_time(sectors.min(1)), self.write_time(sectors));
+        let gathered = first.max(all.saturating_sub(sector * sectors.saturating_sub(1)));
+        let earliest = parameters.bus.write_begins(ready, gathered);
         self.await_mechanism(now, slot, extent, true, ready, earliest);
     }
 
@@ -399,9 +394,13 @@ impl<T: Copy> Drive<T> {
     /// Controller and link do a command whose data are there at `ready`.
     fn answer(&mut self, now: u64, slot: u32, ready: u64, overhead: Nanos, sectors: u64) {
         let start = now.max(self.link_free) + overhead.0;
+        let writes =
+            self.slots[slot as usize].as_ref().is_some_and(|entry| entry.task.op == Op::Write);
+        let [last, all] = [sectors.min(1), sectors]
+            .map(|sectors| if writes { self.write_time(sectors) } else { self.link_time(sectors) });
         // Data that are still coming are passed on as they come: only the last sector is late.
-        let end = (start + self.link_time(sectors)).max(ready + self.link_time(sectors.min(1)));
-        self.link_free = start + self.link_time(sectors);
+        let end = (start + all).max(ready + last);
+        self.link_free = start + all;
         self.last_task = self.last_task.max(end);
         self.enter(now, slot);
         self.end_at(end, slot);
@@ -409,6 +408,11 @@ impl<T: Copy> Drive<T> {
 
     fn link_time(&self, sectors: u64) -> u64 {
         self.parameters.link.time(sectors * SECTOR).0
+    }
+
+    /// The same for what is written.
+    fn write_time(&self, sectors: u64) -> u64 {
+        self.parameters.write_link.time(sectors * SECTOR).0
     }
 
     fn enter(&mut self, now: u64, slot: u32) {
@@ -521,7 +525,8 @@ impl<T: Copy> Drive<T> {
         let Candidate { slot, sector, end, write, ready, earliest, .. } =
             self.pending.remove(chosen.index);
         self.enter(now, slot);
-        let access = mechanism.access(&mut self.arm, now, (sector, end), write, earliest);
+        let data = if write { earliest } else { 0 };
+        let access = mechanism.access(&mut self.arm, now, (sector, end), write, data);
         self.free_at = access.end;
         let Some(Slot { task, .. }) = self.slots[slot as usize] else { return };
         let sectors = u64::from(task.sectors);
@@ -529,14 +534,15 @@ impl<T: Copy> Drive<T> {
             // What is on the medium now need not be drained; that makes room.
             self.writes.forget(&mechanism.geometry, sector, end);
             self.admit_stalled(now);
-            return self.end_at(access.end.max(ready + self.link_time(sectors)), slot);
+            let end = parameters.bus.write_ends(ready, access.end, self.write_time(sectors));
+            return self.end_at(end, slot);
         }
         // Data are passed on as they come; whichever is slower, medium or link, counts whole.
         let read = access.end.saturating_sub(access.begin);
-        let gathered = Watermarks::share(parameters.watermarks.read, read);
-        let slow_link = access.begin.max(ready) + gathered + self.link_time(sectors);
-        let slow_medium = access.end + self.link_time(sectors.min(1));
-        self.end_at(slow_link.max(slow_medium), slot);
+        let gathered = access.begin.max(ready) + parameters.bus.gathers(read);
+        let read = FromMedium { left: earliest, gathered, end: access.end };
+        let (last, all) = (self.link_time(sectors.min(1)), self.link_time(sectors));
+        self.end_at(parameters.bus.read_ends(read, last, all), slot);
         let place = mechanism.geometry.place(sector);
         let before = mechanism.geometry.passed(&place, access.waited).min(place.index);
         let sweep = Sweep { next: end, at: access.end, arm: self.arm };

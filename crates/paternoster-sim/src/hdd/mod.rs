@@ -19,10 +19,12 @@
 //!
 //! Source: Ruemmler and Wilkes 1994; `docs/rules/devices.md`.
 
+pub mod bus;
 pub mod drive;
 pub mod geometry;
 pub mod mechanism;
 pub(crate) mod parameters;
+pub mod read_ahead;
 pub mod schedule;
 pub mod seek;
 pub mod segments;

@@ -16,12 +16,14 @@
 use paternoster_core::{DeviceFacts, Nanos};
 use toml::Value;
 
-use super::drive::{DriveParameters, Overheads, Watermarks};
+use super::bus::Bus;
+use super::drive::{DriveParameters, Overheads};
 use super::geometry::{EvenZones, Geometry};
 use super::mechanism::Mechanism;
+use super::read_ahead::{ReadAhead, Until};
 use super::schedule::Order;
 use super::seek::{Curve, SeekTable};
-use super::segments::SegmentSizes;
+use super::segments::{SegmentSizes, Written};
 use super::write_cache::WriteRoom;
 use crate::quantity;
 use crate::sections::{DeviceFileError, Fields, Sections};
@@ -73,7 +75,8 @@ pub(crate) fn read(
         flush_queueable: facts.flush_queueable,
         overheads: Overheads::even(hit, overhead),
         link,
-        watermarks: Watermarks::default(),
+        write_link: link,
+        bus: Bus::default(),
     };
     fields.finish()?;
     Ok(parameters)
@@ -85,19 +88,19 @@ fn mechanism(fields: &mut Fields<'_>, facts: &DeviceFacts) -> Result<Mechanism, 
     let revolution = Nanos(MINUTE / u64::from(rpm));
     let (curve, next) = curve(fields)?;
     let head_switch = bounded(fields, "head_switch", Some(next))?;
-    let write_settle = bounded(fields, "write_settle", Some(Nanos::ZERO))?;
+    let write_settle = fields.read_or("write_settle", Some(0), quantity::signed_time)?;
+    if write_settle.unsigned_abs() > SECOND.0 {
+        return Err(fields.wrong("write_settle", &format!("it is at most {SECOND}")));
+    }
+    let settled = |switch: Nanos| Nanos(switch.0.saturating_add_signed(write_settle));
     let even = EvenZones {
         capacity: facts.capacity,
         heads: fields.number("heads", Some(4), 1..=64)?,
         zones: fields.number("zones", Some(16), 1..=256)?,
         outer: fields.rate("rate_outer", None)?,
         inner: fields.rate("rate_inner", None)?,
-        track_skew: bounded(fields, "track_skew", Some(head_switch + write_settle))?,
-        cylinder_skew: bounded(
-            fields,
-            "cylinder_skew",
-            Some(head_switch.max(next) + write_settle),
-        )?,
+        track_skew: bounded(fields, "track_skew", Some(settled(head_switch)))?,
+        cylinder_skew: bounded(fields, "cylinder_skew", Some(settled(head_switch.max(next))))?,
     };
     let geometry =
         Geometry::even(revolution, &even).map_err(|why| fields.wrong("rate_outer", &why))?;
@@ -183,8 +186,23 @@ fn segments(fields: &mut Fields<'_>) -> Result<SegmentSizes, DeviceFileError> {
         return Err(fields.wrong("read_ahead", "at most a segment"));
     }
     let keep_before = fields.switch("keep_before", false)?;
-    let (sectors, read_ahead) = (bytes / SECTOR, read_ahead / SECTOR);
-    Ok(SegmentSizes { count, sectors, read_ahead, keep_before })
+    let (sectors, most) = (bytes / SECTOR, read_ahead / SECTOR);
+    let until = fields.read_or("read_ahead_until", Some(Until::Segment), until)?;
+    let read_ahead = ReadAhead {
+        until,
+        most,
+        over_requested: fields.switch("read_ahead_over_requested", true)?,
+        on_hit: fields.switch("read_ahead_on_hit", true)?,
+    };
+    let written = Written::Apart;
+    Ok(SegmentSizes { count, sectors, read_ahead, written, keep_before })
+}
+
+/// Where reading ahead stops, by its word.
+fn until(word: &str) -> Result<Until, String> {
+    let found = Until::WORDS.iter().find(|(known, _)| *known == word);
+    let words = || Until::WORDS.map(|(known, _)| format!("`{known}`")).join(", ");
+    found.map(|&(_, until)| until).ok_or_else(|| format!("one of {}", words()))
 }
 
 #[cfg(test)]
@@ -213,6 +231,31 @@ mod tests {
             let message = refusal(from, to);
             assert!(message.ends_with(why), "{message}");
         }
+    }
+
+    /// Can a write settle faster than a read, and is another kind of read-ahead taken? Neither is
+    /// a slip of the pen.
+    #[test]
+    fn kinds_and_signs_are_read() {
+        let line = DISK.lines().find(|line| line.starts_with("read_ahead ")).expect("a read-ahead");
+        let with = |more: &str| {
+            let text = format!("{line}\n{more} source = \"a test\" }}");
+            Description::parse("disk.toml", &DISK.replacen(line, &text, 1))
+        };
+        for good in ["nothing", "track", "cylinder", "segment", "follow"] {
+            assert!(with(&format!("read_ahead_until = {{ value = \"{good}\",")).is_ok(), "{good}");
+        }
+        let error = with("read_ahead_until = { value = \"tracks\",").unwrap_err().message;
+        let words = "one of `nothing`, `track`, `cylinder`, `segment`, `follow`";
+        assert!(error.ends_with(words), "{error}");
+        let settle = DISK.lines().find(|line| line.starts_with("write_settle")).expect("a settle");
+        let with = |value: &str| {
+            let text = format!("write_settle = {{ value = \"{value}\", source = \"a test\" }}");
+            Description::parse("disk.toml", &DISK.replacen(settle, &text, 1))
+        };
+        assert!(with("-0.642 ms").is_ok());
+        assert!(with("-2 s").unwrap_err().message.ends_with("it is at most 1 s"));
+        assert!(with("--1 ms").is_err());
     }
 
     /// Are the three ways to tell a seek curve read, and their slips refused?

@@ -39,7 +39,7 @@ pub struct Candidate {
     pub arrived: u64,
     /// When the controller has understood it.
     pub ready: u64,
-    /// When there is something to write.
+    /// When there is something to write; of a read, when it has left the bus.
     pub earliest: u64,
 }
 
@@ -111,7 +111,7 @@ mod tests {
             geometry: Geometry::new(1, Nanos(8 * MS), &[zone]),
             seek: SeekTable::new(&curve, 100),
             head_switch: Nanos::ZERO,
-            write_settle: Nanos::ZERO,
+            write_settle: 0,
             zero_latency: false,
         }
     }

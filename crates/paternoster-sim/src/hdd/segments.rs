@@ -15,16 +15,21 @@
 //! A read of what is in a segment is a *hit*; one that begins in the streaming segment and goes
 //! on behind its end waits until the head has come there, which is why a sequential reader at
 //! depth 1 gets the rate of the medium. A stream that has come to its limit goes on when the
-//! reader has followed it.
+//! reader has followed it, unless a hit moves no head (`read_ahead.rs` says how far it goes).
+//!
+//! What is *written* takes a segment too where a disk says so ([`Written`]), answers reads from
+//! there, and pushes out what was read.
 //!
 //! # Invariants
 //! I1  A segment is never longer than its size.
 //! I2  Only one segment is streaming, and its end is the stream's next sector.
+//! I3  No more segments hold what was written than may.
 //!
 //! # Not here
 //! Segments that change their size, or that are split when many streams come.
 
 use super::mechanism::{Mechanism, Sweep};
+use super::read_ahead::ReadAhead;
 
 /// Sectors in the cache that follow each other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,6 +38,8 @@ struct Segment {
     end: u64,
     /// When it was last used, in uses of the cache.
     used: u64,
+    /// Whether it was filled by a write.
+    written: bool,
 }
 
 /// The head reading ahead.
@@ -57,6 +64,18 @@ pub enum Found {
     Nothing,
 }
 
+/// Which segments take what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Written {
+    /// None: the write cache is memory of its own, and what has drained is no longer held.
+    #[default]
+    Apart,
+    /// So many that take nothing else.
+    Own(u32),
+    /// Any, but no more than so many at a time.
+    Shared(u32),
+}
+
 /// How large the cache is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSizes {
@@ -64,8 +83,10 @@ pub struct SegmentSizes {
     pub count: u32,
     /// Sectors in each.
     pub sectors: u64,
-    /// How far the disk reads ahead of what was asked for, at most a segment.
-    pub read_ahead: u64,
+    /// How the disk reads ahead of what was asked for.
+    pub read_ahead: ReadAhead,
+    /// Which of them take what is written.
+    pub written: Written,
     /// Whether sectors that pass the head before those asked for are kept.
     pub keep_before: bool,
 }
@@ -129,15 +150,16 @@ impl Segments {
                 _ => Found::Nothing,
             };
         };
-        let ready = if end <= segment.end {
+        let hit = end <= segment.end;
+        let ready = if hit {
             now.max(stream.since)
         } else if may_stream {
             self.reach(mechanism, now, end)
         } else {
             return Found::Nothing;
         };
-        if may_stream {
-            self.follow(mechanism, now, end);
+        if may_stream && (self.sizes.read_ahead.on_hit || !hit) {
+            self.follow(mechanism, now, (sector, end));
         }
         Found::All(ready)
     }
@@ -163,9 +185,9 @@ impl Segments {
         sweep.at
     }
 
-    /// The reader has come to `end`: read ahead of that.
-    fn follow(&mut self, mechanism: &Mechanism, now: u64, end: u64) {
-        let limit = (end + self.sizes.read_ahead).min(mechanism.geometry.capacity());
+    /// The reader has come to the end of `extent`: read ahead of that.
+    fn follow(&mut self, mechanism: &Mechanism, now: u64, extent: (u64, u64)) {
+        let limit = self.limit(mechanism, extent);
         let Some(stream) = &mut self.stream else { return };
         if limit > stream.limit {
             if stream.sweep.next >= stream.limit {
@@ -173,6 +195,16 @@ impl Segments {
             }
             stream.limit = limit;
         }
+    }
+
+    /// Where reading ahead stops after a read of `extent`.
+    fn limit(&self, mechanism: &Mechanism, extent: (u64, u64)) -> u64 {
+        let SegmentSizes { sectors, read_ahead, .. } = self.sizes;
+        let came = |first, end| {
+            let holds = |segment: &Segment| segment.first < end && first < segment.end;
+            self.segments.iter().any(|segment| !segment.written && holds(segment))
+        };
+        read_ahead.limit(&mechanism.geometry, extent, sectors, came)
     }
 
     /// `[sector, end)` has been read; the head is at `sweep` and may read on. `before` sectors had
@@ -183,22 +215,75 @@ impl Segments {
         }
         self.uses += 1;
         let before = if self.sizes.keep_before { before } else { 0 };
-        let continued = self.holding(sector).map(|(place, _)| place);
-        let place = continued.unwrap_or_else(|| self.least_used());
+        let limit = self.limit(mechanism, (sector, sweep.next));
+        let continued = self.holding(sector).filter(|(_, segment)| !segment.written);
+        let continued = continued.map(|(place, _)| place);
+        let place = continued.unwrap_or_else(|| self.for_a_read());
         let segment = &mut self.segments[place];
         if continued.is_none() {
             segment.first = sector - before;
         }
+        segment.written = false;
         segment.end = sweep.next;
         segment.first = segment.first.max(segment.end.saturating_sub(self.sizes.sectors));
         segment.used = self.uses;
-        let limit = (sweep.next + self.sizes.read_ahead).min(mechanism.geometry.capacity());
         self.stream = Some(Stream { segment: place, sweep, since: sweep.at, limit });
     }
 
-    fn least_used(&self) -> usize {
-        let by_use = |&place: &usize| self.segments[place].used;
-        (0..self.segments.len()).min_by_key(by_use).unwrap_or(0)
+    /// `[sector, end)` is written at `now`: a segment takes it, if any does. Returns where the
+    /// head is if that ends the stream.
+    pub fn wrote(
+        &mut self,
+        mechanism: &Mechanism,
+        now: u64,
+        (sector, end): (u64, u64),
+    ) -> Option<Sweep> {
+        let most = match self.sizes.written {
+            Written::Apart | Written::Own(0) | Written::Shared(0) => return None,
+            Written::Own(most) | Written::Shared(most) => most as usize,
+        };
+        if self.segments.is_empty() {
+            return None;
+        }
+        self.uses += 1;
+        let appended = |segment: &Segment| {
+            segment.written && segment.end == sector && segment.first < segment.end
+        };
+        let appended = self.segments.iter().position(appended);
+        let place = appended.unwrap_or_else(|| self.for_a_write(most));
+        let streams = self.stream.is_some_and(|stream| stream.segment == place);
+        let stopped = if streams { self.stop(mechanism, now) } else { None };
+        let segment = &mut self.segments[place];
+        let first = if appended.is_some() { segment.first } else { sector };
+        let first = first.max(end.saturating_sub(self.sizes.sectors));
+        *segment = Segment { first, end, used: self.uses, written: true };
+        stopped
+    }
+
+    /// The segment that a read gets: the one used longest ago, of those that are not the writes'.
+    fn for_a_read(&self) -> usize {
+        let own = match self.sizes.written {
+            Written::Own(own) => own as usize,
+            _ => 0,
+        };
+        let count = self.segments.len();
+        self.least_used(0..count.saturating_sub(own).max(1), |_| true)
+    }
+
+    /// The segment that a write gets, of which `most` may hold what was written.
+    fn for_a_write(&self, most: usize) -> usize {
+        let count = self.segments.len();
+        if let Written::Own(_) = self.sizes.written {
+            return self.least_used(count.saturating_sub(most)..count, |_| true);
+        }
+        let written = self.segments.iter().filter(|segment| segment.written).count();
+        self.least_used(0..count, |segment| written < most || segment.written)
+    }
+
+    fn least_used(&self, among: std::ops::Range<usize>, may: impl Fn(&Segment) -> bool) -> usize {
+        let first = among.start;
+        let eligible = among.filter(|&place| may(&self.segments[place]));
+        eligible.min_by_key(|&place| self.segments[place].used).unwrap_or(first)
     }
 
     /// `[sector, end)` was overwritten at `now`: what is held of it is void. Returns where the head
@@ -249,13 +334,15 @@ mod tests {
             geometry: Geometry::new(1, Nanos(8 * MS), &[zone]),
             seek: SeekTable::new(&Curve::Points(vec![(1, Nanos(MS))]), 100),
             head_switch: Nanos(0),
-            write_settle: Nanos(0),
+            write_settle: 0,
             zero_latency: false,
         }
     }
 
     fn segments(count: u32) -> Segments {
-        Segments::new(SegmentSizes { count, sectors: 60, read_ahead: 40, keep_before: false })
+        let read_ahead = ReadAhead::of(40);
+        let written = Written::Apart;
+        Segments::new(SegmentSizes { count, sectors: 60, read_ahead, written, keep_before: false })
     }
 
     /// Reads `[sector, end)` on the outermost track in its turn.
@@ -306,6 +393,62 @@ mod tests {
         segments.stop(&mechanism, 0);
         assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
         assert_eq!(segments.find(&mechanism, MS, (1000, 1010), false), Found::Nothing);
+    }
+
+    /// Does what is written push out what was read, answer reads, and grow where it is appended
+    /// to? With 2 segments of which one may hold writes: the read of 0 was used longest ago, so a
+    /// write of 500 takes its place; the next write takes the place of the last, as only one may;
+    /// what follows it on the disk joins it.
+    #[test]
+    fn writes_share_the_segments() {
+        let (mechanism, mut segments) = (mechanism(), segments(2));
+        segments.sizes.written = Written::Shared(1);
+        for (first, end) in [(0, 10), (1000, 1010)] {
+            read(&mut segments, &mechanism, first, end);
+            segments.stop(&mechanism, 0);
+        }
+        assert!(segments.wrote(&mechanism, MS, (500, 508)).is_none());
+        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::Nothing);
+        assert_eq!(segments.find(&mechanism, MS, (500, 508), false), Found::All(MS));
+        segments.wrote(&mechanism, MS, (700, 708));
+        assert_eq!(segments.find(&mechanism, MS, (500, 508), false), Found::Nothing);
+        assert_eq!(segments.find(&mechanism, MS, (1000, 1010), false), Found::All(MS));
+        segments.wrote(&mechanism, MS, (708, 716));
+        assert_eq!(segments.find(&mechanism, MS, (700, 716), false), Found::All(MS));
+        let written = segments.segments.iter().filter(|segment| segment.written).count();
+        assert_eq!(written, 1);
+    }
+
+    /// Does a segment of its own for writes leave the reads theirs? Of 2 segments the second is
+    /// the writes', so the only one for reads holds the last of them.
+    #[test]
+    fn writes_have_their_own_segment() {
+        let (mechanism, mut segments) = (mechanism(), segments(2));
+        segments.sizes.written = Written::Own(1);
+        read(&mut segments, &mechanism, 0, 10);
+        segments.stop(&mechanism, 0);
+        segments.wrote(&mechanism, MS, (500, 508));
+        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::All(MS));
+        read(&mut segments, &mechanism, 1000, 1010);
+        segments.stop(&mechanism, MS);
+        assert_eq!(segments.find(&mechanism, MS, (0, 10), false), Found::Nothing);
+        assert_eq!(segments.find(&mechanism, MS, (500, 508), false), Found::All(MS));
+    }
+
+    /// Does a write that takes the streaming segment stop the head, and a hit move it only where
+    /// hits do? At 2 ms the head has come to 20; it would stop at 50, and stops there although a
+    /// read of [10, 20) was answered.
+    #[test]
+    fn hits_and_writes_and_the_stream() {
+        let (mechanism, mut segments) = (mechanism(), segments(1));
+        segments.sizes.read_ahead.on_hit = false;
+        segments.sizes.written = Written::Shared(1);
+        read(&mut segments, &mechanism, 0, 10);
+        assert_eq!(segments.find(&mechanism, 2 * MS, (10, 20), true), Found::All(2 * MS));
+        assert_eq!(segments.stream.unwrap().limit, 50);
+        let stopped = segments.wrote(&mechanism, 2 * MS, (500, 508)).unwrap();
+        assert_eq!(stopped.next, 20);
+        assert!(segments.stream.is_none());
     }
 
     /// Does overwriting void what was held, and end the stream if it was its segment?

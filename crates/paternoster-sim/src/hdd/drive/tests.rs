@@ -2,7 +2,9 @@
 //! A whole drive: what it acknowledges when, what it refuses, and that it loses nothing.
 
 use super::super::geometry::{Geometry, Zone};
+use super::super::read_ahead::ReadAhead;
 use super::super::seek::{Curve, SeekTable};
+use super::super::segments::Written;
 use super::*;
 use proptest::prelude::*;
 
@@ -24,12 +26,18 @@ fn parameters() -> DriveParameters {
             geometry: Geometry::new(1, Nanos(8 * MS), &[zone]),
             seek: SeekTable::new(&curve, 100),
             head_switch: Nanos::ZERO,
-            write_settle: Nanos::ZERO,
+            write_settle: 0,
             zero_latency: false,
         },
         depth: 8,
         order: Order { window: 8, age_limit: 500 * MS },
-        segments: SegmentSizes { count: 4, sectors: 64, read_ahead: 32, keep_before: false },
+        segments: SegmentSizes {
+            count: 4,
+            sectors: 64,
+            read_ahead: ReadAhead::of(32),
+            written: Written::Apart,
+            keep_before: false,
+        },
         room: WriteRoom { sectors: 64, extents: 8, chunk: 16 },
         drain_delay: Nanos(20 * MS),
         drain_window: 8,
@@ -37,7 +45,8 @@ fn parameters() -> DriveParameters {
         flush_queueable: false,
         overheads: Overheads::even(Nanos(MS / 10), Nanos(MS / 10)),
         link: Transfer { nanos: 1_000, bytes: 512 },
-        watermarks: Watermarks::default(),
+        write_link: Transfer { nanos: 1_000, bytes: 512 },
+        bus: Bus::default(),
     }
 }
 

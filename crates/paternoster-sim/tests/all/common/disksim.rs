@@ -18,12 +18,14 @@ use std::path::{Path, PathBuf};
 
 use paternoster_core::Nanos;
 use paternoster_sim::hdd::DriveParameters;
-use paternoster_sim::hdd::drive::{Overheads, Watermarks};
+use paternoster_sim::hdd::bus::Bus;
+use paternoster_sim::hdd::drive::Overheads;
 use paternoster_sim::hdd::geometry::{Geometry, Zone};
 use paternoster_sim::hdd::mechanism::Mechanism;
+use paternoster_sim::hdd::read_ahead::{ReadAhead, Until};
 use paternoster_sim::hdd::schedule::Order;
 use paternoster_sim::hdd::seek::{Curve, SeekTable};
-use paternoster_sim::hdd::segments::SegmentSizes;
+use paternoster_sim::hdd::segments::{SegmentSizes, Written};
 use paternoster_sim::hdd::write_cache::WriteRoom;
 use paternoster_sim::transfer::Transfer;
 
@@ -104,6 +106,11 @@ pub(crate) fn ms(value: f64) -> Nanos {
     Nanos(format!("{:.0}", value * 1e6).parse().expect("not negative"))
 }
 
+/// A time in milliseconds that may be less than nothing, in nanoseconds.
+fn signed(value: f64) -> i64 {
+    format!("{:.0}", value * 1e6).parse().expect("a time")
+}
+
 fn time(text: &str, name: &str) -> Nanos {
     ms(number(text, name).unwrap_or_else(|| panic!("{name} is not there")))
 }
@@ -169,28 +176,64 @@ fn curve(folder: &Path, model: &str) -> Curve {
     Curve::Points((1..cylinders).map(|distance| (distance, ms(of(distance)))).collect())
 }
 
-/// What a trace shows and no parameter of DiskSim's says: added to what the controller takes.
+/// How the disk reads ahead.
+fn read_ahead(specs: &str, segment: u64) -> ReadAhead {
+    let until = match whole(specs, "Buffer continuous read") {
+        0 => Until::Nothing,
+        1 => Until::Track,
+        2 => Until::Cylinder,
+        3 => Until::Segment,
+        4 => Until::Follow,
+        other => panic!("read-ahead of kind {other}"),
+    };
+    ReadAhead {
+        until,
+        most: u64::from(whole(specs, "Maximum read-ahead (blks)")).min(segment),
+        over_requested: number(specs, "Read-ahead over requested") != Some(0.0),
+        on_hit: number(specs, "Read-ahead on idle hit") == Some(1.0),
+    }
+}
+
+/// Which segments take what is written.
+fn written(specs: &str) -> Written {
+    let most = whole(specs, "Maximum number of write segments");
+    match number(specs, "Use separate write segment") {
+        Some(1.0) => Written::Own(1),
+        _ => Written::Shared(most),
+    }
+}
+
+/// What leaving the bus and coming back takes.
 ///
-/// Pairs are after a read and after a write, in ms.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Fit {
-    pub(crate) read_hit: [f64; 2],
-    pub(crate) read_miss: [f64; 2],
-    pub(crate) write: [f64; 2],
-    /// Instead of what is stated.
-    pub(crate) head_switch: Option<f64>,
-    /// Time of a sector, instead of what is stated.
-    pub(crate) link: Option<f64>,
+/// A disk with the extra disconnect leaves it between the command of a write and its data, too.
+fn shared_bus(specs: &str) -> Bus {
+    let optional = |name| number(specs, name).unwrap_or(0.0);
+    let (first, other) = (optional("First reselect overhead"), optional("Other reselect overhead"));
+    let prepares = optional("Data preparation overhead");
+    let extra = number(specs, "Extra write disconnect") == Some(1.0);
+    let away = optional("Extradisc disconnect overhead")
+        + optional("Extradisc inter-disconnect delay")
+        + first;
+    let (data, leave, back) = if extra {
+        (away + prepares, optional("Extradisc 2nd disconnect overhead"), other)
+    } else {
+        (prepares, optional("Write disconnect overhead"), first)
+    };
+    let mark = optional("High (read) water mark") * 1000.0;
+    Bus {
+        read_mark: format!("{mark:.0}").parse().expect("a share"),
+        read_leave: ["Read disconnect afterread", "Read disconnect afterwrite"]
+            .map(|name| ms(optional(name))),
+        read_return: ms(first + prepares),
+        read_done: ms(optional("Read completion overhead")),
+        write_data: ms(data),
+        write_leave: ms(leave),
+        write_done: ms(back + optional("Write completion overhead")),
+    }
 }
 
 /// A disk as DiskSim's files describe it.
-pub(crate) fn disk(
-    folder: &Path,
-    name: &str,
-    model_name: &str,
-    specs: &str,
-    fit: Fit,
-) -> DriveParameters {
+pub(crate) fn disk(folder: &Path, name: &str, model_name: &str, specs: &str) -> DriveParameters {
     let model = read(&folder.join(format!("{model_name}.model")));
     let specs = read(&folder.join(format!("{specs}.diskspecs")));
     let parv = read(&folder.join(format!("{name}.parv")));
@@ -200,27 +243,29 @@ pub(crate) fn disk(
     let seek = SeekTable::new(&curve(folder, &model), geometry.cylinders());
     let write_back = number(&specs, "Fast write level") != Some(0.0);
     // The younger disks have their link in the specs, the older a bus beside them.
-    let bus = parv.split("BUS1").nth(1).and_then(|bus| number(bus, "Read block transfer time"));
-    let link = number(&specs, "Bulk sector transfer time").into_iter().chain(bus);
-    let link = fit.link.unwrap_or(link.fold(0.0, f64::max));
+    let bus = |name| parv.split("BUS1").nth(1).and_then(|bus| number(bus, name));
+    let link = |name| {
+        let both = number(&specs, "Bulk sector transfer time").into_iter().chain(bus(name));
+        let nanos = ms(both.fold(0.0, f64::max)).0;
+        Transfer { nanos, bytes: 512 }
+    };
     let optional = |name| number(&specs, name).unwrap_or(0.0);
     let completion = optional("Read completion overhead") + optional("Data preparation overhead");
-    let reselect = completion + optional("First reselect overhead");
-    let pair = |name: &str, always: f64, fit: [f64; 2]| {
-        [("read", fit[0]), ("write", fit[1])].map(|(after, fit)| {
+    let pair = |name: &str, always: f64| {
+        ["read", "write"].map(|after| {
             let value = number(&specs, &format!("{name} over. after {after}")).expect(name);
-            ms((value + always + fit).max(0.0))
+            ms(value + always)
         })
     };
-    let mark = |name| {
-        format!("{:.0}", number(&specs, name).unwrap_or(0.0) * 1000.0).parse().expect("a share")
-    };
+    let answered = optional("Write completion overhead") + optional("Data preparation overhead");
+    let extra = number(&specs, "Extra write disconnect") == Some(1.0);
+    let extra_command = [ms(optional("Extradisc command overhead")); 2];
     let segment = u64::from(whole(&specs, "Segment size (in blks)"));
     DriveParameters {
         mechanism: Mechanism {
             seek,
-            head_switch: fit.head_switch.map_or_else(|| time(&model, "Head switch time"), ms),
-            write_settle: time(&model, "Add. write settling delay"),
+            head_switch: time(&model, "Head switch time"),
+            write_settle: signed(number(&model, "Add. write settling delay").expect("a time")),
             zero_latency: number(&specs, "Immediate buffer read") == Some(1.0),
             geometry,
         },
@@ -229,7 +274,8 @@ pub(crate) fn disk(
         segments: SegmentSizes {
             count: whole(&specs, "Number of buffer segments"),
             sectors: segment,
-            read_ahead: u64::from(whole(&specs, "Maximum read-ahead (blks)")).min(segment),
+            read_ahead: read_ahead(&specs, segment),
+            written: written(&specs),
             keep_before: number(&specs, "Read any free blocks") == Some(1.0),
         },
         room: WriteRoom {
@@ -242,15 +288,13 @@ pub(crate) fn disk(
         flush_base: Nanos::ZERO,
         flush_queueable: true,
         overheads: Overheads {
-            read_hit: pair("Read hit", completion, fit.read_hit),
-            read_miss: pair("Read miss", reselect, fit.read_miss),
-            write_hit: pair("Write hit", 0.0, fit.write),
-            write_miss: pair("Write miss", 0.0, fit.write),
+            read_hit: pair("Read hit", completion),
+            read_miss: pair("Read miss", 0.0),
+            write_hit: pair("Write hit", answered),
+            write_miss: if extra { extra_command } else { pair("Write miss", 0.0) },
         },
-        link: Transfer { nanos: ms(link).0, bytes: 512 },
-        watermarks: Watermarks {
-            read: mark("High (read) water mark"),
-            write: mark("Low (write) water mark"),
-        },
+        link: link("Read block transfer time"),
+        write_link: link("Write block transfer time"),
+        bus: shared_bus(&specs),
     }
 }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bus: what a disk on a shared bus spends to leave it while the mechanism works, and to come
+//! back.
+//!
+//! A SCSI disk of the 1990s shared its bus, so it left it between command and data. Leaving goes
+//! on beside the mechanism; coming back does too, but data wait for it, and the end waits for
+//! both:
+//!
+//! ```text
+//! read     command | leave                 come back | data ─────────▶ | done
+//!                  | seek, wait | medium ────────────▶
+//! write    command | (leave, come back) | data ──▶ | leave      come back | done
+//!                  | seek, wait ........ medium ───────────────▶
+//! ```
+//!
+//! A disk on a link of its own spends none of it: [`Bus::default`].
+//!
+//! # Invariants
+//! I1  With nothing spent a read ends when the slower of medium and link has its last sector, a
+//!     write when it is on the medium.
+//!
+//! Source: the steps that DiskSim's reference manual names (disconnect, reselect, data preparation
+//! and completion overheads, extra write disconnect).
+
+use paternoster_core::Nanos;
+
+/// What is spent on the bus beside the transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bus {
+    /// How much of a read must have come from the medium before the link begins, in thousandths. 0:
+    /// it is passed on as it comes; old disks gathered first, to hold the bus for a short time.
+    pub read_mark: u32,
+    /// To leave before a read from the medium: after a read, after a write.
+    pub read_leave: [Nanos; 2],
+    /// To come back and make ready when there is something to pass on.
+    pub read_return: Nanos,
+    /// To say that a read is done.
+    pub read_done: Nanos,
+    /// From the command of a write until its data begin to come.
+    pub write_data: Nanos,
+    /// To leave when they have come.
+    pub write_leave: Nanos,
+    /// To come back when a write is on the medium, and to say so.
+    pub write_done: Nanos,
+}
+
+/// A read as controller and medium have done it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FromMedium {
+    /// When it had left the bus.
+    pub(crate) left: u64,
+    /// When enough was read for the link to begin.
+    pub(crate) gathered: u64,
+    /// When all was read.
+    pub(crate) end: u64,
+}
+
+impl Bus {
+    /// How long data gather before the link begins, of a read that takes the medium `read`.
+    pub(crate) fn gathers(&self, read: u64) -> u64 {
+        read * u64::from(self.read_mark.min(1000)) / 1000
+    }
+
+    /// When a read that the controller has understood at `ready` has left the bus.
+    pub(crate) fn read_leaves(&self, ready: u64, after_write: usize) -> u64 {
+        ready + self.read_leave[after_write].0
+    }
+
+    /// When a read has ended, of which the link passes on the last sector in `last` and all in
+    /// `all`.
+    pub(crate) fn read_ends(&self, read: FromMedium, last: u64, all: u64) -> u64 {
+        let link = read.gathered.max(read.left) + self.read_return.0 + all;
+        link.max(read.end + last) + self.read_done.0
+    }
+
+    /// When the medium may begin with a write: `gathered` is how long the data for that take.
+    pub(crate) fn write_begins(&self, ready: u64, gathered: u64) -> u64 {
+        ready + self.write_data.0 + gathered
+    }
+
+    /// When a write has ended that is on the medium at `end` and whose data take `all`.
+    pub(crate) fn write_ends(&self, ready: u64, end: u64, all: u64) -> u64 {
+        let left = ready + self.write_data.0 + all + self.write_leave.0;
+        end.max(left) + self.write_done.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Do the times of the drawing add up? A read whose command is understood at 100, leaves until
+    /// 130; half is gathered at 500, all at 600; it comes back in 20 and the link takes 200: 720,
+    /// and 5 to say so. Gathered at 110 it waits until it has left: 130 + 20 + 200 = 350, and the
+    /// medium is later: 600 + 10 + 5. Half of a medium's 300 is 150. A write's data come from 100 + 40 on; all take 200 and 30 to
+    /// leave: 370, before the medium's 900; 7 to come back.
+    #[test]
+    fn the_steps_add_up() {
+        let bus = Bus {
+            read_mark: 500,
+            read_leave: [Nanos(30), Nanos(60)],
+            read_return: Nanos(20),
+            read_done: Nanos(5),
+            write_data: Nanos(40),
+            write_leave: Nanos(30),
+            write_done: Nanos(7),
+        };
+        let read = FromMedium { left: bus.read_leaves(100, 0), gathered: 500, end: 600 };
+        assert_eq!(bus.read_ends(read, 10, 200), 725);
+        assert_eq!(bus.read_ends(FromMedium { gathered: 110, ..read }, 10, 200), 615);
+        assert_eq!(bus.gathers(300), 150);
+        assert_eq!(bus.write_begins(100, 50), 190);
+        assert_eq!(bus.write_ends(100, 900, 200), 907);
+        assert_eq!(bus.write_ends(100, 300, 200), 377);
+    }
+
+    /// Does a disk on a link of its own spend nothing (I1)?
+    #[test]
+    fn an_own_link_costs_nothing() {
+        let bus = Bus::default();
+        let read = FromMedium { left: bus.read_leaves(100, 1), gathered: 100, end: 600 };
+        assert_eq!(bus.read_ends(read, 10, 200), 610);
+        assert_eq!(bus.read_ends(read, 10, 900), 1000);
+        assert_eq!(bus.write_ends(100, 900, 200), 900);
+    }
+}
