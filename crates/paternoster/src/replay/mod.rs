@@ -15,6 +15,7 @@ mod decisions;
 #[cfg(not(feature = "serve"))]
 #[path = "without_decisions.rs"]
 mod decisions;
+mod likeness;
 mod options;
 mod read;
 mod tell;

@@ -9,6 +9,7 @@ use paternoster_core::Nanos;
 use paternoster_workload::replay::{Account, Figures, Manner, PERCENTILES, RecordedProcess, Speed};
 use serde_json::{Value, json};
 
+use super::likeness::{self, Likeness};
 use super::options::ReplayOptions;
 use super::read::Read;
 use crate::page::{Watched, most};
@@ -84,7 +85,7 @@ impl Told<'_> {
             title: self.heading(),
             headline: self.headline(),
             sheets,
-            notes: left_out.into_iter().chain(warnings).collect(),
+            notes: left_out.into_iter().chain(warnings).chain(self.likeness()).collect(),
             explained: explained.collect(),
             subject: Some(self.setting.subject(&format!("replay of {}", self.options.trace()))),
             csv: self.csv(),
@@ -161,7 +162,28 @@ impl Told<'_> {
                 sheet.row(head.into_iter().chain(cells).collect());
             }
         }
+        let likenesses: Vec<_> = self.likenesses().collect();
+        let Some((_, first)) = likenesses.first() else { return sheet };
+        for (nth, (name, _)) in first.differences().enumerate() {
+            let head = if nth == 0 { "likeness" } else { "" };
+            let cells = likenesses.iter().map(|(_, of)| {
+                let off = of.differences().nth(nth).and_then(|(_, off)| off);
+                off.map_or(units::NONE.to_owned(), |off| format!("{off:+.1} %"))
+            });
+            let head = [head.to_owned(), name.to_owned(), String::new()];
+            sheet.row(head.into_iter().chain(cells).collect());
+        }
         sheet
+    }
+
+    /// How near each replay is to the recording.
+    fn likenesses(&self) -> impl Iterator<Item = (&ToldRun, Likeness)> {
+        self.runs.iter().map(|run| (run, Likeness::of(&self.recorded, &run.account)))
+    }
+
+    fn likeness(&self) -> Option<String> {
+        let labelled = |(run, of): (&ToldRun, Likeness)| (run.label.clone(), of);
+        likeness::sentence(&self.likenesses().map(labelled).collect::<Vec<_>>(), self.manner)
     }
 
     /// The processes with the most bytes, and how many were left out.
@@ -219,6 +241,11 @@ impl Told<'_> {
             told["moved_ios"] = json!(run.moved);
             told["failed_ios"] = json!(run.failed.0);
             told["sleeps"] = json!(run.sleeps);
+            let likeness = Likeness::of(&self.recorded, &run.account);
+            let [iops, mean, p99] = ["iops_percent", "mean_percent", "p99_percent"];
+            for (key, (_, off)) in [iops, mean, p99].into_iter().zip(likeness.differences()) {
+                told["likeness"][key] = json!(off);
+            }
             told["waits"] = json!(watched.get(nth).map(Watched::document));
             let behind = run.account.backlog.falls_behind(&self.recorded.backlog);
             told["falls_behind"] = json!(self.manner == Manner::Timed && behind);
@@ -344,6 +371,6 @@ fn figures_json(account: &Account, of: &Figures) -> Value {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "printed figures")]
-const fn as_f64(value: u64) -> f64 {
+pub(super) const fn as_f64(value: u64) -> f64 {
     value as f64
 }

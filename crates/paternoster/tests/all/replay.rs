@@ -404,3 +404,26 @@ fn replays_have_pictures() {
     let texts: Vec<&str> = document.descendants().filter_map(|part| part.text()).collect();
     assert!(texts.contains(&"noop") && texts.contains(&"bfq"), "{texts:?}");
 }
+
+/// Is the scheduler that a kernel recorded under the one whose replay is nearest, and does the
+/// document's difference follow from its rates? bfq with `low_latency=0` ran; none and cfq did not.
+#[test]
+fn the_recorded_scheduler_is_nearest() {
+    let trace = format!("{RECORDED}/seq8_bfq/seq8_bfq");
+    if !Path::new(&format!("{trace}.blktrace.0")).exists() {
+        return skipped("the kernel's trace seq8_bfq is not here");
+    }
+    let ran = "bfq:low_latency=0";
+    let arguments = [&trace, "--device", LOOP_DISK, "--scheduler", "none", "--scheduler", ran];
+    let arguments = [&arguments[..], &["--scheduler", "cfq"]].concat();
+    let text = told(&arguments);
+    assert!(text.contains(&format!("nearest to the recording is {ran} (IOPS +7.7 %")), "{text}");
+    assert!(text.contains("this model is like the device."), "{text}");
+    let document = json(&arguments);
+    for replay in document["replays"].as_array().expect("replays") {
+        let rate = |of: &Value| of["all"]["iops"].as_f64().expect("a rate");
+        let off = (rate(replay) / rate(&document["recorded"]) - 1.0) * 100.0;
+        let said = replay["likeness"]["iops_percent"].as_f64().expect("a difference");
+        assert!((off - said).abs() < 1e-9, "{off} {said}");
+    }
+}
