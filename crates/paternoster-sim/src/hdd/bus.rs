@@ -92,8 +92,8 @@ mod tests {
     /// Do the times of the drawing add up? A read whose command is understood at 100, leaves until
     /// 130; half is gathered at 500, all at 600; it comes back in 20 and the link takes 200: 720,
     /// and 5 to say so. Gathered at 110 it waits until it has left: 130 + 20 + 200 = 350, and the
-    /// medium is later: 600 + 10 + 5. Half of a medium's 300 is 150. A write's data come from 100 + 40 on; all take 200 and 30 to
-    /// leave: 370, before the medium's 900; 7 to come back.
+    /// medium is later: 600 + 10 + 5. Half of a medium's 300 is 150. A write's data come from
+    /// 100 + 40 on; all take 200 and 30 to leave: 370, before the medium's 900; 7 to come back.
     #[test]
     fn the_steps_add_up() {
         let bus = Bus {

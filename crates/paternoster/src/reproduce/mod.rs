@@ -22,6 +22,7 @@ pub(crate) mod experiment;
 mod maxmin;
 pub(crate) mod measure;
 mod seconds;
+mod tally;
 pub(crate) mod tell;
 pub(crate) mod verdict;
 
@@ -89,7 +90,15 @@ pub(crate) fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
     print(&match options.format {
         Format::Table => {
             let texts = told.iter().map(|(experiment, results)| tell::text(experiment, results));
-            texts.collect::<Vec<_>>().join("\n")
+            let mut text = texts.collect::<Vec<_>>().join("\n");
+            if told.len() > 1 {
+                text.push_str(
+                    "\nPublished figures, and how many are near (predicted: judged, not ",
+                );
+                text.push_str("fitted, within 15 %)\n\n");
+                text.push_str(&tell::tallies(&told).text());
+            }
+            text
         }
         format => tell::results(&told).told(format),
     })?;

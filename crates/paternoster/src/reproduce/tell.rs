@@ -9,6 +9,7 @@
 use serde_json::{Value, json};
 
 use super::experiment::{Experiment, Judge, Reading, Results};
+use super::tally::{self, Tally};
 use super::verdict::{Row, rows};
 use crate::results::{self, field};
 use crate::sheet::Sheet;
@@ -25,6 +26,10 @@ pub(crate) fn outside(experiment: &Experiment, results: &Results) -> Vec<String>
 pub(crate) fn text(experiment: &Experiment, results: &Results) -> String {
     let Experiment { name, summary, source, notes, .. } = experiment;
     let mut text = format!("{name}: {summary}\n{source}\n\n{}", sheet(experiment, results).text());
+    if let Some(sentence) = Tally::of(&rows(experiment, results)).sentence() {
+        text.push('\n');
+        text.push_str(&wrapped(&sentence));
+    }
     for note in *notes {
         text.push('\n');
         text.push_str(&wrapped(&format!("Note: {note}")));
@@ -34,6 +39,15 @@ pub(crate) fn text(experiment: &Experiment, results: &Results) -> String {
         text.push_str(&wrapped(&sentence));
     }
     text
+}
+
+/// How many figures each source published, and how many are near.
+pub(crate) fn tallies(told: &[(&Experiment, Results)]) -> Sheet {
+    let each = told.iter().map(|(experiment, results)| {
+        let rows = rows(experiment, results);
+        (experiment.name, Tally::of(&rows))
+    });
+    tally::sheet(&each.collect::<Vec<_>>())
 }
 
 /// All of them, for the other forms.
@@ -68,7 +82,7 @@ pub(crate) fn results(told: &[(&Experiment, Results)]) -> results::Results {
     let all: Vec<Value> = told.iter().map(|(experiment, found)| json(experiment, found)).collect();
     results::Results {
         title: "published experiments, done again".to_owned(),
-        sheets: sheets.collect(),
+        sheets: sheets.chain([("Published figures".to_owned(), tallies(told))]).collect(),
         notes: notes.collect(),
         csv,
         document: results::document("reproduce", json!({ "experiments": all })),
@@ -143,6 +157,7 @@ pub(crate) fn json(experiment: &Experiment, results: &Results) -> Value {
         "summary": experiment.summary,
         "source": experiment.source,
         "ok": !rows.iter().any(|row| row.verdict.is_outside()),
+        "tally": Tally::of(&rows).json(),
         "figures": rows.iter().map(figure).collect::<Vec<Value>>(),
         "notes": experiment.notes,
         "conclusion": (experiment.conclude)(results),
@@ -215,6 +230,9 @@ nowhere, never
  4 KiB reader  kB/s       1485        1471    -0.9  ± 4 %      ok, fitted
  by latency                  -       117.7          < 100      outside
  latency       ms            -       12.50                     shown
+
+Published figures: 1; 1 judged, 1 fitted. Within 5 %: 1, 15 %: 1, 50 %: 1. Judged and not fitted: 0,
+of which within 15 %: 0.
 
 Note: Nothing was measured.
 

@@ -55,7 +55,7 @@ pub(crate) fn rows<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Row
     experiment.figures.iter().map(|figure| row(figure, results)).collect()
 }
 
-fn row<'a>(figure: &'a Figure, results: &Results) -> Row<'a> {
+pub(super) fn row<'a>(figure: &'a Figure, results: &Results) -> Row<'a> {
     let reproduced = results.reading(&figure.quantity);
     let difference = match (&reproduced, &figure.published) {
         (Some(Reading::Number(found)), Some(Reading::Number(published))) if *published != 0.0 => {
