@@ -19,6 +19,7 @@ mod cfq_shares;
 mod determinism;
 mod guarantees;
 mod kernel_results;
+mod outside;
 mod recipes;
 mod reproduce;
 mod worked_example;
