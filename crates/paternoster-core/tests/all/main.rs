@@ -22,6 +22,7 @@ mod noop_deadline_rules;
 mod planted_bugs;
 #[cfg(feature = "planted-bugs")]
 mod properties;
+mod public_items;
 mod queue_contract;
 mod slices_fixture;
 mod tag_laws;
