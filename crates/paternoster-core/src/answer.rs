@@ -12,6 +12,7 @@ use crate::request::Cookie;
 use crate::time::Nanos;
 
 /// What the queue wants done.
+#[must_use = "a command that is not given to the device keeps its tag for ever"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Give this to the device.

@@ -145,6 +145,7 @@ impl Outcome {
 }
 
 /// A command that has ended.
+#[must_use = "a queue that is not told holds the command's tag and bios for ever"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     /// Which.
@@ -175,6 +176,7 @@ pub trait Device {
 
     /// Lets time pass until a command ends, at most until `until`; `None` when none ended by then.
     /// With nothing in service and no `until` it returns at once.
+    #[must_use = "a queue that is not told holds the command's tag and bios for ever"]
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 }
 

@@ -91,6 +91,7 @@ pub enum Place {
 }
 
 /// The answer to: which one next?
+#[must_use = "what an elevator dispatches it holds no longer"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     /// This one.
@@ -262,6 +263,7 @@ pub trait Elevator: fmt::Debug + Send {
 
     /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it
     /// holds none.
+    #[must_use = "what an elevator gives up it holds no longer"]
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId>;
 
     /// Where a forced dispatch puts what `drain` gives up (legacy rules; under mq it is the tail).

@@ -30,6 +30,41 @@
 //! assert!(matches!(queue.next(now), Output::Wait { until: None, .. }));
 //! ```
 //!
+//! Capacities are fixed when a queue is made. A client that wants more than there is room for is
+//! told `Busy` and sleeps; its `Wake` comes when it may try again:
+//!
+//! ```
+//! # use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output};
+//! # use paternoster_core::{RequestQueue, SubmitError, elevators};
+//! let limits = Limits { bios: 16, ..Limits::default() };
+//! let elevator = elevators::by_name("bfq").unwrap();
+//! let mut queue = RequestQueue::unobserved(DeviceFacts::default(), limits, elevator);
+//! let client = queue.attach(ClientSpec::new()).unwrap();
+//!
+//! // 20 reads, each a megabyte apart, on a device that takes 100 us for each.
+//! let (mut wanted, mut done, mut sleeps, mut now) = (0, 0, false, Nanos::ZERO);
+//! let mut slept = 0;
+//! while done < 20 {
+//!     while !sleeps && wanted < 20 {
+//!         match queue.submit(now, Bio::new(client, Op::Read, wanted * 2048, 8).cookie(wanted)) {
+//!             Ok(_ticket) => wanted += 1,
+//!             Err(SubmitError::Busy) => (sleeps, slept) = (true, slept + 1),
+//!             Err(why) => panic!("{why}"),
+//!         }
+//!     }
+//!     match queue.next(now) {
+//!         Output::Issue(command) => {
+//!             now += Nanos::from_micros(100);
+//!             queue.complete(now, command.tag, Outcome::OK).unwrap();
+//!         }
+//!         Output::Done(_cookie, outcome) => done += u32::from(outcome == Outcome::OK),
+//!         Output::Wake(_client) => sleeps = false,
+//!         Output::Wait { until, .. } => now = until.expect("the queue idles, and says how long"),
+//!     }
+//! }
+//! assert!(slept >= 1, "the seventeenth finds no room");
+//! ```
+//!
 //! # Rooms
 //! * [`RequestQueue`]: the face. Its parts: merging, plugs, allocation, dispatch list, flush,
 //!   attributes.
@@ -61,6 +96,7 @@ mod answer;
 pub mod attribute;
 mod bio_slot;
 mod block;
+mod builder;
 mod change;
 mod client;
 #[cfg(feature = "conformance")]
@@ -93,6 +129,7 @@ pub mod tree;
 
 pub use answer::{Output, Stale, SubmitError, Waiting};
 pub use attribute::{Attribute, AttributeError, Value, Values};
+pub use builder::{BuildError, Builder};
 pub use change::{AddError, CancelError, InUse};
 pub use client::{
     Class, Client, ClientId, ClientSpec, Clients, Group, GroupId, GroupSpec, Groups, Priority,

@@ -114,8 +114,8 @@ impl RequestQueue<NoObserver> {
 }
 
 impl<O: Observer> RequestQueue<O> {
-    /// A queue in front of a device. Allocates everything it will ever need; limits below the
-    /// least that works (12 requests, 16 bios, one client) are raised to it.
+    /// A queue in front of a device. Allocates everything it will ever need; limits below
+    /// [`Limits::LEAST`] are raised to it ([`RequestQueue::builder`] refuses them).
     #[must_use]
     pub fn new(
         facts: DeviceFacts,
@@ -124,10 +124,10 @@ impl<O: Observer> RequestQueue<O> {
         observer: O,
     ) -> RequestQueue<O> {
         let limits = Limits {
-            requests: limits.requests.max(12),
-            bios: limits.bios.max(16),
-            clients: limits.clients.max(1),
-            groups: limits.groups.max(1),
+            requests: limits.requests.max(Limits::LEAST.requests),
+            bios: limits.bios.max(Limits::LEAST.bios),
+            clients: limits.clients.max(Limits::LEAST.clients),
+            groups: limits.groups.max(Limits::LEAST.groups),
             notes: limits.notes,
         };
         let facts = DeviceFacts { depth: facts.depth.max(1), ..facts };

@@ -33,6 +33,11 @@ pub struct Limits {
     pub notes: u32,
 }
 
+impl Limits {
+    /// The least that works.
+    pub const LEAST: Limits = Limits { requests: 12, bios: 16, clients: 1, groups: 1, notes: 0 };
+}
+
 impl Default for Limits {
     /// 384 requests (192 in each of the two legacy pools with 128 nominal), 64 clients, 16 groups.
     fn default() -> Limits {

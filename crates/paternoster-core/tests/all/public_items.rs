@@ -57,7 +57,6 @@ fn text(tokens: &impl ToTokens) -> String {
         ("? ", "?"),
         (",)", ")"),
         (",>", ">"),
-        ("->(", "-> ("),
         ("- > ", "-> "),
         ("->&", "-> &"),
         ("* const", "*const"),
@@ -66,6 +65,7 @@ fn text(tokens: &impl ToTokens) -> String {
         ("< ", "<"),
         ("> ,", ">,"),
         ("> )", ">)"),
+        ("->(", "-> ("),
     ] {
         text = text.replace(spaced, tight);
     }

@@ -410,7 +410,7 @@ fn what_is_no_record_is_refused() {
 fn a_record_begins_with_its_queue() {
     let elevator = || elevators::by_name("noop").unwrap();
     let mut ledger = Ledger::new(facts(true), LIMITS, elevator(), NoObserver);
-    ledger.next(Nanos::ZERO);
+    assert!(matches!(ledger.next(Nanos::ZERO), Output::Wait { .. }));
     let begun = ledger.record(Box::new(io::sink())).unwrap_err();
     let told = "calls have been made already; a record begins with its queue";
     assert_eq!(begun.to_string(), told);
@@ -422,7 +422,7 @@ fn a_record_begins_with_its_queue() {
 /// Makes `count` calls that are answered differently each time.
 fn many_calls(ledger: &mut Ledger<NoObserver>, count: u64, apart: Nanos) {
     for at in 0..count {
-        ledger.next(Nanos(at * apart.0));
+        assert!(matches!(ledger.next(Nanos(at * apart.0)), Output::Wait { .. }));
     }
 }
 
