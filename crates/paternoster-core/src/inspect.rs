@@ -3,7 +3,7 @@
 //!
 //! [`RequestQueue::explain`] answers the question of a user with a slow client, in words.
 //! [`RequestQueue::audit`] verifies the invariants of the queue, of its parts and of its
-//! elevator; in debug builds it runs in passing: after every
+//! elevator; in debug builds with the feature `audit` it runs in passing: after every
 //! call while little is going on, after every 32nd otherwise.
 
 use alloc::format;
@@ -20,6 +20,9 @@ use crate::queue::RequestQueue;
 use crate::request::{Op, Request, RequestId, Stage, Ticket};
 use crate::slab::NIL;
 use crate::time::Nanos;
+
+/// Whether invariants are verified in passing.
+pub(crate) const AUDITS: bool = cfg!(all(debug_assertions, feature = "audit"));
 
 /// Why a bio is where it is; prints as a sentence.
 #[derive(Debug)]
@@ -269,7 +272,7 @@ impl<O: Observer> RequestQueue<O> {
         Ok(())
     }
 
-    /// The audit in passing of a debug build. It costs several times what a call does, so that a
+    /// The audit in passing. It costs several times what a call does, so that a
     /// long run is audited less often: a fault that lasts is found a few calls late. (The property
     /// tests, whose runs are short, audit after each call themselves.)
     ///
@@ -278,7 +281,7 @@ impl<O: Observer> RequestQueue<O> {
     /// up to 6 bios inside    each                  every 13th
     /// more                   every 32nd            every 131st
     /// ```
-    #[cfg(debug_assertions)]
+    #[cfg(all(debug_assertions, feature = "audit"))]
     pub(crate) fn audit_in_passing(&mut self) {
         const FEW: u32 = 6;
         const FIRST: u64 = 20_000;

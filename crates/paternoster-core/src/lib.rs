@@ -73,6 +73,11 @@
 //! * [`tree`], [`list`], [`slab`]: containers that do not allocate once they are made.
 //! * [`event`]: the stream that figures and traces are made from.
 //!
+//! # Features
+//! * `audit`: in debug builds the queue and its elevator verify their invariants in passing, many
+//!   times slower; for the tests of an elevator of one's own. [`RequestQueue::audit`] asks for it
+//!   by hand, in any build.
+//!
 //! # What one queue on one thread cannot have
 //! BLK-13 (which CPU completes), the per-queue parts of BLK-8 (shared tag sets, several hardware
 //! queues), and BLK-9's choice between batch sizes: a caller pulls one command at a time, so

@@ -21,7 +21,7 @@
 //! Completions, then timers, then submissions in the order of the calls, then `next` until
 //! `Wait`.
 //!
-//! # Invariants (asserted in debug builds in passing, see `inspect.rs`)
+//! # Invariants (asserted in passing with the feature `audit`, see `inspect.rs`)
 //! I1  Every bio that was accepted is in exactly one place (a request, the done list) until its
 //!     one `Done`.
 //! I2  Every request is in exactly one place: a plug, the throttle, the elevator, a list of the
@@ -99,7 +99,7 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) observer: O,
     pub(crate) sequence: u64,
     /// Calls so far, for the audit in passing.
-    #[cfg(debug_assertions)]
+    #[cfg(all(debug_assertions, feature = "audit"))]
     pub(crate) calls: u64,
     #[cfg(feature = "planted-bugs")]
     pub(crate) planted: crate::planted::Planted,
@@ -157,7 +157,7 @@ impl<O: Observer> RequestQueue<O> {
             refused_until: Nanos::MAX,
             observer,
             sequence: 0,
-            #[cfg(debug_assertions)]
+            #[cfg(all(debug_assertions, feature = "audit"))]
             calls: 0,
             #[cfg(feature = "planted-bugs")]
             planted: crate::planted::Planted::default(),
@@ -358,11 +358,11 @@ impl<O: Observer> RequestQueue<O> {
         }
     }
 
-    /// The end of every public call: notes go out, and in debug builds the audit is held.
+    /// The end of every public call: notes go out, and with the feature `audit` one is held.
     #[inline]
     pub(crate) fn end_call(&mut self) {
         self.tell_notes();
-        #[cfg(debug_assertions)]
+        #[cfg(all(debug_assertions, feature = "audit"))]
         self.audit_in_passing();
     }
 

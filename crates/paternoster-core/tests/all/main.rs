@@ -9,6 +9,7 @@
 mod common;
 
 mod attribute_law;
+mod audit;
 mod bfq_late_raise;
 mod bfq_rules;
 mod blk_rules;

@@ -34,6 +34,7 @@
 use crate::elevators::bfq::entity::{Deadline, Finish, Standing, delta, is_after, later};
 use crate::elevators::bfq::recall::{Said, say};
 use crate::elevators::bfq::schedule::Schedule;
+use crate::inspect::AUDITS;
 use crate::tree::{Nodes, Root};
 
 /// One class of one group.
@@ -120,7 +121,7 @@ impl Schedule {
 
     /// An entity in service has the finish that follows from what it was served: not too far ahead.
     fn assert_lead(&self, entity: u32) {
-        if cfg!(debug_assertions) {
+        if AUDITS {
             let own = &self.entities[entity as usize];
             let most = delta(own.service, own.weight.into());
             let lead = most.wrapping_add(self.groups[own.group as usize].lead);

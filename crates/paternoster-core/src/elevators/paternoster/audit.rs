@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use crate::elevator::Fault;
 use crate::elevators::paternoster::account::Node;
 use crate::elevators::paternoster::{Client, Paternoster, Stage};
+use crate::inspect::AUDITS;
 use crate::request::RequestId;
 use crate::scene::Scene;
 use crate::slab::NIL;
@@ -88,14 +89,14 @@ impl Paternoster {
         Ok(())
     }
 
-    /// G2, in debug builds: of all who wait and may go, nobody has had less than `client`, who
+    /// G2, in passing: of all who wait and may go, nobody has had less than `client`, who
     /// goes. Who is held back by his company is not passed over; of a company its least counts,
     /// whoever of it goes. While one of the idle class is to go before all others, for having
     /// waited, that is not asked.
     pub(super) fn audit_choice(&self, scene: &Scene, client: u32, request: RequestId, now: Nanos) {
         // O(n) for each request: with many clients a sixteenth of them will do.
         let looks = self.clients.len() <= 64 || request.index().is_multiple_of(16);
-        if !cfg!(debug_assertions) || !looks {
+        if !AUDITS || !looks {
             return;
         }
         #[cfg(test)]
@@ -113,12 +114,12 @@ impl Paternoster {
         }
     }
 
-    /// gate I1 to I3, in debug builds: `client` is held, so at some level a sibling of its class is
+    /// gate I1 to I3, in passing: `client` is held, so at some level a sibling of its class is
     /// in the device or about to ask, has nothing waiting, and stands lower. Looks at all, not at
     /// those that are remembered.
     pub(super) fn audit_hold(&self, scene: &Scene, client: u32, now: Nanos) {
         let looks = self.clients.len() <= 64 || self.gate.holds.is_multiple_of(16);
-        if !cfg!(debug_assertions) || !looks {
+        if !AUDITS || !looks {
             return;
         }
         assert!(scene.in_device().requests > 0, "gate I1: {client} is held for nobody");

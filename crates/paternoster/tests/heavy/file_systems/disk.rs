@@ -126,7 +126,7 @@ impl Disk {
                 format!("fuse = {{ mount = \"{}\", processes = 4 }}", self.shown().display())
             }
         };
-        // In debug builds the queue looks through all that it has after every call: let it have
+        // Audited in passing, the queue looks through all that it has after every call: let it have
         // little.
         let image = self.image.display();
         let configuration = format!(

@@ -4,7 +4,7 @@
 //! A [`World`] is a queue, a device of some servers, and clients who each keep so many requests
 //! under way. The device takes `base` for a request, `sector` for each of its sectors, and `seek`
 //! more if it does not begin where the last one of that server ended. The queue audits itself in
-//! passing, as in all debug builds.
+//! passing, with the feature `audit`.
 
 use super::*;
 use crate::answer::Output;

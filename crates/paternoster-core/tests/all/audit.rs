@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When the audit is held in passing: in debug builds with the feature `audit`, and not in those of
+//! a program that has the library inside.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use paternoster_core::elevator::{Elevator, Fault, Pick, Position, Rules};
+use paternoster_core::{ClientSpec, DeviceFacts, RequestId, RequestQueue, Scene};
+
+/// An elevator whose invariants never hold.
+#[derive(Debug)]
+struct Broken;
+
+impl Elevator for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+    fn rules(&self) -> Rules {
+        Rules::Legacy
+    }
+    fn attach(&mut self, _: &mut Scene) {}
+    fn insert(&mut self, _: &mut Scene, _: RequestId, _: Position) {}
+    fn absorbed(&mut self, _: &mut Scene, _: RequestId, _: RequestId) {}
+    fn pick(&mut self, _: &mut Scene) -> Pick {
+        Pick::Nothing
+    }
+    fn removed(&mut self, _: &mut Scene, _: RequestId) {}
+    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+        None
+    }
+    fn explain(&self, _: &Scene, _: RequestId, _: &mut dyn fmt::Write) -> fmt::Result {
+        Ok(())
+    }
+    fn waiting(&self) -> u32 {
+        0
+    }
+    fn audit(&self, _: &Scene) -> Result<(), Fault> {
+        Err("it is broken".into())
+    }
+}
+
+/// Does the first call of a queue find it, with the feature and debug assertions, and none without;
+/// and does a caller that asks find it in any build?
+#[test]
+fn a_broken_invariant_is_found_in_passing() {
+    let queue = RequestQueue::builder(DeviceFacts::default(), Box::new(Broken)).build();
+    let mut queue = queue.expect("its limits work");
+    assert_eq!(queue.audit(), Err("it is broken".into()));
+    let attached = catch_unwind(AssertUnwindSafe(|| queue.attach(ClientSpec::new())));
+    assert_eq!(attached.is_err(), cfg!(all(debug_assertions, feature = "audit")));
+}
