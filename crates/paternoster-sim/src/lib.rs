@@ -11,6 +11,7 @@
 //! * [`faults`]: errors, delays and stalls in front of any of them.
 //! * [`power`]: a disk whose power fails, for the crash test; [`chance`]: what is left to chance.
 //! * [`description`], [`sections`]: device files; [`catalog`]: those that come with the program.
+//! * [`mod@drive`]: a queue and a model, until nothing is left to do: for tests and first trials.
 //! * [`schedulers`]: elevators by name, ours and those that a program registers.
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod array;
 pub mod catalog;
 pub mod chance;
 pub mod description;
+pub mod drive;
 pub mod faults;
 pub mod hdd;
 pub mod linear;
@@ -31,5 +33,6 @@ pub mod ssd;
 pub mod transfer;
 
 pub use description::{Description, DeviceFileError};
+pub use drive::drive;
 pub use faults::Rule;
 pub use model::{Blueprint, Model, Simulated};
