@@ -175,7 +175,7 @@ impl<O: Observer> RequestQueue<O> {
         let Some((key, request)) = self.scene.requests.0.take() else { return Err(pool) };
         self.allocator.positions.take(position);
         request.position = position;
-        let client = self.scene.clients.at_mut(bio.client.index());
+        let client = self.scene.clients.0.at_mut(bio.client.index());
         let priority = bio.priority.unwrap_or(client.priority);
         request.fill(bio, priority, self.scene.exact);
         (request.bios_first, request.bios_last) = (index, index);
@@ -197,7 +197,7 @@ impl<O: Observer> RequestQueue<O> {
     fn use_wakes(&mut self, client: ClientId, pool: u8) {
         let mut unused = false;
         self.expect_no_more(client.index());
-        let sleeps = &mut self.scene.clients.at_mut(client.index()).sleep;
+        let sleeps = &mut self.scene.clients.0.at_mut(client.index()).sleep;
         for (number, sleep) in sleeps.iter_mut().enumerate() {
             if *sleep == Sleep::Woken {
                 *sleep = Sleep::Awake;
@@ -227,7 +227,7 @@ impl<O: Observer> RequestQueue<O> {
         let number = if bio.is_sync() { POOL_SYNC } else { POOL_ASYNC };
         let now = self.scene.exact;
         let pool = &mut self.allocator.pools[usize::from(number)];
-        let client = self.scene.clients.at_mut(bio.client.index());
+        let client = self.scene.clients.0.at_mut(bio.client.index());
         let count = pool.allocated;
         pool.congested |= count + 1 >= congestion_on(nominal);
         if count + 1 >= nominal {
@@ -294,7 +294,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The client is going to sleep under this limit (R1).
     #[cold]
     fn refuse(&mut self, client: ClientId, admission: Admission, pool: u8) -> u8 {
-        self.scene.clients.at_mut(client.index()).refused_under = match admission {
+        self.scene.clients.0.at_mut(client.index()).refused_under = match admission {
             Admission::AtMost(limit) => limit.max(1),
             Admission::Normal | Admission::Must => u32::MAX,
         };
@@ -332,7 +332,7 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn fall_asleep(&mut self, bio: &Bio, pool: u8) -> SubmitError {
         let index = bio.client.index();
         let number = usize::from(pool);
-        let client = self.scene.clients.at_mut(index);
+        let client = self.scene.clients.0.at_mut(index);
         client.refused = Some((bio.sector, bio.sectors));
         client.refused_as = (bio.op, bio.flags);
         let before = client.sleep[number];
@@ -357,7 +357,7 @@ impl<O: Observer> RequestQueue<O> {
             let links = &mut self.allocator.sleeper_links[number];
             self.allocator.sleepers[number].push_back(links, index);
         }
-        let client = self.scene.clients.at_mut(index);
+        let client = self.scene.clients.0.at_mut(index);
         let mut unused = before == Sleep::Woken;
         for other in &mut client.sleep {
             if *other == Sleep::Woken {
@@ -410,7 +410,7 @@ impl<O: Observer> RequestQueue<O> {
         if self.policy.rules == Rules::Legacy && (pool.congested || pool.full) {
             pool.update_fullness(self.scene.nr_requests);
         }
-        let owner = self.scene.clients.at_mut(client.index());
+        let owner = self.scene.clients.0.at_mut(client.index());
         owner.requests -= 1;
         let gone = owner.is_gone();
         if !self.allocator.nobody_sleeps() {

@@ -206,8 +206,8 @@ impl<O: Observer> RequestQueue<O> {
             ..Client::default()
         };
         let capacity = self.scene.clients.capacity();
-        let key = self.scene.clients.insert(client).map_err(|_| AddError::Full { capacity })?;
-        self.scene.groups.at_mut(group.index()).members += 1;
+        let key = self.scene.clients.0.insert(client).map_err(|_| AddError::Full { capacity })?;
+        self.scene.groups.0.at_mut(group.index()).members += 1;
         let id = ClientId(key);
         self.throttle.attach(id.index());
         self.elevator.client_attached(&mut self.scene, id);
@@ -222,7 +222,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when it has gone already.
     pub fn detach(&mut self, now: Nanos, id: ClientId) -> Result<(), Stale> {
         self.advance(now);
-        let client = self.scene.clients.get_mut(id.0).ok_or(Stale)?;
+        let client = self.scene.clients.0.get_mut(id.0).ok_or(Stale)?;
         client.plugged = false;
         client.leaving = true;
         let gone = client.is_gone();
@@ -240,9 +240,9 @@ impl<O: Observer> RequestQueue<O> {
         self.stop_sleeping(id);
         self.flush.writers.forget(id.index());
         self.elevator.client_detached(&mut self.scene, id);
-        let client = self.scene.clients.release(id.index());
+        let client = self.scene.clients.0.release(id.index());
         if let Some(group) = client.group {
-            self.scene.groups.at_mut(group.index()).members -= 1;
+            self.scene.groups.0.at_mut(group.index()).members -= 1;
         }
     }
 
@@ -258,7 +258,7 @@ impl<O: Observer> RequestQueue<O> {
         weight: u32,
     ) -> Result<(), Stale> {
         self.advance(now);
-        let client = self.scene.clients.get_mut(id.0).ok_or(Stale)?;
+        let client = self.scene.clients.0.get_mut(id.0).ok_or(Stale)?;
         client.priority = Priority { class: priority.class, level: priority.level.min(7) };
         client.weight = clamp_weight(weight);
         self.elevator.client_changed(&mut self.scene, id);
@@ -273,12 +273,12 @@ impl<O: Observer> RequestQueue<O> {
     pub fn move_client(&mut self, now: Nanos, id: ClientId, to: GroupId) -> Result<(), AddError> {
         self.advance(now);
         self.scene.groups.get(to.0).ok_or(AddError::NoGroup)?;
-        let client = self.scene.clients.get_mut(id.0).ok_or(AddError::NoGroup)?;
+        let client = self.scene.clients.0.get_mut(id.0).ok_or(AddError::NoGroup)?;
         let from = client.group.replace(to);
         if let Some(from) = from {
-            self.scene.groups.at_mut(from.index()).members -= 1;
+            self.scene.groups.0.at_mut(from.index()).members -= 1;
         }
-        self.scene.groups.at_mut(to.index()).members += 1;
+        self.scene.groups.0.at_mut(to.index()).members += 1;
         self.elevator.client_changed(&mut self.scene, id);
         self.end_call();
         Ok(())
@@ -299,8 +299,8 @@ impl<O: Observer> RequestQueue<O> {
         self.scene.groups.get(parent.0).ok_or(AddError::NoGroup)?;
         let capacity = self.scene.groups.capacity();
         let group = Group { parent: Some(parent), weight: spec.weight, members: 0 };
-        let key = self.scene.groups.insert(group).map_err(|_| AddError::Full { capacity })?;
-        self.scene.groups.at_mut(parent.index()).members += 1;
+        let key = self.scene.groups.0.insert(group).map_err(|_| AddError::Full { capacity })?;
+        self.scene.groups.0.at_mut(parent.index()).members += 1;
         let id = GroupId(key);
         self.elevator.group_changed(&mut self.scene, id);
         self.end_call();
@@ -313,7 +313,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when it has gone.
     pub fn set_group_weight(&mut self, now: Nanos, id: GroupId, weight: u32) -> Result<(), Stale> {
         self.advance(now);
-        self.scene.groups.get_mut(id.0).ok_or(Stale)?.weight = clamp_weight(weight);
+        self.scene.groups.0.get_mut(id.0).ok_or(Stale)?.weight = clamp_weight(weight);
         self.elevator.group_changed(&mut self.scene, id);
         self.end_call();
         Ok(())
@@ -330,8 +330,8 @@ impl<O: Observer> RequestQueue<O> {
             return Err(InUse);
         }
         self.elevator.group_removed(&mut self.scene, id);
-        self.scene.groups.release(id.index());
-        self.scene.groups.at_mut(parent.index()).members -= 1;
+        self.scene.groups.0.release(id.index());
+        self.scene.groups.0.at_mut(parent.index()).members -= 1;
         self.end_call();
         Ok(())
     }

@@ -15,6 +15,7 @@
 //! Source: CFQ-2 to CFQ-4 (classes, levels, nice), CFQ-45, BFQ-180 (weights).
 
 use core::fmt;
+use core::ops::Deref;
 
 use crate::request::{Flags, Op};
 use crate::slab::{Key, NIL, Slab};
@@ -324,10 +325,31 @@ impl Client {
     }
 }
 
+/// What the queue owns and others read: a slab of which an elevator can take nothing away.
+///
+/// ```compile_fail,E0599
+/// # use paternoster_core::{ClientId, Scene};
+/// fn free(scene: &mut Scene, client: ClientId) {
+///     scene.clients.at(client.index()).weight(); // this it may
+///     scene.clients.at_mut(client.index());
+/// }
+/// ```
+#[derive(Debug)]
+pub struct View<T>(pub(crate) Slab<T>);
+
+impl<T> Deref for View<T> {
+    type Target = Slab<T>;
+
+    #[inline]
+    fn deref(&self) -> &Slab<T> {
+        &self.0
+    }
+}
+
 /// All clients of a queue.
-pub type Clients = Slab<Client>;
+pub type Clients = View<Client>;
 /// All groups of a queue.
-pub type Groups = Slab<Group>;
+pub type Groups = View<Group>;
 
 #[cfg(test)]
 mod tests {

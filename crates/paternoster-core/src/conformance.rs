@@ -117,7 +117,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         let ClientSpec { group, priority, weight, pid } = spec;
         let group = Some(group.unwrap_or(self.scene.root()));
         let client = Client { group, priority, weight, pid, ..Client::default() };
-        let client = ClientId(self.scene.clients.insert(client).expect("room for clients"));
+        let client = ClientId(self.scene.clients.0.insert(client).expect("room for clients"));
         let now = self.scene.exact;
         self.turn_clock(since);
         self.elevator.client_attached(&mut self.scene, client);
@@ -128,13 +128,13 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// A client goes; its slot is free when its last request has ended.
     pub fn client_leaves(&mut self, client: ClientId) {
         self.elevator.client_detached(&mut self.scene, client);
-        self.scene.clients.at_mut(client.index()).leaving = true;
+        self.scene.clients.0.at_mut(client.index()).leaving = true;
         self.free_if_gone(client);
     }
 
     fn free_if_gone(&mut self, client: ClientId) {
         if self.scene.clients.get(client.0).is_some_and(Client::is_gone) {
-            self.scene.clients.free(client.index());
+            self.scene.clients.0.free(client.index());
         }
     }
 
@@ -145,7 +145,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
     pub fn add_group(&mut self, spec: GroupSpec) -> GroupId {
         let parent = Some(spec.parent.unwrap_or(self.scene.root()));
         let group = Group { parent, weight: spec.weight, members: 0 };
-        let group = GroupId(self.scene.groups.insert(group).expect("room for groups"));
+        let group = GroupId(self.scene.groups.0.insert(group).expect("room for groups"));
         self.elevator.group_changed(&mut self.scene, group);
         group
     }
@@ -171,7 +171,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// # Panics
     /// If there is no room.
     pub fn bind(&mut self, bio: &Bio) -> RequestId {
-        let client = self.scene.clients.get_mut(bio.client.0);
+        let client = self.scene.clients.0.get_mut(bio.client.0);
         let priority = client.map_or_else(Default::default, |client| {
             client.requests += 1;
             client.priority
@@ -225,7 +225,7 @@ impl<E: Elevator + ?Sized> Probe<E> {
         self.elevator.released(&mut self.scene, request);
         let client = self.scene.requests[request].client();
         self.scene.requests.0.free(request.index());
-        if let Some(owner) = self.scene.clients.get_mut(client.0) {
+        if let Some(owner) = self.scene.clients.0.get_mut(client.0) {
             owner.requests -= 1;
             self.free_if_gone(client);
         }

@@ -137,12 +137,14 @@ pub use attribute::{Attribute, AttributeError, Value, Values};
 pub use builder::{BuildError, Builder};
 pub use change::{AddError, CancelError, InUse};
 pub use client::{
-    Class, Client, ClientId, ClientSpec, Clients, Group, GroupId, GroupSpec, Groups, Priority,
+    Class, Client, ClientId, ClientSpec, Clients, Group, GroupId, GroupSpec, Groups, Priority, View,
 };
 pub use control::QUEUE_ATTRIBUTES;
 pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
 pub use elevator::Elevator;
-pub use event::{Action, Distrust, Event, Expiry, NoObserver, Note, Observer, Preemption};
+pub use event::{
+    Action, Distrust, Event, Expiry, NoObserver, Note, Observer, Preemption,
+};
 pub use inspect::Explanation;
 pub use knob::Knob;
 pub use queue::RequestQueue;

@@ -11,7 +11,7 @@
 //! I2  The counts of `in_device` are those of the requests whose stage is `InDevice` (flush
 //!     commands apart).
 
-use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups, Priority};
+use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups, Priority, View};
 use crate::device::DeviceFacts;
 use crate::event::{Note, Notes};
 use crate::request::{Bio, Request, Requests};
@@ -94,8 +94,9 @@ pub struct Scene {
 
 impl Scene {
     pub(crate) fn new(facts: DeviceFacts, limits: Limits, observed: bool) -> Scene {
-        let mut groups: Groups = Slab::with_capacity(limits.groups.max(1));
+        let mut groups: Groups = View(Slab::with_capacity(limits.groups.max(1)));
         let root = groups
+            .0
             .insert(Group { parent: None, weight: 1000, members: 0 })
             .map(GroupId)
             .unwrap_or(GroupId(crate::slab::Key::new(NIL, 0)));
@@ -108,7 +109,7 @@ impl Scene {
             timer_rings: Nanos::MAX,
             // One more than asked for: the flush command, which is in no pool.
             requests: Requests(Slab::with_capacity(limits.requests + 1)),
-            clients: Slab::with_capacity(limits.clients),
+            clients: View(Slab::with_capacity(limits.clients)),
             groups,
             root,
             facts,

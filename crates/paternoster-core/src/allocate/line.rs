@@ -26,7 +26,7 @@ type Sleeper = (u64, u8, u32);
 impl<O: Observer> RequestQueue<O> {
     /// A client that was woken for a tag has been told, or tries without, or does not try.
     pub(super) fn expect_no_more(&mut self, index: u32) {
-        let client = self.scene.clients.at_mut(index);
+        let client = self.scene.clients.0.at_mut(index);
         self.allocator.expected -= u32::from(client.expected);
         self.allocator.kept -= u32::from(client.kept);
         (client.expected, client.kept) = (false, false);
@@ -213,11 +213,11 @@ impl<O: Observer> RequestQueue<O> {
         self.allocator.sleepers[number].remove(links, index);
         #[cfg(feature = "planted-bugs")]
         if self.planted.loses_wake() {
-            self.scene.clients.at_mut(index).sleep[number] = Sleep::Awake;
+            self.scene.clients.0.at_mut(index).sleep[number] = Sleep::Awake;
             return;
         }
         let now = self.scene.exact;
-        let client = self.scene.clients.at_mut(index);
+        let client = self.scene.clients.0.at_mut(index);
         client.sleep[number] = Sleep::Woken;
         client.batch_left = BATCH_REQUESTS;
         client.batch_since = now;
@@ -242,7 +242,7 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn pass_on_wakes(&mut self, client: ClientId) {
         self.expect_no_more(client.index());
         for pool in [POOL_ASYNC, POOL_SYNC, POOL_BIOS] {
-            let sleep = &mut self.scene.clients.at_mut(client.index()).sleep[usize::from(pool)];
+            let sleep = &mut self.scene.clients.0.at_mut(client.index()).sleep[usize::from(pool)];
             if *sleep == Sleep::Woken {
                 *sleep = Sleep::Awake;
                 self.wake_where_there_is_room(None);
@@ -255,7 +255,7 @@ impl<O: Observer> RequestQueue<O> {
         let index = client.index();
         self.expect_no_more(index);
         for number in 0..POOLS {
-            let state = &mut self.scene.clients.at_mut(index).sleep[number];
+            let state = &mut self.scene.clients.0.at_mut(index).sleep[number];
             if *state == Sleep::Asleep {
                 *state = Sleep::Awake;
                 let links = &mut self.allocator.sleeper_links[number];
@@ -270,7 +270,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A bio has been handed back to its client.
     pub(crate) fn forget_bio_of(&mut self, id: ClientId) {
-        let client = self.scene.clients.at_mut(id.index());
+        let client = self.scene.clients.0.at_mut(id.index());
         client.bios -= 1;
         let gone = client.is_gone();
         if !self.allocator.sleepers[usize::from(POOL_BIOS)].is_empty() {

@@ -28,13 +28,13 @@ impl<O: Observer> RequestQueue<O> {
         self.arrive(now);
         self.validate(&bio)?;
         self.announce(&bio);
-        let client = self.scene.clients.at_mut(bio.client.index());
+        let client = self.scene.clients.0.at_mut(bio.client.index());
         client.bios += 1;
         client.refused = None;
         let result = self.take_in(&bio);
         if result.is_err() {
             // It is the caller's again.
-            self.scene.clients.at_mut(bio.client.index()).bios -= 1;
+            self.scene.clients.0.at_mut(bio.client.index()).bios -= 1;
         }
         self.end_call();
         result

@@ -19,7 +19,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when there is no such client.
     pub fn plug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
         self.advance(now);
-        self.scene.clients.get_mut(client.0).ok_or(Stale)?.plugged = true;
+        self.scene.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = true;
         self.end_call();
         Ok(())
     }
@@ -31,7 +31,7 @@ impl<O: Observer> RequestQueue<O> {
     /// [`Stale`] when there is no such client.
     pub fn unplug(&mut self, now: Nanos, client: ClientId) -> Result<(), Stale> {
         self.arrive(now);
-        self.scene.clients.get_mut(client.0).ok_or(Stale)?.plugged = false;
+        self.scene.clients.0.get_mut(client.0).ok_or(Stale)?.plugged = false;
         self.flush_plug(client);
         self.unplug_device(Action::Unplug);
         self.end_call();

@@ -13,7 +13,7 @@ fn bfq_181_a_groups_weight_with_its_next_turn() {
         bench.read(member, FAR + 8);
         let entity = bench.bfq.schedule.parent_of(bench.number(member)).expect("a group");
         let weight = |bench: &Bench| bench.bfq.schedule.entities[entity as usize].weight;
-        bench.scene.groups.at_mut(group.index()).weight = 300;
+        bench.scene.groups.0.at_mut(group.index()).weight = 300;
         bench.bfq.group_changed(&mut bench.scene, group);
         bench.picked();
         assert_eq!(weight(&bench), 100);
@@ -23,7 +23,7 @@ fn bfq_181_a_groups_weight_with_its_next_turn() {
 }
 
 fn move_to(bench: &mut Bench, client: ClientId, group: GroupId) {
-    bench.scene.clients.at_mut(client.index()).group = Some(group);
+    bench.scene.clients.0.at_mut(client.index()).group = Some(group);
     bench.bfq.client_changed(&mut bench.scene, client);
     bench.audit();
 }
@@ -83,12 +83,12 @@ fn bfq_183_a_group_goes() {
         let writes = bench.shared(member);
         bench.read(member, FAR);
         bench.picked();
-        let client = &mut bench.scene.clients;
+        let client = &mut bench.scene.clients.0;
         client.at_mut(member.index()).group = Some(bench.scene.root);
         bench.bfq.contexts[member.index() as usize].slots[0] = None;
         bench.bfq.put_queue(&mut bench.scene, writes);
         bench.bfq.group_removed(&mut bench.scene, group);
-        bench.scene.groups.free(group.index());
+        bench.scene.groups.0.free(group.index());
         bench.audit();
         let root = bench.scene.root().index();
         assert_eq!(bench.bfq.schedule.entities[writes as usize].group, root);
@@ -108,7 +108,7 @@ fn bfq_185_another_level() {
         bench.read(client, FAR + 8);
         bench.write(client, 9 * FAR);
         let writes = bench.shared(client);
-        bench.scene.clients.at_mut(client.index()).priority =
+        bench.scene.clients.0.at_mut(client.index()).priority =
             Priority { class: Class::Realtime, level: 1 };
         bench.bfq.client_changed(&mut bench.scene, client);
         bench.audit();

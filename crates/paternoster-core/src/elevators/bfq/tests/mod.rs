@@ -148,7 +148,7 @@ impl Bench {
 
     fn group(&mut self, weight: u32) -> GroupId {
         let group = GroupOfScene { parent: Some(self.scene.root()), weight, members: 0 };
-        let id = GroupId(self.scene.groups.insert(group).expect("room for a group"));
+        let id = GroupId(self.scene.groups.0.insert(group).expect("room for a group"));
         self.bfq.group_changed(&mut self.scene, id);
         id
     }
@@ -156,7 +156,7 @@ impl Bench {
     fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
         let priority = Priority { class, level };
         let client = Client { group: Some(group), priority, weight: 100, ..Client::default() };
-        let id = ClientId(self.scene.clients.insert(client).expect("room for a client"));
+        let id = ClientId(self.scene.clients.0.insert(client).expect("room for a client"));
         self.bfq.client_attached(&mut self.scene, id);
         id
     }

@@ -154,14 +154,14 @@ impl Storm {
             Step::Pass { us } => bench.later_us(us.into()),
             Step::Move { group, .. } => {
                 let group = self.groups[usize::from(group) % self.groups.len()];
-                bench.scene.clients.at_mut(client.index()).group = Some(group);
+                bench.scene.clients.0.at_mut(client.index()).group = Some(group);
                 bench.bfq.client_changed(&mut bench.scene, client);
                 bench.audit();
             }
             Step::Change { class, level, .. } => {
                 let classes = [Class::BestEffort, Class::Realtime, Class::Idle];
                 let class = classes[usize::from(class) % 3];
-                bench.scene.clients.at_mut(client.index()).priority = Priority { class, level };
+                bench.scene.clients.0.at_mut(client.index()).priority = Priority { class, level };
                 bench.bfq.client_changed(&mut bench.scene, client);
                 bench.audit();
             }
@@ -183,7 +183,7 @@ impl Storm {
         if bench.bfq.contexts[client.index() as usize].requests == 0 {
             bench.bfq.client_detached(&mut bench.scene, client);
             bench.audit();
-            bench.scene.clients.free(client.index());
+            bench.scene.clients.0.free(client.index());
             self.clients.retain(|&other| other != client);
         }
     }

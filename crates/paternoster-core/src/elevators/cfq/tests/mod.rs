@@ -66,7 +66,7 @@ impl Bench {
 
     fn group(&mut self, parent: GroupId, weight: u32) -> GroupId {
         let group = GroupOfScene { parent: Some(parent), weight, members: 0 };
-        let id = GroupId(self.scene.groups.insert(group).expect("room for a group"));
+        let id = GroupId(self.scene.groups.0.insert(group).expect("room for a group"));
         self.cfq.group_changed(&mut self.scene, id);
         id
     }
@@ -74,7 +74,7 @@ impl Bench {
     fn client_in(&mut self, group: GroupId, class: Class, level: u8) -> ClientId {
         let priority = Priority { class, level };
         let client = Client { group: Some(group), priority, ..Client::default() };
-        let id = ClientId(self.scene.clients.insert(client).expect("room for a client"));
+        let id = ClientId(self.scene.clients.0.insert(client).expect("room for a client"));
         self.cfq.client_attached(&mut self.scene, id);
         id
     }

@@ -52,7 +52,7 @@ fn a_queue_that_all_have_left_is_no_partner() {
         let root = bench.scene.root();
         let group = bench.group(root, 500);
         for client in [a, b] {
-            bench.scene.clients.at_mut(client.index()).group = Some(group);
+            bench.scene.clients.0.at_mut(client.index()).group = Some(group);
             bench.cfq.client_changed(&mut bench.scene, client);
         }
         bench.withdraw(of_b);
