@@ -99,6 +99,15 @@ pub struct Event {
     pub served: Nanos,
 }
 
+/// A kind of note of an elevator of one's own; a static, since notes are copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoteKind {
+    /// What it says: the words before its number.
+    pub words: &'static str,
+    /// The number's unit; may be empty.
+    pub unit: &'static str,
+}
+
 /// Why an elevator decided as it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -218,6 +227,15 @@ pub enum Note {
     },
     /// paternoster: it goes by all its rules again, having fallen back.
     TriesAgain,
+    /// What an elevator of one's own has to say.
+    Own {
+        /// Which words.
+        kind: &'static NoteKind,
+        /// Of whom.
+        client: ClientId,
+        /// How much.
+        value: u64,
+    },
     /// A turn ends early, because somebody else need not wait.
     Preempted {
         /// Whose turn it was.

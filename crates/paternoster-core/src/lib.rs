@@ -143,7 +143,7 @@ pub use control::QUEUE_ATTRIBUTES;
 pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
 pub use elevator::Elevator;
 pub use event::{
-    Action, Distrust, Event, Expiry, NoObserver, Note, Observer, Preemption,
+    Action, Distrust, Event, Expiry, NoObserver, Note, NoteKind, Observer, Preemption,
 };
 pub use inspect::Explanation;
 pub use knob::Knob;

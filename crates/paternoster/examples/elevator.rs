@@ -11,7 +11,10 @@ use std::process::ExitCode;
 
 use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
 use paternoster_core::elevators::Entry;
-use paternoster_core::{RequestId, Scene};
+use paternoster_core::{Note, NoteKind, RequestId, Scene};
+
+/// A line of traces and explanations.
+static WINS: NoteKind = NoteKind { words: "wins with tickets", unit: "" };
 
 #[derive(Debug, Default)]
 struct Lottery {
@@ -58,7 +61,10 @@ impl Elevator for Lottery {
             left.checked_sub(tickets(request)).map(|rest| left = rest).is_none()
         };
         let winner = self.waiting.iter().position(wins).unwrap_or(0);
-        Pick::Dispatch(self.waiting.remove(winner), Place::Tail)
+        let winner = self.waiting.remove(winner);
+        let (client, value) = (scene.requests[winner].client(), tickets(winner));
+        scene.note(Note::Own { kind: &WINS, client, value });
+        Pick::Dispatch(winner, Place::Tail)
     }
     fn absorbed(&mut self, scene: &mut Scene, _: RequestId, gone: RequestId) {
         self.removed(scene, gone);

@@ -6,6 +6,7 @@
 //! cfq1001S arm_idle: 8000000              the device is kept for it, 8 ms at most
 //! bfq1002S expire (2, served 16384)       its turn is over: its budget is used up
 //! cfq1001S preempt by 1002: SyncOverAsync
+//! lottery1001S wins with tickets 100000   an elevator of one's own: its words, its number
 //! ```
 //!
 //! The first word is the elevator and the process whose queue it is; `S` because notes are about
@@ -69,6 +70,7 @@ pub(super) fn write(
         Note::Preempted { by, rule, .. } => write!(out, "preempt by {}: {rule:?}", pid(by)),
         Note::FellBack { why } => write!(out, "fell back to plain fair queueing: {why:?}"),
         Note::TriesAgain => write!(out, "all rules again"),
+        Note::Own { kind, value, .. } => write!(out, "{} {value}{}", kind.words, kind.unit),
         ref other => write!(out, "{other:?}"),
     }
 }
@@ -86,6 +88,7 @@ fn subject(note: &Note) -> Option<ClientId> {
         | Note::Expired { client, .. }
         | Note::WeightRaised { client, .. }
         | Note::Injected { client, .. }
+        | Note::Own { client, .. }
         | Note::Preempted { client, .. } => Some(client),
         _ => None,
     }
@@ -109,5 +112,25 @@ const fn reason(why: Expiry) -> u32 {
         Expiry::BudgetExhausted => 2,
         Expiry::NoMoreRequests => 3,
         Expiry::Preempted => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paternoster_core::{ClientSpec, DeviceFacts, Limits, NoteKind, RequestQueue, elevators};
+
+    use super::*;
+
+    /// Do the words of an elevator of one's own stand beside the process, with number and unit?
+    #[test]
+    fn an_elevator_of_ones_own_speaks() {
+        static WAITS: NoteKind = NoteKind { words: "waits for its turn", unit: " ns" };
+        let noop = elevators::by_name("noop").unwrap();
+        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), noop);
+        let client = queue.attach(ClientSpec::new()).unwrap();
+        let note = Note::Own { kind: &WAITS, client, value: 8000 };
+        let mut out = String::new();
+        write(&mut out, "lottery", Nanos::ZERO, &note, &|_| 1001).unwrap();
+        assert_eq!(out, "lottery1001S waits for its turn 8000 ns");
     }
 }
