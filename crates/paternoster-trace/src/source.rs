@@ -16,7 +16,7 @@
 //!
 //! Invariants: I1 times do not go back, notes apart; I2 memory is bounded, however long the trace.
 //!
-//! Source: TRACE-8, TRACE-13; TRACE-40 to TRACE-55.
+//! Source: TRACE-8, TRACE-13; TRACE-40 to TRACE-55, TRACE-58.
 
 use core::fmt;
 

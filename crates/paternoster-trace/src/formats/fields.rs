@@ -27,13 +27,16 @@ pub(super) struct Wrong<'t> {
     pub(super) right: &'static str,
 }
 
-/// The pieces between commas, without the blanks around them.
+/// The pieces between bytes `BY`, without the blanks around them.
 #[derive(Debug)]
-pub(super) struct Commas<'t>(Option<&'t [u8]>);
+pub(super) struct Pieces<'t, const BY: u8>(Option<&'t [u8]>);
 
-impl<'t> Commas<'t> {
-    pub(super) const fn of(line: &'t [u8]) -> Commas<'t> {
-        Commas(Some(line))
+/// The pieces between commas.
+pub(super) type Commas<'t> = Pieces<'t, b','>;
+
+impl<'t, const BY: u8> Pieces<'t, BY> {
+    pub(super) const fn of(line: &'t [u8]) -> Pieces<'t, BY> {
+        Pieces(Some(line))
     }
 
     /// The next field, which must be there.
@@ -54,13 +57,13 @@ impl<'t> Commas<'t> {
     }
 }
 
-impl<'t> Iterator for Commas<'t> {
+impl<'t, const BY: u8> Iterator for Pieces<'t, BY> {
     type Item = &'t [u8];
 
     #[inline]
     fn next(&mut self) -> Option<&'t [u8]> {
         let rest = self.0?;
-        let place = rest.iter().position(|byte| *byte == b',');
+        let place = rest.iter().position(|byte| *byte == BY);
         let (field, rest) = match place {
             Some(place) => (&rest[..place], Some(&rest[place + 1..])),
             None => (rest, None),

@@ -19,12 +19,13 @@
 //! is bounded: by [`WINDOW`], [`PENDING_MAX`], [`SECOND_MAX`], [`LINE_MAX`], [`DEVICES_MAX`],
 //! [`PROCESSES_MAX`]; I4 a line that is refused is counted, with its place, and the next one read.
 //!
-//! Source: TRACE-20 to TRACE-26, TRACE-40 to TRACE-55.
+//! Source: TRACE-20 to TRACE-26, TRACE-40 to TRACE-55, TRACE-58.
 
 mod access;
 mod alibaba;
 mod biosnoop;
 pub mod blkparse_text;
+mod blkreplay;
 mod cloudphysics;
 mod disksim;
 mod events;
@@ -102,11 +103,13 @@ pub enum Format {
     Startup,
     /// A list of sectors.
     Blocks,
+    /// blkreplay's loads.
+    Blkreplay,
 }
 
 impl Format {
     /// All of them; where two read a text alike, the first one counts.
-    pub const ALL: [Format; 19] = [
+    pub const ALL: [Format; 20] = [
         Format::Blktrace,
         Format::Blkparse,
         Format::Ftrace,
@@ -126,6 +129,7 @@ impl Format {
         Format::Fiu,
         Format::Startup,
         Format::Blocks,
+        Format::Blkreplay,
     ];
 
     /// Its name, as it is given on a command line.
@@ -151,6 +155,7 @@ impl Format {
             Format::Fiu => "fiu",
             Format::Startup => "startup",
             Format::Blocks => "blocks",
+            Format::Blkreplay => "blkreplay",
         }
     }
 
@@ -177,6 +182,7 @@ impl Format {
             Format::Fiu => "Florida International University, with hashes of the content",
             Format::Startup => "the S suite's logs of programs that start",
             Format::Blocks => "a list of sectors, one in a line, without times",
+            Format::Blkreplay => "loads and replays of blkreplay: start; sector; length; op; …",
         }
     }
 

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::alibaba::Alibaba;
 use super::biosnoop::{self, Biosnoop};
+use super::blkreplay::Blkreplay;
 use super::cloudphysics::{Blocks, CloudPhysics};
 use super::disksim::{Disksim, Validation};
 use super::events::Events;
@@ -190,6 +191,7 @@ fn reader<'a>(format: Format, name: &str, input: Box<dyn Read + 'a>) -> Box<dyn 
         Format::Fiu => lines::<Fiu>(name, input),
         Format::Startup => lines::<Startup>(name, input),
         Format::Blocks => lines::<Blocks>(name, input),
+        Format::Blkreplay => lines::<Blkreplay>(name, input),
     }
 }
 

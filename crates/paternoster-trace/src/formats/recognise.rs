@@ -4,6 +4,7 @@
 //! ```text
 //! first bytes ─▶ magic of blktrace? versions of vscsi?       binary: certain
 //!             ├▶ a line of blkparse, of a kernel's tracer?   nobody else's look like them
+//!             ├▶ blkreplay's heading, behind a licence?
 //!             └▶ its first lines, read as each other format  the one that reads most of them
 //! ```
 //!
@@ -25,6 +26,7 @@
 //! | `n n n n 0\|1` | MQSim: whole times |
 //! | `ms n n n hex` | DiskSim: times with decimals, or flags above 1 |
 //! | `n` | blocks: any list of numbers |
+//! | `seconds;n;n;letters;seconds;seconds` | blkreplay |
 //!
 //! Two cannot always be told apart: a DiskSim trace whose times are all whole and whose flags are 0
 //! and 1 reads as MQSim. Who has such a trace names its format, as who has one of Tencent's with
@@ -32,6 +34,7 @@
 
 use super::alibaba::Alibaba;
 use super::biosnoop::Biosnoop;
+use super::blkreplay::Blkreplay;
 use super::cloudphysics::{Blocks, CloudPhysics};
 use super::disksim::{Disksim, Validation};
 use super::fiu::Fiu;
@@ -45,7 +48,7 @@ use super::spc::Spc;
 use super::startup::Startup;
 use super::systor::Systor;
 use super::tencent::Tencent;
-use super::{Format, blkparse_text, ftrace_text, vscsi};
+use super::{Format, blkparse_text, blkreplay, ftrace_text, vscsi};
 use crate::blktrace::Layout;
 
 /// Bytes of a trace that are looked at.
@@ -69,6 +72,9 @@ pub fn recognise(head: &[u8]) -> Option<Format> {
     }
     if ftrace_text::looks_like(head) {
         return Some(Format::Ftrace);
+    }
+    if blkreplay::looks_like(head) {
+        return Some(Format::Blkreplay);
     }
     let mut best = (0, None);
     for format in Format::ALL {
@@ -100,6 +106,7 @@ fn read_as(format: Format, head: &[u8]) -> usize {
         Format::Fiu => lines_read::<Fiu>(head),
         Format::Startup => lines_read::<Startup>(head),
         Format::Blocks => lines_read::<Blocks>(head),
+        Format::Blkreplay => lines_read::<Blkreplay>(head),
     }
 }
 

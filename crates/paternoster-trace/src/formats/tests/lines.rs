@@ -116,6 +116,44 @@ fn k5_lines_are_read() {
     assert_eq!(found.devices[0].as_deref(), Some("volume1157"));
 }
 
+/// blkreplay: is a line without `;` a comment, wherever it stands, and is a replay put in order, with
+/// its times in the device?
+#[test]
+fn blkreplays_lines_are_read() {
+    let found = read(
+        "Copyright 2012, 2 lines\n\nstart ; sector; length ; op ;  replay_delay ; replay_duration\n\
+         1.5 ; 37766853 ; 64 ; W ; 0.0 ; 0.0\nINFO: a worker waits\n\
+         1.75 ; 8 ; 1 ; RA ; 0.000000250 ; 0.001\n1.6 ; 16 ; 8 ; R ; 0.0 ; 0.002\n",
+    );
+    let ms = 1_000_000;
+    let (second, third) = ((16, 4096), (8, 512));
+    let ahead = C::READ | C::AHEAD;
+    // 64 * 512 = 32768; 1.6 and 1.75 s are 100 and 250 ms behind the first one.
+    assert_records(
+        &found,
+        &[
+            record(Code::QUEUE, 0, C::WRITE, (37_766_853, 32_768), (240, 0)),
+            record(Code::QUEUE, 100 * ms, C::READ, second, (240, 0)),
+            record(Code::ISSUE, 100 * ms, C::READ, second, (240, 0)),
+            record(Code::COMPLETE, 102 * ms, C::READ, second, (240, 0)),
+            record(Code::QUEUE, 250 * ms, ahead, third, (240, 0)),
+            record(Code::ISSUE, 250 * ms + 250, ahead, third, (240, 0)),
+            record(Code::COMPLETE, 251 * ms + 250, ahead, third, (240, 0)),
+        ],
+    );
+    assert_eq!(found.devices[0].as_deref(), Some("disk"));
+}
+
+/// blkreplay: is the heading found behind a licence of more lines than are read as each format?
+#[test]
+fn blkreplays_heading_may_stand_far_down() {
+    let licence = "copying is permitted\n".repeat(100);
+    let text =
+        format!("{licence}start ; sector; length ; op ; a ; b\n0.1 ; 1 ; 1 ; R ; 0.0 ; 0.0\n");
+    assert_eq!(recognise(text.as_bytes()), Some(Format::Blkreplay));
+    assert_eq!(read(&text).records.len(), 1);
+}
+
 /// iolog: do both versions give the same, with waits, syncs and trims?
 #[test]
 fn iologs_are_read() {

@@ -50,6 +50,9 @@ fn mistakes_are_named() {
         (Format::Biosnoop, "0.1 c 1 sda Q 8 512 0.1", "what blkparse calls an I/O"),
         (Format::Biosnoop, "0.1 sda W 8 512", "`W` is not a sector"),
         (Format::Blocks, "18014398509481984", "a sector, below 2^54"),
+        (Format::Blkreplay, "0.5;8;8;X;0.0;0.0", "`X` is not what blkparse calls an I/O"),
+        (Format::Blkreplay, "0.5;8;8;W;0.0", "a duration in seconds is missing"),
+        (Format::Blkreplay, "0.5;8;8;W;0.0;0.0;1", "the end of the line"),
     ] {
         let message = told(format, line);
         assert!(message.contains(words), "{message}");

@@ -13,7 +13,7 @@ use crate::blktrace::{Categories as C, Code, DeviceNumber, Record};
 use crate::source::{Problems, Source};
 
 /// The beginning of a trace in each format that has lines.
-const SAMPLES: [(Format, &str); 17] = [
+const SAMPLES: [(Format, &str); 18] = [
     (Format::Blkparse, "  8,64   1        5     0.000022000    78  Q   W 4992 + 8 [kjournald]\n"),
     (
         Format::Ftrace,
@@ -45,6 +45,11 @@ const SAMPLES: [(Format, &str); 17] = [
         "xterm-31657 \t   0     8   113314048  Rand    -427336      0        RM   4.666589 START\n",
     ),
     (Format::Blocks, "42932745\n42932746\n"),
+    (
+        Format::Blkreplay,
+        "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n\
+         \u{20}     0.000000000 ;     37766853 ;   64 ; W ; 0.0 ; 0.0\n",
+    ),
 ];
 
 /// All records of a trace, the names of processes with them, and what was wrong.
@@ -188,7 +193,7 @@ fn an_unknown_trace_gets_a_message() {
     let zip = message("PK\u{3}\u{4}zip");
     let begin = "x.bin: no known format begins with `PK\u{b7}\u{b7}zip`; what can be read: \
                  blktrace, blkparse, ftrace, vscsi, iolog,";
-    assert!(zip.starts_with(begin) && zip.ends_with("blocks"), "{zip}");
+    assert!(zip.starts_with(begin) && zip.ends_with("blkreplay"), "{zip}");
     assert_eq!(message(""), "x.bin: the trace is empty");
     assert_eq!(
         message("BZh91AY"),
