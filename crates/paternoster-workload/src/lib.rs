@@ -8,6 +8,7 @@
 //! ```
 //!
 //! * [`fio`]: the language: job files, values, offsets as fio draws them.
+//! * [`io_tester`]: Seastar's job files, in fio's words.
 //! * [`layout`], [`process`], [`mod@run`]: where files lie, what a process does, and the loop
 //!   around the library.
 //! * [`page_cache`]: memory in front of the queue: read-ahead, dirty pages, the flusher.
@@ -25,6 +26,7 @@ pub mod builtin;
 pub mod direction;
 pub mod entitlement;
 pub mod fio;
+pub mod io_tester;
 pub mod layout;
 pub mod meter;
 pub mod observed;

@@ -19,7 +19,7 @@ use paternoster_workload::meter::{CommandHash, EventHash};
 use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::report::TerseVersion;
 use paternoster_workload::run::{RunResult, Settings};
-use paternoster_workload::{Queue, layout, report};
+use paternoster_workload::{Queue, io_tester, layout, report};
 
 use crate::arguments::{Form, RunOptions};
 use crate::choice::SchedulerChoice;
@@ -170,7 +170,7 @@ pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
         Failure::Request(format!("job file {name}: {error}{hint}"))
     };
     if let Some(text) = call::file(name) {
-        return Ok((name.to_owned(), text));
+        return in_fios_words(name.to_owned(), text);
     }
     let text = if name == "-" {
         let mut text = String::new();
@@ -179,7 +179,16 @@ pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
     } else {
         std::fs::read_to_string(name).map_err(wrong)?
     };
-    Ok((if name == "-" { "stdin".to_owned() } else { name.to_owned() }, text))
+    in_fios_words(if name == "-" { "stdin".to_owned() } else { name.to_owned() }, text)
+}
+
+/// A job file of another program as one of fio, and one of fio as it is.
+fn in_fios_words(name: String, text: String) -> Result<(String, String), Failure> {
+    if !io_tester::looks_like(&text) {
+        return Ok((name, text));
+    }
+    let text = io_tester::translate(&name, &text).map_err(|problems| refused(&problems))?;
+    Ok((name, text))
 }
 
 /// `include FILE`, relative to the including file.

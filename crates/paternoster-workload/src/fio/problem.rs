@@ -25,7 +25,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(file: &str, line: u32, text: &str, message: impl Into<String>) -> Problem {
+    pub(crate) fn new(file: &str, line: u32, text: &str, message: impl Into<String>) -> Problem {
         let mut quoted: String = text.chars().take(QUOTE_MAX).collect();
         if quoted.len() < text.len() {
             quoted.push_str("...");

@@ -177,3 +177,24 @@ fn engines_have_their_depth() {
         assert!(share > 90.0, "{engine}: {share} % at depth {depth}");
     }
 }
+
+/// Does a job file of Seastar's io_tester run as what it says, and is what is wrong in it refused
+/// with its line and key? 1000 requests of 4 KiB, at 100 us + 4096 B / 150 MB/s each, one by one.
+#[test]
+fn a_file_of_io_tester_is_a_job() {
+    let file = std::env::temp_dir().join(format!("paternoster-io-tester-{}", std::process::id()));
+    let text = "- name: a\n  type: seqread\n  shards: [0]\n  shard_info:\n    parallelism: 1\n\
+                \u{20}   limit: 1000\n";
+    std::fs::write(&file, text).expect("written");
+    let name = file.to_str().expect("UTF-8");
+    let read = &run("lab-disk", &[name])["jobs"][0]["read"];
+    assert_eq!(number(&read["total_ios"]), 1000);
+    std::fs::write(&file, text.replace("limit", "limits")).expect("written");
+    let told = Command::new(env!("CARGO_BIN_EXE_paternoster")).args(["run", name]).output();
+    std::fs::remove_file(&file).expect("it is there");
+    let told = told.expect("the program starts");
+    let message = String::from_utf8_lossy(&told.stderr);
+    assert_eq!(told.status.code(), Some(2));
+    let begin = format!("paternoster: {name}:6: unknown key; there are parallelism, rps,");
+    assert!(message.contains(&begin) && message.ends_with("`limits: 1000`\n"), "{message}");
+}

@@ -116,8 +116,8 @@ fn k5_lines_are_read() {
     assert_eq!(found.devices[0].as_deref(), Some("volume1157"));
 }
 
-/// blkreplay: is a line without `;` a comment, wherever it stands, and is a replay put in order, with
-/// its times in the device?
+/// blkreplay: is a line without `;` a comment, wherever it stands, and is a replay put in order,
+/// with its times in the device?
 #[test]
 fn blkreplays_lines_are_read() {
     let found = read(
