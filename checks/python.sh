@@ -24,11 +24,16 @@ python_package() {
     return 0
   fi
   # Each by itself: the tests that need a missing one are skipped. Engines of sweeps are for `--full`.
-  local consumer all=(pyarrow pandas polars duckdb)
-  local without=(-k 'not (with_joblib or with_dask or with_ray or with_optuna)')
-  if [ "$mode" = --full ]; then all+=(joblib distributed ray optuna) without=(); fi
+  local consumer all=(pyarrow pandas polars duckdb pyyaml)
+  local without=(-k 'not (with_joblib or with_dask or with_ray or with_spark or with_optuna)')
+  local with_parquet=()
+  if [ "$mode" = --full ]; then
+    all+=(joblib distributed ray pyspark optuna) without=()
+    cargo build -q -p paternoster --features parquet,png
+    with_parquet=(PATERNOSTER_WITH_PARQUET="$folder/../debug/paternoster")
+  fi
   for consumer in "${all[@]}"; do
-    "$folder/venv/bin/python" -c "import $consumer" 2>/dev/null ||
+    "$folder/venv/bin/python" -c "import ${consumer/pyyaml/yaml}" 2>/dev/null ||
       "$folder/venv/bin/pip" install -q "$consumer" >>"$logs/python.log" 2>&1 ||
       skip "the Python package with $consumer: it cannot be installed"
   done
@@ -58,7 +63,7 @@ python_package() {
     crates/paternoster-python/python/paternoster_io
   "$folder/venv/bin/pip" install -q --no-index --no-deps --force-reinstall "$wheel"
   local status=0
-  "$folder/venv/bin/python" -m pytest -q -rs -p no:cacheprovider "${without[@]}" \
+  env "${with_parquet[@]}" "$folder/venv/bin/python" -m pytest -q -rs -p no:cacheprovider "${without[@]}" \
     crates/paternoster-python/tests \
     >"$logs/python-tests.log" 2>&1 || status=$?
   tail -n 20 "$logs/python-tests.log"

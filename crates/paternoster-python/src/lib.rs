@@ -27,11 +27,12 @@ mod trace;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use paternoster::Call;
+use paternoster::{Call, Failure, sweep};
 use paternoster_core::Nanos;
 use paternoster_sim::catalog;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde_json::{Map, Value};
 
 use self::elevator::{Idle, Request, lend};
 use self::series::Series;
@@ -97,6 +98,42 @@ fn document(py: Python<'_>, words: Vec<String>, files: Files, own: bool) -> PyRe
     })
 }
 
+/// Rows of a plan, as Python writes them: a JSON list of objects.
+fn rows(py: Python<'_>, text: &str) -> PyResult<Vec<Map<String, Value>>> {
+    serde_json::from_str(text).map_err(|error| exception(py, "RequestError", &error.to_string()))
+}
+
+/// Does rows of a plan; the results, as JSON.
+#[pyfunction]
+fn sweep_rows(py: Python<'_>, text: &str) -> PyResult<String> {
+    let (call, rows) = (Call::default(), rows(py, text)?);
+    simulate(py, &call, false, || sweep::run_rows(&call, &rows).map(|found| found.to_string()))
+}
+
+/// The names of rows.
+#[pyfunction]
+fn sweep_names(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
+    Ok(sweep::row_names(&rows(py, text)?))
+}
+
+/// The places of one of so many parts.
+#[pyfunction]
+fn sweep_part(py: Python<'_>, text: &str, part: usize, parts: usize) -> PyResult<Vec<usize>> {
+    sweep::part_of(&rows(py, text)?, part, parts).map_err(|failure| match failure {
+        Failure::Request(message) | Failure::Job(message) => {
+            exception(py, "RequestError", &message)
+        }
+        Failure::Status(_) => exception(py, "Error", "stopped"),
+    })
+}
+
+/// What rows will take, in ns.
+#[pyfunction]
+fn sweep_costs(py: Python<'_>, text: &str) -> PyResult<Vec<f64>> {
+    let (call, rows) = (Call::default(), rows(py, text)?);
+    simulate(py, &call, false, || sweep::predict(&call, &rows))
+}
+
 /// The whole program in this process: it prints, and hears signals itself.
 #[pyfunction]
 fn program(py: Python<'_>, words: Vec<String>) -> u8 {
@@ -122,6 +159,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lend, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(document, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep_names, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep_part, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep_costs, module)?)?;
     module.add_function(wrap_pyfunction!(program, module)?)?;
     module.add_function(wrap_pyfunction!(device_file, module)?)
 }

@@ -5,6 +5,7 @@ import ast
 import csv
 import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,14 @@ def without_cost(rows: list[dict]) -> list[dict]:
     """What must be equal, in the order of the rows' names."""
     kept = [{name: row[name] for name in row if name != "cost_ns"} for row in rows]
     return sorted(kept, key=lambda row: row["row"])
+
+
+def sorted_bytes(table, folder: Path) -> bytes:
+    """A Parquet file of what must be equal, in the order of the rows' names."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = table.drop_columns(["cost_ns"]).sort_by("row").combine_chunks()
+    pq.write_table(table.replace_schema_metadata(None), folder / "sorted.parquet")
+    return hashlib.sha256((folder / "sorted.parquet").read_bytes()).digest()
 
 
 def as_csv(plan, folder: Path) -> Path:
@@ -90,13 +99,14 @@ def test_parts_make_the_whole(plan, done, tmp_path):
     assert without_cost(sweeps.results(tmp_path / "out").rows()) == without_cost(done.rows())
 
 
-@pytest.mark.parametrize("engine", ["plain", "with_joblib", "with_dask", "with_ray"])
+@pytest.mark.parametrize("engine", ["plain", "with_joblib", "with_dask", "with_ray", "with_spark"]
+)
 def test_recipes_give_the_same(plan, done, tmp_path, engine):
     """Does each engine give the results of the loop, byte for byte as sorted Parquet?"""
     pyarrow = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     module = {"plain": "sys", "with_joblib": "joblib", "with_dask": "distributed",
-              "with_ray": "ray"}[engine]  # fmt: skip
+              "with_ray": "ray", "with_spark": "pyspark"}[engine]  # fmt: skip
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"could not import '{module}'")
     recipe = RECIPES / f"{engine}.py"
@@ -105,13 +115,78 @@ def test_recipes_give_the_same(plan, done, tmp_path, engine):
     command = [sys.executable, recipe, tmp_path / "plan.parquet", tmp_path / "found.parquet"]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
 
-    def sorted_bytes(table) -> bytes:
-        table = table.drop_columns(["cost_ns"]).sort_by("row").combine_chunks()
-        pq.write_table(table, tmp_path / "sorted.parquet")
-        return hashlib.sha256((tmp_path / "sorted.parquet").read_bytes()).digest()
-
     found = pq.read_table(tmp_path / "found.parquet")
-    assert sorted_bytes(found) == sorted_bytes(pyarrow.table(done))
+    assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
+
+
+#: The program that has no Python: the one inside of the package, and, if it is named, one that was
+#: built with the feature `parquet`.
+INSIDE = [sys.executable, "-c", "import sys; from paternoster_io import _native; "
+          "sys.exit(_native.program(['paternoster', *sys.argv[1:]]))"]  # fmt: skip
+WITH_PARQUET = os.environ.get("PATERNOSTER_WITH_PARQUET")
+
+
+def test_the_program_does_the_same(plan, done, tmp_path):
+    """Do parts in the Rust program give what Python's loop does, and goes one on where the other
+    ended?"""
+    file = as_csv(plan, tmp_path)
+    words = ["sweep", str(file), "--out", str(tmp_path / "out"), "--part"]
+    for part in (1, 2):
+        told = subprocess.run([*INSIDE, *words, f"{part}/3"], capture_output=True, text=True)
+        assert (told.returncode, told.stderr) == (0, "80 rows done, 0 with errors\n")
+    assert program(*words, "1/1").stderr == "80 rows done, 0 with errors\n"
+    again = subprocess.run([*INSIDE, *words, "1/1"], capture_output=True, text=True)
+    assert again.stderr == "0 rows done, 0 with errors\n"
+    assert without_cost(sweeps.results(tmp_path / "out").rows()) == without_cost(done.rows())
+
+
+@pytest.mark.skipif(WITH_PARQUET is None, reason="no program with Parquet: for --full")
+def test_the_programs_parquet_is_equal(plan, done, tmp_path):
+    """Is the program's Parquet, read and sorted, equal byte for byte?"""
+    pyarrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pyarrow.table(plan), tmp_path / "plan.parquet")
+    out = tmp_path / "out"
+    words = ["sweep", tmp_path / "plan.parquet", "--out", out, "--form", "parquet", "--chunk", "1"]
+    for part in range(1, 9):
+        subprocess.run([WITH_PARQUET, *words, "--part", f"{part}/8"], check=True)
+    files = sorted(out.glob("rows-*.parquet"))
+    found = pyarrow.concat_tables(pq.read_table(file) for file in files)
+    assert len(files) >= 8 and len(found) == 240
+    assert found.schema.equals(pyarrow.table(done).schema)
+    assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
+
+
+def test_costs_are_predicted(plan, done):
+    """Is each row's cost predicted without a clock, and are parts by it even? The sum of the
+    dearest of four parts is at most 1.5 times that of the least, by what the rows took."""
+    told = sweeps.predict(plan)
+    assert told == sweeps.predict(plan)
+    costs = told["cost"]
+    assert min(costs) > 0 and len(set(costs)) > 100
+    rows = told.rows()
+    parts = [sweeps.part_of(rows, part, 4) for part in range(1, 5)]
+    sums = [sum(row["cost"] for row in part) for part in parts]
+    assert max(sums) - min(sums) <= max(costs)
+
+
+def test_the_manifest_of_kubernetes_is_right():
+    """Is the manifest YAML of a job of 200 indexed parts, each with its own number from 1?"""
+    yaml = pytest.importorskip("yaml")
+    text = (RECIPES / "kubernetes.yaml").read_text()
+    assert len(text.splitlines()) <= 30
+    job = yaml.safe_load(text)
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    assert spec["completionMode"] == "Indexed" and pod["restartPolicy"] == "Never"
+    (container,) = pod["containers"]
+    script = container["args"][0].replace("exec ", "echo ")
+    parts = {
+        subprocess.run([*container["command"], script], env={"JOB_COMPLETION_INDEX": str(index)},
+                       check=True, capture_output=True, text=True).stdout.split()[-1]
+        for index in (0, 1, spec["completions"] - 1)
+    }  # fmt: skip
+    assert parts == {"1/200", "2/200", "200/200"}
 
 
 def test_a_failing_row_is_a_row():

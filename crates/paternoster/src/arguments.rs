@@ -30,6 +30,7 @@ use crate::scoreboard::ScoreboardOptions;
 use crate::serve::ServeOptions;
 use crate::setting::{START_JITTER, SettingOptions};
 use crate::startup::StartupOptions;
+use crate::sweep::SweepOptions;
 use crate::sysbench::SysbenchOptions;
 #[cfg(feature = "serve")]
 use crate::top::TopOptions;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Startup(Box<StartupOptions>),
     Sysbench(Box<SysbenchOptions>),
     Replay(Box<ReplayOptions>),
+    Sweep(SweepOptions),
     #[cfg(feature = "lab")]
     Reproduce(ReproduceOptions),
     #[cfg(feature = "lab")]

@@ -29,6 +29,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
         &[
             ("run", "fio jobs under schedulers, in virtual time or for real"),
             ("compare", "which scheduler suits a job, and why"),
+            ("sweep", "the rows of a plan, or one part of so many"),
             ("examples", "job files that are built in: list, print, write"),
             ("devices", "what can be simulated, each number with its source"),
             ("schedulers", "which there are, and their attributes"),

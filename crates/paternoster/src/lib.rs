@@ -63,6 +63,7 @@ mod setting;
 mod sheet;
 mod split;
 mod startup;
+pub mod sweep;
 mod sysbench;
 mod sysfs;
 mod table;
@@ -173,6 +174,7 @@ fn command(program: Program, fio: &[String]) -> Result<(), Failure> {
         Command::Startup(options) => startup::startup(&options),
         Command::Sysbench(options) => sysbench::sysbench(&options),
         Command::Replay(options) => replay::replay(&options),
+        Command::Sweep(options) => sweep::sweep(&options),
         #[cfg(feature = "lab")]
         Command::Reproduce(options) => reproduce::reproduce(&options),
         #[cfg(feature = "lab")]

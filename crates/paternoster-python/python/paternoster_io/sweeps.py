@@ -15,6 +15,7 @@ import csv
 import hashlib
 import importlib
 import json
+import math
 import os
 import sys
 import time
@@ -22,9 +23,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ._errors import Error, RequestError
-from ._native import Table, __version__
-from ._runs import Result, replay, run
+from . import _native
+from ._errors import RequestError
+from ._native import Table
 
 #: What a row of a plan may have: a job (fio's text, or a path) or a trace (a path), each with the
 #: hash of the file if that is to be checked, and on what it runs. `cost` is what it is expected to
@@ -42,8 +43,6 @@ FIGURES = {
     "jain": "double", "device_idle": "double", "virtual_time_ns": "int64", "digest": "string",
     "error": "string", "version": "string", "cost_ns": "int64",
 }  # fmt: skip
-
-_DEFAULTS = {"device": "ssd-870evo", "scheduler": "mq-deadline", "seed": 0}
 
 
 def plan(
@@ -81,157 +80,56 @@ def rows_of(batch: Any) -> list[dict[str, Any]]:
     return [dict(row) for row in batch]
 
 
-def _asked(row: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """What a row asks, in the types of the plan, without what it leaves open; and what is wrong."""
-    asked: dict[str, Any] = {}
-    wrong = None
-    for name, kind in PLAN.items():
-        value = row.get(name)
-        if value is None or value == "" or value != value:
-            continue
-        try:
-            # Seeds come as floating-point numbers from a library that has no other empty cell.
-            typed = {"string": str, "uint64": int, "double": float}[kind](value)
-            whole = not isinstance(value, float) or typed == value
-            if kind == "uint64" and not (whole and 0 <= typed < 2**64):
-                raise ValueError
-            asked[name] = typed
-        except (TypeError, ValueError, OverflowError):
-            wrong = f"{name} of a plan's row is no {kind}: {value!r}"
-    return asked, wrong
+def _cells(rows: Iterable[dict[str, Any]]) -> str:
+    """Rows of a plan as JSON, without empty cells."""
+
+    def told(value: Any) -> Any:
+        # Numbers of other libraries are Python's as `item()`.
+        value = value.item() if hasattr(value, "item") else value
+        number = isinstance(value, (int, float)) and math.isfinite(value)
+        return value if number or isinstance(value, str) else str(value)
+
+    def empty(value: Any) -> bool:
+        return value is None or value == "" or value != value
+
+    kept = [
+        {name: told(row[name]) for name in PLAN if not empty(row.get(name))} for row in rows
+    ]
+    return json.dumps(kept)
 
 
 def row_id(row: dict[str, Any]) -> str:
     """A digest of what a row asks: 16 hexadecimal digits. What it may cost is no part of it."""
-    asked, wrong = _asked(row)
-    asked.pop("cost", None)
-    named = {**_DEFAULTS, **asked} if wrong is None else {**asked, "wrong": wrong}
-    text = json.dumps(named, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return _native.sweep_names(_cells([row]))[0]
 
 
-def _check_hash(asked: dict[str, Any]) -> None:
-    if "sha256" not in asked:
-        return
-    name = asked.get("trace", asked.get("job", ""))
-    is_text = "trace" not in asked and "\n" in name
-    try:
-        content = name.encode() if is_text else Path(name).read_bytes()
-    except OSError as error:
-        raise RequestError(f"{name}: {error.strerror}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != asked["sha256"]:
-        raise RequestError(f"{'the job' if is_text else name} has sha256 {found}, not as planned")
-
-
-def _of_run(result: Result) -> dict[str, Any]:
-    """The figures of one run, of all its clients together."""
-    clients = result.clients.rows()
-    ios = sum(client["ios"] for client in clients)
-    counts: dict[int, int] = {}
-    bins = result.histograms
-    for value, count in zip(bins["value_ns"], bins["count"], strict=True):
-        counts[value] = counts.get(value, 0) + count
-    most = max((client["max_ns"] for client in clients), default=0)
-
-    def percentile(of_hundred: int) -> int | None:
-        # The first bin that so many of all latencies do not exceed, as the program counts them.
-        total, reached = sum(counts.values()), 0
-        for value in sorted(counts):
-            reached += counts[value]
-            if reached * 100 >= of_hundred * total:
-                return min(value, most)
-        return None
-
-    run_row, sections = result.runs.rows()[0], result.sections.rows()
-    total_ns = sum(client["mean_ns"] * client["ios"] for client in clients)
-    return {
-        "ios": ios,
-        "bytes": sum(client["bytes"] for client in clients),
-        "iops": sum(client["iops"] for client in clients),
-        "bytes_per_second": float(sum(client["bytes_per_second"] for client in clients)),
-        "mean_ns": total_ns / ios if ios else None,
-        "p50_ns": percentile(50),
-        "p99_ns": percentile(99),
-        "max_ns": most if ios else None,
-        "jain": min((section["jain_device_time"] for section in sections), default=None),
-        "device_idle": sections[0]["device_idle"] if len(sections) == 1 else None,
-        "virtual_time_ns": run_row["virtual_time_ns"],
-        "digest": run_row["digest"],
-    }
-
-
-def _of_replay(document: dict[str, Any]) -> dict[str, Any]:
-    """The figures of one replay of a trace, whose digest is that of its document."""
-    told = document["replays"][0]
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-    figures = told["all"]
-    names = (
-        "ios", "bytes", "iops", "bytes_per_second", "mean_ns", "p50_ns", "p99_ns", "max_ns",
-    )  # fmt: skip
-    return {
-        **{name: figures[name] for name in names},
-        "virtual_time_ns": figures["length_ns"],
-        "digest": digest,
-    }
-
-
-def _run_row(row: dict[str, Any]) -> dict[str, Any]:
-    began = time.perf_counter_ns()
-    asked, wrong = _asked(row)
-    found: dict[str, Any] = dict(asked)
-    try:
-        if wrong is not None:
-            raise RequestError(wrong)
-        _check_hash(asked)
-        on = {**_DEFAULTS, **asked}
-        sets = on.get("set", "").split()
-        if "trace" in asked:
-            told = replay(
-                on["trace"], device=on["device"], scheduler=on["scheduler"], seed=on["seed"],
-                window=on.get("window"), set=sets,
-            )  # fmt: skip
-            found |= _of_replay(told.document)
-        elif "job" in asked:
-            result = run(
-                on["job"], device=on["device"], scheduler=on["scheduler"], seeds=on["seed"],
-                runtime=on.get("runtime"), set=sets, entitlement=False,
-            )  # fmt: skip
-            found |= _of_run(result)
-        else:
-            raise RequestError("the row has neither a job nor a trace")
-    except Error as error:
-        found["error"] = f"{type(error).__name__}: {error}"
-    cost = time.perf_counter_ns() - began
-    return {"row": row_id(row), **found, "version": __version__, "cost_ns": cost}
+def predict(batch: Any) -> Table:
+    """The plan with what each row will cost, in ns: parts of it are then equally dear."""
+    rows = [dict(row) for row in rows_of(batch)]
+    for row, cost in zip(rows, _native.sweep_costs(_cells(rows)), strict=True):
+        row["cost"] = float(round(cost))
+    return _table(rows, PLAN)
 
 
 def run_rows(batch: Any) -> Table:
     """Does the rows of a plan. A row that fails is a row with an `error`. It keeps no state and
     depends on nothing but the batch and the files that it names."""
-    done = [_run_row(row) for row in rows_of(batch)]
+    return _results(_done(rows_of(batch)))
+
+
+def _done(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    done: list[dict[str, Any]] = json.loads(_native.sweep_rows(_cells(rows)))
+    return done
+
+
+def _results(done: Sequence[dict[str, Any]]) -> Table:
     return _table(done, {"row": "string", **PLAN, **FIGURES})
 
 
 def part_of(rows: Sequence[dict[str, Any]], part: int, parts: int) -> list[dict[str, Any]]:
     """One of so many parts (from 1) of about equal cost: each row, the dearest first, goes to the
     part that has least until then."""
-    if not 1 <= part <= parts:
-        raise RequestError(f"--part {part}/{parts}: the first part is 1, the last {parts}")
-    sums = [0.0] * parts
-    mine: list[int] = []
-    order = sorted(range(len(rows)), key=lambda place: -_cost(rows[place]))
-    for place in order:
-        least = min(range(parts), key=sums.__getitem__)
-        sums[least] += _cost(rows[place])
-        if least == part - 1:
-            mine.append(place)
-    return [rows[place] for place in sorted(mine)]
-
-
-def _cost(row: dict[str, Any]) -> float:
-    cost = row.get("cost")
-    return 1.0 if cost is None or cost == "" or cost != cost else float(cost)
+    return [rows[place] for place in _native.sweep_part(_cells(rows), part, parts)]
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -295,8 +193,8 @@ def sweep(
         chunk: list[dict[str, Any]] = []
         began = time.monotonic()
         while left and (not chunk or time.monotonic() - began < chunk_s):
-            chunk.append(_run_row(left.pop(0)))
-        table = _table(chunk, {"row": "string", **PLAN, **FIGURES})
+            chunk += _done([left.pop(0)])
+        table = _results(chunk)
         # Named by what is in it: no two parts write one file.
         name = hashlib.sha256("".join(table["row"]).encode()).hexdigest()[:16]
         _write(folder / f"rows-{name}.{form}", table)
