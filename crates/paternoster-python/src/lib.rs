@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod elevator;
+mod gate;
 mod results;
 mod series;
 mod simulate;
@@ -35,6 +36,7 @@ use pyo3::types::PyDict;
 use serde_json::{Map, Value};
 
 use self::elevator::{Idle, Request, lend};
+use self::gate::{PyClass, PyGate, PyPermit};
 use self::series::Series;
 use self::simulate::simulate;
 use self::table::Table;
@@ -156,6 +158,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
     module.add_class::<Request>()?;
     module.add_class::<Idle>()?;
+    module.add_class::<PyGate>()?;
+    module.add_class::<PyClass>()?;
+    module.add_class::<PyPermit>()?;
     module.add_function(wrap_pyfunction!(lend, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(document, module)?)?;

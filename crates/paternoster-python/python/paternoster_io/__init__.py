@@ -9,7 +9,8 @@ docs/python.md of the repository has the rest.
 """
 
 from ._elevators import Elevator
-from ._errors import ElevatorError, Error, JobError, RequestError
+from ._errors import ElevatorError, Error, GateError, JobError, RequestError, TooLate
+from ._gate import Gate, GateClass, Permit
 from ._jobs import (
     Attribute,
     Device,
@@ -46,12 +47,16 @@ __all__ = [
     "Elevator",
     "ElevatorError",
     "Error",
+    "Gate",
+    "GateClass",
+    "GateError",
     "Idle",
     "Job",
     "JobError",
     "Judgement",
     "Jobs",
     "Parameter",
+    "Permit",
     "Replayed",
     "Request",
     "RequestError",
@@ -59,6 +64,7 @@ __all__ = [
     "Scheduler",
     "SchedulerLike",
     "Table",
+    "TooLate",
     "Trace",
     "__version__",
     "compare",

@@ -23,3 +23,11 @@ class JobError(Error, RuntimeError):
 
 class ElevatorError(Error):
     """A scheduler in Python broke the law that the message names."""
+
+
+class GateError(Error):
+    """The gate gave no permit."""
+
+
+class TooLate(GateError, TimeoutError):
+    """A permit was not granted in time, or its I/O would not have ended in time."""
