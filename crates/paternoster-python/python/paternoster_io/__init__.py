@@ -10,6 +10,7 @@ docs/python.md of the repository has the rest.
 
 from ._elevators import Elevator
 from ._errors import ElevatorError, Error, GateError, JobError, RequestError, TooLate
+from ._fleet import fleet
 from ._gate import Gate, GateClass, Permit
 from ._jobs import (
     Attribute,
@@ -70,6 +71,7 @@ __all__ = [
     "compare",
     "device",
     "devices",
+    "fleet",
     "open_trace",
     "replay",
     "run",
