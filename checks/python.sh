@@ -25,7 +25,7 @@ python_package() {
   fi
   # Each by itself: the tests that need a missing one are skipped. Engines of sweeps are for `--full`.
   local consumer all=(pyarrow pandas polars duckdb fsspec pyyaml)
-  local without=(-k 'not (with_joblib or with_dask or with_ray or with_spark or with_optuna)')
+  local without=(-k 'not (with_joblib or with_dask or with_ray or of_ray or with_spark or with_optuna)')
   local with_parquet=()
   if [ "$mode" = --full ]; then
     all+=(joblib distributed ray pyspark optuna) without=()

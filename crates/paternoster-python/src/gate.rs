@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! with reads.permit("read", 4096)   wait: detached from Python, hears signals every 50 ms
-//! async with …                      then: `call_soon_threadsafe` of the task's loop, from any thread
+//! async with …                      then: `call_soon_threadsafe` of the task's loop
 //! ```
 //!
 //! # Invariants

@@ -2,10 +2,12 @@
 """Does a plan give the same results in one process, in several, in parts and in pieces?"""
 
 import ast
+import contextlib
 import csv
 import hashlib
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -187,6 +189,30 @@ def test_the_manifest_of_kubernetes_is_right():
         for index in (0, 1, spec["completions"] - 1)
     }  # fmt: skip
     assert parts == {"1/200", "2/200", "200/200"}
+
+
+def test_a_killed_worker_of_ray_changes_nothing(plan, done, tmp_path):
+    """Does the recipe give the same although one of its workers is killed in the middle?"""
+    pyarrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("could not import 'ray'")
+    pq.write_table(pyarrow.table(plan), tmp_path / "plan.parquet")
+    command = [sys.executable, RECIPES / "with_ray.py", tmp_path / "plan.parquet"]
+    running = subprocess.Popen([*command, tmp_path / "found.parquet"], stderr=subprocess.DEVNULL)
+    killed = None
+    while killed is None and running.poll() is None:
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                # A worker is called so only while it does rows.
+                if (process / "cmdline").read_bytes().startswith(b"ray::rows"):
+                    killed = int(process.name)
+                    os.kill(killed, signal.SIGKILL)
+                    break
+    assert running.wait(timeout=600) == 0
+    assert killed is not None, "no worker was seen at its work"
+    found = pq.read_table(tmp_path / "found.parquet")
+    assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
 
 
 def test_a_failing_row_is_a_row():

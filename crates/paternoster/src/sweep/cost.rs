@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! pilot: the job on the device under noop for 5 ms of virtual time ─▶ requests a virtual second
-//!        × virtual seconds of the row ─▶ requests × ns of each under this scheduler + what any row costs
+//!        × virtual seconds of the row, at most what the job makes ─▶ requests
+//!        × ns of each under this scheduler + what any row costs
 //! ```
 //!
 //! One pilot serves all rows of one job, device and set of attributes, whatever the scheduler and
@@ -14,6 +15,8 @@
 use std::collections::HashMap;
 
 use paternoster_core::Nanos;
+use paternoster_workload::fio::job::Job;
+use paternoster_workload::fio::value::Amount;
 use paternoster_workload::outcome::Outcome;
 use serde_json::{Value, json};
 
@@ -25,23 +28,24 @@ use crate::{Call, Failure};
 /// Virtual time of a pilot.
 const PILOT: Nanos = Nanos::from_millis(5);
 /// Nanoseconds of a row without a request, in a release build of two cores of 2026.
-const ROW: f64 = 1.6e6;
+const ROW: f64 = 3.0e6;
 /// Nanoseconds of a request, by scheduler; of others as of the last.
 const EACH: [(&str, f64); 6] = [
-    ("none", 900.0),
-    ("noop", 900.0),
-    ("mq-deadline", 1050.0),
-    ("kyber", 1000.0),
-    ("paternoster", 1500.0),
-    ("bfq", 1500.0),
+    ("none", 880.0),
+    ("noop", 880.0),
+    ("mq-deadline", 970.0),
+    ("kyber", 970.0),
+    ("paternoster", 1150.0),
+    ("bfq", 1230.0),
 ];
 
-/// What is known of a job on a device.
-#[derive(Clone, Copy)]
+/// What is known of a job file on a device.
+#[derive(Clone)]
 struct Pilot {
-    /// Requests of a virtual nanosecond, and of all if it ended by itself.
-    rate: f64,
-    whole: Option<f64>,
+    /// For each process requests of a virtual nanosecond, and how many it makes in all.
+    processes: Vec<(f64, f64)>,
+    /// Whether all ended within the pilot.
+    ended: bool,
 }
 
 /// What each row will take, in nanoseconds.
@@ -58,14 +62,14 @@ pub(super) fn predict(call: &Call, rows: &[Row]) -> Result<Vec<f64>, Failure> {
         let named = ["job", "device", "set"].map(|name| asked.get(name).unwrap_or(&Value::Null));
         let key = json!(named).to_string();
         let pilot = match pilots.get(&key) {
-            Some(pilot) => *pilot,
+            Some(pilot) => pilot.clone(),
             None => {
                 let pilot = pilot(call, &asked)?;
-                pilots.insert(key, pilot);
+                pilots.insert(key, pilot.clone());
                 pilot
             }
         };
-        costs.push(pilot.and_then(|pilot| cost(pilot, &asked)));
+        costs.push(pilot.and_then(|pilot| cost(&pilot, &asked)));
     }
     let known = || costs.iter().flatten();
     let average = known().sum::<f64>() / known().count().max(1) as f64;
@@ -79,30 +83,47 @@ fn pilot(call: &Call, asked: &Row) -> Result<Option<Pilot>, Failure> {
     row.insert("scheduler".to_owned(), json!("noop"));
     row.insert("seed".to_owned(), json!(0));
     row.insert("runtime".to_owned(), json!(format!("{}us", PILOT.0 / 1000)));
-    match rows::outcome(call, job, &row) {
-        Ok(outcome) => Ok(Some(told(&outcome))),
+    let mut wholes = Vec::new();
+    match rows::outcome(call, job, &row, |jobs| wholes = jobs.iter().flat_map(whole).collect()) {
+        Ok(outcome) => Ok(Some(told(&outcome, &wholes))),
         Err(stopped @ Failure::Status(_)) => Err(stopped),
         Err(_) => Ok(None),
     }
 }
 
-fn told(outcome: &Outcome) -> Pilot {
-    let jobs = outcome.report.jobs.iter();
-    let ios: u64 = jobs.map(|job| job.statistics.ios()).sum();
-    let took = outcome.report.extra["virtual_time_ns"].as_u64().unwrap_or(0).max(1);
-    let whole = (took < PILOT.0).then_some(ios as f64);
-    Pilot { rate: ios as f64 / took as f64, whole }
+/// How many requests each process of a job makes: without end if it goes on for its time.
+fn whole(job: &Job) -> impl Iterator<Item = f64> + use<> {
+    let bytes = match job.io_size.or(job.size) {
+        Some(Amount::Bytes(bytes)) if !job.time_based => bytes as f64,
+        _ => f64::INFINITY,
+    };
+    let (least, most) = job.block_size[0];
+    let requests = bytes * job.loops.max(1) as f64 / ((least + most) as f64 / 2.0).max(512.0);
+    (0..job.numjobs).map(move |_| requests)
 }
 
-fn cost(pilot: Pilot, asked: &Row) -> Option<f64> {
+fn told(outcome: &Outcome, wholes: &[f64]) -> Pilot {
+    let took = outcome.report.extra["virtual_time_ns"].as_u64().unwrap_or(0).max(1);
+    let whole = |place| wholes.get(place).copied().unwrap_or(f64::INFINITY);
+    let ios = outcome.report.jobs.iter().map(|job| job.statistics.ios() as f64).enumerate();
+    let ended = took < PILOT.0;
+    let each = |(place, ios)| (ios / took as f64, if ended { ios } else { whole(place) });
+    Pilot { processes: ios.map(each).collect(), ended }
+}
+
+fn cost(pilot: &Pilot, asked: &Row) -> Option<f64> {
     let scheduler = asked.get("scheduler")?.as_str()?;
     let runtime = asked.get("runtime").and_then(Value::as_str);
     let ns = runtime.and_then(|text| time("runtime", text, Nanos::from_secs(1)).ok());
-    let requests = match (pilot.whole, ns) {
-        (Some(whole), _) => whole,
-        (None, Some(ns)) => pilot.rate * ns.0 as f64,
-        (None, None) => return None,
+    let ns = match (pilot.ended, ns) {
+        (true, _) => PILOT.0 as f64,
+        (false, Some(ns)) => ns.0 as f64,
+        (false, None) => f64::INFINITY,
     };
+    let requests = pilot.processes.iter().map(|(rate, whole)| (rate * ns).min(*whole)).sum::<f64>();
+    if !requests.is_finite() {
+        return None;
+    }
     let name = scheduler.split(':').next().unwrap_or(scheduler);
     let known = EACH.iter().find(|(known, _)| *known == name).or(EACH.last())?;
     Some(ROW + requests * known.1)

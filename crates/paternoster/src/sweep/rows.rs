@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use paternoster_core::NoObserver;
 use paternoster_workload::Direction;
+use paternoster_workload::fio::job::Job;
 use paternoster_workload::outcome::Outcome;
 use paternoster_workload::statistics::histogram::Histogram;
 use serde_json::{Value, json};
@@ -102,8 +103,13 @@ fn words(command: &str, file: &str, asked: &Row) -> Vec<String> {
     words
 }
 
-/// The outcome of a job's run.
-pub(super) fn outcome(call: &Call, job: &str, asked: &Row) -> Result<Outcome, Failure> {
+/// The outcome of a job's run, with its jobs told to `jobs` before.
+pub(super) fn outcome(
+    call: &Call,
+    job: &str,
+    asked: &Row,
+    mut jobs: impl FnMut(&[Job]),
+) -> Result<Outcome, Failure> {
     let (call, file) = if is_text(job) {
         let file = "job.fio".to_owned();
         (call.clone().with_files([(file.clone(), job.to_owned())].into()), file)
@@ -112,7 +118,10 @@ pub(super) fn outcome(call: &Call, job: &str, asked: &Row) -> Result<Outcome, Fa
     };
     let mut words = words("run", &file, asked);
     words.push("--no-entitlement".to_owned());
-    let ran = call.run(words, |_| NoObserver)?;
+    let ran = call.run(words, |told| {
+        jobs(told);
+        NoObserver
+    })?;
     if let Some(message) = ran.failed {
         return Err(Failure::Job(message));
     }
@@ -122,7 +131,7 @@ pub(super) fn outcome(call: &Call, job: &str, asked: &Row) -> Result<Outcome, Fa
 
 /// The figures of one run, of all its clients together.
 fn of_job(call: &Call, job: &str, asked: &Row) -> Result<Row, Failure> {
-    let outcome = outcome(call, job, asked)?;
+    let outcome = outcome(call, job, asked, |_| ())?;
     let (mut ios, mut bytes, mut max, mut sum_ns) = (0, 0, 0, 0.0);
     let (mut iops, mut rate, mut all) = (0.0, 0, Histogram::new());
     for job in &outcome.report.jobs {

@@ -108,11 +108,11 @@ fn a_sweep_goes_on() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// Is a row predicted from what its device does in its time, and from its scheduler? `null` answers
-/// each request at once, so its rows are dearer than those of a disk.
+/// Is a row predicted from what its device does in its time, or from what its job makes, and from
+/// its scheduler? A disk answers few requests in a second; a job of 64 requests makes no more.
 #[test]
 fn costs_follow_requests_and_schedulers() {
-    let job = format!("{JOB}time_based=1\n");
+    let job = JOB.replace("size=256k", "size=1g");
     let ask = |device: &str, scheduler: &str, runtime: &str| {
         row(json!({"job": job, "device": device, "scheduler": scheduler, "runtime": runtime}))
     };
@@ -127,8 +127,13 @@ fn costs_follow_requests_and_schedulers() {
     assert!(costs[0] < costs[1] && costs[1] < costs[2], "{costs:?}");
     let average = costs[..4].iter().sum::<f64>() / 4.0;
     assert!((costs[4] - average).abs() < 1.0, "{costs:?}");
+    let small = row(json!({"job": JOB, "device": "nvme-pm9a3", "scheduler": "none",
+                           "runtime": "1s"}));
+    let small = predict(&Call::default(), &[small]).expect("it is right")[0];
     // Twice the time is twice the requests; the rest of a row stays.
     let twice = costs[3] - costs[1];
     let once = predict(&Call::default(), &[ask("nvme-pm9a3", "none", "1us")]).expect("it is right");
     assert!((costs[1] - once[0] - twice).abs() < twice / 100.0, "{costs:?} {once:?}");
+    let each = (small - once[0]) / 64.0;
+    assert!((600.0..1200.0).contains(&each), "{small} {once:?}");
 }
