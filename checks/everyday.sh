@@ -7,7 +7,8 @@ step "format"
 cargo fmt --all --check
 
 install fio=fio /usr/share/doc/fio/examples=fio-examples blkparse=blktrace jq=jq nbdinfo=libnbd-bin \
-  /usr/lib/python3/dist-packages/nbd.py=python3-libnbd qemu-io=qemu-utils fusermount3=fuse3
+  /usr/lib/python3/dist-packages/nbd.py=python3-libnbd qemu-io=qemu-utils fusermount3=fuse3 \
+  nbdkit=nbdkit /usr/include/nbdkit-filter.h=nbdkit-plugin-dev
 step "downloads: crates"
 cargo fetch --locked
 

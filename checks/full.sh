@@ -42,14 +42,14 @@ unpack_guest() {
 }
 
 install chromium=chromium nbdfuse=nbdfuse mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs sqlite3=sqlite3 git=git
-install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client nbdkit=nbdkit
+install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client
 install_postgresql
 install_fsx
 unpack_guest
 
 step "shares, processes and emulated devices in real time, release"
 test_options=(--test-threads=1)
-run_tests real-time cargo test --release -p paternoster-serve -p paternoster --test real_time
+run_tests real-time cargo test --release -p paternoster-serve -p paternoster -p paternoster-gate-c --test real_time
 test_options=()
 
 step "file systems, databases, a guest with the kernel's NBD client, and clients of others, release"

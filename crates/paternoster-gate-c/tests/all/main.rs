@@ -2,38 +2,14 @@
 //! C programs that use the header and the library: do they compile without a warning, run, and
 //! leave no memory behind?
 
-use std::path::{Path, PathBuf};
+#[path = "../common/mod.rs"]
+mod common;
+mod nbdkit;
+
+use std::path::Path;
 use std::process::Command;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-
-/// Where cargo has put the libraries: beside this test.
-fn libraries() -> PathBuf {
-    let test = std::env::current_exe().expect("a test has a file");
-    test.parent().expect("it lies in a folder").to_path_buf()
-}
-
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
-/// The example, compiled by this compiler against the shared library, for this test alone.
-fn compile(compiler: &str, test: &str) -> PathBuf {
-    let folder = libraries();
-    let program = folder.join(format!("threads-{compiler}-{test}"));
-    let output = Command::new(compiler)
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-o"])
-        .arg(&program)
-        .arg(Path::new(ROOT).join("examples/threads.c"))
-        .arg(format!("-I{ROOT}/include"))
-        .arg(format!("-L{}", folder.display()))
-        .arg(format!("-Wl,-rpath,{}", folder.display()))
-        .args(["-lpaternoster_c", "-pthread"])
-        .output()
-        .expect("the compiler starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    program
-}
+use common::{ROOT, compile, has, has_all};
 
 /// Does the example with pthreads compile under gcc and clang without a warning; and does each of
 /// its classes get its 100 permits of 4 KiB, and every misuse its answer?
@@ -44,7 +20,8 @@ fn the_example_compiles_and_runs() {
             println!("skipped: the_example_compiles_and_runs: {compiler} is not installed");
             continue;
         }
-        let output = Command::new(compile(compiler, "runs")).output().expect("it starts");
+        let output =
+            Command::new(compile(compiler, "threads.c", "runs", &[])).output().expect("it starts");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         // Two threads of 50 each; by a callback one more, of no bytes.
@@ -58,11 +35,8 @@ fn the_example_compiles_and_runs() {
 /// Does valgrind find nothing to say of the example?
 #[test]
 fn the_example_leaves_nothing_behind() {
-    for program in ["gcc", "valgrind"] {
-        if !has(program) {
-            println!("skipped: the_example_leaves_nothing_behind: {program} is not installed");
-            return;
-        }
+    if !has_all("the_example_leaves_nothing_behind", &["gcc", "valgrind"]) {
+        return;
     }
     let output = Command::new("valgrind")
         .args([
@@ -71,7 +45,7 @@ fn the_example_leaves_nothing_behind() {
             "--leak-check=full",
             "--errors-for-leak-kinds=definite",
         ])
-        .arg(compile("gcc", "valgrind"))
+        .arg(compile("gcc", "threads.c", "valgrind", &[]))
         .output()
         .expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests share: the libraries that cargo has built, and C programs compiled against them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Where cargo has put the libraries: beside this test.
+pub(crate) fn libraries() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a file");
+    test.parent().expect("it lies in a folder").to_path_buf()
+}
+
+pub(crate) fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Whether all of these programs and headers are here; says which one is not, in the name of a
+/// test.
+pub(crate) fn has_all(test: &str, needed: &[&str]) -> bool {
+    let is_here = |needed: &str| match needed.starts_with('/') {
+        true => Path::new(needed).exists(),
+        false => has(needed),
+    };
+    let missing = needed.iter().find(|needed| !is_here(needed));
+    missing.inspect(|missing| println!("skipped: {test}: {missing} is not installed")).is_none()
+}
+
+/// An example in C, compiled by this compiler against the shared library, without a warning.
+/// `name` is of the result, for one test alone.
+pub(crate) fn compile(compiler: &str, example: &str, name: &str, more: &[&str]) -> PathBuf {
+    let folder = libraries();
+    let made = folder.join(format!("{name}-{compiler}"));
+    let output = Command::new(compiler)
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-o"])
+        .arg(&made)
+        .arg(Path::new(ROOT).join("examples").join(example))
+        .arg(format!("-I{ROOT}/include"))
+        .arg(format!("-L{}", folder.display()))
+        .arg(format!("-Wl,-rpath,{}", folder.display()))
+        .args(["-lpaternoster_c", "-pthread"])
+        .args(more)
+        .output()
+        .expect("the compiler starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    made
+}
+
+/// nbdkit's filter, compiled by this compiler. It stays loaded: the library under it has threads.
+pub(crate) fn nbdkit_filter(compiler: &str, test: &str) -> PathBuf {
+    let options = ["-D_POSIX_C_SOURCE=200809L", "-shared", "-fPIC", "-Wl,-z,nodelete"];
+    let made = compile(compiler, "nbdkit-fair-filter.c", &format!("fair-{test}"), &options);
+    // nbdkit takes what ends so for the file of a filter.
+    let filter = made.with_extension("so");
+    std::fs::rename(&made, &filter).expect("the same folder");
+    filter
+}
+
+/// What the filter needs to be compiled, and to be loaded.
+pub(crate) const NBDKIT: [&str; 2] = ["/usr/include/nbdkit-filter.h", "nbdkit"];
