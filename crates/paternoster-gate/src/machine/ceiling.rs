@@ -15,9 +15,12 @@
 //! before the trial (mean device time by kind and size), so that it makes no difference who had
 //! how many. A trial goes up or down one rung of the ladder 1 2 3 4 6 8 12 16 …, between two
 //! stretches without; it is repeated until what it says is more than chance, at most [`TRIALS`]
-//! times. At the start the ceiling is doubled as long as that does an eighth more.
+//! times. At the start the ceiling is doubled as long as that does an eighth more, and then halved
+//! as long as that does nearly as much: a disk that does 80 a second would else be searched rung
+//! by rung for minutes, while each reader waits for what stands in its line.
 //!
-//! Only stretches count in which the ceiling was what others waited for. Where the elevator holds
+//! Only stretches count in which the ceiling was what others waited for; where more were tried
+//! than before it need not have been, since then they were of no use. Where the elevator holds
 //! classes back for others' sake, or gives fewer commands by itself, nothing is tried.
 //!
 //! # Invariants
@@ -43,6 +46,8 @@ const TRIALS: u32 = 8;
 const LOSS: u64 = 990;
 const GAIN: u64 = 1020;
 const GAIN_OF_DOUBLE: u64 = 1125;
+/// Then, how much less may be done with a half, a quarter … of that, all together.
+const LOSS_OF_HALVES: u64 = 925;
 /// Two stretches that differ by more say nothing of what was tried between them, in thousandths.
 const ALIKE: u64 = 150;
 /// Between two trials that change nothing pass at most so many times a trial.
@@ -76,6 +81,8 @@ impl Done {
 enum Step {
     /// Doubling from the start.
     Start,
+    /// Doubling did nothing: halving.
+    Halves,
     Rest,
     Before,
     Trial,
@@ -201,7 +208,13 @@ impl Ceiling {
     }
 
     fn end_stretch(&mut self, now: Nanos) {
-        let is_full = 4 * self.full >= 3 * self.ends;
+        // With more than before it need not be full: what was done says whether they are of use.
+        let is_more = match self.step {
+            Step::Start => self.last.is_some_and(|last| last.ends > 0),
+            Step::Trial => self.goes_up,
+            _ => false,
+        };
+        let is_full = is_more || 4 * self.full >= 3 * self.ends;
         let time = (now - self.began).0;
         let done = Done { work: self.work, time, ends: self.ends.into() };
         if !is_full {
@@ -214,6 +227,7 @@ impl Ceiling {
         }
         match self.step {
             Step::Start => self.start(now, done),
+            Step::Halves => self.halve(now, done),
             Step::Rest if now >= self.next => {
                 self.frozen = self.prices.clone();
                 if self.trials == 0 {
@@ -254,11 +268,30 @@ impl Ceiling {
             self.level = (2 * self.level).min(self.most);
             return self.begin(Step::Start, self.level, now);
         }
+        self.goes_up = grows;
         if !grows {
             self.level = (self.level / 2).max(1);
+            if self.level > 1 {
+                // What was done with it stays in `last`.
+                return self.begin(Step::Halves, self.level / 2, now);
+            }
         }
         self.last = None;
-        self.goes_up = grows;
+        self.begin(Step::Rest, self.level, now);
+    }
+
+    /// Half as many, as long as all halves together do nearly as much.
+    fn halve(&mut self, now: Nanos, done: Done) {
+        let is_taken = self.last.is_some_and(|last| done.beside(last) >= LOSS_OF_HALVES);
+        if is_taken {
+            // It may have been one half too many: the first trial goes up.
+            self.goes_up = true;
+            self.level = self.used;
+            if self.level > 1 {
+                return self.begin(Step::Halves, self.level / 2, now);
+            }
+        }
+        self.last = None;
         self.begin(Step::Rest, self.level, now);
     }
 
@@ -334,6 +367,33 @@ mod tests {
             let (low, high) = (below(servers), above(servers));
             assert!((low..=high).contains(&ceiling.level), "{servers}: {}", ceiling.level);
         }
+    }
+
+    /// Clients that fill at most twenty permits, before a device that works at 16: is the ceiling
+    /// 16 at the end, though 32 were never full, for which nothing was known?
+    #[test]
+    fn more_than_can_be_filled_are_not_kept() {
+        let (mut ceiling, mut now) = (Ceiling::new(256), Nanos::ZERO);
+        for _ in 0..200_000 {
+            let out = ceiling.used().min(20);
+            let served = Nanos(100_000 / u64::from(out.min(16)));
+            now += served;
+            ceiling.ended(now, (Op::Read, 4096), served, (out, out == ceiling.used()));
+        }
+        assert!((12..=16).contains(&ceiling.level), "{}", ceiling.level);
+    }
+
+    /// A device that works at one, 10 ms each: is the ceiling 1 after 600 I/Os (6 s)? Rung by rung,
+    /// of which each takes eight trials of three stretches of 64, it would be 7,680 I/Os.
+    #[test]
+    fn a_slow_device_is_found_out_by_halves() {
+        let (mut ceiling, mut now) = (Ceiling::new(256), Nanos::ZERO);
+        for _ in 0..600 {
+            now += Nanos::from_millis(10);
+            let out = ceiling.used();
+            ceiling.ended(now, (Op::Read, 4096), Nanos::from_millis(10), (out, true));
+        }
+        assert_eq!(ceiling.level, 1);
     }
 
     /// Is nothing tried while the ceiling is not what a client waits for?

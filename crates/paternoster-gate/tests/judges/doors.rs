@@ -117,6 +117,56 @@ impl Door for Buckets {
     fn ended(&mut self, _: Nanos, _: usize) {}
 }
 
+/// A semaphore whose places go to the class that has had least for its weight: a door that is told
+/// how many at a time. By start tags: an I/O costs its bytes, and a class that comes back begins
+/// where the others are.
+pub(crate) struct Fair {
+    most: usize,
+    out: usize,
+    /// By class: weight, start tag of its first, I/Os and their bytes.
+    classes: Vec<(u64, u64, VecDeque<(usize, u64)>)>,
+    /// The start tag that went last.
+    tag: u64,
+}
+
+impl Fair {
+    pub(crate) fn new(most: usize, weights: &[u32]) -> Fair {
+        let classes = weights.iter().map(|weight| (u64::from(*weight), 0, VecDeque::new()));
+        Fair { most, out: 0, classes: classes.collect(), tag: 0 }
+    }
+}
+
+impl Door for Fair {
+    fn ask(&mut self, _: Nanos, wish: Wish, io: usize) {
+        let (_, start, line) = &mut self.classes[wish.class];
+        if line.is_empty() {
+            *start = (*start).max(self.tag);
+        }
+        line.push_back((io, wish.len));
+    }
+
+    fn next(&mut self, _: Nanos) -> Option<usize> {
+        if self.out == self.most {
+            return None;
+        }
+        let waits = self.classes.iter_mut().filter(|(_, _, line)| !line.is_empty());
+        let (weight, start, line) = waits.min_by_key(|(_, start, line)| (*start, line.len()))?;
+        let (io, len) = line.pop_front()?;
+        self.tag = *start;
+        *start += len * 1000 / *weight;
+        self.out += 1;
+        Some(io)
+    }
+
+    fn wakes_at(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn ended(&mut self, _: Nanos, _: usize) {
+        self.out -= 1;
+    }
+}
+
 /// The gate.
 pub(crate) struct Gated {
     pub(crate) core: Core,

@@ -18,10 +18,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use doors::{Buckets, Door, Gated, Semaphore};
+use doors::{Buckets, Door, Fair, Gated, Semaphore};
 use paternoster_disk::Device;
 use paternoster_gate::{Nanos, Settings};
-use tables::{Figures, Row};
+use tables::{Figures, Row, percent, times_alone};
 use world::{Came, Chance, Client, run};
 
 /// Of the two classes that want all, and of the reader's.
@@ -83,18 +83,33 @@ fn none() -> Semaphore {
     Semaphore::new(usize::MAX)
 }
 
+/// The two classes and the reader; its 99th percentile alone; what all do without a door.
+fn clients(device: &Device, load: Load, seed: u64, times: [u64; 2]) -> (Vec<Client>, u64, u64) {
+    let one = Client { class: 2, depth: 1, every: 0, len: 4096, reads: 100, stream: false };
+    let alone = run(device, &mut none(), &[one], seed, times);
+    let paced = Client { every: times[1] / alone.ios[2].max(1) * 20, ..one };
+    let base = run(device, &mut none(), &[paced], seed, times).p99(2);
+    let mut clients = many(load, 0, 16);
+    clients.extend(many(load, 1, 15));
+    clients.push(paced);
+    let all = run(device, &mut none(), &clients, seed, times).total();
+    (clients, base, all)
+}
+
+fn figures(mut came: Came, base: u64, all: u64) -> Figures {
+    let both = (came.bytes[0] + came.bytes[1]).max(1);
+    Figures {
+        heavy: came.bytes[1] * 1000 / both,
+        total: came.total() * 1000 / all,
+        p99: came.p99(2) * 100 / base,
+    }
+}
+
 /// All doors before one device under one load.
 fn row(name: &str, load: Load, seed: u64) -> Row {
     let device = Device::named(name).unwrap().without_data();
     let times = times(name);
-    let one = Client { class: 2, depth: 1, every: 0, len: 4096, reads: 100, stream: false };
-    let alone = run(&device, &mut none(), &[one], seed, times);
-    let paced = Client { every: times[1] / alone.ios[2].max(1) * 20, ..one };
-    let base = run(&device, &mut none(), &[paced], seed, times).p99(2);
-    let mut clients = many(load, 0, 16);
-    clients.extend(many(load, 1, 15));
-    clients.push(paced);
-    let all = run(&device, &mut none(), &clients, seed, times).total();
+    let (clients, base, all) = clients(&device, load, seed, times);
     let rate = all * SECOND / times[1];
     let doors: [Box<dyn Door>; 7] = [
         Box::new(none()),
@@ -105,15 +120,8 @@ fn row(name: &str, load: Load, seed: u64) -> Row {
         Box::new(gated(&WEIGHTS)),
         Box::new(with_places(name, &WEIGHTS)),
     ];
-    let figures = doors.map(|mut door| {
-        let mut came: Came = run(&device, door.as_mut(), &clients, seed, times);
-        let both = (came.bytes[0] + came.bytes[1]).max(1);
-        Figures {
-            heavy: came.bytes[1] * 1000 / both,
-            total: came.total() * 1000 / all,
-            p99: came.p99(2) * 100 / base,
-        }
-    });
+    let figures = doors
+        .map(|mut door| figures(run(&device, door.as_mut(), &clients, seed, times), base, all));
     Row { name: name.into(), figures }
 }
 
@@ -179,6 +187,56 @@ fn drawn_loads() {
     let table = tables::counts(&rows);
     print!("{table}");
     publish("drawn", &table);
+}
+
+/// What is the least that the reader can wait before each device, told how many at a time; and is
+/// the gate, told nothing, on that curve?
+///
+/// The curve is drawn by semaphores of 128, 96, 64 … whose places go to the class that has had
+/// least for its weight. On it means: no fewer at a time that do as much as the gate does, within a
+/// hundredth, let the reader go in less than four fifths of the gate's time; and the gate's is no
+/// better than five fourths of it either, since a curve that is so wrong judges nothing.
+#[test]
+fn on_the_curve() {
+    let mut table = String::new();
+    let mut off = Vec::new();
+    for name in DEVICES {
+        let (device, times) = (Device::named(name).unwrap().without_data(), times(name));
+        let (clients, base, all) = clients(&device, PLAIN, 1, times);
+        let mut judge =
+            |door: &mut dyn Door| figures(run(&device, door, &clients, 1, times), base, all);
+        let gate = judge(&mut gated(&WEIGHTS));
+        // From 128 on a class has fewer under way than would be its part of them.
+        let mut curve = Vec::new();
+        for most in [128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1] {
+            let told = judge(&mut Fair::new(most, &WEIGHTS));
+            curve.push((most, told));
+            if told.total < 960 {
+                break;
+            }
+        }
+        let least = |total: u64| {
+            let does = curve.iter().filter(|(_, told)| told.is_fair() && told.total >= total);
+            does.min_by_key(|(_, told)| told.p99)
+        };
+        let cell = |at: Option<&(usize, Figures)>| {
+            at.map_or("none does".into(), |(most, told)| {
+                format!("{most}: {} / {}", percent(told.total), times_alone(told.p99))
+            })
+        };
+        let (asked, as_much) = (least(970), least(gate.total.min(1000) - 10));
+        let own = format!("{} / {}", percent(gate.total), times_alone(gate.p99));
+        writeln!(table, "| {name} | {} | {} | {own} |", cell(asked), cell(as_much)).unwrap();
+        if let Some((_, told)) = as_much {
+            let ratio = gate.p99 * 100 / told.p99;
+            off.extend((!(80..=125).contains(&ratio)).then(|| format!("{name}: {ratio} %")));
+        }
+    }
+    print!("{table}");
+    let head =
+        "| device | least for 97 % | least for what the gate does | gate |\n|---|---|---|---|\n";
+    publish("curve", &format!("{head}{table}"));
+    assert!(off.is_empty(), "{off:?}");
 }
 
 /// Ceph's case: has one client its half beside sixteen of a class of the same weight? Each has 16

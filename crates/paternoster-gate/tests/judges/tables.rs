@@ -26,22 +26,30 @@ impl Figures {
     }
 }
 
+/// Of thousandths.
+pub(crate) fn percent(value: u64) -> u64 {
+    (value + 5) / 10
+}
+
+/// Of hundredths.
+pub(crate) fn times_alone(p99: u64) -> String {
+    match p99 {
+        0..1000 => format!("{}.{}", p99 / 100, p99 / 10 % 10),
+        _ => (p99 / 100).to_string(),
+    }
+}
+
 fn mark(f: &mut fmt::Formatter<'_>, well: bool, text: &str) -> fmt::Result {
     if well { f.write_str(text) } else { write!(f, "**{text}**") }
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |value: u64| (value + 5) / 10;
         mark(f, self.is_fair(), &percent(self.heavy).to_string())?;
         f.write_str(" / ")?;
         mark(f, self.is_whole(), &percent(self.total).to_string())?;
         f.write_str(" / ")?;
-        let p99 = match self.p99 {
-            0..1000 => format!("{}.{}", self.p99 / 100, self.p99 / 10 % 10),
-            _ => (self.p99 / 100).to_string(),
-        };
-        mark(f, self.is_quick(), &p99)
+        mark(f, self.is_quick(), &times_alone(self.p99))
     }
 }
 
