@@ -41,7 +41,7 @@ unpack_guest() {
   ) >"$logs/guest.log" 2>&1 || echo "no kernel could be had; the test that needs it is skipped, and counted as that"
 }
 
-install chromium=chromium nbdfuse=nbdfuse mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs sqlite3=sqlite3 git=git
+install chromium=chromium nbdfuse=nbdfuse mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs git=git
 install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client
 install_postgresql
 install_fsx

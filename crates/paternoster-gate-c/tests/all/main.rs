@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod nbdkit;
+mod sqlite;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! SQLite's VFS: does a database behind the gate hold what was put into it?
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{ROOT, compile, has, has_all};
+
+/// Compiled by gcc and clang: do sixteen databases and one, committed to by a thread each for a
+/// second, open and commit without a fault, and is each sound when SQLite looks at it alone?
+#[test]
+fn databases_behind_the_gate_are_sound() {
+    let test = "databases_behind_the_gate_are_sound";
+    if !has_all(test, &["/usr/include/sqlite3.h", "sqlite3"]) {
+        return;
+    }
+    let shim = Path::new(ROOT).join("examples/sqlite-fair-vfs.c");
+    let more = [shim.to_str().expect("a path"), "-lsqlite3"];
+    for compiler in ["gcc", "clang"] {
+        if !has(compiler) {
+            println!("skipped: {test}: {compiler} is not installed");
+            continue;
+        }
+        let program = compile(compiler, "../tests/real_time/sqlite.c", "sqlite-sound", &more);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sound-{compiler}"));
+        let _old = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let output = Command::new(&program).args(["fair", "0", "1"]).arg(&folder).output();
+        let output = output.expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for number in 0..17 {
+            let question = "PRAGMA integrity_check; SELECT count(*) > 0 FROM t;";
+            let database = folder.join(format!("{number}.db"));
+            let answer = Command::new("sqlite3").arg(database).arg(question).output();
+            let answer = answer.expect("it starts");
+            assert_eq!(String::from_utf8_lossy(&answer.stdout), "ok\n1\n", "{compiler} {number}");
+        }
+        let _gone = std::fs::remove_dir_all(&folder);
+    }
+}

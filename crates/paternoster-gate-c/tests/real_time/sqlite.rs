@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! SQLite with the gate as a VFS, and without it: the program is `sqlite.c` beside this file.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{ROOT, compile, has_all};
+
+/// Sixteen threads that commit without a pause, of two classes with four and twelve, and one that
+/// commits every 50 ms: has each class its half, and what does the one wait?
+#[test]
+fn commits_of_two_classes_and_a_paced_one() {
+    let test = "commits_of_two_classes_and_a_paced_one";
+    if !has_all(test, &["gcc", "/usr/include/sqlite3.h"]) {
+        return;
+    }
+    let shim = Path::new(ROOT).join("examples/sqlite-fair-vfs.c");
+    let more = [shim.to_str().expect("a path"), "-lsqlite3"];
+    let program = compile("gcc", "../tests/real_time/sqlite.c", "sqlite", &more);
+    let [without, fair] = ["unix", "fair"].map(|vfs| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sqlite-{vfs}"));
+        let _old = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let output = Command::new(&program).args([vfs, "5", "8"]).arg(&folder).output();
+        let output = output.expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let _gone = std::fs::remove_dir_all(&folder);
+        text.split_whitespace().map(|word| word.parse().expect("a number")).collect::<Vec<u64>>()
+    });
+    println!("a/s, b/s, paced median us, 99th\nwithout {without:?}\nfair {fair:?}");
+    let share = |row: &[u64]| row[0] * 100 / (row[0] + row[1]);
+    // Four threads of sixteen without the gate; half is due.
+    assert!(share(&without) <= 32 && (44..=56).contains(&share(&fair)));
+    assert!((fair[0] + fair[1]) * 100 >= (without[0] + without[1]) * 90);
+    assert!(fair[2] * 10 <= without[2] * 8 && fair[3] < without[3]);
+}
