@@ -9,7 +9,8 @@ cargo fmt --all --check
 install fio=fio /usr/share/doc/fio/examples=fio-examples blkparse=blktrace jq=jq nbdinfo=libnbd-bin \
   /usr/lib/python3/dist-packages/nbd.py=python3-libnbd qemu-io=qemu-utils fusermount3=fuse3 \
   nbdkit=nbdkit /usr/include/nbdkit-filter.h=nbdkit-plugin-dev sqlite3=sqlite3 \
-  /usr/include/sqlite3.h=libsqlite3-dev
+  /usr/include/sqlite3.h=libsqlite3-dev /usr/include/liburing.h=liburing-dev \
+  pkg-config=pkg-config groff=groff-base
 step "downloads: crates"
 cargo fetch --locked
 

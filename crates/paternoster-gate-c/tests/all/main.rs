@@ -10,7 +10,7 @@ mod sqlite;
 use std::path::Path;
 use std::process::Command;
 
-use common::{ROOT, compile, has, has_all};
+use common::{ROOT, compile, has, has_all, libraries};
 
 /// Does the example with pthreads compile under gcc and clang without a warning; and does each of
 /// its classes get its 100 permits of 4 KiB, and every misuse its answer?
@@ -50,6 +50,92 @@ fn the_example_leaves_nothing_behind() {
         .output()
         .expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Does the example with io_uring, one thread and callbacks, compile under gcc and clang without a
+/// warning, get its 100 permits of 4 KiB for each class, and leave nothing behind?
+#[test]
+fn the_example_with_io_uring() {
+    if !has_all("the_example_with_io_uring", &["/usr/include/liburing.h"]) {
+        return;
+    }
+    for compiler in ["gcc", "clang"] {
+        if !has_all("the_example_with_io_uring", &[compiler]) {
+            continue;
+        }
+        let program = compile(compiler, "uring.c", "uring", &["-luring"]);
+        let mut ways = vec![Command::new(&program)];
+        // valgrind 3.19 does not read what clang 14 writes for debuggers.
+        if compiler == "gcc" && has_all("the_example_with_io_uring", &["valgrind"]) {
+            let mut valgrind = Command::new("valgrind");
+            valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+            valgrind.arg("--errors-for-leak-kinds=definite").arg(&program);
+            ways.push(valgrind);
+        }
+        for mut way in ways {
+            let output = way.arg(&program).output().expect("it starts");
+            if output.status.code() == Some(77) {
+                println!("skipped: the_example_with_io_uring: there is no io_uring here");
+                return;
+            }
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(
+                text,
+                "class 0: 100 permits, 409600 bytes\nclass 1: 100 permits, 409600 bytes\n"
+            );
+        }
+    }
+}
+
+/// Installed below a prefix, is the library found by pkg-config, shared and static, and the manual
+/// without a fault that groff knows of?
+#[test]
+fn installed_it_is_found() {
+    if !has_all("installed_it_is_found", &["gcc", "pkg-config"]) {
+        return;
+    }
+    let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
+    let _old = std::fs::remove_dir_all(&prefix);
+    let install = Path::new(ROOT).join("install");
+    let installed = Command::new(install).arg(&prefix).arg(libraries()).status();
+    assert!(installed.expect("it starts").success());
+    let flags = "$(pkg-config --cflags paternoster)";
+    for (name, libraries) in [
+        ("shared", "$(pkg-config --libs paternoster) -pthread"),
+        ("static", "-L\"$PREFIX\"/lib -l:libpaternoster_c.a -lpthread -ldl -lm"),
+    ] {
+        let script = format!(
+            "set -e; export PKG_CONFIG_PATH=\"$PREFIX\"/lib/pkgconfig\n\
+             test \"$(pkg-config --modversion paternoster)\" = {}\n\
+             gcc {flags} {ROOT}/examples/threads.c {libraries} -o \"$PREFIX\"/{name}\n\
+             LD_LIBRARY_PATH=\"$PREFIX\"/lib \"$PREFIX\"/{name}\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        let output = Command::new("sh").args(["-c", &script]).env("PREFIX", &prefix).output();
+        let output = output.expect("it starts");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(prefix.join("share/man/man3/paternoster-gate.3.gz").exists());
+    if has_all("installed_it_is_found", &["groff"]) {
+        let page = Path::new(ROOT).join("man/paternoster-gate.3");
+        let told = Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(page).output();
+        assert_eq!(String::from_utf8_lossy(&told.expect("it starts").stderr), "");
+    }
+}
+
+/// Does the manual name every function of the header?
+#[test]
+fn the_manual_is_whole() {
+    let read = |file: &str| std::fs::read_to_string(Path::new(ROOT).join(file)).expect(file);
+    let manual = read("man/paternoster-gate.3");
+    let header = read("include/paternoster.h");
+    let functions = header.split("pn_").skip(1).filter_map(|part| {
+        let end = part.find(|c: char| !c.is_ascii_lowercase() && c != '_')?;
+        part[end..].starts_with('(').then(|| format!("pn_{}(", &part[..end]))
+    });
+    let missing: Vec<String> = functions.filter(|name| !manual.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// Has the header every function of the library, and the library every function of the header?
