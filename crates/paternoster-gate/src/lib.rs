@@ -32,7 +32,7 @@ mod shell;
 
 pub use machine::{
     Ask, AskError, ClassError, ClassId, ClassSpec, Core, Counts, Eta, Kind, Next, NotOut, Op,
-    Report, Settings, Ticket,
+    ReplayError, Report, Settings, Sink, Ticket,
 };
 pub use paternoster_core::Nanos;
 #[cfg(feature = "std")]

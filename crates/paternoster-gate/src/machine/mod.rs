@@ -30,6 +30,7 @@ mod classes;
 mod entry;
 mod eta;
 mod out;
+mod record;
 mod report;
 mod settings;
 
@@ -46,6 +47,7 @@ use classes::Classes;
 use entry::{Entry, Stage};
 use eta::Held;
 use out::Out;
+use record::{Opened, Record};
 use report::Reports;
 use settings::place;
 
@@ -54,6 +56,7 @@ pub use classes::ClassError;
 pub use entry::{Ask, AskError, Next, Op, Ticket};
 pub use eta::Eta;
 pub use out::NotOut;
+pub use record::{ReplayError, Sink};
 pub use report::Report;
 pub use settings::Settings;
 
@@ -87,6 +90,7 @@ pub struct Core {
     ceiling: Ceiling,
     held: Held,
     reports: Reports,
+    record: Option<Record>,
     /// When the queue wants to be asked again.
     queue_wakes: Option<Nanos>,
     waiting: u32,
@@ -113,6 +117,7 @@ impl Core {
             ceiling,
             held: Held::default(),
             reports: Reports::new(),
+            record: None,
             queue_wakes: None,
             waiting: 0,
             asked: 0,
@@ -125,7 +130,12 @@ impl Core {
     /// # Errors
     /// [`ClassError`]; nothing has changed then.
     pub fn open(&mut self, spec: ClassSpec) -> Result<ClassId, ClassError> {
-        self.classes.open(&mut self.queue, self.now, spec)
+        let said = self.record.is_some().then(|| Opened::new(&spec));
+        let opened = self.classes.open(&mut self.queue, self.now, spec);
+        if let (Some(record), Some(said)) = (&mut self.record, said) {
+            record.open(&said, opened);
+        }
+        opened
     }
 
     /// Gives a class another weight, also while it waits.
@@ -134,9 +144,14 @@ impl Core {
     /// [`ClassError::NoClass`] if it was closed.
     pub fn set_weight(&mut self, now: Nanos, id: ClassId, weight: u32) -> Result<(), ClassError> {
         self.now = self.now.max(now);
-        self.classes.set_weight(&mut self.queue, self.now, id, weight)?;
-        self.pump();
-        Ok(())
+        let set = self.classes.set_weight(&mut self.queue, self.now, id, weight);
+        if set.is_ok() {
+            self.pump();
+        }
+        if let Some(record) = &mut self.record {
+            record.call("weigh", &[now.0, id.0.bits(), weight.into()], &set);
+        }
+        set
     }
 
     /// Closes a class: nothing more can be asked for it. What waits and what is out ends as usual.
@@ -145,7 +160,11 @@ impl Core {
     /// [`ClassError`]: it was closed, or others are below it.
     pub fn close(&mut self, now: Nanos, id: ClassId) -> Result<(), ClassError> {
         self.now = self.now.max(now);
-        self.classes.close(&mut self.queue, self.now, id)
+        let closed = self.classes.close(&mut self.queue, self.now, id);
+        if let Some(record) = &mut self.record {
+            record.call("close", &[now.0, id.0.bits()], &closed);
+        }
+        closed
     }
 
     /// Asks for a permit. [`Core::next`] will tell when it is granted.
@@ -153,6 +172,14 @@ impl Core {
     /// # Errors
     /// [`AskError`]; nothing waits then.
     pub fn ask(&mut self, now: Nanos, class: ClassId, ask: Ask) -> Result<Ticket, AskError> {
+        let asked = self.enter(now, class, ask);
+        if let Some(record) = &mut self.record {
+            record.ask(now, class, &ask, asked);
+        }
+        asked
+    }
+
+    fn enter(&mut self, now: Nanos, class: ClassId, ask: Ask) -> Result<Ticket, AskError> {
         self.now = self.now.max(now);
         let eta = match ask.deadline {
             Nanos::MAX => None,
@@ -215,6 +242,14 @@ impl Core {
 
     /// What has to be told at `now`, one thing a call; or when to ask again.
     pub fn next(&mut self, now: Nanos) -> Next {
+        let next = self.go_on(now);
+        if let Some(record) = &mut self.record {
+            record.next(now, next);
+        }
+        next
+    }
+
+    fn go_on(&mut self, now: Nanos) -> Next {
         self.now = self.now.max(now);
         if let Some(told) = self.tell() {
             return told;
@@ -259,6 +294,9 @@ impl Core {
         if self.is_out(ticket) {
             self.untell(ticket.index());
         }
+        if let Some(record) = &mut self.record {
+            record.call("told", &[ticket.bits()], &());
+        }
     }
 
     fn tell(&mut self) -> Option<Next> {
@@ -276,6 +314,14 @@ impl Core {
     /// # Errors
     /// [`NotOut`] if the permit is not out: it has expired, or was given back.
     pub fn give_back(&mut self, now: Nanos, ticket: Ticket) -> Result<(), NotOut> {
+        let given = self.take_back(now, ticket);
+        if let Some(record) = &mut self.record {
+            record.call("give-back", &[now.0, ticket.bits()], &given);
+        }
+        given
+    }
+
+    fn take_back(&mut self, now: Nanos, ticket: Ticket) -> Result<(), NotOut> {
         self.now = self.now.max(now);
         let entry = self.entries.get(ticket.0).ok_or(NotOut)?;
         if entry.stage != Stage::Granted {
@@ -291,10 +337,18 @@ impl Core {
     /// The asker does not want it any more: if it waits it waits no more, if it has its permit
     /// that is given back, and [`Core::next`] says nothing of it. `false` if nothing of it is left.
     pub fn withdraw(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        let was_there = self.let_go(now, ticket);
+        if let Some(record) = &mut self.record {
+            record.call("withdraw", &[now.0, ticket.bits()], &was_there);
+        }
+        was_there
+    }
+
+    fn let_go(&mut self, now: Nanos, ticket: Ticket) -> bool {
         self.now = self.now.max(now);
         let Some(entry) = self.entries.get(ticket.0) else { return false };
         match entry.stage {
-            Stage::Granted => return self.give_back(now, ticket).is_ok(),
+            Stage::Granted => return self.take_back(now, ticket).is_ok(),
             Stage::TooLate => {}
             Stage::Waiting => {
                 self.leave_queue(ticket.index());

@@ -29,6 +29,7 @@ mod permit;
 mod sync;
 mod waiter;
 
+use std::boxed::Box;
 use std::collections::VecDeque;
 use std::string::String;
 use std::time::Duration;
@@ -113,6 +114,15 @@ impl Drop for Shared {
     }
 }
 
+/// A recording into what bytes are written to.
+struct Lines<W>(W);
+
+impl<W: std::io::Write> core::fmt::Write for Lines<W> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.0.write_all(text.as_bytes()).map_err(|_| core::fmt::Error)
+    }
+}
+
 /// A gate: fair permits for I/O, for the threads and tasks of a program. A clone is the same gate.
 ///
 /// ```
@@ -142,9 +152,21 @@ impl Gate {
     /// A gate without classes.
     #[must_use]
     pub fn new(settings: Settings) -> Gate {
+        Gate::around(Core::new(settings), settings)
+    }
+
+    /// A gate whose calls are recorded, a line each, for [`Core::replay`]. It writes while it has
+    /// the lock: give it what has a buffer. What cannot be written ends the recording, and nothing
+    /// else.
+    #[must_use]
+    pub fn recorded(settings: Settings, to: impl std::io::Write + Send + 'static) -> Gate {
+        Gate::around(Core::recorded(settings, Box::new(Lines(to))), settings)
+    }
+
+    fn around(core: Core, settings: Settings) -> Gate {
         let asks = settings.asks.clamp(16, 10_240);
         let state = State {
-            core: Core::new(settings),
+            core,
             waiters: Slab::with_capacity(2 * asks),
             listens: vec![None; asks as usize],
             blocked: VecDeque::with_capacity(asks as usize),

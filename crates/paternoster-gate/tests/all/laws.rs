@@ -3,9 +3,11 @@
 //! they count, nobody waits beyond a bound.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
 use paternoster_gate::{
-    Ask, AskError, ClassId, ClassSpec, Core, Kind, Nanos, Next, Op, Settings, Ticket,
+    Ask, AskError, ClassId, ClassSpec, Core, Kind, Nanos, Next, Op, ReplayError, Settings, Ticket,
 };
 use proptest::prelude::*;
 
@@ -68,9 +70,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A recording in memory.
+#[derive(Debug, Clone, Default)]
+struct Recording(Arc<Mutex<String>>);
+
+impl fmt::Write for Recording {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.lock().expect("no test has failed").push_str(text);
+        Ok(())
+    }
+}
+
 /// What a caller knows of the gate.
 struct World {
     gate: Core,
+    recording: Recording,
     now: u64,
     classes: Vec<ClassId>,
     waiting: BTreeMap<Ticket, ClassId>,
@@ -91,8 +105,10 @@ impl World {
         let expires_after = Nanos::from_millis(400);
         let settings =
             Settings { permits, asks: 64, classes: 8, expires_after, ..Settings::default() };
+        let recording = Recording::default();
         World {
-            gate: Core::new(settings),
+            gate: Core::recorded(settings, Box::new(recording.clone())),
+            recording,
             now: 0,
             classes: Vec::new(),
             waiting: BTreeMap::new(),
@@ -100,6 +116,32 @@ impl World {
             ended: Vec::new(),
             expires_after: expires_after.0,
         }
+    }
+
+    /// Has each call the same answer when the recording is done again; and is the line told of
+    /// which an answer was changed, and the last one passed over where it is cut off?
+    fn is_done_again(&self) {
+        let text = self.recording.0.lock().expect("no test has failed").clone();
+        let lines = text.lines().count();
+        let (again, read) = Core::replay(&text, usize::MAX).expect("the same answers");
+        assert_eq!((read, again.in_all()), (lines, self.gate.in_all()));
+        let figures = |gate: &Core| {
+            let mut text = String::new();
+            gate.metrics(&mut text).expect("a string takes everything");
+            text
+        };
+        assert_eq!(figures(&again), figures(&self.gate));
+        if let Some(place) = text.rfind(" = Ok(()") {
+            let place = place + 3;
+            let changed = format!("{}Err(NotOut){}", &text[..place], &text[place + 6..]);
+            let number = text[..place].lines().count();
+            let told = Core::replay(&changed, usize::MAX).map(drop);
+            assert!(matches!(told, Err(ReplayError::Differs(at, _)) if at == number), "{told:?}");
+        }
+        assert!(
+            Core::replay(&text[..text.len() - 1], usize::MAX).is_ok_and(|(_, all)| all < lines)
+        );
+        assert_eq!(Core::replay("nonsense\n", 1).map(drop), Err(ReplayError::Unreadable(1)));
     }
 
     fn act(&mut self, step: Step) {
@@ -252,6 +294,7 @@ proptest! {
             world.act(step);
         }
         world.drain();
+        world.is_done_again();
     }
 
     /// Is a permit granted within a bound that weights say, however much the others ask for? Each

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use paternoster_gate::{
-    Ask, AskError, Class, ClassSpec, Gate, Nanos, Op, PermitError, Report, Settings,
+    Ask, AskError, Class, ClassSpec, Core, Gate, Nanos, Op, PermitError, Report, Settings,
 };
 
 const READ: Ask = Ask::new(Op::Read, 4096);
@@ -222,4 +222,45 @@ fn the_rest_of_the_face() {
     assert_eq!(asked.map(drop), Err(PermitError::Refused(AskError::NoClass)));
     assert_eq!(below.counts(), None);
     class.close().unwrap();
+}
+
+/// What several threads write, to be read while they do.
+#[derive(Debug, Clone, Default)]
+struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Are the decisions for eight threads, whose order nobody chose, made again from a recording: each
+/// answer, and 50 permits for each of the four threads of each class?
+#[test]
+fn a_recording_of_threads_is_done_again() {
+    let bytes = Bytes::default();
+    let gate = Gate::recorded(Settings { permits: 3, ..Settings::default() }, bytes.clone());
+    let classes = ["a", "b"].map(|name| gate.class(ClassSpec::new(name)).unwrap());
+    thread::scope(|threads| {
+        for place in 0..8 {
+            let class = &classes[place % 2];
+            threads.spawn(move || (0..50).for_each(|_| drop(class.permit(Op::Read, 4096))));
+        }
+    });
+    let text = String::from_utf8(bytes.0.lock().unwrap().clone()).unwrap();
+    let (again, lines) = Core::replay(&text, usize::MAX).unwrap();
+    assert_eq!(lines, text.lines().count());
+    let mut figures = String::new();
+    again.metrics(&mut figures).unwrap();
+    for class in ["a", "b"] {
+        let line = format!("paternoster_gate_given_back_total{{class=\"{class}\"}} 200\n");
+        assert!(figures.contains(&line), "{figures}");
+    }
+    // Half of it is a gate, too.
+    assert!(Core::replay(&text, lines / 2).is_ok_and(|(_, read)| read == lines / 2));
 }
