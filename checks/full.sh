@@ -61,6 +61,7 @@ run_tests columns cargo test -p paternoster --features parquet,png columns
 
 . checks/packages.sh
 . checks/dist.sh
+. checks/perfetto.sh
 
 step "the disk under turmoil and madsim, each a workspace of its own"
 for adapter in turmoil madsim; do

@@ -16,6 +16,7 @@
 //! * [`record`]: observers that keep a run in bounded memory, however long it is.
 //! * [`plot`]: pictures of one run or several: equal runs, equal bytes.
 //! * [`html`]: a report of tables and pictures, in one file for a browser.
+//! * [`perfetto`]: a run for a viewer of traces.
 //! * [`ftrace`]: the text of a kernel's own tracer, with the decisions of its scheduler.
 //!
 //! No figure here is measured twice: everything is read off the events.
@@ -30,6 +31,7 @@ pub mod formats;
 pub mod ftrace;
 pub mod html;
 pub mod outstanding;
+pub mod perfetto;
 pub mod plot;
 pub mod record;
 pub mod source;

@@ -122,6 +122,7 @@ Examples:
   paternoster run jobs/fair.fio --scheduler noop --plot queue-depth=depth.svg --plot access=a.svg
   paternoster run jobs/recipes/database.fio --scheduler none --scheduler bfq --html page.html
   paternoster run jobs/recipes/database.fio --scheduler bfq --explain
+  paternoster run jobs/recipes/database.fio --scheduler bfq --runtime 1s --perfetto bfq.pftrace
   paternoster run jobs/fair.fio --device disk.img --scheduler noop --scheduler bfq
   paternoster run jobs/fair.fio --fault 'delay every=100 op=read time=50ms' --fault 'error count=1'
 

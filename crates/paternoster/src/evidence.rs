@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evidence: what a command keeps of its runs beside its tables: pictures (`--plot`), block traces
-//! (`--trace`), and what a page (`--html`) or `--explain` tells of each request.
+//! (`--trace`), a trace for a viewer (`--perfetto`), and what a page (`--html`) or `--explain`
+//! tells of each request.
 //!
 //! ```text
 //! --trace t            one run        t.blktrace.0 … t.blktrace.3
@@ -9,21 +10,23 @@
 //!
 //! A trace is written while its run lasts, one file for each of [`CPUS`] processors, as blktrace
 //! leaves them; existing files of the name are written over, those of further processors removed.
-//! The device is 8,0. Without `--plot` and `--trace` nothing is recorded.
+//! The device is 8,0. All runs of a command go into one file of `--perfetto`, one behind the other.
+//! Without these options nothing is recorded.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
 use paternoster_core::{Event, Nanos, Note, Observer};
 use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
+use paternoster_trace::perfetto::{Perfetto, REQUESTS_MAX};
 use paternoster_trace::{Entry, Recorder, Run};
 
 use crate::Failure;
 use crate::choice::SchedulerChoice;
-use crate::page::{Watch, Watched};
+use crate::page::{self, Watch, Watched};
 use crate::plot::Plots;
 use crate::setting::{Setting, SettingOptions};
 use crate::target::Target;
@@ -66,6 +69,8 @@ impl Which<'_> {
 pub(crate) struct Evidence {
     plots: Plots,
     trace: Option<String>,
+    /// The file for perfetto, and how many runs are in it.
+    perfetto: Option<(PathBuf, Cell<u32>)>,
     /// What was seen of runs for a page, if there is to be one.
     watched: Option<Vec<Watched>>,
     /// How often there was a run of this name.
@@ -73,7 +78,7 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Reads what was given to `--plot` and `--trace`.
+    /// Reads what was given to `--plot`, `--trace` and `--perfetto`.
     pub(crate) fn new(options: &SettingOptions) -> Result<Evidence, Failure> {
         let plots = Plots::new(&options.plot)?;
         if let Some(prefix) = &options.trace {
@@ -88,8 +93,10 @@ impl Evidence {
                 return Err(Failure::Request(format!("--trace {prefix}: {message}")));
             }
         }
+        page::check("--perfetto", options.perfetto.as_ref())?;
+        let perfetto = options.perfetto.clone().map(|file| (file, Cell::default()));
         let trace = options.trace.clone();
-        Ok(Evidence { plots, trace, watched: None, named: RefCell::default() })
+        Ok(Evidence { plots, trace, perfetto, watched: None, named: RefCell::default() })
     }
 
     /// Has runs watched for a page, or for `--explain`, if `wanted`.
@@ -123,7 +130,29 @@ impl Evidence {
             }
         };
         let watch = self.watched.is_some().then(|| Box::new(Watch::new()));
-        Ok(Witness { clients, recorder: self.plots.recorder(), tracer, watch })
+        let perfetto = self.perfetto(which, &clients)?;
+        Ok(Witness { clients, recorder: self.plots.recorder(), tracer, perfetto, watch })
+    }
+
+    /// What writes the next run into the file for perfetto, if there is to be one.
+    fn perfetto(
+        &self,
+        which: Which<'_>,
+        clients: &[String],
+    ) -> Result<Option<Box<ForPerfetto>>, Failure> {
+        let Some((path, runs)) = &self.perfetto else { return Ok(None) };
+        let run = runs.replace(runs.get() + 1);
+        let mut how = OpenOptions::new();
+        let how = how.create(true).append(run > 0).truncate(run == 0).write(true);
+        let file = how.open(path).map_err(|error| self.unwritten(&error))?;
+        let label = format!("{} on {}", which.scheduler.text, which.device.name) + which.more;
+        let out = BufWriter::new(file);
+        Ok(Some(Box::new(Perfetto::new(out, run, &label, clients.to_vec()))))
+    }
+
+    fn unwritten(&self, error: &io::Error) -> Failure {
+        let path = self.perfetto.iter().map(|(path, _)| path.display().to_string());
+        Failure::Request(format!("--perfetto {}: {error}", path.collect::<String>()))
     }
 
     /// A tracer of what has no setting, if a trace was asked for.
@@ -149,7 +178,17 @@ impl Evidence {
 
     /// Takes what the witness of a run has.
     pub(crate) fn keep(&mut self, which: Which<'_>, witness: Witness) -> Result<(), Failure> {
-        let Witness { recorder, clients, tracer, watch } = witness;
+        let Witness { recorder, clients, tracer, perfetto, watch } = witness;
+        if let Some(perfetto) = perfetto {
+            let left_out = perfetto.finish().map_err(|error| self.unwritten(&error))?;
+            if left_out > 0 {
+                let label = which.label();
+                eprintln!(
+                    "note: --perfetto: of {label} the first {REQUESTS_MAX} requests are in the \
+                     file, {left_out} more are not"
+                );
+            }
+        }
         if let (Some(watched), Some(watch)) = (&mut self.watched, watch) {
             watched.push(watch.finish(which.label(), clients.clone()));
         }
@@ -168,8 +207,12 @@ pub(crate) struct Witness {
     clients: Vec<String>,
     recorder: Recorder,
     tracer: Option<Tracer<TraceFiles>>,
+    perfetto: Option<Box<ForPerfetto>>,
     watch: Option<Box<Watch>>,
 }
+
+/// Writes a run for perfetto into a file.
+type ForPerfetto = Perfetto<BufWriter<File>>;
 
 impl Observer for Witness {
     #[inline]
@@ -178,12 +221,18 @@ impl Observer for Witness {
         if let Some(watch) = &mut self.watch {
             watch.event(event);
         }
+        if let Some(perfetto) = &mut self.perfetto {
+            perfetto.event(event);
+        }
         if let Some(tracer) = &mut self.tracer {
             tracer.event(event);
         }
     }
 
     fn note(&mut self, at: Nanos, sequence: u64, note: &Note) {
+        if let Some(perfetto) = &mut self.perfetto {
+            perfetto.note(at, sequence, note);
+        }
         if let Some(tracer) = &mut self.tracer {
             tracer.note(at, sequence, note);
         }

@@ -206,15 +206,14 @@ pub(crate) fn write(path: &Path, page: &str) -> Result<(), Failure> {
 }
 
 /// Refuses a file that cannot be written, before anything runs.
-pub(crate) fn check(path: Option<&std::path::PathBuf>) -> Result<(), Failure> {
+pub(crate) fn check(option: &str, path: Option<&std::path::PathBuf>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
+    let wrong = |why: String| Err(Failure::Request(format!("{option} {}: {why}", path.display())));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.filter(|folder| !folder.is_dir()) {
+        Some(folder) => wrong(format!("there is no folder {}", folder.display())),
+        None if path.is_dir() => wrong("that is a folder".to_owned()),
         None => Ok(()),
-        Some(folder) => {
-            let (path, folder) = (path.display(), folder.display());
-            Err(Failure::Request(format!("--html {path}: there is no folder {folder}")))
-        }
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
     let plan = Plan::new(options, &jobs)?;
     let mut evidence = Evidence::new(&options.setting)?;
-    page::check(options.html.as_ref())?;
+    page::check("--html", options.html.as_ref())?;
     let is_page = options.html.is_some() || options.format == Some(Format::Html);
     evidence.watch(is_page || options.explain);
     if !options.setting.quiet {

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use paternoster_core::{Device, Nanos, NoObserver, Observer, RequestQueue};
@@ -83,6 +83,11 @@ pub(crate) struct SettingOptions {
     #[arg(long, value_name = "PREFIX")]
     pub(crate) trace: Option<String>,
 
+    /// Writes all runs as one trace for ui.perfetto.dev: a track for each client, the device and
+    /// the scheduler's turns
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+
     /// No notes, no progress on the terminal
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -103,6 +108,7 @@ impl SettingOptions {
             placement: "near".to_owned(),
             plot: Vec::new(),
             trace: None,
+            perfetto: None,
             quiet: true,
         }
     }

@@ -38,7 +38,7 @@ mod turns;
 use std::fmt::Write as _;
 
 pub use table::{Cell, Table};
-pub use turns::{Timeline, name, parts, what};
+pub use turns::{Timeline, had, name, parts, what};
 
 use self::escape::{json, text};
 use crate::plot::{Hover, Picture};

@@ -112,12 +112,7 @@ pub fn parts(turn: &Turn, clients: &[String]) -> Vec<(String, Nanos)> {
     ];
     let own = slot(turn.client);
     for (nth, &time) in turn.charges.iter().enumerate() {
-        let who = match nth {
-            IDLE => "the device stood idle".to_owned(),
-            OTHERS => "other clients had the device".to_owned(),
-            nth if nth == own => "its own client had the device".to_owned(),
-            nth => format!("{} had the device", name(u32::try_from(nth).unwrap_or(0), clients)),
-        };
+        let who = had(nth, own, clients);
         parts.push((format!("in the scheduler, while {who}"), time));
     }
     let inside = match turn.before {
@@ -131,6 +126,17 @@ pub fn parts(turn: &Turn, clients: &[String]) -> Vec<(String, Nanos)> {
         .filter(|(_, time)| *time > 0)
         .map(|(label, time)| (label, Nanos(time)))
         .collect()
+}
+
+/// Who had the device in the time of this slot, for a request of slot `own`.
+#[must_use]
+pub fn had(nth: usize, own: usize, clients: &[String]) -> String {
+    match nth {
+        IDLE => "the device stood idle".to_owned(),
+        OTHERS => "other clients had the device".to_owned(),
+        nth if nth == own => "its own client had the device".to_owned(),
+        nth => format!("{} had the device", name(u32::try_from(nth).unwrap_or(0), clients)),
+    }
 }
 
 #[cfg(test)]

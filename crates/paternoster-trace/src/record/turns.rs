@@ -138,8 +138,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Takes an event of the run.
-    pub fn event(&mut self, event: &Event) {
+    /// Takes an event of the run; the request that ended with it, if one did.
+    pub fn event(&mut self, event: &Event) -> Option<Turn> {
         self.charge(event.at);
         let write = event.op != Op::Read;
         let place = (event.client.index(), write, event.sector);
@@ -182,13 +182,15 @@ impl Turns {
                 }
             }
             Action::Complete => {
-                if let Some(turn) = self.take_issued(place) {
-                    self.leave(place.0);
-                    self.end(Turn { ended: event.at, ..turn });
-                }
+                let turn = self.take_issued(place)?;
+                let turn = Turn { ended: event.at, ..turn };
+                self.leave(place.0);
+                self.end(turn);
+                return Some(turn);
             }
             _ => {}
         }
+        None
     }
 
     /// What was found, when everything has ended.
@@ -346,7 +348,9 @@ mod tests {
 
     fn found(events: &[Event]) -> FoundTurns {
         let mut turns = Turns::default();
-        events.iter().for_each(|event| turns.event(event));
+        for event in events {
+            turns.event(event);
+        }
         turns.finish()
     }
 

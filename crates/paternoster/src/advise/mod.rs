@@ -124,7 +124,7 @@ struct FoundOut {
 }
 
 pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
-    page::check(options.html.as_ref())?;
+    page::check("--html", options.html.as_ref())?;
     let file = read_jobs(options)?;
     if !options.quiet {
         file.notes.iter().for_each(|note| eprintln!("note: {note}"));

@@ -80,7 +80,7 @@ fn replayed(
     let (part, speed) = (options.part()?, options.speed()?);
     options.check_setting()?;
     let mut evidence = Evidence::new(&options.setting)?;
-    page::check(options.html.as_ref())?;
+    page::check("--html", options.html.as_ref())?;
     let is_page = options.html.is_some() || options.format == Format::Html;
     evidence.watch(is_page || options.explain);
     for device in &setting.devices {

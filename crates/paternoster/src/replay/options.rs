@@ -87,7 +87,7 @@ pub(crate) struct ReplayOptions {
 }
 
 /// What means nothing to a record of decisions.
-const OF_TRACES: [&str; 20] = [
+const OF_TRACES: [&str; 21] = [
     "recording",
     "manner",
     "speed",
@@ -108,6 +108,7 @@ const OF_TRACES: [&str; 20] = [
     "start_jitter",
     "host",
     "plot",
+    "perfetto",
 ];
 
 /// What each manner is called.

@@ -25,6 +25,7 @@ mod language;
 mod own_device;
 mod own_elevator;
 mod page;
+mod perfetto;
 mod players;
 mod plots;
 mod program;
