@@ -86,14 +86,18 @@ pub(crate) enum Command {
     /// Print a completion script for a shell: commands, options, devices, schedulers, experiments,
     /// attributes
     #[command(after_help = "Example:
-  paternoster completions bash > /etc/bash_completion.d/paternoster")]
+  paternoster completions bash > /etc/bash_completion.d/paternoster
+
+Exit status: 0 done, 2 the request was wrong.")]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a folder: section 1, and 5 for the server's configuration
     #[command(after_help = "Example:
-  paternoster man pages && cp pages/*.1 /usr/local/share/man/man1")]
+  paternoster man pages && cp pages/*.1 /usr/local/share/man/man1
+
+Exit status: 0 done, 2 the pages cannot be written.")]
     Man {
         /// Where to; made if it is not there
         folder: PathBuf,
@@ -304,5 +308,17 @@ mod tests {
     #[test]
     fn definitions_are_sound() {
         Program::command().debug_assert();
+    }
+
+    /// Does the help of every command say what its exit status means?
+    #[test]
+    fn every_command_tells_its_exit_status() {
+        let program = Program::command();
+        let told = |command: &&clap::Command| {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            help.contains("Exit status: 0 ")
+        };
+        let silent = program.get_subcommands().filter(|command| !told(command));
+        assert_eq!(silent.map(clap::Command::get_name).collect::<Vec<_>>(), [""; 0]);
     }
 }

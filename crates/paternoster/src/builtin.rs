@@ -2,7 +2,8 @@
 //! The built-in workloads: their originals' options, and what they print.
 //!
 //! Each runs on a fresh device under each scheduler that was asked for. With several devices or
-//! schedulers every table has a line above it that says whose it is.
+//! schedulers every table has a line above it that says whose it is. With `--format` the figures
+//! are told as those of `run` are, every run of the command beside the others.
 
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
@@ -13,13 +14,18 @@ use paternoster_workload::builtin::iostest::{Iostest, Row, Workload};
 use paternoster_workload::builtin::tiobench::Tiobench;
 use paternoster_workload::builtin::tiotest::{PhaseResult, RawDevice, Tiotest};
 use paternoster_workload::fio::job::Job;
+use paternoster_workload::fio::jobfile::JobFile;
 use paternoster_workload::fio::value::Reader;
 use paternoster_workload::layout;
+use paternoster_workload::meter::CommandHash;
+use paternoster_workload::outcome::{Outcome, Subject};
 use paternoster_workload::run::{RunResult, Settings};
 
 use crate::choice::SchedulerChoice;
+use crate::compare::{self, Told};
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
+use crate::results::Format;
 use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
 use crate::{Failure, print};
@@ -48,10 +54,20 @@ fn megabytes() -> RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=1 << 30)
 }
 
+/// How results are told, if not as the original has it.
+#[derive(Debug, Args)]
+struct ToldOptions {
+    /// Tell the results as `run` does, instead of in the original's own words
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    format: Option<Format>,
+}
+
 /// Threads that write, write at random, read and read at random: tiotest
 #[derive(Debug, Args)]
-#[command(after_help = "Example (seed 001's run):
-  paternoster tiotest -t 8 -f 2000 -r 4000 -b 4096 --device array-eva --scheduler noop")]
+#[command(after_help = "Example (the run of the thread on arrays, 2010):
+  paternoster tiotest -t 8 -f 2000 -r 4000 -b 4096 --device array-eva --scheduler noop
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 #[expect(clippy::struct_excessive_bools, reason = "tiotest's own switches")]
 pub(crate) struct TiotestOptions {
     /// Threads
@@ -100,6 +116,8 @@ pub(crate) struct TiotestOptions {
     #[arg(short = 'F')]
     drop_caches: bool,
     #[command(flatten)]
+    told: ToldOptions,
+    #[command(flatten)]
     setting: SettingOptions,
 }
 
@@ -122,7 +140,7 @@ pub(crate) fn tiotest(options: &TiotestOptions) -> Result<(), Failure> {
         direct: options.direct,
         drop_caches: options.drop_caches,
     };
-    each(&options.setting, "tiotest", |runner| {
+    each(&options.setting, &options.told, "tiotest", |runner| {
         let (result, _) = runner.run(&tiotest.jobs(), "", NoObserver)?;
         Ok(if options.terse {
             tiotest.terse(&result)
@@ -135,7 +153,9 @@ pub(crate) fn tiotest(options: &TiotestOptions) -> Result<(), Failure> {
 /// tiotest with several numbers of threads, as four tables
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  paternoster tiobench --size 2048 --threads 1 --threads 8 --device hdd-7200 --scheduler noop")]
+  paternoster tiobench --size 2048 --threads 1 --threads 8 --device hdd-7200 --scheduler noop
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct TiobenchOptions {
     /// Numbers of threads
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
@@ -154,12 +174,14 @@ pub(crate) struct TiobenchOptions {
     #[arg(long, value_name = "TEXT")]
     identifier: Option<String>,
     #[command(flatten)]
+    told: ToldOptions,
+    #[command(flatten)]
     setting: SettingOptions,
 }
 
 pub(crate) fn tiobench(options: &TiobenchOptions) -> Result<(), Failure> {
     let block = size("--block", &options.block, BLOCK_MAX)?;
-    each(&options.setting, "tiobench", |runner| {
+    each(&options.setting, &options.told, "tiobench", |runner| {
         let scheduler = runner.scheduler;
         let identifier = options.identifier.as_ref().unwrap_or(&scheduler.text);
         let tiobench = Tiobench {
@@ -184,8 +206,10 @@ pub(crate) fn tiobench(options: &TiobenchOptions) -> Result<(), Failure> {
 /// Many threads on one device, in the linear pattern on one stream: disktest
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
-#[command(after_help = "Example (seed 001's run, shorter):
-  paternoster disktest -B 4k -h 1 -I BD -K 32 -p l -P T -T 5 -r /dev/sdf --device array-eva")]
+#[command(after_help = "Example (a run of the thread on arrays, 2010, shorter):
+  paternoster disktest -B 4k -h 1 -I BD -K 32 -p l -P T -T 5 -r /dev/sdf --device array-eva
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct DisktestOptions {
     /// The device, or a file together with -s
     #[arg(value_name = "PATH")]
@@ -224,6 +248,8 @@ pub(crate) struct DisktestOptions {
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     #[command(flatten)]
+    told: ToldOptions,
+    #[command(flatten)]
     setting: SettingOptions,
 }
 
@@ -248,7 +274,7 @@ pub(crate) fn disktest(options: &DisktestOptions) -> Result<(), Failure> {
         path: options.path.clone(),
         size: own_size.transpose()?,
     };
-    each(&options.setting, "disktest", |runner| {
+    each(&options.setting, &options.told, "disktest", |runner| {
         let beats = Heartbeats::new(disktest.heartbeat, disktest.time);
         let (_, beats) = runner.run(&disktest.jobs(), "", beats)?;
         Ok(disktest.lines(&beats))
@@ -257,11 +283,13 @@ pub(crate) fn disktest(options: &DisktestOptions) -> Result<(), Failure> {
 
 /// 1 to 16 readers or writers with a file each: Vivek Goyal's iostest
 #[derive(Debug, Args)]
-#[command(after_help = "Example (seed 001's table):
+#[command(after_help = "Example (a table of the thread on arrays, 2010):
   paternoster iostest bsr --filesize 2g --bs 4k --device array-eva --scheduler noop
 
 And a picture of it:
-  paternoster iostest bsr --jobs 8 --device array-eva --scheduler noop --plot queue-depth=d.svg")]
+  paternoster iostest bsr --jobs 8 --device array-eva --scheduler noop --plot queue-depth=d.svg
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct IostestOptions {
     /// b or d (buffered, direct), s or r (sequential, random), r or w (reader, writer): bsr, drw, …
     #[arg(value_name = "WORKLOAD", default_value = "bsr")]
@@ -283,6 +311,8 @@ pub(crate) struct IostestOptions {
     #[arg(long, value_name = "TIME", default_value = "30")]
     time: String,
     #[command(flatten)]
+    told: ToldOptions,
+    #[command(flatten)]
     setting: SettingOptions,
 }
 
@@ -295,7 +325,7 @@ pub(crate) fn iostest(options: &IostestOptions) -> Result<(), Failure> {
         block: size("--bs", &options.bs, BLOCK_MAX)?,
         time: some_time("--time", &options.time)?,
     };
-    each(&options.setting, &format!("iostest {}", options.workload), |runner| {
+    each(&options.setting, &options.told, &format!("iostest {}", options.workload), |runner| {
         let mut rows: Vec<Row> = Vec::new();
         for set in 1..=iostest.sets {
             for &jobs in &iostest.jobs {
@@ -315,7 +345,9 @@ pub(crate) fn iostest(options: &IostestOptions) -> Result<(), Failure> {
 /// Files read or written as a whole, after dropped caches: dd
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  paternoster dd --files 8 --size 1g --together --placement interleaved:1m --device array-eva")]
+  paternoster dd --files 8 --size 1g --together --placement interleaved:1m --device array-eva
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct DdOptions {
     /// Files
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = count())]
@@ -336,6 +368,8 @@ pub(crate) struct DdOptions {
     #[arg(long)]
     together: bool,
     #[command(flatten)]
+    told: ToldOptions,
+    #[command(flatten)]
     setting: SettingOptions,
 }
 
@@ -348,7 +382,9 @@ pub(crate) fn dd(options: &DdOptions) -> Result<(), Failure> {
         direct: options.direct,
         together: options.together,
     };
-    each(&options.setting, "dd", |runner| Ok(dd.lines(&runner.run(&dd.jobs(), "", NoObserver)?.0)))
+    each(&options.setting, &options.told, "dd", |runner| {
+        Ok(dd.lines(&runner.run(&dd.jobs(), "", NoObserver)?.0))
+    })
 }
 
 /// One device and one scheduler.
@@ -357,6 +393,8 @@ struct Runner<'a> {
     device: &'a Target,
     scheduler: &'a SchedulerChoice,
     evidence: &'a mut Evidence,
+    /// Every run, if results are told as those of `run`.
+    told: Option<&'a mut Vec<Told>>,
 }
 
 impl Runner<'_> {
@@ -372,10 +410,19 @@ impl Runner<'_> {
             .map_err(|problem| Failure::Request(problem.message))?;
         let Runner { setting, device, scheduler, .. } = *self;
         let which = Which { setting, device, scheduler, more: which };
-        let observer = (observer, self.evidence.witness(which, clients(jobs))?);
-        let (result, (observer, witness), _) =
+        let witness = self.evidence.witness(which, clients(jobs))?;
+        let observer = (observer, (CommandHash::default(), witness));
+        let (result, (observer, (commands, witness)), _) =
             self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
         self.evidence.keep(which, witness)?;
+        if let Some(told) = &mut self.told {
+            let file = JobFile { global: Vec::new(), jobs: jobs.to_vec(), notes: Vec::new() };
+            let label = scheduler.text.clone() + which.more;
+            let (device, settings) = (&device.name, &setting.on(device));
+            let subject = Subject { jobs: &file, device, scheduler: &label, settings };
+            let outcome = Outcome::new(&subject, &result, None);
+            told.push(Told { outcome, commands: commands.digest(), notes: Vec::new() });
+        }
         match result.processes.iter().find(|process| process.error != 0) {
             None => Ok((result, observer)),
             Some(process) => {
@@ -386,9 +433,11 @@ impl Runner<'_> {
     }
 }
 
-/// Runs under every scheduler on every device, prints each text and draws what was asked for.
+/// Runs under every scheduler on every device, prints each text, or all results in the form that
+/// was asked for, and draws what was asked for.
 fn each(
     options: &SettingOptions,
+    told: &ToldOptions,
     workload: &str,
     run: impl Fn(&mut Runner<'_>) -> Result<String, Failure>,
 ) -> Result<(), Failure> {
@@ -401,20 +450,25 @@ fn each(
     }
     let several = setting.devices.len() * setting.schedulers.len() > 1;
     let mut text = String::new();
+    let mut runs = told.format.map(|_| Vec::new());
     for device in &setting.devices {
         for scheduler in &setting.schedulers {
             if several {
                 text.push_str(&format!("{} on {}\n", scheduler.text, device.name));
             }
-            let (setting, evidence) = (&setting, &mut evidence);
-            text.push_str(&run(&mut Runner { setting, device, scheduler, evidence })?);
+            let (setting, evidence, told) = (&setting, &mut evidence, runs.as_mut());
+            text.push_str(&run(&mut Runner { setting, device, scheduler, evidence, told })?);
             if several {
                 text.push('\n');
             }
         }
     }
-    print(&text)?;
-    evidence.write(&setting.subject(workload))
+    let subject = setting.subject(workload);
+    match told.format.zip(runs) {
+        Some((format, runs)) => print(&compare::results(&subject, &runs, &[]).told(format))?,
+        None => print(&text)?,
+    }
+    evidence.write(&subject)
 }
 
 /// A size in bytes, at least one sector.

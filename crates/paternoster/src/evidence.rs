@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use paternoster_core::{Event, Nanos, Note, Observer};
 use paternoster_trace::blktrace::{DeviceNumber, PerCpu, Record, Sink, Traced, Tracer};
 use paternoster_trace::perfetto::{Perfetto, REQUESTS_MAX};
+use paternoster_trace::record::ByClient;
 use paternoster_trace::{Entry, Recorder, Run};
 
 use crate::Failure;
@@ -131,7 +132,8 @@ impl Evidence {
         };
         let watch = self.watched.is_some().then(|| Box::new(Watch::new()));
         let perfetto = self.perfetto(which, &clients)?;
-        Ok(Witness { clients, recorder: self.plots.recorder(), tracer, perfetto, watch })
+        let (recorder, jobs) = (self.plots.recorder(), self.plots.by_job());
+        Ok(Witness { clients, recorder, jobs, tracer, perfetto, watch })
     }
 
     /// What writes the next run into the file for perfetto, if there is to be one.
@@ -178,7 +180,10 @@ impl Evidence {
 
     /// Takes what the witness of a run has.
     pub(crate) fn keep(&mut self, which: Which<'_>, witness: Witness) -> Result<(), Failure> {
-        let Witness { recorder, clients, tracer, perfetto, watch } = witness;
+        let Witness { recorder, clients, jobs, tracer, perfetto, watch } = witness;
+        if let Some(jobs) = jobs {
+            self.plots.add_jobs(&which.label(), *jobs, &clients);
+        }
         if let Some(perfetto) = perfetto {
             let left_out = perfetto.finish().map_err(|error| self.unwritten(&error))?;
             if left_out > 0 {
@@ -206,6 +211,7 @@ impl Evidence {
 pub(crate) struct Witness {
     clients: Vec<String>,
     recorder: Recorder,
+    jobs: Option<Box<ByClient>>,
     tracer: Option<Tracer<TraceFiles>>,
     perfetto: Option<Box<ForPerfetto>>,
     watch: Option<Box<Watch>>,
@@ -218,6 +224,9 @@ impl Observer for Witness {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.recorder.event(event);
+        if let Some(jobs) = &mut self.jobs {
+            jobs.event(event);
+        }
         if let Some(watch) = &mut self.watch {
             watch.event(event);
         }

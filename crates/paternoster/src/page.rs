@@ -22,6 +22,7 @@ use paternoster_trace::record::{ByClient, FoundTurns, Turn, Turns};
 use paternoster_trace::{Kind, Recorder, Run, picture};
 use serde_json::{Value, json};
 
+use crate::plot::apart;
 use crate::results::{Results, one_line};
 use crate::units::span;
 use crate::{Failure, units};
@@ -43,17 +44,7 @@ impl Watch {
 
     /// What was seen of the run of this label, whose clients have these names.
     pub(crate) fn finish(self, label: String, names: Vec<String>) -> Watched {
-        let (own, others) = self.clients.finish();
-        let named = |(client, recorder): (u32, Recorder)| {
-            let label = name(client, &names);
-            Run { label, clients: Vec::new(), recorder }
-        };
-        let mut clients: Vec<Run> = own.into_iter().map(named).collect();
-        clients.extend(others.map(|recorder| Run {
-            label: "others".to_owned(),
-            clients: Vec::new(),
-            recorder,
-        }));
+        let clients = apart(self.clients, &names);
         let whole = Run { label: label.clone(), clients: names.clone(), recorder: self.recorder };
         Watched { label, names, clients, whole, turns: self.turns.finish() }
     }

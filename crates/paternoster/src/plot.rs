@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--plot KIND=FILE.svg` or `.png`: all runs of a command in one picture for each kind.
 //!
+//! ```text
+//! latency=a.svg         a curve for each run                none   bfq
+//! latency:job=a.svg     one for each process of each run    none, pg-read   none, backup   bfq, …
+//! ```
+//!
 //! What is wrong with a request is found before the first run; pictures are written after the
 //! results were told. Without `--plot` nothing is recorded. PNG needs a renderer and a font, which
 //! are in a program that was built with the feature `png`.
@@ -8,6 +13,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use paternoster_trace::html::name;
+use paternoster_trace::record::ByClient;
 use paternoster_trace::{Kind, Recorder, Run, draw};
 use paternoster_workload::fio::job::Job;
 
@@ -24,6 +31,8 @@ enum Format {
 #[derive(Debug)]
 struct Wanted {
     kind: Kind,
+    /// A curve for each process instead of each run.
+    by_job: bool,
     file: PathBuf,
     format: Format,
 }
@@ -33,6 +42,18 @@ struct Wanted {
 pub(crate) struct Plots {
     wanted: Vec<Wanted>,
     runs: Vec<Run>,
+    /// Each process of each run.
+    jobs: Vec<Run>,
+}
+
+/// What was seen of each client of a run, as runs of their own: up to
+/// [`paternoster_trace::record::CLIENTS_APART`], then all others as one.
+pub(crate) fn apart(clients: ByClient, names: &[String]) -> Vec<Run> {
+    let (own, others) = clients.finish();
+    let named = |(client, recorder): (u32, Recorder)| (name(client, names), recorder);
+    let others = others.map(|recorder| ("others".to_owned(), recorder));
+    let all = own.into_iter().map(named).chain(others);
+    all.map(|(label, recorder)| Run { label, clients: Vec::new(), recorder }).collect()
 }
 
 impl Plots {
@@ -48,7 +69,7 @@ impl Plots {
             }
             wanted.push(next);
         }
-        Ok(Plots { wanted, runs: Vec::new() })
+        Ok(Plots { wanted, runs: Vec::new(), jobs: Vec::new() })
     }
 
     /// What the next run is to be observed by.
@@ -58,6 +79,17 @@ impl Plots {
             wanted.kind.record(&mut recorder);
         }
         recorder
+    }
+
+    /// What the clients of the next run are to be observed by, if a picture has them apart.
+    pub(crate) fn by_job(&self) -> Option<Box<ByClient>> {
+        self.wanted.iter().any(|wanted| wanted.by_job).then(Box::default)
+    }
+
+    /// Takes what was kept of the clients of a run.
+    pub(crate) fn add_jobs(&mut self, label: &str, clients: ByClient, names: &[String]) {
+        let jobs = apart(clients, names).into_iter();
+        self.jobs.extend(jobs.map(|run| Run { label: format!("{label}, {}", run.label), ..run }));
     }
 
     /// Takes what was kept of a run, or of a trace.
@@ -70,7 +102,8 @@ impl Plots {
     /// Draws and writes every picture; `subject` says what ran.
     pub(crate) fn write(&self, subject: &str) -> Result<(), Failure> {
         for wanted in &self.wanted {
-            let svg = draw(wanted.kind, subject, &self.runs);
+            let runs = if wanted.by_job { &self.jobs } else { &self.runs };
+            let svg = draw(wanted.kind, subject, runs);
             let written = match wanted.format {
                 Format::Svg => Ok(svg.into_bytes()),
                 Format::Png => png(&svg),
@@ -80,7 +113,8 @@ impl Plots {
             });
             written.map_err(|error| {
                 let (kind, file) = (wanted.kind.name(), wanted.file.display());
-                Failure::Request(format!("--plot {kind}={file}: {error}"))
+                let by_job = if wanted.by_job { BY_JOB } else { "" };
+                Failure::Request(format!("--plot {kind}{by_job}={file}: {error}"))
             })?;
         }
         Ok(())
@@ -103,14 +137,27 @@ fn png(_: &str) -> Result<Vec<u8>, String> {
 const NO_PNG: &str = "this program was built without pictures as PNG: build it with \
                       `--features png`";
 
+/// What stands behind a kind whose picture has a curve for each process.
+const BY_JOB: &str = ":job";
+/// The kinds that can have one.
+const OF_JOBS: [Kind; 4] = [Kind::Throughput, Kind::Iops, Kind::Latency, Kind::LatencyHistogram];
+
 fn parse(text: &str) -> Result<Wanted, String> {
     let kinds = Kind::ALL.map(Kind::name).join(", ");
     let Some((name, file)) = text.split_once('=') else {
         return Err(format!("it is KIND=FILE.svg; kinds are {kinds}"));
     };
-    let Some(kind) = Kind::by_name(name) else {
-        return Err(format!("there is no picture `{name}`; there are {kinds}"));
+    let (own, by_job) = match name.strip_suffix(BY_JOB) {
+        Some(own) => (own, true),
+        None => (name, false),
     };
+    let Some(kind) = Kind::by_name(own) else {
+        return Err(format!("there is no picture `{own}`; there are {kinds}"));
+    };
+    if by_job && !OF_JOBS.contains(&kind) {
+        let known = OF_JOBS.map(Kind::name).join(", ");
+        return Err(format!("a picture with a curve for each job is one of {known}"));
+    }
     let path = Path::new(file);
     let ends = |with: &str| path.extension().is_some_and(|end| end.eq_ignore_ascii_case(with));
     let format = match () {
@@ -126,7 +173,7 @@ fn parse(text: &str) -> Result<Wanted, String> {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             Err(format!("there is no folder {}", folder.display()))
         }
-        _ => Ok(Wanted { kind, file: path.to_path_buf(), format }),
+        _ => Ok(Wanted { kind, by_job, file: path.to_path_buf(), format }),
     }
 }
 

@@ -74,8 +74,9 @@ pub(crate) struct SettingOptions {
     pub(crate) placement: String,
 
     /// Draws all runs into one picture: queue-depth, access (places of the device), throughput,
-    /// iops, latency over time, or latency-histogram; may be given several times
-    #[arg(long, value_name = "KIND=FILE.svg")]
+    /// iops, latency over time, or latency-histogram; the last four with `:job` have a curve for
+    /// each process; may be given several times
+    #[arg(long, value_name = "KIND[:job]=FILE.svg")]
     pub(crate) plot: Vec<String>,
 
     /// Writes a block trace of every run, as blktrace leaves it: PREFIX.blktrace.0 and so on, for

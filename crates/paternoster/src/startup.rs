@@ -48,7 +48,9 @@ Examples:
   paternoster startup --profile lxterminal --device hdd-mhx2300bt --repeat 20 --scheduler cfq
   paternoster startup --readers 10 --writers 0 --device ssd-870evo --scheduler kyber
   paternoster startup --profile xterm --format json | jq '.results[].summary'
-  paternoster startup --list")]
+  paternoster startup --list
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct StartupOptions {
     /// What starts
     #[arg(long, value_name = "NAME", default_value = "gnome-terminal", value_parser = profiles())]

@@ -26,7 +26,9 @@ Examples:
   paternoster analyze kernel-a kernel-b --plot queue-depth=both.svg
   blktrace -d /dev/sda -o - | paternoster analyze - --format json
   paternoster analyze sda --format btt -- -A -o sda -q sda -Q sda
-  paternoster analyze sda --format blkparse -- -t -f '%5T.%9t %p %a %d %S + %n\\n'")]
+  paternoster analyze sda --format blkparse -- -t -f '%5T.%9t %p %a %d %S + %n\\n'
+
+Exit status: 0 done, 2 the request or a trace was wrong.")]
 pub(crate) struct AnalyzeOptions {
     /// Traces; several are compared in one picture
     #[arg(value_name = "TRACE", required = true)]

@@ -45,7 +45,9 @@ const GLANCE: Duration = Duration::from_millis(20);
   paternoster record /dev/sda --seconds 30
   paternoster record /dev/sda -o boot -- cp -r /usr /tmp/copy
   paternoster analyze sda
-  paternoster replay sda --device hdd-7200 --scheduler bfq --scheduler mq-deadline")]
+  paternoster replay sda --device hdd-7200 --scheduler bfq --scheduler mq-deadline
+
+Exit status: 0 done, 1 the command or the writing failed, 2 the request was wrong.")]
 pub(crate) struct RecordOptions {
     /// The device, or a partition of it
     #[arg(value_name = "DEVICE")]

@@ -31,7 +31,9 @@ use crate::{Failure, print};
 #[command(after_help = "Examples:
   paternoster guarantees
   paternoster guarantees --scheduler bfq --scheduler bfq:slice_idle=0 --scheduler noop
-  paternoster guarantees --format=json")]
+  paternoster guarantees --format=json
+
+Exit status: 0 done, whatever is kept; 1 a job failed; 2 the request was wrong.")]
 pub(crate) struct GuaranteesOptions {
     /// Which, with attributes if you like; all of them, and two ways to set bfq, if none is named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]

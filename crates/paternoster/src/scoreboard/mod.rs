@@ -73,7 +73,10 @@ const SEEDS_MOST: u64 = 1000;
   paternoster scoreboard --device flash-card-2010 --seeds 1
   paternoster scoreboard --workload W2 --workload W6d --scheduler noop --scheduler bfq
   paternoster scoreboard --workload W11 --drawn 12 --seeds 1-2
-  paternoster scoreboard --format=json --html board.html --svg frontier.svg")]
+  paternoster scoreboard --format=json --html board.html --svg frontier.svg
+
+Exit status: 0 done, whatever is kept; 1 a job failed; 2 the request was wrong; 130
+interrupted: the rows until then were printed.")]
 pub(crate) struct ScoreboardOptions {
     /// A device's name or device file; ten kinds of devices if none is named
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -137,6 +140,10 @@ enum Form {
     Table,
     /// One document
     Json,
+    /// A line for each cell
+    Csv,
+    /// The tables and verdicts in Markdown
+    Markdown,
     /// W4's frontier of tail against bulk, as tables in Markdown
     Frontier,
     /// What is kept and what is missed, as tables in Markdown
@@ -157,6 +164,8 @@ pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     print(&match options.output_format {
         Form::Table => tell::text(&board),
         Form::Json => json(&board),
+        Form::Csv => tell::csv(&board),
+        Form::Markdown => tell::markdown(&board),
         Form::Frontier => frontier::markdown(&board),
         Form::Kept => kept::markdown(&board),
         Form::Html => page::html(&board),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: the board as text and as one JSON document.
+//! Tell: the board as text, Markdown, CSV and one JSON document.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,8 @@ use super::cell::Measured;
 use super::owed::Owed;
 use super::rule::{Curve, ERROR_COMPARED, ERROR_MOST, Misses};
 use super::workloads::family;
-use crate::results;
+use crate::results::{self, field};
+use crate::sheet::Sheet;
 use crate::table::{align_right, plain_table, trimmed, wrapped};
 
 /// What the figures of a cell are.
@@ -41,6 +42,46 @@ pub(super) fn text(board: &Board) -> String {
     text.push('\n');
     for place in 0..board.schedulers.len() {
         text += &wrapped(&verdict(board, place));
+    }
+    text
+}
+
+/// The same in Markdown.
+pub(super) fn markdown(board: &Board) -> String {
+    let mut text = String::from("# scoreboard\n\n");
+    for device in board.devices() {
+        let heads = std::iter::once("workload").chain(board.schedulers.iter().map(|name| &**name));
+        let mut sheet = Sheet::new(1, heads.map(str::to_owned));
+        for row in board.rows.iter().filter(|row| row.device == device) {
+            let name = std::iter::once(row.workload.name.to_owned());
+            sheet.row(name.chain(cells(board, row)).collect());
+        }
+        text += &format!("## {device}\n\n{}\n", sheet.markdown());
+    }
+    text += &format!("{LEGEND}\n\n");
+    for place in 0..board.schedulers.len() {
+        text += &format!("* {}\n", verdict(board, place));
+    }
+    text
+}
+
+/// A line for each cell: the worst of its seeds, in parts of the whole.
+pub(super) fn csv(board: &Board) -> String {
+    let mut text = String::from(
+        "device,workload,scheduler,judged,keeps,throughput,error,wait,tail,bulk,incentive\n",
+    );
+    let part = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.4}"));
+    for row in &board.rows {
+        for (place, scheduler) in board.schedulers.iter().enumerate() {
+            let worst = board.worst(row, place);
+            let judged = row.workload.judged;
+            let keeps = if judged { worst.keeps().to_string() } else { String::new() };
+            let words = [row.device.as_str(), row.workload.name, scheduler].map(field).join(",");
+            let Worst { throughput, error, wait, tail, bulk, incentive, .. } = worst;
+            let figures =
+                [Some(throughput), Some(error), Some(wait), tail, bulk, finite(incentive)];
+            text += &format!("{words},{judged},{keeps},{}\n", figures.map(part).join(","));
+        }
     }
     text
 }
@@ -224,6 +265,22 @@ mod tests {
         let noop = "noop: keeps 0 of 1 judged cells; misses card W1-8 (100 / 50.0).";
         assert_eq!(verdict(&board, 0), noop);
         assert_eq!(verdict(&board, 1), "mine: keeps all 1 judged cells.");
+    }
+
+    /// Has CSV a line for each cell, with the figures of the table as parts, and Markdown a row for
+    /// each workload? noop's worst error of the first is 50 %.
+    #[test]
+    fn csv_has_a_line_for_each_cell() {
+        let csv = csv(&board());
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines.len(), 1 + 2 * 2);
+        let expected = "card,W1-8,noop,true,false,1.0000,0.5000,0.5000,,,1.0000";
+        assert_eq!(lines[1], expected);
+        assert!(lines[4].contains(",mine,false,,0.5000,"), "{}", lines[4]);
+        let markdown = markdown(&board());
+        assert!(markdown.contains("## card\n\n| workload"), "{markdown}");
+        assert!(markdown.contains("| ! 100 / 50.0 / w0.50 / r1.00"), "{markdown}");
+        assert!(markdown.contains("\n* mine: keeps all 1 judged cells.\n"), "{markdown}");
     }
 
     /// Does the document say the same?

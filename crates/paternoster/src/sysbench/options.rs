@@ -34,7 +34,9 @@ pub(super) const LINES_MAX: u64 = 1 << 20;
   paternoster sysbench fileio --file-test-mode=rndwr --scheduler noop --scheduler cfq \
 --format table run
 
-Files are in place when a test begins: `prepare` and `cleanup` have nothing to do.")]
+Files are in place when a test begins: `prepare` and `cleanup` have nothing to do.
+
+Exit status: 0 done, 1 a job failed, 2 the request was wrong.")]
 pub(crate) struct SysbenchOptions {
     /// The test, fileio, and what to do: prepare, run (unless said) or cleanup
     #[arg(value_name = "WORD", num_args = 0..=2)]

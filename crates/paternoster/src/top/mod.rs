@@ -39,7 +39,9 @@ Examples:
   paternoster top
   paternoster top --interval 250ms --socket /run/paternoster/control.sock
   paternoster top --once
-  paternoster top --interval 10s > shares.txt"
+  paternoster top --interval 10s > shares.txt
+
+Exit status: 0 done, 1 the server's answer cannot be read, 2 the request was wrong."
 )]
 pub(crate) struct TopOptions {
     #[command(flatten)]

@@ -174,6 +174,10 @@ enum Form {
     Markdown,
     /// One document, as --json writes it
     Json,
+    /// A line for each process under each scheduler
+    Csv,
+    /// One page for a browser
+    Html,
 }
 
 pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
@@ -195,6 +199,8 @@ pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
         Form::Table => told.text(),
         Form::Markdown => told.markdown(),
         Form::Json => format!("{:#}\n", told.json()),
+        Form::Csv => told.csv(),
+        Form::Html => told.html(),
     })?;
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", told.json());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tell: the kernel's figures beside ours, as a table, as Markdown for a page, as JSON.
+//! Tell: the kernel's figures beside ours, as a table, Markdown, CSV, a page, JSON.
 //!
 //! A row is a process under a scheduler. The difference is ours against the kernel's, in per cent
 //! of the kernel's; of several runs the median of each figure counts, and a rate of the kernel's
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::fio::Got;
 use super::way::Costs;
-use crate::results;
+use crate::results::{self, Format, Results, field};
+use crate::sheet::Sheet;
 use crate::table::{align_right, plain_table, trimmed};
 
 /// Differences up to this are what was aimed at, in per cent.
@@ -63,6 +64,9 @@ pub(super) struct Told {
     pub(super) unknown: Vec<String>,
     pub(super) tables: Vec<Table>,
 }
+
+/// The heads of [`Row::cells`].
+const HEADS: [&str; 7] = ["kernel MB/s", "ours", "%", "p50 ms", "ours", "p99 ms", "ours"];
 
 impl Row {
     /// A row from the runs on the kernel, none if it has no such scheduler, and ours.
@@ -184,17 +188,7 @@ impl Told {
         for table in &self.tables {
             let _infallible = write!(text, "\n{}\n", table.jobs);
             let mut plain = plain_table();
-            plain.set_header([
-                "process",
-                "scheduler",
-                "kernel MB/s",
-                "ours",
-                "%",
-                "p50 ms",
-                "ours",
-                "p99 ms",
-                "ours",
-            ]);
+            plain.set_header(["process", "scheduler"].into_iter().chain(HEADS));
             align_right(&mut plain, 2);
             for (name, row) in named_once(&table.rows) {
                 plain.add_row(
@@ -222,6 +216,55 @@ impl Told {
                 let cells = row.cells().join(" | ");
                 let _infallible =
                     writeln!(text, "| {jobs} | {name} | {} | {cells} |", row.scheduler);
+            }
+        }
+        text
+    }
+
+    /// For a browser.
+    pub(super) fn html(&self) -> String {
+        let heads = ["process", "scheduler"].into_iter().chain(HEADS);
+        let sheet = |table: &Table| {
+            let mut sheet = Sheet::new(2, heads.clone());
+            for row in &table.rows {
+                let words = [&row.process, &row.scheduler].map(String::clone);
+                sheet.row(words.into_iter().chain(row.cells()).collect());
+            }
+            (table.jobs.clone(), sheet)
+        };
+        let results = Results {
+            title: "our figures beside those of this machine's kernel".to_owned(),
+            headline: self.head(),
+            sheets: self.tables.iter().map(sheet).collect(),
+            ..Results::default()
+        };
+        results.told(Format::Html)
+    }
+
+    /// A line for each process under each scheduler; latencies in nanoseconds.
+    pub(super) fn csv(&self) -> String {
+        let mut text = String::from(
+            "jobs,process,scheduler,kernel_bytes_per_second,ours_bytes_per_second,\
+             difference_percent,kernel_p50_ns,ours_p50_ns,kernel_p99_ns,ours_p99_ns\n",
+        );
+        for table in &self.tables {
+            for row in &table.rows {
+                let words = [&table.jobs, &row.process, &row.scheduler];
+                let words = words.map(|word| field(word)).join(",");
+                let kernel = |figure: fn(&Got) -> f64| row.kernel.as_ref().map(figure);
+                let figures = [
+                    kernel(|got| got.rate),
+                    Some(row.ours.rate),
+                    row.difference(),
+                    kernel(|got| got.p50),
+                    Some(row.ours.p50),
+                    kernel(|got| got.p99),
+                    Some(row.ours.p99),
+                ];
+                let told = |figure: Option<f64>| {
+                    figure.map_or_else(String::new, |figure| format!("{figure:.1}"))
+                };
+                let _infallible = writeln!(text, "{words},{}", figures.map(told).join(","));
             }
         }
         text
@@ -333,6 +376,22 @@ mod tests {
             unknown: Vec::new(),
             tables: vec![Table { jobs: "two.fio".to_owned(), rows }],
         }
+    }
+
+    /// Has CSV a line for each process and scheduler, with nothing where the kernel has nothing,
+    /// and a page the same rows?
+    #[test]
+    fn csv_and_page_have_each_row() {
+        let told = told();
+        let csv = told.csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        let latencies = "2000000.0,2000000.0,4000000.0,4000000.0";
+        assert_eq!(lines[1], format!("two.fio,a,none,2000000.0,2100000.0,5.0,{latencies}"));
+        assert_eq!(lines[4], "two.fio,b,paternoster,,5000000.0,,,2000000.0,,4000000.0");
+        assert_eq!(lines.len(), 5);
+        let page = told.html();
+        assert!(page.contains("two.fio") && page.contains("kernel MB/s"));
+        assert_eq!(page.matches("<td>bfq</td>").count(), 1);
     }
 
     /// Does the table name each process once, with medians (2 of 1, 2, 3; 3 of 2, 4) and

@@ -128,6 +128,24 @@ fn all_runs_are_in_one_picture() {
     assert_eq!(labels(&text), ["noop on hdd-7200", "noop on null"]);
 }
 
+/// Has a picture with `:job` a curve for each process of each run, and a kind that cannot have one
+/// a refusal that says which can?
+#[test]
+fn processes_have_curves() {
+    for kind in ["latency", "latency-histogram", "throughput", "iops"] {
+        let text = picture("jobs", &format!("{kind}:job"), &SMALL);
+        let expected: Vec<String> = ["noop", "deadline:fifo_batch=1"]
+            .iter()
+            .flat_map(|run| (0..4).map(move |clone| format!("{run}, reader.{clone}")))
+            .collect();
+        assert!(labels(&text).starts_with(&expected), "{kind}: {:?}", labels(&text));
+    }
+    let said = refusal(&["dd", "--size=1m", "--plot", "access:job=a.svg"]);
+    let said = said.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let right = "a curve for each job is one of throughput, iops, latency, latency-histogram";
+    assert!(said.contains(right), "{said}");
+}
+
 /// Has every built-in workload pictures?
 #[test]
 fn built_in_workloads_have_pictures() {

@@ -154,6 +154,36 @@ fn documents_keep_their_schema() {
     }
 }
 
+/// Do the older benchmarks tell their figures as `run` does, if they are asked, each run of theirs
+/// beside the others, and as their originals else?
+#[test]
+fn older_benchmarks_have_all_forms() {
+    for (words, runs) in [
+        ("tiotest -t 2 -f 1 -r 5", 1),
+        ("tiobench --threads=1,2 --size=2 --random=4", 2),
+        ("disktest -T 1 -h 1 -K 2 /dev/sdb", 1),
+        ("iostest drr --jobs=1,2 --time=100ms --filesize=4m", 2),
+        ("dd --files=2 --size=1m", 1),
+    ] {
+        let told = |format: &str| {
+            let words: Vec<&str> = words.split(' ').chain(["--device=hdd-7200", "-q"]).collect();
+            let format = format!("--format={format}");
+            text(&output("", &[&words[..], &[&format]].concat()))
+        };
+        let document: Value = serde_json::from_str(&told("json")).expect("one document");
+        conforms(&document);
+        assert_eq!(document["runs"].as_array().map(Vec::len), Some(runs), "{words}");
+        let csv = told("csv");
+        assert!(csv.starts_with("device,scheduler,"), "{words}: {csv}");
+        assert!(csv.lines().count() > 1 && csv.contains("mq-deadline"), "{words}: {csv}");
+        assert!(told("table").contains("bandwidth"), "{words}");
+        assert!(told("markdown").starts_with("# "), "{words}");
+        assert!(told("html").starts_with("<!DOCTYPE html>"), "{words}");
+    }
+    let words = ["dd", "--files=1", "--size=1m", "--device=hdd-7200", "-q"];
+    assert!(text(&output("", &words)).starts_with("1+0 records in\n"));
+}
+
 /// Is a document refused that lacks a key, has one too many, or a figure where a list belongs?
 #[test]
 fn the_schema_refuses() {
@@ -232,7 +262,7 @@ fn pages_have_the_same_figures() {
     let markdown = run("", &["--scheduler=noop", "--format=markdown"]);
     assert!(markdown.contains("| r read | IOPS | "), "{markdown}");
     let html = run("", &["--scheduler=noop", "--format=html"]);
-    assert!(html.starts_with("<!doctype html>") || html.starts_with("<!DOCTYPE html>"), "{html}");
+    assert!(html.starts_with("<!DOCTYPE html>") || html.starts_with("<!DOCTYPE html>"), "{html}");
     assert!(html.contains("p99.9") && !html.contains("src=\"http"), "{html}");
     // The one address is the name of SVG's elements, for the page's own script.
     assert_eq!(html.matches("http://").count(), html.matches("http://www.w3.org/2000/svg").count());
