@@ -62,6 +62,8 @@ run_tests columns cargo test -p paternoster --features parquet,png columns
 . checks/packages.sh
 . checks/dist.sh
 . checks/perfetto.sh
+. checks/pages.sh
+. checks/book.sh
 
 step "the disk under turmoil and madsim, each a workspace of its own"
 for adapter in turmoil madsim; do

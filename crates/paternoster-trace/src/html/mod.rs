@@ -49,7 +49,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("turns.js"));
 /// SHA-256 of these two, in base 64: the test `hashes_are_those_of_the_files` tells the right ones
 /// after a change.
-const STYLE_HASH: &str = "JsU4Ki3mAlGbZtTfZHfIP9Q9z49S3fjW3a8uYqozDSI=";
+const STYLE_HASH: &str = "Ddn9wsvzAuqtqj17AY1wpauZX/lfZB/FrobHFMptvIo=";
 const SCRIPT_HASH: &str = "7Ux6X2xRTg3h62DjktCX59jGarSt2m4rxM8EmAx9slI=";
 /// From so many sections on there is a list of them at the top.
 const SECTIONS_LISTED: usize = 3;
