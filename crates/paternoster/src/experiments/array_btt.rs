@@ -50,7 +50,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "array-btt",
         summary: "btt's report of eight sequential readers on an array",
-        source: "seed 001: Miklos Szeredi, linux-kernel, 19 April 2010",
+        source: "Miklos Szeredi, linux-kernel, 19 April 2010",
         notes: &[
             "The read part of tiobench with 8 threads: 2000 MB each (his total is 14 GB), 4 KiB a \
              call; read_ahead_kb=512 and low_latency=0, his settings; hz=250.",

@@ -20,7 +20,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "array-dd",
         summary: "eight dd's at a time on an array, files near, far and interleaved",
-        source: "seed 001: Miklos Szeredi, linux-kernel, 19 April 2010",
+        source: "Miklos Szeredi, linux-kernel, 19 April 2010",
         notes: &[
             "8 files of 640 MB, the seed's 5 GB, all read at a time with 4 KiB a call; hz=250, \
              low_latency=0 and read_ahead_kb=512, his settings. MB are 10^6 bytes.",

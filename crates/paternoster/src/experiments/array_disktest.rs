@@ -18,7 +18,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "array-disktest",
         summary: "32 threads that read one stream directly, noop and CFQ",
-        source: "seed 001: Chris, linux-kernel, 16 April 2010",
+        source: "Chris, linux-kernel, 16 April 2010",
         notes: &[
             "10 s instead of 300: the rate does not change. The original's array and kernel (Red \
              Hat's of April 2010) are not known; the device here is array-eva, the kernel 2.6.34.",

@@ -119,7 +119,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "array-readers",
         summary: "1 to 16 sequential readers on an array: noop, CFQ, its remedies, merged queues",
-        source: "seed 001: Vivek Goyal, Corrado Zoccolo, Miklos Szeredi, April 2010",
+        source: "Vivek Goyal, Corrado Zoccolo, Miklos Szeredi, April 2010",
         notes: &[
             "30 s of reading at most, as iostest has it. hz=1000, which the thread's own \
              arithmetic supposes (204 sectors a tick = 100 MB/s); everything else is default.",
@@ -349,7 +349,7 @@ fn conclude(results: &Results) -> Vec<String> {
     }
     let measured = results.text(&name("merge", 8), "bandwidth");
     told.extend(measured.map(|text| {
-        format!("Its attribute bandwidth then says {text} (seed 001: 0 546 740), sectors a tick.")
+        format!("Its attribute bandwidth then says {text} (the mail: 0 546 740), sectors a tick.")
     }));
     told
 }

@@ -44,7 +44,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "array-sysfs",
         summary: "the queue folder of an array under CFQ, line by line",
-        source: "seed 001: Miklos Szeredi, linux-kernel, 22 April 2010",
+        source: "Miklos Szeredi, linux-kernel, 22 April 2010",
         notes: &["hz=250; low_latency=0 and read_ahead_kb=512 are his settings."],
         runs: vec![run.set(&["hz=250", "low_latency=0", "read_ahead_kb=512"])],
         figures: LISTING.lines().zip(1..).map(figure).collect(),

@@ -26,7 +26,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "array-tiotest",
         summary: "tiotest with eight threads on an array, noop and CFQ",
-        source: "seed 001: Vivek Goyal, linux-kernel, 22 April 2010",
+        source: "Vivek Goyal, linux-kernel, 22 April 2010",
         notes: &[
             "Caches are dropped before each phase (-F); MB are 2^20 bytes.",
             "The array's random reads were fitted to noop's Random Read, nothing else to this \

@@ -31,7 +31,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "early-merge-low-latency",
         summary: "two queues merge with their first requests and part again, low_latency=0",
-        source: "seed 004: Angelo Ruocco, Paolo Valente, Linux 4.16, 20 December 2017, patch 2",
+        source: "Angelo Ruocco, Paolo Valente, Linux 4.16, 20 December 2017, patch 2",
         notes: &[
             "Two processes read large files in 64 KiB; a second later two others begin to read 4 \
              KiB at random in one file of 4 MiB; all direct; hdd-mhx2300bt, hz=250, 8 s. All have \

@@ -92,7 +92,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "flash-fairness",
         summary: "pairs of random readers on a flash card, CFQ without and with the size rule",
-        source: "seed 000: Corrado Zoccolo, linux-kernel, 3 March 2010",
+        source: "Corrado Zoccolo, linux-kernel, 3 March 2010",
         notes: &[
             "`mean` is the seek detector of 2.6.33, `auto` the patched one. The seed prints bytes \
              per millisecond, which are kB/s, as KiB/s.",

@@ -30,8 +30,8 @@ const NOTHING: f64 = 2.0;
 pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "flash-fairness-ncq",
-        summary: "does the size rule harm or help on flash that queues? seed 000's open guess",
-        source: "seed 000: Corrado Zoccolo, linux-kernel, 3 March 2010 (\"not tested on NCQ SSD\")",
+        summary: "does the size rule harm or help on flash that queues? an open guess of 2010",
+        source: "Corrado Zoccolo, linux-kernel, 3 March 2010 (\"not tested on NCQ SSD\")",
         notes: &[
             "No figures were published. The device is flash-card-2010's line (1.116 ms + 46.04 \
              us/KiB) with 4 to 32 servers and as many slots.",

@@ -56,7 +56,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "flush-hold",
         summary: "sysbench with fsync on a disk that cannot queue a flush, with and without hold",
-        source: "seed 003: Shaohua Li, Tejun Heo, Linux 3.0, May 2011",
+        source: "Shaohua Li, Tejun Heo, Linux 3.0, May 2011",
         notes: &[
             "sysbench fileio rndwr with its defaults, 600 s without the fsyncs at the end; cfq, \
              hz=250, flush_owners=0, hdd-7200. `here` is what this library does when nothing is \

@@ -51,7 +51,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "flush-options",
         summary: "what to hold, drain, delay and elide: every device with a cache, each idea",
-        source: "our own, after the discussion of seed 003",
+        source: "our own, after the discussion of May 2011",
         notes: &[
             "sysbench fileio rndwr with its defaults and 1, 8 and 32 threads, 20 s; cfq, hz=250, \
              flush_owners=0. `by best` is of the settings on the same device with the same \

@@ -25,7 +25,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "merge-cost",
         summary: "how often queues are put by position, by request, without and with the window",
-        source: "seed 004: Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 3",
+        source: "Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 3",
         notes: &[
             "4 random readers of 4 KiB with 128 requests each, on lab-flash, which takes 32; \
              low_latency=0: no queue is ever empty, so all are too late after 100 ms of 2 s.",

@@ -44,7 +44,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "merge-window",
         summary: "a program starts beside readers and writers, without and with the merge window",
-        source: "seed 004: Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 3",
+        source: "Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 3",
         notes: &[
             "`without` is bfq-4.19 with merge_window=0, `with` has the default of 100 ms; `before` \
              is merge_window=0 with the older test that the series replaced: who has been raised \

@@ -34,7 +34,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "position-tree",
         summary: "two processes that read halves of records: found at the next request, or not",
-        source: "seed 004: Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 1",
+        source: "Paolo Valente, Angelo Ruocco, Linux 4.16, 20 December 2017, patch 1",
         notes: &[
             "Each reads 64 KiB of each record of 128 KiB, records are 16 MiB apart, four at a \
              time; the second process starts with the record that the first is at, 24 ms later. \

@@ -48,7 +48,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "ssd-injection",
         summary: "five random readers of different weights on flash, without and with injection",
-        source: "seed 002: Paolo Valente, Linux 4.20, 14 September 2018",
+        source: "Paolo Valente, Linux 4.20, 14 September 2018",
         notes: &[
             "`off` is bfq-4.19 with inject=off, `coefficient` the patch (bfq-4.19), `measured` \
              what came later (bfq); all with low_latency=0, which bfq's manual wants for \

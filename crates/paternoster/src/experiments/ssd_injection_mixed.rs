@@ -57,7 +57,7 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "ssd-injection-mixed",
         summary: "weighted readers of which some are less random: does bfq reach or exceed none?",
-        source: "seed 002: Paolo Valente, Linux 4.20, 14 September 2018 (no numbers)",
+        source: "Paolo Valente, Linux 4.20, 14 September 2018 (no numbers)",
         notes: &[
             "The five readers of ssd-injection. `sequential` of them read their files in calls of \
              4 KiB or 128 KiB, direct; the others 4 KiB at random. Or all five jump with only so \

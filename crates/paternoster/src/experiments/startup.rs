@@ -84,7 +84,8 @@ pub(crate) fn experiment() -> Experiment {
     Experiment {
         name: "startup",
         summary: "gnome-terminal starts beside readers and writers, under every scheduler",
-        source: "seed 004 and the S suite (comm_startup_lat); figures are a user's, of 10 readers",
+        source: "Paolo Valente, 20 December 2017, and the S suite (comm_startup_lat); figures are \
+                 a user's, of 10 readers",
         notes: &[
             "2779 requests, 21.0 MB, 14.5 % at random, 851 waited for one by one; readers and \
              writers are sequential and buffered; hz=250, medians of two starts. They run for 12 s \

@@ -82,7 +82,7 @@ fn the_list_names_all() {
     ] {
         assert!(list.contains(name), "{name} is not in {list}");
     }
-    for seed in ["seed 000", "seed 001", "seed 002", "seed 004"] {
-        assert!(list.contains(seed), "{list}");
+    for mail in ["3 March 2010", "22 April 2010", "14 September 2018", "20 December 2017"] {
+        assert!(list.contains(mail), "{list}");
     }
 }

@@ -198,7 +198,7 @@ fn profiles_have_sources() {
     for name in ["gnome-terminal", "lxterminal", "libreoffice", "xterm"] {
         assert!(text.lines().any(|line| line.trim_start().starts_with(name)), "{text}");
     }
-    assert!(text.contains("S suite") && text.contains("seed 004"), "{text}");
+    assert!(text.contains("S suite") && text.contains("20 December 2017"), "{text}");
 }
 
 /// Is what cannot be done refused, with what would be right?

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is each table of docs/which-scheduler.md and docs/learn.md what its command prints?
+//! Is each table of docs/which-scheduler.md and docs/learn.md what its command prints, and each
+//! picture of a lesson what it draws?
 //!
 //! A page holds the commands: what stands between the block of a command and `<!-- end -->` is what
 //! it prints. `PATERNOSTER_WRITE_TABLES=1` writes the pages anew instead:
@@ -8,6 +9,7 @@
 //! PATERNOSTER_WRITE_TABLES=1 cargo test --release -p paternoster --test judges -- recipes::
 //! ```
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -81,9 +83,44 @@ fn recipes_show_real_output() {
     assert_eq!((judge("which-scheduler.md", show), files("recipes")), (7, 7));
 }
 
-/// Do the lessons show real output? Five jobs, one of them run twice.
+/// The picture of each lesson: of which of the page's commands, and what it shows.
+const PICTURES: [(usize, &str); 5] = [
+    (0, "access"),
+    (1, "throughput:job"),
+    (2, "latency:job"),
+    (4, "throughput:job"),
+    (5, "throughput:job"),
+];
+
+/// Do the lessons show real output, and are their pictures those of their commands? Five jobs, one
+/// of them run twice.
 #[test]
 fn lessons_show_real_output() {
-    let show = |line: &str| format!("```text\n{}```\n", printed(line, &["-q"]));
+    let (nth, pictures) = (Cell::new(0), Cell::new(0));
+    let show = |line: &str| {
+        let command = nth.replace(nth.get() + 1);
+        let picture = PICTURES.iter().position(|(of, _)| *of == command);
+        let Some(lesson) = picture else {
+            return format!("```text\n{}```\n", printed(line, &["-q"]));
+        };
+        pictures.set(pictures.get() + 1);
+        let drawn = format!("{}/learn-{}.svg", env!("CARGO_TARGET_TMPDIR"), lesson + 1);
+        let plot = format!("--plot={}={drawn}", PICTURES[lesson].1);
+        let told = printed(line, &["-q", &plot]);
+        judge_picture(Path::new(&drawn), lesson + 1);
+        format!("```text\n{told}```\n")
+    };
     assert_eq!((judge("learn.md", show), files("learn")), (6, 5));
+    assert_eq!(pictures.get(), 5);
+}
+
+/// Is a lesson's picture in the documents the one that was drawn? Written anew as pages are.
+fn judge_picture(drawn: &Path, lesson: usize) {
+    let kept = root().join(format!("docs/plots/learn-{lesson}.svg"));
+    let drawn = std::fs::read(drawn).expect("it was drawn");
+    if std::env::var_os("PATERNOSTER_WRITE_TABLES").is_some() {
+        std::fs::write(&kept, &drawn).expect("the picture can be written");
+    }
+    let kept = std::fs::read(&kept).unwrap_or_default();
+    assert!(kept == drawn, "learn-{lesson}.svg: run it with PATERNOSTER_WRITE_TABLES=1, and look");
 }

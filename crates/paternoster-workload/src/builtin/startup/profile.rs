@@ -142,8 +142,8 @@ pub static PROFILES: &[Profile] = &[
     // it takes 6.2 s alone on `hdd-mhx2300bt`, 0.4 s of which it computes.
     Profile {
         name: "lxterminal",
-        source: "seed 004: 6.5 s on an MHX2300BT beside readers and writers; counts after \
-                 gnome-terminal's, fitted to 6.2 s alone on hdd-mhx2300bt",
+        source: "the mail of 20 December 2017: 6.5 s on an MHX2300BT beside readers and writers; \
+                 counts after gnome-terminal's, fitted to 6.2 s alone on hdd-mhx2300bt",
         processes: &["lxterminal", "dbus-launch", "dbus-daemon", "menu", "shell"],
         large_kib: 44,
         legs: &[
