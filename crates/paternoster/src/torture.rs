@@ -44,8 +44,9 @@ const SCHEDULERS: [&str; 7] =
   paternoster run found/seed-7-waits.fio --device found/seed-7.toml --scheduler bfq
 
 Each seed is a load: a device, of the catalog or drawn within what drives are, and 2 to 64 clients.
-Every scheduler gets the loads of the same seeds. Exit status 1 if a law is broken without an
-excuse.")]
+Every scheduler gets the loads of the same seeds.
+
+Exit status: 0 done, 1 a law is broken without an excuse, 2 the request was wrong.")]
 pub(crate) struct TortureOptions {
     /// Which, with attributes if you like; seven of them if none is named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]

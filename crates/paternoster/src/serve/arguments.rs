@@ -106,11 +106,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "PATH")]
     pub(super) control: Option<PathBuf>,
 
-    /// Where metrics and health are told over HTTP; beyond loopback under TLS
+    /// Address of the metrics and health endpoints (HTTP); beyond loopback under TLS
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) metrics: Option<String>,
 
-    /// Who the server becomes once everything is open
+    /// User to switch to once everything is open
     #[arg(long, value_name = "USER")]
     pub(super) user: Option<String>,
 
@@ -122,7 +122,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) tls_key: Option<PathBuf>,
 
-    /// Who signs clients' certificates, PEM; clients must show one then
+    /// Authorities that sign clients' certificates, PEM; clients must show one then
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) tls_ca: Option<PathBuf>,
 

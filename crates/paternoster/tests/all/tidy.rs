@@ -123,6 +123,31 @@ fn no_work_in_progress() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Are clients and processes things in what users read, and is nothing told in words of another
+/// age? (A person may be "he": the pages on mails are left out for that word.)
+#[test]
+fn documents_speak_plainly() {
+    let found = complaints(&files(&["md"]), |path, text| {
+        let page = path.strip_prefix(ROOT).unwrap_or(path);
+        let is_page = page.starts_with("docs") && !page.starts_with("docs/rules");
+        if !(is_page || page.ends_with("README.md")) {
+            return Vec::new();
+        }
+        let on_mails = page.starts_with("docs/seeds");
+        lines_with(&without_output(text), |line| {
+            let mut words = line.split(|c: char| !c.is_ascii_alphabetic());
+            let odd = |word: &str| match word {
+                "whoever" | "Whoever" | "himself" => true,
+                "he" | "He" | "his" | "him" => !on_mails,
+                _ => false,
+            };
+            let odd = words.find(|word| odd(word)).map(|word| format!("`{word}`"));
+            odd.or_else(|| line.contains(". Who ").then(|| "a sentence with `Who`".to_owned()))
+        })
+    });
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// Does every unsafe block say why it is sound, and is there none in the crates that forbid it?
 #[test]
 fn unsafe_code_gives_its_reason() {
