@@ -88,7 +88,7 @@ pub(crate) struct SysbenchOptions {
     /// How files are opened: sync, dsync, direct
     #[arg(long, value_name = "FLAGS", value_delimiter = ',')]
     file_extra_flags: Vec<String>,
-    /// After so many requests an fsync of every file, handed out to the threads that ask; 0 is never
+    /// After so many requests an fsync of every file, shared out among the threads; 0 is never
     #[arg(long, value_name = "N", default_value_t = 100)]
     file_fsync_freq: u64,
     /// An fsync after each write, and none after --file-fsync-freq requests

@@ -140,6 +140,9 @@ fn documents_keep_their_schema() {
         "devices flash-card-2010".to_owned(),
         "schedulers".to_owned(),
         "schedulers bfq".to_owned(),
+        "scoreboard --device flash-card-2010 --workload W1-8 --scheduler none --seeds 1 \
+         --settle 100ms --runtime 300ms -q"
+            .to_owned(),
     ];
     for asked in asked {
         let words: Vec<String> =
