@@ -15,7 +15,7 @@ const LETTERS_MAX: usize = 64;
 /// Fewer letters begin too many words.
 const BEGINNING_MIN: usize = 3;
 /// More names are not listed.
-const NAMES_SHOWN: usize = 20;
+const NAMES_SHOWN: usize = 24;
 
 /// The known word nearest to `word`, if one is near.
 #[must_use]

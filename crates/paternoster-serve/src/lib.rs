@@ -19,6 +19,7 @@
 //!   record, and doing it again.
 //! * [`witness`]: who got how much of the device, and a blktrace of it at any time.
 //! * [`control`]: orders to a running server, and what it tells of itself.
+//! * [`log`]: what it tells on standard error.
 //! * [`host`]: sockets, peers, privileges, signals: what the system gives and takes.
 
 mod catalog;
@@ -34,7 +35,7 @@ pub mod host;
 pub mod ledger;
 mod lobby;
 mod locked;
-mod log;
+pub mod log;
 pub mod nbd;
 pub mod reload;
 mod save;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log: lines on standard error, by a thread of their own.
 //!
+//! What a line says and how it is written is [`entry`]'s business; this is about getting rid of it.
+//!
 //! Whether anything reads them must not matter: a pipe that is open and not read takes 64 KiB and
 //! then blocks its writer, and a client could fill it; one that is closed fails each write, and so
 //! does a full disk. And what one client does must not fill the disk, or crowd out others' lines.
@@ -11,26 +13,36 @@
 //!                       when the 10 s are over              sink takes lines again
 //! ```
 //!
-//! An origin is a user, or an address. When 256 have a window, further ones share one.
+//! An origin is a user, or an address. When 256 have a window, further ones share one. That a
+//! client has come and gone in good order has a window of its own, of 200 lines: a host that starts
+//! its machines is no flood, and what is wrong is not crowded out by what is well.
 //!
 //! Invariants: I1 to tell something never fails, and waits for no sink; I2 each line is written,
-//! or counted in one that says so; I3 no more than two times 512 lines of 1 KiB are kept.
+//! or counted in one that says so; I3 no more than two times 512 lines are kept, each of 1 KiB of
+//! words and some texts of 256 bytes.
+
+mod entry;
+mod time;
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::{Arguments, Write as _};
+use std::fmt::Arguments;
 use std::io::Write;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+pub(crate) use self::entry::Entry;
+use self::entry::Style;
+use crate::config;
+use crate::config::Level;
 use crate::host::peer::Origin;
 use crate::locked::locked;
 
 /// Lines that wait to be written.
 const LINES: usize = 512;
-/// Bytes of a line; what is longer ends there.
-const LENGTH: usize = 1024;
-/// Lines of one origin within [`PERIOD`].
+/// Lines of one origin within [`PERIOD`]: of what is wrong, and of those that come and go.
 const EACH: u32 = 20;
+const EACH_WELL: u32 = 200;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Origins that have a window of their own.
 const ORIGINS: usize = 256;
@@ -38,30 +50,67 @@ const ORIGINS: usize = 256;
 /// The log of the process.
 static LOG: LazyLock<Arc<Log>> = LazyLock::new(|| Log::start(std::io::stderr()));
 
-/// Tells a line of the server's own.
+/// The last level that is told.
+static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
+
+/// What is told from now on, and how.
+pub(crate) fn configure(server: &config::Server) {
+    let level = if server.verbose { Level::Debug } else { server.log_level };
+    LEVEL.store(level as u8, Ordering::Relaxed);
+    LOG.lock().style = Style::of(server.log_format);
+}
+
+/// Tells a warning of the server's own.
 pub(crate) fn tell(words: Arguments<'_>) {
-    if !is_silent() {
-        LOG.add(None, LINES, Instant::now(), words);
-    }
+    Entry::new(Level::Warning, "server").tell(words);
 }
 
-/// Tells of a request, which the administrator wants to hear of all: as far as it leaves half of
-/// the places to others.
-pub(crate) fn tell_request(words: Arguments<'_>) {
-    if !is_silent() {
-        LOG.add(None, LINES / 2, Instant::now(), words);
-    }
-}
-
-/// Tells a line that a client of this origin has caused.
+/// Tells a warning that a client of this origin has caused.
 pub(crate) fn tell_of(origin: Origin, words: Arguments<'_>) {
-    if !is_silent() {
-        LOG.add(Some(origin), LINES, Instant::now(), words);
+    Entry::new(Level::Warning, "client").tell_of(origin, words);
+}
+
+/// What the program says at its start: all of it, however much it is, unless standard error takes
+/// nothing for a second.
+pub fn announce(level: Level, lines: &str) {
+    for (number, line) in lines.lines().enumerate() {
+        if number % (LINES / 2) == LINES / 2 - 1 {
+            settle(Duration::from_secs(1));
+        }
+        Entry::new(level, "start").tell(format_args!("{line}"));
+    }
+}
+
+impl Entry {
+    fn is_told(&self) -> bool {
+        self.level as u8 <= LEVEL.load(Ordering::Relaxed) && !is_silent()
+    }
+
+    /// Tells it, as the server's own.
+    pub(crate) fn tell(&self, words: Arguments<'_>) {
+        // Of requests an administrator wants to hear of all: as far as they leave half of the
+        // places to others.
+        let room = if self.level == Level::Debug { LINES / 2 } else { LINES };
+        if self.is_told() {
+            LOG.add(None, room, Instant::now(), |style| self.line(style, words));
+        }
+    }
+
+    /// Tells it of a client of this origin.
+    pub(crate) fn tell_of(&self, origin: Origin, words: Arguments<'_>) {
+        let origin = Some((origin, self.level));
+        if self.is_told() {
+            LOG.add(origin, LINES, Instant::now(), |style| self.line(style, words));
+        }
+    }
+
+    fn line(&self, style: Style, words: Arguments<'_>) -> String {
+        self.render(style, SystemTime::now(), words)
     }
 }
 
 /// Waits until everything is written, at most so long.
-pub(crate) fn settle(most: Duration) {
+pub fn settle(most: Duration) {
     LOG.settle(most);
 }
 
@@ -89,18 +138,20 @@ struct Window {
 /// How many lines each origin has.
 #[derive(Debug, Default)]
 struct Limits {
-    /// `None`: all that have no window of their own.
-    windows: HashMap<Option<Origin>, Window>,
+    /// Of an origin, for what is well or what is not; `None`: all that have none of their own.
+    windows: HashMap<Option<(Origin, bool)>, Window>,
 }
 
 impl Limits {
     /// Whether another line of this origin is told.
-    fn admits(&mut self, origin: Origin, now: Instant) -> bool {
-        let known = self.windows.contains_key(&Some(origin)) || self.windows.len() < ORIGINS;
-        let key = known.then_some(origin);
+    fn admits(&mut self, origin: Origin, level: Level, now: Instant) -> bool {
+        let is_well = level > Level::Warning;
+        let of = Some((origin, is_well));
+        let known = self.windows.contains_key(&of) || self.windows.len() < ORIGINS;
+        let key = if known { of } else { None };
         let new = || Window { since: now, lines: 0, left_out: 0 };
         let window = self.windows.entry(key).or_insert_with(new);
-        let is_told = window.lines < EACH;
+        let is_told = window.lines < if is_well && known { EACH_WELL } else { EACH };
         if is_told {
             window.lines += 1;
         } else {
@@ -115,12 +166,10 @@ impl Limits {
         let mut told = Vec::new();
         self.windows.retain(|origin, window| {
             if over(window) && window.left_out != 0 {
-                let who = origin.map_or("others".to_owned(), |origin| origin.to_string());
+                let who = origin.map_or("others".to_owned(), |(origin, _)| origin.to_string());
                 let (lines, passed) = (window.left_out, now - window.since);
                 let seconds = passed.as_secs();
-                told.push(format!(
-                    "paternoster: {who}: {lines} more lines within {seconds} s were left out"
-                ));
+                told.push(format!("{who}: {lines} more lines within {seconds} s were left out"));
             }
             !over(window)
         });
@@ -130,6 +179,7 @@ impl Limits {
 
 #[derive(Debug, Default)]
 struct State {
+    style: Style,
     lines: VecDeque<String>,
     dropped: u64,
     limits: Limits,
@@ -169,22 +219,24 @@ impl Log {
     }
 
     /// Adds a line, if there are fewer than `room`.
-    fn add(&self, origin: Option<Origin>, room: usize, now: Instant, words: Arguments<'_>) {
+    fn add(
+        &self,
+        origin: Option<(Origin, Level)>,
+        room: usize,
+        now: Instant,
+        line: impl FnOnce(Style) -> String,
+    ) {
         let mut state = self.lock();
-        if origin.is_some_and(|origin| !state.limits.admits(origin, now)) {
+        if origin.is_some_and(|(origin, level)| !state.limits.admits(origin, level, now)) {
             return;
         }
         if state.lines.len() >= room {
             state.dropped += 1;
             return;
         }
+        let style = state.style;
         drop(state);
-        let mut line = words.to_string();
-        if line.len() > LENGTH {
-            let end = (0..=LENGTH).rev().find(|&end| line.is_char_boundary(end));
-            line.truncate(end.unwrap_or(0));
-            line.push('…');
-        }
+        let line = line(style);
         self.lock().push(line, room);
         self.come.notify_one();
     }
@@ -193,8 +245,12 @@ impl Log {
     fn write_to(&self, mut sink: impl Write) {
         let mut state = self.lock();
         loop {
+            let own = |style, words: Arguments<'_>| {
+                Entry::new(Level::Warning, "log").render(style, SystemTime::now(), words)
+            };
+            let style = state.style;
             for line in state.limits.end(Instant::now()) {
-                state.push(line, LINES);
+                state.push(own(style, format_args!("{line}")), LINES);
             }
             if state.lines.is_empty() && state.dropped == 0 {
                 state.is_writing = false;
@@ -214,7 +270,8 @@ impl Log {
             }
             if dropped != 0 {
                 let why = "they came faster than they were taken";
-                let _fits = writeln!(text, "paternoster: {dropped} lines were dropped: {why}");
+                text.push_str(&own(style, format_args!("{dropped} lines were dropped: {why}")));
+                text.push('\n');
             }
             // Nothing is left that could be told.
             let _unheard = sink.write_all(text.as_bytes());
@@ -262,7 +319,7 @@ mod tests {
         let (taken, text) = channel();
         let log = Log::start(Stuck { may, taken });
         for number in 0..10_000 {
-            log.add(None, LINES, Instant::now(), format_args!("line {number}"));
+            log.add(None, LINES, Instant::now(), |_| format!("line {number}"));
         }
         assert!(log.lock().lines.len() <= LINES);
         drop(open);
@@ -280,7 +337,7 @@ mod tests {
         assert_eq!(told + dropped, 10_000);
         assert!((LINES as u64..=2 * LINES as u64).contains(&told), "{told}");
         // And it goes on.
-        log.add(None, LINES, Instant::now(), format_args!("the next"));
+        log.add(None, LINES, Instant::now(), |_| "the next".to_owned());
         assert_eq!(text.recv().unwrap(), "the next\n");
     }
 
@@ -290,14 +347,26 @@ mod tests {
     fn a_flood_leaves_others_lines_in() {
         let (now, mut limits) = (Instant::now(), Limits::default());
         let (loud, calm) = (Origin::User(1000), Origin::User(1001));
-        let told = (0..5000).filter(|_| limits.admits(loud, now)).count();
+        let told = (0..5000).filter(|_| limits.admits(loud, Level::Warning, now)).count();
         assert_eq!(told, 20);
-        assert!((0..20).all(|_| limits.admits(calm, now)));
+        assert!((0..20).all(|_| limits.admits(calm, Level::Warning, now)));
         assert_eq!(limits.end(now + PERIOD / 2), Vec::<String>::new());
-        assert!(!limits.admits(loud, now + PERIOD / 2));
+        assert!(!limits.admits(loud, Level::Warning, now + PERIOD / 2));
         let told = limits.end(now + PERIOD);
-        assert_eq!(told, ["paternoster: uid 1000: 4981 more lines within 10 s were left out"]);
-        assert!(limits.admits(loud, now + PERIOD));
+        assert_eq!(told, ["uid 1000: 4981 more lines within 10 s were left out"]);
+        assert!(limits.admits(loud, Level::Warning, now + PERIOD));
+    }
+
+    /// Does a host that starts 100 machines at once, each a client that comes, leave in what is
+    /// wrong with it? 200 lines of what is well, and 20 beside them.
+    #[test]
+    fn what_is_well_crowds_nothing_out() {
+        let (now, mut limits) = (Instant::now(), Limits::default());
+        let told = |limits: &mut Limits, level| {
+            (0..300).filter(|_| limits.admits(Origin::User(107), level, now)).count()
+        };
+        assert_eq!(told(&mut limits, Level::Info), 200);
+        assert_eq!(told(&mut limits, Level::Warning), 20);
     }
 
     /// Are windows bounded, however many addresses there are? 256 have their own; all others share
@@ -305,19 +374,8 @@ mod tests {
     #[test]
     fn windows_are_bounded() {
         let (now, mut limits) = (Instant::now(), Limits::default());
-        let told = (0..10_000).filter(|&uid| limits.admits(Origin::User(uid), now)).count();
+        let is_told = |&uid: &u32| limits.admits(Origin::User(uid), Level::Info, now);
+        let told = (0..10_000).filter(is_told).count();
         assert_eq!((told, limits.windows.len()), (256 + 20, 256 + 1));
-    }
-
-    /// Does a line end somewhere, at a whole character?
-    #[test]
-    fn lines_are_cut() {
-        let (taken, text) = channel();
-        let (open, may) = channel();
-        drop(open);
-        let log = Log::start(Stuck { may, taken });
-        log.add(None, LINES, Instant::now(), format_args!("{}", "ä".repeat(3000)));
-        // 512 characters of two bytes.
-        assert_eq!(text.recv().unwrap(), format!("{}…\n", "ä".repeat(512)));
     }
 }

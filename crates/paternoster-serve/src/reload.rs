@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::catalog::Catalog;
 use crate::config::flat::{Change, changes};
-use crate::config::{Config, Device, Volume};
+use crate::config::{Config, Device, Level, LogFormat, Volume};
 use crate::control::order::{Answer, Order, Settings};
 use crate::desk::inbox::Slot;
 use crate::desk::reload::{Reload, Seen, Step, Take, Taken};
@@ -34,6 +34,7 @@ use crate::device::claim::Claims;
 use crate::device::{self, NewFile, content};
 use crate::host::sandbox;
 use crate::locked::locked;
+use crate::log::Entry;
 use crate::{save, wire};
 
 /// How long a desk may take for an answer: it has its rounds to do.
@@ -67,13 +68,15 @@ pub struct Source {
     pub pidfile: Option<PathBuf>,
     /// Requests are told, whatever the file says.
     pub verbose: bool,
+    /// What the log tells and how, instead of the file's.
+    pub log: (Option<Level>, Option<LogFormat>),
 }
 
 impl Source {
     /// This file, and nothing beside it.
     #[must_use]
     pub fn new(file: &Path) -> Source {
-        Source { file: file.to_owned(), pidfile: None, verbose: false }
+        Source { file: file.to_owned(), pidfile: None, verbose: false, log: (None, None) }
     }
 
     /// Reads it.
@@ -82,7 +85,10 @@ impl Source {
     /// The line, what is wrong there, and what would be right.
     pub fn read(&self) -> Result<Config, crate::config::ConfigError> {
         let mut config = Config::load(&self.file)?;
-        config.server.verbose |= self.verbose;
+        let server = &mut config.server;
+        server.verbose |= self.verbose;
+        server.log_level = self.log.0.unwrap_or(server.log_level);
+        server.log_format = self.log.1.unwrap_or(server.log_format);
         config.server.pidfile = self.pidfile.clone().or(config.server.pidfile);
         Ok(config)
     }
@@ -141,11 +147,13 @@ impl Keeper {
                 let same = same.then(|| "nothing is different in it".to_owned());
                 let starts = later.iter().map(|key| format!("{key} (from the next start on)"));
                 let told = changed.iter().chain(&notes).chain(&same).cloned().chain(starts);
-                told.for_each(|line| crate::log::tell(format_args!("paternoster: reload: {line}")));
+                let entry = Entry::new(Level::Info, "reload");
+                told.for_each(|line| entry.tell(format_args!("reload: {line}")));
                 Ok(json!({ "ok": true, "changed": changed, "later": later, "notes": notes }))
             }
             Err(why) => {
-                crate::log::tell(format_args!("paternoster: reload: nothing was changed: {why}"));
+                let entry = Entry::new(Level::Error, "reload");
+                entry.tell(format_args!("reload: nothing was changed: {why}"));
                 Err(format!("nothing was changed: {why}"))
             }
         }
@@ -207,6 +215,7 @@ impl Keeper {
         let changed = Changed { config: Arc::clone(&merged), catalog, tls, heard };
         let _ended = self.lobby.put(Word::Changed(changed));
         let _late = hears.recv_timeout(PATIENCE);
+        crate::log::configure(&merged.server);
         running.config.clone_from(&merged);
         running.claims = claims;
         let later = later.iter().map(ToString::to_string).chain(held).collect();
@@ -234,7 +243,7 @@ impl Keeper {
         running.config = live;
         let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
         for line in &told {
-            crate::log::tell(format_args!("paternoster: saved: {line}"));
+            Entry::new(Level::Info, "save").tell(format_args!("saved: {line}"));
         }
         Ok(json!({ "ok": true, "changed": told, "file": source.file.display().to_string() }))
     }
@@ -353,6 +362,8 @@ fn can_change(change: &Change, running: &Config, asked: &Config) -> bool {
                 | "drain-timeout"
                 | "device-timeout"
                 | "verbose"
+                | "log-level"
+                | "log-format"
                 | "tls.client-authority" => true,
                 _ => key.starts_with("tls.") && both,
             }
@@ -390,6 +401,8 @@ fn merged(running: &Config, asked: Config) -> Config {
     server.drain_timeout = new.drain_timeout;
     server.device_timeout = new.device_timeout;
     server.verbose = new.verbose;
+    server.log_level = new.log_level;
+    server.log_format = new.log_format;
     let files = server.fuse.is_some();
     for old in &running.devices {
         let new = asked.devices.iter().find(|new| new.name == old.name);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use rustls::ServerConfig;
 
 use crate::catalog::Catalog;
-use crate::config::{Config, Device};
+use crate::config::{Config, Device, Level};
 use crate::control::http::HttpServer;
 use crate::control::order::{Answer, Order};
 use crate::control::server::{self as control, Access, ControlServer};
@@ -37,6 +37,7 @@ use crate::host::privileges::Account;
 use crate::host::sandbox::Sandbox;
 use crate::lobby::{Lobby, wants_tls};
 use crate::locked::locked;
+use crate::log::Entry;
 use crate::reload::{self, Keeper, Source, Word};
 use crate::{vital, wire};
 
@@ -95,6 +96,7 @@ impl Server {
     pub fn start(config: Config, options: Options, sockets: Vec<Socket>) -> Result<Server, String> {
         let mut config = config;
         config.server.verbose |= options.verbose;
+        crate::log::configure(&config.server);
         let asked = config.server.clone();
         let tls = match &config.server.tls {
             Some(tls) => Some(wire::server_config(tls)?),
@@ -201,8 +203,14 @@ impl Server {
         let running = locked(&self.running).take();
         let Some(running) = running else { return Ok(()) };
         let _asked = running.stop.recv();
+        Entry::new(Level::Info, "stop").tell(format_args!("stopping: no clients are let in"));
         let ended = running.end(&self.handles);
         self.keeper.give_back();
+        match &ended {
+            Ok(()) => Entry::new(Level::Info, "end").tell(format_args!("stopped in good order")),
+            Err(why) => Entry::new(Level::Error, "end").tell(format_args!("stopped: {why}")),
+        }
+        crate::log::settle(LAST_LINES);
         ended
     }
 }
@@ -245,7 +253,6 @@ impl Running {
         if let Some(http) = self.http {
             http.stop();
         }
-        crate::log::settle(LAST_LINES);
         result
     }
 }

@@ -135,6 +135,8 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
         sandbox,
         traces,
         verbose,
+        log_level,
+        log_format,
     } = server;
     let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|at| at.display().to_string());
     let each = listen.iter().map(|Listen { at, tls }| format!("{at:?} {tls:?}"));
@@ -168,6 +170,8 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
     tell("sandbox", Some(sandbox.to_string()));
     tell("traces", Some(traces.display().to_string()));
     tell("verbose", Some(verbose.to_string()));
+    tell("log-level", Some(log_level.to_string()));
+    tell("log-format", Some(log_format.to_string()));
 }
 
 fn device(it: &Device, flat: &mut Flat) {

@@ -21,6 +21,7 @@ mod file;
 pub(crate) mod flat;
 pub(crate) mod fuse;
 pub mod limits;
+mod log;
 mod overlap;
 pub mod quantity;
 pub mod rights;
@@ -32,6 +33,7 @@ mod tree;
 mod words;
 
 pub use file::ConfigError;
+pub use log::{Level, LogFormat};
 pub use rights::Rights;
 pub use settle::Complaint;
 
@@ -94,6 +96,10 @@ pub struct Server {
     pub traces: PathBuf,
     /// Requests are told on standard error.
     pub verbose: bool,
+    /// The last level that is told there.
+    pub log_level: Level,
+    /// How lines are written there.
+    pub log_format: LogFormat,
 }
 
 impl Default for Server {
@@ -119,11 +125,19 @@ impl Default for Server {
             sandbox: true,
             traces: PathBuf::from("/var/tmp"),
             verbose: false,
+            log_level: Level::Info,
+            log_format: LogFormat::Text,
         }
     }
 }
 
 impl Server {
+    /// Whether each request is told on standard error.
+    #[must_use]
+    pub const fn tells_requests(&self) -> bool {
+        self.verbose || matches!(self.log_level, Level::Debug)
+    }
+
     /// Whether clients under TLS show certificates.
     #[must_use]
     pub fn shows_certificates(&self) -> bool {

@@ -46,6 +46,8 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
         sandbox: section.switch("sandbox")?.unwrap_or(default.sandbox),
         traces: path(&mut section, "traces")?.unwrap_or(default.traces),
         verbose: section.switch("verbose")?.unwrap_or(default.verbose),
+        log_level: section.parsed("log-level", str::parse)?.unwrap_or(default.log_level),
+        log_format: section.parsed("log-format", str::parse)?.unwrap_or(default.log_format),
         tls,
     };
     section.finish()?;

@@ -30,10 +30,11 @@ use super::door::{Door, Peer};
 use super::order::Answer;
 use super::request::{LINE_LIMIT, What, parse};
 use crate::config::rights::is_among;
-use crate::config::{self, Identity, Who};
+use crate::config::{self, Identity, Level, Who};
 use crate::desk::{DeskHandle, Seat};
 use crate::host::peer::{self, Origin, PROC};
 use crate::host::unix_socket::{OwnPath, Refusal, listen_at};
+use crate::log::Entry;
 
 /// Permission bits of the socket unless told otherwise.
 const MODE: u32 = 0o600;
@@ -235,10 +236,12 @@ fn note((who, may_order): (&Identity, bool), text: &[u8], said: &Value) {
     };
     let (uid, pid) = (number(who.uid), number(who.pid));
     let line = format!("paternoster: order of uid {uid} pid {pid}: {shown}: {outcome}");
+    let entry = Entry::new(Level::Info, "order").with("outcome", &*outcome);
+    let entry = who.uid.into_iter().fold(entry, |entry, uid| entry.with("uid", uid));
     if may_order {
-        crate::log::tell(format_args!("{line}"));
+        entry.tell(format_args!("{line}"));
     } else {
-        crate::log::tell_of(Origin::of(who), format_args!("{line}"));
+        entry.tell_of(Origin::of(who), format_args!("{line}"));
     }
 }
 

@@ -17,7 +17,7 @@ use super::outbox::Outbox;
 use super::processes::Process;
 use super::tenants::{BUCKETS, ROOT};
 use super::{Desk, Newcomer, guest_events, intake, watch};
-use crate::config::rules;
+use crate::config::{Level, rules};
 use crate::control::snapshot::Figures;
 use crate::fuse::callers::Caller;
 use crate::wire::Wire;
@@ -116,6 +116,7 @@ impl Desk {
             takes: Pace::default(),
             brings: Pace::default(),
             hunger: 0,
+            came: self.now,
             figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
             _seat: newcomer.seat,
         };
@@ -135,6 +136,7 @@ impl Desk {
         if !output.is_empty() {
             guest.out.whole(&output, None);
         }
+        self.tell_of_arrival(index);
         // A wire under TLS may have something to send that was said in the lobby.
         self.make_sending(index);
         self.make_ready(index);
@@ -153,19 +155,18 @@ impl Desk {
         }
     }
 
-    /// Closes a guest's socket and withdraws what can be withdrawn. An empty reason: it left.
+    /// Closes a guest's socket and withdraws what can be withdrawn. An empty reason: it hung up.
     pub(super) fn close(&mut self, index: u32, reason: &str) {
         let guest = self.guests.at_mut(index);
         if guest.wire.is_none() {
             return;
         }
-        if !reason.is_empty() {
-            let place = &self.places[guest.place as usize];
-            crate::log::tell_of(
-                guest.peer.origin,
-                format_args!("paternoster: {}: {}: closed: {reason}", place.name, guest.peer),
-            );
+        let guest = self.guests.at(index);
+        match reason {
+            "" => self.tell_of_departure(guest, "it hung up", Level::Info),
+            reason => self.tell_of_departure(guest, reason, Level::Warning),
         }
+        let guest = self.guests.at_mut(index);
         self.rests -= guest.rest.len() as u64;
         guest.hang_up(&mut self.arena);
         guest.refused.clear();
@@ -250,6 +251,9 @@ impl Desk {
     fn see_off_one(&mut self, index: u32) {
         self.forget_nap(index);
         let mut guest = self.guests.release(index);
+        if guest.wire.is_some() {
+            self.tell_of_leave(&guest);
+        }
         if let Some(wire) = &mut guest.wire {
             wire.say_goodbye();
         }

@@ -12,7 +12,8 @@ use paternoster_core::Nanos;
 
 use super::Desk;
 use super::errand::Errand;
-use crate::config::quantity;
+use crate::config::{Level, quantity};
+use crate::log::Entry;
 
 /// How many commands are told one by one.
 const TOLD: usize = 4;
@@ -59,7 +60,9 @@ impl Desk {
              may be lost",
             quantity::show_time(self.device_timeout)
         );
-        crate::log::tell(format_args!("paternoster: device {}: {why}", self.name));
+        Entry::new(Level::Error, "stuck")
+            .with("device", &*self.name)
+            .tell(format_args!("device {}: {why}", self.name));
         for asked in std::mem::take(&mut self.stop_asked) {
             let _gone = asked.answer.send(Err(why.clone()));
         }

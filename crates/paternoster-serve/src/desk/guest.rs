@@ -209,6 +209,8 @@ pub(super) struct Guest {
     pub hunger: u32,
     /// What it got.
     pub figures: Figures,
+    /// When it came.
+    pub came: Nanos,
     /// Its seat among the connections of the server.
     pub _seat: super::Seat,
 }

@@ -21,7 +21,9 @@ use super::caps::Passing;
 use super::errand::Errand;
 use super::guest::{Blocked, ERRANDS, Intake, SAID};
 use super::turns::steps_of;
+use crate::config::Level;
 use crate::device::arena::{LARGEST, PAGE};
+use crate::log::Entry;
 use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
 
 /// Bytes of the desk's reading buffer.
@@ -300,7 +302,7 @@ impl Desk {
         let guest = self.guests.at_mut(index);
         let place = &self.places[guest.place as usize];
         if self.verbose {
-            crate::log::tell_request(format_args!(
+            Entry::new(Level::Debug, "request").tell(format_args!(
                 "{} {} {} {}+{} flags {:#x}",
                 place.name,
                 guest.peer,

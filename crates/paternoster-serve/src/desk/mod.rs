@@ -31,6 +31,7 @@ mod answer;
 mod bound;
 mod caps;
 mod cgroups;
+mod complaints;
 mod cut;
 mod doors;
 mod ending;
@@ -40,6 +41,7 @@ mod guest;
 mod handle;
 pub mod inbox;
 mod intake;
+mod journal;
 #[cfg(test)]
 mod judge;
 mod naps;
@@ -90,6 +92,7 @@ use crate::ledger::Ledger;
 use crate::wire::Wire;
 use crate::witness::Witness;
 use bound::Bound;
+use complaints::Complaints;
 use errand::{Errand, Part};
 use geometry::Place;
 use guest::{Blocked, Guest};
@@ -234,6 +237,7 @@ pub struct Desk {
     stop_by: Option<Nanos>,
     stop_asked: Vec<Asked>,
     told_of_loss: bool,
+    complaints: Complaints,
 
     /// Kept to be used again.
     buffer: Box<[u8]>,
@@ -429,6 +433,7 @@ impl Desk {
         self.see_off_the_slow();
         self.send_the_idle_away();
         self.end_the_late();
+        self.tell_complaints(false);
         if self.tenants.remove_late(now, &mut self.ledger) {
             self.bound.divide(&self.tenants);
         }
@@ -468,6 +473,7 @@ impl Desk {
 
     /// The last flush, and the answers to those who asked for the end.
     fn end(mut self) {
+        self.tell_complaints(true);
         if self.is_waited_for() {
             let under_way = self.under_way();
             return self.leave_behind(&under_way);

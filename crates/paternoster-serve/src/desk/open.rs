@@ -22,6 +22,7 @@ use paternoster_sim::schedulers;
 use rustix::event::epoll;
 
 use super::bound::Bound;
+use super::complaints::Complaints;
 use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
 use super::processes::Processes;
@@ -192,7 +193,7 @@ impl Desk {
             tenants,
             pools,
             bound,
-            verbose: config.server.verbose,
+            verbose: config.server.tells_requests(),
             connection_memory: share_of_one(&config.server, device),
             stall_timeout: config.server.stall_timeout,
             drain_timeout: config.server.drain_timeout,
@@ -239,6 +240,7 @@ impl Desk {
             stop_by: None,
             stop_asked: Vec::new(),
             told_of_loss: false,
+            complaints: Complaints::default(),
             buffer: vec![0; intake::BUFFER].into_boxed_slice(),
             loans: Vec::with_capacity(usize::from(facts.max_segments)),
             head: Vec::with_capacity(4096),

@@ -15,8 +15,10 @@
 use paternoster_core::{Command, Nanos, Op, Outcome, Output, Status, Tag};
 
 use super::Desk;
+use crate::config::Level;
 use crate::device::lender::Loan;
 use crate::device::{Finished, Job, Work};
+use crate::log::Entry;
 
 const EIO: i32 = 5;
 /// Bytes given to a device before it is asked what has ended: what was done at once is answered
@@ -81,6 +83,7 @@ impl Desk {
             let Some(tag) = self.tags[slot as usize].take() else { continue };
             self.in_device -= 1;
             if error != 0 {
+                self.complain(self.part_of(tag), error);
                 self.tell_of_loss();
             }
             let outcome = if error == 0 { Outcome::OK } else { Outcome::failed(error) };
@@ -97,9 +100,9 @@ impl Desk {
         };
         self.told_of_loss = true;
         let error = std::io::Error::from_raw_os_error(errno);
-        crate::log::tell(format_args!(
-            "paternoster: device {}: a flush failed: {error}; data that were acknowledged may be \
-             lost, and every flush is told so until the server is started anew",
+        Entry::new(Level::Error, "loss").with("device", &*self.name).tell(format_args!(
+            "device {}: a flush failed: {error}; data that were acknowledged may be lost, and \
+             every flush is told so until the server is started anew",
             self.name
         ));
     }

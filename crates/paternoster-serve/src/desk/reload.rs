@@ -146,7 +146,7 @@ impl Desk {
     }
 
     fn take_limits(&mut self, server: &config::Server, device: &config::Device) {
-        self.verbose = server.verbose;
+        self.verbose = server.tells_requests();
         self.connection_memory = super::open::share_of_one(server, device);
         self.stall_timeout = server.stall_timeout;
         self.drain_timeout = server.drain_timeout;

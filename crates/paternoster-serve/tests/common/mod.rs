@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use paternoster_core::Nanos;
 use paternoster_serve::config::{
-    Address, Caps, Config, Device, Direct, Engine, Listen, Rule, Server as ServerConfig,
+    Address, Caps, Config, Device, Direct, Engine, Level, Listen, Rule, Server as ServerConfig,
     ServiceClass, Tenant, TlsMode, Volume, Who,
 };
 use paternoster_serve::device::Backend;
@@ -136,6 +136,8 @@ pub(crate) fn config(folder: &Folder, device: Device) -> Config {
             }],
             connections: 64,
             drain_timeout: Nanos::from_secs(20),
+            // Thousands of clients come and go.
+            log_level: Level::Warning,
             ..ServerConfig::default()
         },
         devices: vec![device],

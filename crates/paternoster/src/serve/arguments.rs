@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use paternoster_serve::config::{Level, LogFormat};
 
 /// Serve files and block devices as NBD disks whose clients share them fairly
 #[derive(Debug, Args)]
@@ -141,6 +142,14 @@ pub(crate) struct ServeOptions {
     /// Tell every request on standard error
     #[arg(long, short)]
     pub(super) verbose: bool,
+
+    /// What is told on standard error: error, warning, info, debug (each request)
+    #[arg(long, value_name = "LEVEL", value_parser = str::parse::<Level>)]
+    pub(super) log_level: Option<Level>,
+
+    /// How: text, or json (an object a line)
+    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<LogFormat>)]
+    pub(super) log_format: Option<LogFormat>,
 
     /// Serve what others use: what is mounted, swapped to, has partitions, is open in another
     /// program or server, or is there twice

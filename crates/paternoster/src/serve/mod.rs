@@ -16,7 +16,7 @@ mod tell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use paternoster_serve::config::{Address, Config, Listen, TlsMode};
+use paternoster_serve::config::{Address, Config, Level, Listen, TlsMode};
 use paternoster_serve::device::claim;
 use paternoster_serve::device::content;
 use paternoster_serve::device::in_use::in_use;
@@ -27,6 +27,7 @@ use paternoster_serve::host::private_folder::PrivateFolder;
 use paternoster_serve::host::privileges::Account;
 use paternoster_serve::host::sandbox::Sandbox;
 use paternoster_serve::host::signals::{ReloadSignals, StopSignals, Ward};
+use paternoster_serve::log;
 use paternoster_serve::reload::Source;
 use paternoster_serve::server::{Options, Server};
 
@@ -54,9 +55,6 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         crate::print(&tell::check(&config))?;
         return refuse_what_is_missing(&config, left_out);
     }
-    for why in left_out {
-        eprintln!("paternoster: {why}");
-    }
     let account = Account::of(&config.server).map_err(Failure::Request)?;
     if let (Some(account), Some(folder)) = (&account, &folder) {
         account.give(folder.path())?;
@@ -79,7 +77,8 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     };
     let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;
     let server = Arc::new(server);
-    eprint!("{}", tell::started(&config, &places, &server));
+    log::announce(Level::Warning, &tell::notes(&left_out, &server));
+    log::announce(Level::Info, &tell::started(&config, &places, &server));
     reload_on_signals(reloads, Arc::downgrade(&server));
 
     let done = match &options.run {
@@ -194,7 +193,8 @@ fn configuration(
 fn source(options: &ServeOptions) -> Option<Source> {
     let file = options.configuration()?;
     let (pidfile, verbose) = (options.pidfile.clone(), options.verbose);
-    Some(Source { pidfile, verbose, ..Source::new(file) })
+    let log = (options.log_level, options.log_format);
+    Some(Source { pidfile, verbose, log, ..Source::new(file) })
 }
 
 /// Where the server listens if nothing says it: what it inherited, or a socket of its own.

@@ -71,6 +71,8 @@ fn server(options: &ServeOptions, fallback: &[Listen]) -> Result<Server, Failure
         insecure: options.insecure,
         sandbox: !options.no_sandbox,
         verbose: options.verbose,
+        log_level: options.log_level.unwrap_or_default(),
+        log_format: options.log_format.unwrap_or_default(),
         ..Server::default()
     })
 }

@@ -229,13 +229,16 @@ fn rights(config: &Config) -> Option<String> {
     table(&["export", "may open", "read-only for", "clients"], told.map(row).collect())
 }
 
+/// What had to be done otherwise than one might think, a line each.
+pub(super) fn notes(left_out: &[String], server: &Server) -> String {
+    let all = left_out.iter().chain(server.notes());
+    all.map(|note| format!("paternoster: {note}\n")).collect()
+}
+
 /// What is served, a line for each export; then the further sockets.
 pub(super) fn started(config: &Config, places: &[(Place, TlsMode)], server: &Server) -> String {
     let desks = server.desks();
     let mut text = String::new();
-    for note in server.notes() {
-        let _written = writeln!(text, "paternoster: {note}");
-    }
     if let Some(metrics) = server.metrics() {
         let way = if metrics.ip().to_canonical().is_loopback() { "http" } else { "https" };
         let _written = writeln!(text, "paternoster: metrics at {way}://{metrics}/metrics");

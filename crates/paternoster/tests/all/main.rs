@@ -37,6 +37,7 @@ mod results;
 mod rules;
 mod runs;
 mod serve_arguments;
+mod serve_log;
 mod serve_loss;
 mod serve_sandbox;
 mod serve_signals;

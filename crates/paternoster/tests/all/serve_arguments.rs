@@ -265,8 +265,8 @@ fn a_signal_ends_it() {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let uri = format!("paternoster: disk.img at nbd+unix:///disk.img?socket={socket} (");
-    assert!(line.starts_with(&uri), "{line}");
+    let uri = format!(" info paternoster: disk.img at nbd+unix:///disk.img?socket={socket} (");
+    assert!(line.contains(&uri), "{line}");
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
     // A second server does not take the place of a living one.
     let other = scratch.disk("other.img");

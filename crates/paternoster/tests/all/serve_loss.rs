@@ -79,7 +79,7 @@ fn start(scratch: &Scratch, disk: &str, syncs: bool) -> Option<(Child, UnixStrea
 }
 
 /// Fixed newstyle, no zeroes, the disk by its name.
-fn negotiate(stream: &mut UnixStream) {
+pub(crate) fn negotiate(stream: &mut UnixStream) {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
     assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");

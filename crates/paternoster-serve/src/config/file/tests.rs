@@ -291,9 +291,9 @@ fn every_key_is_documented() {
             count += 1;
         }
     }
-    // 18 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 11 of volumes,
+    // 20 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 11 of volumes,
     // 5 of groups, 8 of tenants, 8 of rules.
-    assert_eq!(count, 18 + 3 + 5 + 7 + 11 + 5 + 8 + 8);
+    assert_eq!(count, 20 + 3 + 5 + 7 + 11 + 5 + 8 + 8);
 }
 
 /// Is a file that cannot be read told by name?
