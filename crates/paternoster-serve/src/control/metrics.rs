@@ -49,6 +49,8 @@ pub fn exposition(devices: &[(String, Option<Snapshot>)], dialect: Dialect) -> S
     for (name, snapshot) in devices {
         page.sample(&[("device", name)], u8::from(snapshot.is_some()));
     }
+    page.family(Kind::Info, "build", "", "The program.");
+    page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let snapshots: Vec<&Snapshot> =
         devices.iter().filter_map(|(_, known)| known.as_ref()).collect();
     of_devices(&mut page, &snapshots);
@@ -90,6 +92,20 @@ fn of_devices(page: &mut Page, snapshots: &[&Snapshot]) {
     each(Gauge, "device_connections", "", help, &|s| s.connections.len().to_string());
     let help = "Whether a trace is being written.";
     each(Gauge, "device_tracing", "", help, &|s| u8::from(s.tracing).to_string());
+    let help = "How long the oldest command is in the device.";
+    let oldest = |s: &Snapshot| seconds(s.oldest_command_ns);
+    each(Gauge, "device_oldest_command_seconds", "seconds", help, &oldest);
+    let help = "Whether a flush failed: data that were acknowledged may be lost.";
+    each(Gauge, "device_data_lost", "", help, &|s| u8::from(s.lost).to_string());
+    each(Gauge, "device_stopping", "", "Whether the server stops.", &|s| {
+        u8::from(s.stopping).to_string()
+    });
+    page.family(Counter, "device_errors", "", "Commands that the device failed.");
+    for s in snapshots {
+        for (errno, count) in &s.errors {
+            page.sample(&[("device", &*s.device), ("errno", &errno.to_string())], count);
+        }
+    }
 }
 
 fn of_volumes(page: &mut Page, snapshots: &[&Snapshot]) {
@@ -134,32 +150,46 @@ fn of_tenants(page: &mut Page, snapshots: &[&Snapshot]) {
         }
     }
     page.family(Kind::Counter, "requests", "", "Requests answered.");
-    for (device, line) in lines(snapshots, false) {
-        let Figures { reads, writes, flushes, .. } = line.figures;
+    for ([device, whose], figures) in accounts(snapshots) {
+        let Figures { reads, writes, flushes, .. } = figures;
         for (op, count) in [("read", reads), ("write", writes), ("flush", flushes)] {
-            page.sample(&[("device", device), ("tenant", &line.name), ("op", op)], count);
+            page.sample(&[device, whose, ("op", op)], count);
         }
     }
     page.family(Kind::Counter, "transferred_bytes", "bytes", "Bytes of requests answered.");
-    for (device, line) in lines(snapshots, false) {
-        let Figures { read_bytes, write_bytes, .. } = line.figures;
+    for ([device, whose], figures) in accounts(snapshots) {
+        let Figures { read_bytes, write_bytes, .. } = figures;
         for (op, bytes) in [("read", read_bytes), ("write", write_bytes)] {
-            page.sample(&[("device", device), ("tenant", &line.name), ("op", op)], bytes);
+            page.sample(&[device, whose, ("op", op)], bytes);
         }
     }
     page.family(Kind::Counter, "errors", "", "Requests answered with an error.");
-    for (device, line) in lines(snapshots, false) {
-        page.sample(&tenant(device, line), line.figures.errors);
+    for (labels, figures) in accounts(snapshots) {
+        page.sample(&labels, figures.errors);
     }
     page.family(Kind::Counter, "device_time_seconds", "seconds", "Device time that it was given.");
-    for (device, line) in lines(snapshots, false) {
-        page.sample(&tenant(device, line), seconds(line.figures.served_ns));
+    for (labels, figures) in accounts(snapshots) {
+        page.sample(&labels, seconds(figures.served_ns));
     }
     let help = "From a request's arrival to its answer.";
     page.family(Kind::Histogram, "latency_seconds", "seconds", help);
-    for (device, line) in lines(snapshots, false) {
-        page.histogram(&tenant(device, line), &line.figures);
+    for (labels, figures) in accounts(snapshots) {
+        page.histogram(&labels, figures);
     }
+}
+
+/// What all tenants got, those that have gone among them, each with its labels. Of those that are
+/// not known by name any more the volume is told: sums over all never go backwards.
+fn accounts<'a>(
+    snapshots: &'a [&'a Snapshot],
+) -> impl Iterator<Item = ([(&'a str, &'a str); 2], &'a Figures)> {
+    snapshots.iter().flat_map(|s| {
+        let present = s.tenants.iter().filter(|line| !line.is_group);
+        let named = present.chain(&s.departed).map(|line| (tenant(&s.device, line), &line.figures));
+        let labels = |volume: &'a str| [("device", &*s.device), ("volume", volume)];
+        let earlier = s.earlier.iter().map(move |line| (labels(&line.volume), &line.figures));
+        named.chain(earlier)
+    })
 }
 
 fn tenant<'a>(device: &'a str, line: &'a TenantLine) -> [(&'a str, &'a str); 2] {

@@ -17,6 +17,7 @@
 pub mod answer;
 pub mod client;
 mod door;
+mod health;
 pub mod http;
 pub mod metrics;
 pub mod order;

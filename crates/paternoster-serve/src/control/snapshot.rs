@@ -3,10 +3,13 @@
 //!
 //! Counters only go up; who wants rates takes the difference of two.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A desk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct Snapshot {
     /// The device's name.
     pub device: String,
@@ -36,6 +39,40 @@ pub struct Snapshot {
     pub tenants: Vec<TenantLine>,
     /// Connections.
     pub connections: Vec<ConnectionLine>,
+    /// Tenants that nobody configured and that have gone: the last ones, by name.
+    pub departed: Vec<TenantLine>,
+    /// Those before them, by volume.
+    pub earlier: Vec<EarlierLine>,
+    /// The server stops.
+    pub stopping: bool,
+    /// A flush failed: data that were acknowledged may be lost.
+    pub lost: bool,
+    /// Commands that the device failed, by errno of Linux.
+    pub errors: BTreeMap<i32, u64>,
+    /// The last one.
+    pub last_error: Option<LastError>,
+    /// How long the oldest command is in the device, ns; 0: none is.
+    pub oldest_command_ns: u64,
+}
+
+/// The last command that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct LastError {
+    /// Nanoseconds ago.
+    pub ago_ns: u64,
+    /// What, and why, in words.
+    pub what: String,
+}
+
+/// Tenants that have gone, all that used one volume last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct EarlierLine {
+    /// The volume.
+    pub volume: String,
+    /// How many.
+    pub tenants: u64,
+    /// What they got.
+    pub figures: Figures,
 }
 
 /// A volume.
@@ -112,4 +149,34 @@ pub struct Figures {
     pub latency_ns: u64,
     /// Requests by latency: bucket i holds those below 2^i microseconds, the last all others.
     pub latency_log2_us: Vec<u64>,
+}
+
+impl Figures {
+    /// What another got, too.
+    pub fn add(&mut self, other: &Figures) {
+        let Figures {
+            reads,
+            read_bytes,
+            writes,
+            write_bytes,
+            flushes,
+            errors,
+            served_ns,
+            latency_ns,
+            latency_log2_us,
+        } = other;
+        self.reads += reads;
+        self.read_bytes += read_bytes;
+        self.writes += writes;
+        self.write_bytes += write_bytes;
+        self.flushes += flushes;
+        self.errors += errors;
+        self.served_ns += served_ns;
+        self.latency_ns += latency_ns;
+        let buckets = self.latency_log2_us.len().max(latency_log2_us.len());
+        self.latency_log2_us.resize(buckets, 0);
+        for (sum, more) in self.latency_log2_us.iter_mut().zip(latency_log2_us) {
+            *sum += more;
+        }
+    }
 }

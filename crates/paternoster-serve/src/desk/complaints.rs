@@ -41,8 +41,8 @@ struct Window {
 pub(super) struct Complaints {
     /// `None`: all pairs that have none of their own.
     windows: BTreeMap<Option<Pair>, Window>,
-    /// Since the start, and the last one.
-    pub count: u64,
+    /// Since the start, by errno, and the last one.
+    pub count: BTreeMap<i32, u64>,
     /// See there.
     pub last: Option<(Nanos, String)>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Complaints {
 impl Complaints {
     /// One has failed; whether it has a line of its own.
     fn add(&mut self, now: Nanos, pair: Pair) -> bool {
-        self.count += 1;
+        *self.count.entry(pair.1).or_default() += 1;
         let known = self.windows.contains_key(&Some(pair));
         let key = (known || self.windows.len() < PAIRS).then_some(pair);
         let window = self.windows.entry(key).or_insert(Window { since: now, more: 0 });
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((told, counted), (1, vec![(Some((0, 5)), 10_000), (Some((0, 5)), 4_999)]));
         // It is over: the next one has a line of its own.
         assert!(complaints.add(Nanos::from_secs(50), (0, 5)));
-        assert_eq!(complaints.count, 15_001);
+        assert_eq!(complaints.count, [(5, 15_001)].into());
     }
 
     /// Are volumes and errnos told apart, and what is beyond 256 of them counted together?

@@ -266,6 +266,8 @@ impl Desk {
         let served = self.ledger.queue().observer().served(guest.client.index());
         self.ledger.observer_mut().forget(guest.client.index());
         self.count_served(guest.tenant, served.0 - guest.served_before);
+        let volume = &self.places[guest.place as usize].name;
+        self.tenants.at_mut(guest.tenant).volume.clone_from(volume);
         self.tenants.leave(self.now, &mut self.ledger, guest.tenant);
         self.divide();
     }

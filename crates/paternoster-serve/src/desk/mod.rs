@@ -33,6 +33,7 @@ mod caps;
 mod cgroups;
 mod complaints;
 mod cut;
+mod departed;
 mod doors;
 mod ending;
 mod errand;
@@ -190,6 +191,8 @@ pub struct Desk {
     by_client: Vec<u32>,
     /// By slot: the command in the backend.
     tags: Vec<Option<Tag>>,
+    /// By slot: when it was given.
+    given: Vec<Nanos>,
     in_device: u32,
     /// Bytes given to the backend since it was last asked what has ended, and answers that were
     /// not sent yet, in pages.

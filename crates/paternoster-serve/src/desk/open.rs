@@ -212,6 +212,7 @@ impl Desk {
             parts: Table::new(limits.bios),
             by_client: vec![0; limits.clients as usize],
             tags: vec![None; facts.depth as usize],
+            given: vec![Nanos::ZERO; facts.depth as usize],
             in_device: 0,
             burst: 0,
             unsent: 0,

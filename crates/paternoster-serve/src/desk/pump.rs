@@ -130,6 +130,7 @@ impl Desk {
         let bytes = job.length;
         if self.lender.submit(self.now, job, &mut self.loans).is_ok() {
             self.tags[tag.index() as usize] = Some(tag);
+            self.given[tag.index() as usize] = self.now;
             self.in_device += 1;
             self.burst += bytes;
             if self.burst >= BURST && self.lender.backend().deadline() == Some(Nanos::ZERO) {

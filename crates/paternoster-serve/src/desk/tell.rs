@@ -4,6 +4,7 @@
 //! `explain` answers the two questions of whoever set a weight and sees no effect: what is the
 //! effective weight at every level, and why; and what does each request that waits wait for.
 
+use paternoster_core::Nanos;
 use serde_json::{Value, json};
 
 use super::Desk;
@@ -12,7 +13,7 @@ use super::guest::{Blocked, Guest};
 use super::tenants::{Node, ROOT};
 use crate::config::ServiceClass;
 use crate::control::order::Answer;
-use crate::control::snapshot::{ConnectionLine, Snapshot, VolumeLine};
+use crate::control::snapshot::{ConnectionLine, LastError, Snapshot, VolumeLine};
 
 /// Requests of whose waiting one answer tells.
 const TOLD: usize = 256;
@@ -42,7 +43,25 @@ impl Desk {
             volumes: self.volume_lines(),
             tenants,
             connections: self.connection_lines(),
+            departed: self.tenants.departed.lines(),
+            earlier: self.tenants.departed.earlier(),
+            stopping: self.stopping,
+            lost: self.lender.backend().lost().is_some(),
+            errors: self.complaints.count.clone(),
+            last_error: self
+                .complaints
+                .last
+                .as_ref()
+                .map(|(at, what)| LastError { ago_ns: (self.now - *at).0, what: what.clone() }),
+            oldest_command_ns: self.oldest_command().0,
         }
+    }
+
+    /// How long the command is in the device that is there longest.
+    fn oldest_command(&self) -> Nanos {
+        let all = self.tags.iter().zip(&self.given).filter(|(tag, _)| tag.is_some());
+        let oldest = all.map(|(_, &given)| given).min();
+        oldest.map_or(Nanos::ZERO, |given| self.now - given)
     }
 
     /// Device time of a tenant: of the connections that have gone and of those that are there. That

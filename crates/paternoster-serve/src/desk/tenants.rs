@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use paternoster_core::{Class, GroupId, GroupSpec, Nanos, Observer, Priority};
 
 use super::caps::{Cap, Passing};
+use super::departed::Departed;
 use super::naps;
 use super::weights::{self, Sibling};
 use crate::config::{self, ServiceClass};
@@ -87,6 +88,8 @@ pub(super) struct Node {
     pub under_way: u32,
     /// What it got.
     pub figures: Figures,
+    /// The volume of its last client that went.
+    pub volume: String,
 }
 
 impl Node {
@@ -139,6 +142,8 @@ pub(super) struct Tenants {
     room: usize,
     /// The queue still had something of one that was to go.
     linger: bool,
+    /// What those got that have gone.
+    pub departed: Departed,
 }
 
 impl Tenants {
@@ -160,7 +165,13 @@ impl Tenants {
     ) -> Result<Tenants, String> {
         let root = node("", ROOT, true, ledger.queue().root(), 1000);
         let nodes = vec![Some(root)];
-        let mut tenants = Tenants { nodes, strangers: 0, room: room(config), linger: false };
+        let mut tenants = Tenants {
+            nodes,
+            strangers: 0,
+            room: room(config),
+            linger: false,
+            departed: Departed::default(),
+        };
         tenants.take(ledger, config)?;
         tenants.settle_all(Nanos::ZERO, ledger);
         Ok(tenants)
@@ -203,7 +214,10 @@ impl Tenants {
     ) -> Result<u32, String> {
         let spec = GroupSpec::new().weight(weight).parent(self.at(parent).group);
         let group = ledger.add_group(spec).map_err(|error| format!("tenant {name}: {error}"))?;
-        let made = node(name, parent, is_group, group, weight);
+        let mut made = node(name, parent, is_group, group, weight);
+        if !is_group && let Some(before) = self.departed.take(name) {
+            made.figures = before;
+        }
         let place = self.nodes.iter().position(Option::is_none).unwrap_or(self.nodes.len());
         if place == self.nodes.len() {
             self.nodes.push(Some(made));
@@ -279,7 +293,8 @@ impl Tenants {
             }
             let above = self.at(place).parent;
             self.strangers -= 1;
-            self.nodes[place as usize] = None;
+            let gone = self.nodes[place as usize].take();
+            self.keep(gone);
             self.settle_below(now, ledger, above);
             place = above;
         }
@@ -483,6 +498,7 @@ fn node(name: &str, parent: u32, is_group: bool, group: GroupId, weight: u32) ->
         overdrawn: 0,
         under_way: 0,
         figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
+        volume: String::new(),
     }
 }
 

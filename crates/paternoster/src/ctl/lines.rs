@@ -4,7 +4,7 @@
 //! A `list` has no figures; what a newer server says more is passed over, what an older one leaves
 //! out is nought.
 
-use paternoster_serve::control::snapshot::{ConnectionLine, Snapshot, TenantLine};
+use paternoster_serve::control::snapshot::{ConnectionLine, Figures, Snapshot, TenantLine};
 use serde_json::Value;
 
 use super::tree::tree;
@@ -111,17 +111,29 @@ pub(super) fn status(s: &Snapshot) -> String {
         bytes(s.memory_used),
         bytes(s.memory)
     );
-    let tenants = || s.tenants.iter().filter(|line| !line.is_group);
-    let all: u64 = tenants().fold(0, |sum, line| sum.saturating_add(line.figures.served_ns));
+    if let Some(error) = &s.last_error {
+        let (count, ago) = (s.errors.values().sum::<u64>(), error.ago_ns / 1_000_000_000);
+        let what = harmless(&error.what);
+        text.push_str(&format!("{count} commands failed, the last {ago} s ago: {what}\n\n"));
+    }
+    let present = s.tenants.iter().filter(|line| !line.is_group);
+    let present = present.map(|line| (harmless(&line.name), &line.figures));
+    // Those that have gone, so that nothing that was got, or failed, is out of sight.
+    let gone = s.departed.iter().map(|one| (harmless(&one.name) + " (gone)", &one.figures));
+    let earlier = s
+        .earlier
+        .iter()
+        .map(|one| (format!("{} earlier of {}", one.tenants, harmless(&one.volume)), &one.figures));
+    let rows: Vec<(String, &Figures)> = present.chain(gone).chain(earlier).collect();
+    let all: u64 = rows.iter().fold(0, |sum, (_, f)| sum.saturating_add(f.served_ns));
     let mut table = plain_table();
     table.set_header([
         "tenant", "share", "device s", "reads", "read", "writes", "written", "flushes", "errors",
         "mean ms", "p99 ms",
     ]);
-    for line in tenants() {
-        let f = &line.figures;
+    for (name, f) in rows {
         table.add_row([
-            harmless(&line.name),
+            name,
             format!("{:.1} %", percent(f.served_ns, all)),
             format!("{:.3}", f.served_ns as f64 / 1e9),
             f.reads.to_string(),
@@ -141,7 +153,7 @@ pub(super) fn status(s: &Snapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_serve::control::snapshot::{Figures, VolumeLine};
+    use paternoster_serve::control::snapshot::{EarlierLine, LastError, VolumeLine};
 
     use super::*;
 
@@ -232,6 +244,38 @@ disk0: bfq for 10 s, busy 50.0 %, 0 of 32 in device, 7 waiting, memory 0 B of 64
  db      75.0 %     1.500     99  396.0 KiB       1  1.0 KiB        0       0     1.00   <1.02
 ";
         assert_eq!(status(&sample()), expected);
+    }
+
+    /// Is what those got that have gone told, and what failed? 1 s of 3 s is a third.
+    #[test]
+    fn a_status_with_those_that_have_gone() {
+        let one = |served_ns| Figures { served_ns, errors: 2, ..Figures::default() };
+        let tenant = |name: &str, figures| TenantLine {
+            name: name.to_owned(),
+            figures,
+            ..TenantLine::default()
+        };
+        let status = status(&Snapshot {
+            device: "d".to_owned(),
+            scheduler: "bfq".to_owned(),
+            tenants: vec![tenant("db", one(1_000_000_000))],
+            departed: vec![tenant("vm7", one(1_000_000_000))],
+            earlier: vec![EarlierLine {
+                volume: "vm".to_owned(),
+                tenants: 12,
+                figures: one(1_000_000_000),
+            }],
+            errors: [(28, 6)].into(),
+            last_error: Some(LastError { ago_ns: 7_000_000_000, what: "vm: full".to_owned() }),
+            ..Snapshot::default()
+        });
+        assert!(status.contains("\n6 commands failed, the last 7 s ago: vm: full\n"), "{status}");
+        let rows: Vec<Vec<&str>> =
+            status.lines().map(|line| line.split_whitespace().take(4).collect()).collect();
+        for row in [&["db", "33.3", "%", "1.000"], &["vm7", "(gone)", "33.3", "%"]] {
+            assert!(rows.iter().any(|told| told == row), "{status}");
+        }
+        assert!(rows.iter().any(|told| told == &["12", "earlier", "of", "vm"]), "{status}");
     }
 
     /// Is a list, which has no figures, read; and what is no snapshot not?

@@ -71,6 +71,7 @@ fn snapshot(seconds: u64) -> Snapshot {
             connection(2, "db", 32, Figures::default()),
             connection(3, "db", 28, db),
         ],
+        ..Snapshot::default()
     }
 }
 
