@@ -35,6 +35,7 @@ use crate::desk::inbox::Inbox;
 use crate::desk::seats::Seats;
 use crate::desk::{Letter, Newcomer, Seat, next_id};
 use crate::host::listen::Socket;
+use crate::host::notify::Heart;
 use crate::host::peer::{Origin, Peer};
 use crate::nbd::handshake::ANSWERS_MOST;
 use crate::nbd::{Handshake, Negotiated, Step};
@@ -96,6 +97,8 @@ pub(crate) struct Lobby<E: Entrance = Socket> {
     /// The system is out of file descriptors, or visitors have no places: listeners are left alone
     /// until then.
     rest_until: Option<Nanos>,
+    /// A service manager waits for signs of life.
+    heart: Option<Heart>,
 }
 
 impl<E: Entrance> std::fmt::Debug for Lobby<E> {
@@ -139,7 +142,13 @@ impl<E: Entrance> Lobby<E> {
             buffer: vec![0; 64 << 10],
             parked: None,
             rest_until: None,
+            heart: None,
         })
+    }
+
+    /// With signs of life.
+    pub(crate) fn with_heart(self, heart: Option<Heart>) -> Lobby<E> {
+        Lobby { heart, ..self }
     }
 
     /// Lets clients in until it is told to end.
@@ -179,6 +188,9 @@ impl<E: Entrance> Lobby<E> {
             }
         }
         self.see_off_the_slow();
+        if let Some(heart) = &mut self.heart {
+            heart.beat(self.clock.now());
+        }
         false
     }
 
@@ -190,6 +202,8 @@ impl<E: Entrance> Lobby<E> {
 
     fn timeout(&self) -> Timespec {
         let ms = if self.visitors.is_empty() && self.rest_until.is_none() { 10_000 } else { 100 };
+        let beat = self.heart.as_ref().map(|heart| heart.next_in(self.clock.now()));
+        let ms = beat.map_or(ms, |beat| beat.min(ms));
         Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
     }
 

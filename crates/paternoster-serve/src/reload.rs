@@ -32,6 +32,7 @@ use crate::desk::volumes::{Coming, Going};
 use crate::desk::{DeskHandle, Letter, attributes};
 use crate::device::claim::Claims;
 use crate::device::{self, NewFile, content};
+use crate::host::notify::Notify;
 use crate::host::sandbox;
 use crate::locked::locked;
 use crate::log::Entry;
@@ -104,6 +105,7 @@ pub(crate) struct Keeper {
     /// By device, in the order of the configuration.
     desks: Vec<(DeskHandle, Slot<Letter>)>,
     lobby: Slot<Word>,
+    notify: Option<Notify>,
 }
 
 /// What holds.
@@ -130,7 +132,21 @@ impl Keeper {
         desks: Vec<(DeskHandle, Slot<Letter>)>,
         lobby: Slot<Word>,
     ) -> Keeper {
-        Keeper { source, force, running: Mutex::new(running), desks, lobby }
+        let notify = None;
+        Keeper { source, force, running: Mutex::new(running), desks, lobby, notify }
+    }
+
+    /// A service manager is told of reloads.
+    pub(crate) fn tells(self, notify: Option<Notify>) -> Keeper {
+        Keeper { notify, ..self }
+    }
+
+    /// What is served, for a service manager.
+    pub(crate) fn status(&self) -> String {
+        let running = locked(&self.running);
+        let devices = &running.config.devices;
+        let volumes: usize = devices.iter().map(|device| device.volumes.len()).sum();
+        format!("serving {volumes} volumes of {} devices", devices.len())
     }
 
     /// Nothing is served any more: others may have the images.
@@ -140,6 +156,15 @@ impl Keeper {
 
     /// Reads the file again and takes it over; tells the log, too.
     pub(crate) fn reload(&self) -> Answer {
+        let Some(notify) = &self.notify else { return self.reload_and_tell() };
+        notify.reloading();
+        let answer = self.reload_and_tell();
+        let why = answer.as_ref().err().map_or(String::new(), |why| format!("; reload: {why}"));
+        notify.ready(&(self.status() + &why));
+        answer
+    }
+
+    fn reload_and_tell(&self) -> Answer {
         match self.read_again() {
             Ok(report) => {
                 let Report { changed, later, notes } = report;

@@ -33,6 +33,7 @@ use crate::fuse::front::File;
 use crate::fuse::mounted::Mounted;
 use crate::host::descriptors;
 use crate::host::listen::Socket;
+use crate::host::notify::{Heart, Notify};
 use crate::host::privileges::Account;
 use crate::host::sandbox::Sandbox;
 use crate::lobby::{Lobby, wants_tls};
@@ -61,6 +62,8 @@ pub struct Options {
     /// What the process gives up for good before the first client comes; `None`: nothing, as long
     /// as the process does something else, too.
     pub sandbox: Option<Sandbox>,
+    /// A service manager that wants to be told.
+    pub notify: Option<Notify>,
     /// Put in front of each device's backend: faults, for tests.
     pub wrap: Option<Wrap>,
 }
@@ -73,6 +76,7 @@ pub struct Server {
     metrics: Option<SocketAddr>,
     stop_asked: Sender<()>,
     keeper: Arc<Keeper>,
+    notify: Option<Notify>,
     running: Mutex<Option<Running>>,
 }
 
@@ -132,6 +136,7 @@ impl Server {
         let running = reload::Running { config: asked, claims };
         let source = options.source.clone();
         let keeper = Keeper::new(source, options.force, running, slots, door.clone());
+        let keeper = keeper.tells(options.notify.clone());
         let keeper = Arc::new(keeper);
         let control = start_control(&config, &handles, &stop_asked, &keeper)?;
         let http = start_http(&config, tls.clone(), &handles)?;
@@ -144,6 +149,9 @@ impl Server {
         // Clients wait in the listeners' queues still.
         notes.extend(sandbox.and_then(|it| it.bound_calls(&config)));
         let lobby = Lobby::new(Arc::new(config), catalog, sockets, tls, letters).map_err(told)?;
+        let pulses = desks.iter().map(|opened| opened.desk.pulse());
+        let heart = options.notify.as_ref().and_then(|notify| Heart::new(notify, pulses));
+        let lobby = lobby.with_heart(heart);
         let desks = desks
             .into_iter()
             .map(|opened| {
@@ -154,7 +162,8 @@ impl Server {
         let metrics = http.as_ref().map(HttpServer::local_addr);
         let running = Running { stop, door, lobby, desks, control, http, folder };
         let running = Mutex::new(Some(running));
-        Ok(Server { handles, notes, metrics, stop_asked, keeper, running })
+        let notify = options.notify.inspect(|notify| notify.ready(&keeper.status()));
+        Ok(Server { handles, notes, metrics, stop_asked, keeper, notify, running })
     }
 
     /// Its desks.
@@ -203,6 +212,7 @@ impl Server {
         let running = locked(&self.running).take();
         let Some(running) = running else { return Ok(()) };
         let _asked = running.stop.recv();
+        self.notify.as_ref().inspect(|notify| notify.stopping());
         Entry::new(Level::Info, "stop").tell(format_args!("stopping: no clients are let in"));
         let ended = running.end(&self.handles);
         self.keeper.give_back();

@@ -89,6 +89,7 @@ use crate::control::order::Asked;
 use crate::device::arena::Arena;
 use crate::device::claim::Claim;
 use crate::device::lender::{Lender, Loan};
+use crate::host::notify::Pulse;
 use crate::ledger::Ledger;
 use crate::wire::Wire;
 use crate::witness::Witness;
@@ -241,6 +242,7 @@ pub struct Desk {
     stop_asked: Vec<Asked>,
     told_of_loss: bool,
     complaints: Complaints,
+    pulse: Pulse,
 
     /// Kept to be used again.
     buffer: Box<[u8]>,
@@ -260,12 +262,18 @@ impl std::fmt::Debug for Desk {
 }
 
 impl Desk {
+    /// What counts its turns.
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.pulse.clone()
+    }
+
     /// Serves until it is told to stop.
     pub fn run(mut self) {
         let mut until = None;
         loop {
             self.sleep(until);
             until = self.turn();
+            self.pulse.turned();
             if self.stopping && (self.is_done() || self.is_stuck()) {
                 return self.end();
             }

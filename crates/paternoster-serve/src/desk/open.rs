@@ -42,6 +42,7 @@ use crate::device;
 use crate::device::arena::{Arena, LARGEST};
 use crate::device::lender::Lender;
 use crate::fuse::call::Call;
+use crate::host::notify::Pulse;
 use crate::host::peer::Peer;
 use crate::host::plain_file;
 use crate::ledger::Ledger;
@@ -242,6 +243,7 @@ impl Desk {
             stop_asked: Vec::new(),
             told_of_loss: false,
             complaints: Complaints::default(),
+            pulse: Pulse::default(),
             buffer: vec![0; intake::BUFFER].into_boxed_slice(),
             loans: Vec::with_capacity(usize::from(facts.max_segments)),
             head: Vec::with_capacity(4096),

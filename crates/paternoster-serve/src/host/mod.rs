@@ -12,6 +12,7 @@
 //! * [`privileges`]: becoming somebody who may less.
 //! * `descriptors`: how many files may be open, and how many connections fit.
 //! * `plain_file`: files that are written where others could have put a link.
+//! * [`notify`]: what a service manager is told.
 //! * [`pidfile`], [`signals`], [`private_folder`]: what daemons have beside.
 //! * [`sandbox`]: what a server gives up before the first client comes.
 //! * [`uri`]: how clients name what is served.
@@ -19,6 +20,7 @@
 pub mod activation;
 pub(crate) mod descriptors;
 pub mod listen;
+pub mod notify;
 pub mod peer;
 pub mod pidfile;
 pub(crate) mod plain_file;

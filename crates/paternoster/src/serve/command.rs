@@ -18,9 +18,9 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use paternoster_serve::config::TlsMode;
-use paternoster_serve::host::activation;
 use paternoster_serve::host::listen::Place;
 use paternoster_serve::host::uri;
+use paternoster_serve::host::{activation, notify};
 
 use crate::Failure;
 
@@ -43,7 +43,7 @@ pub(super) fn shell(
     command.env("uri", new.unwrap_or_default()).env("nbd", old.unwrap_or_default());
     command.env("file", file.map_or(OsStr::new(""), Path::as_os_str));
     command.env("unixsocket", path).env("port", port).env("exportname", export);
-    for variable in activation::VARIABLES {
+    for variable in activation::VARIABLES.iter().chain(&notify::VARIABLES) {
         command.env_remove(variable);
     }
     command

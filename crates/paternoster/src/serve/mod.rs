@@ -22,6 +22,7 @@ use paternoster_serve::device::content;
 use paternoster_serve::device::in_use::in_use;
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen::{self, Place};
+use paternoster_serve::host::notify::Notify;
 use paternoster_serve::host::pidfile::Pidfile;
 use paternoster_serve::host::private_folder::PrivateFolder;
 use paternoster_serve::host::privileges::Account;
@@ -73,6 +74,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         force: options.force,
         sandbox: sandbox(options, &config, folder.as_ref()),
         source: source(options),
+        notify: Notify::of_environment(),
         ..Options::default()
     };
     let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;

@@ -39,6 +39,7 @@ mod runs;
 mod serve_arguments;
 mod serve_log;
 mod serve_loss;
+mod serve_notify;
 mod serve_sandbox;
 mod serve_signals;
 mod startup;
