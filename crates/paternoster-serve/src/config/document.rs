@@ -23,6 +23,11 @@ use super::settle::Complaint;
 /// Longer texts are cut in messages.
 const SHOWN_LETTERS: usize = 60;
 
+/// One of a list, as people count: `rule #1` is the first.
+pub(super) fn numbered(key: &str, place: usize) -> String {
+    format!("{key} #{}", place + 1)
+}
+
 /// The text and its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
@@ -48,11 +53,41 @@ impl Source<'_> {
         let line = String::from_utf8_lossy(line);
         let shown = cut(line.lines().next().unwrap_or("").trim());
         let message = error.message().trim().replace('\n', ", ");
+        if let Some(remedy) = self.remedy(at, &shown, &message) {
+            return self.error(Some(at), remedy);
+        }
         let message = format!(
             "`{shown}` is not TOML: {message}; sections are `[device.NAME]`, entries \
              `key = \"text\"`, `key = 1` or `key = true`"
         );
         self.error(Some(at), message)
+    }
+
+    /// What is said instead of TOML's own words, where it is known what was meant.
+    fn remedy(&self, at: usize, shown: &str, message: &str) -> Option<String> {
+        if message.contains("leading zero") {
+            let (key, value) = shown.split_once('=').map(|(key, it)| (key.trim(), it.trim()))?;
+            return Some(format!(
+                "`{key}` cannot be `{value}`: a number has no zero in front; permission bits are a \
+                 text, `{key} = \"{value}\"`"
+            ));
+        }
+        if !message.contains("duplicate key") {
+            return None;
+        }
+        // A section is in the whole file once, a key in its section.
+        let is_section = shown.starts_with('[');
+        let name = if is_section { shown } else { shown.split('=').next()?.trim() };
+        let before: Vec<&str> = self.text.get(..at)?.lines().collect();
+        let mut above = before.iter().enumerate().rev();
+        let is_it = |line: &str| match is_section {
+            true => line.split('#').next().unwrap_or("").trim() == name,
+            false => line.split_once('=').is_some_and(|(key, _)| key.trim() == name),
+        };
+        let own =
+            self.text.get(..at)?.rfind('\n').map_or(0, |end| self.text[..end].lines().count());
+        let (line, _) = above.find(|(line, text)| *line < own && is_it(text))?;
+        Some(format!("`{name}` is there already, in line {}", line + 1))
     }
 
     /// What stands in the text there, as it was written.
@@ -257,9 +292,7 @@ impl<'a> Section<'a> {
             return Err(self.source.error(Some(entry.span().start), message));
         }
         let sections = array.iter().enumerate();
-        sections
-            .map(|(place, value)| self.section(format!("{key}.{place}"), value, &remedy))
-            .collect()
+        sections.map(|(place, value)| self.section(numbered(key, place), value, &remedy)).collect()
     }
 
     /// Whether the key is there.
@@ -282,7 +315,7 @@ impl<'a> Section<'a> {
             return Err(self.wrong(key, &format!("at most {most} of: {remedy}")));
         }
         let each = |(place, value): (usize, &'a Spanned<DeValue<'a>>)| {
-            let path = self.path(&format!("{key}.{place}"));
+            let path = self.path(&numbered(key, place));
             match value.get_ref().as_str() {
                 Some(text) => Ok(TextOrSection::Text(text, value.span())),
                 None => self.section(path, value, remedy).map(TextOrSection::Section),

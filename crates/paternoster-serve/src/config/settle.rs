@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use super::document::numbered;
 use super::{Config, check, fuse, overlap, rights, tree};
 
 /// Why a configuration is not sound.
@@ -35,7 +36,17 @@ impl Complaint {
 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.place.join(".");
+        // Those of a list are counted from 1, as where they are read.
+        let of_list = |key: &str| ["rule", "listen"].contains(&key);
+        let mut path = String::new();
+        for (at, part) in self.place.iter().enumerate() {
+            let place = (at > 0 && of_list(&self.place[at - 1])).then(|| part.parse().ok());
+            match place.flatten().filter(|_| at == 1 || self.place[0] == "server") {
+                Some(place) => path = numbered(&path, place),
+                None if at == 0 => path.clone_from(part),
+                None => path = format!("{path}.{part}"),
+            }
+        }
         match self.text.as_str() {
             "" => write!(f, "`{path}`: {}", self.why),
             text => write!(f, "`{path}` cannot be `{text}`: {}", self.why),

@@ -5,6 +5,7 @@
 //! they change holds from the next request on. A weight or a class changes what the scheduler does
 //! with requests that already wait.
 
+use paternoster_core::{AttributeError, near};
 use paternoster_trace::blktrace::DeviceNumber;
 use serde_json::{Value, json};
 
@@ -158,12 +159,25 @@ impl Desk {
             // The queue would bring it into its range, and nobody would hear of it.
             let checked = self.ledger.queue().check_attribute(name, value);
             let set = checked.and_then(|()| self.ledger.set_attribute(self.now, name, value));
-            set.map_err(|error| error.to_string())?;
+            set.map_err(|error| self.not_set(&error))?;
             self.attributes_set.insert(name.to_owned());
         }
         let mut shown = String::new();
-        self.ledger.show_attribute(name, &mut shown).map_err(|error| error.to_string())?;
+        self.ledger.show_attribute(name, &mut shown).map_err(|error| self.not_set(&error))?;
         Ok(json!({ "name": name, "value": shown }))
+    }
+
+    /// Why an attribute is not set, or told: one that another scheduler has may be meant.
+    fn not_set(&self, error: &AttributeError) -> String {
+        let AttributeError::Unknown { name } = error else { return error.to_string() };
+        let (queue, mut known) = (self.ledger.queue(), Vec::new());
+        queue.for_each_attribute(|name, _, _| {
+            known.push(name.strip_prefix("iosched/").unwrap_or(name).to_owned());
+        });
+        // Its own come behind the queue's.
+        known.reverse();
+        let hint = near::hint(name, known.iter().map(String::as_str));
+        format!("{} has no attribute `{name}`{hint}", queue.elevator_name())
     }
 
     fn attributes(&self) -> Value {

@@ -64,6 +64,22 @@ fn weights_are_changed_and_explained() {
     end(&server);
 }
 
+/// Is it said whose attribute it is not, and what was meant?
+#[test]
+fn an_attribute_that_the_scheduler_does_not_have() {
+    let folder = Folder::in_memory("kyber");
+    let file = folder.file("disk", SIZE);
+    let server = start(config(&folder, device("kyber", &[("disk", &file)])));
+    let get = |name: &str| Order::Attribute { name: name.into(), value: None };
+    let why = ask(&server, get("slice_idle")).unwrap_err();
+    assert!(why.starts_with("kyber has no attribute `slice_idle`; known are "), "{why}");
+    let set = Order::Attribute { name: "read_lat".into(), value: Some("1".into()) };
+    let why = ask(&server, set).unwrap_err();
+    let meant = "kyber has no attribute `read_lat`; did you mean `read_lat_nsec`?";
+    assert!(why.starts_with(meant), "{why}");
+    end(&server);
+}
+
 /// Do requests survive a change of scheduler in the middle of them, and are attributes those of
 /// the new one?
 #[test]

@@ -148,9 +148,30 @@ fn leave_out(options: &ServeOptions, config: &mut Config) -> Result<Vec<String>,
 /// not there.
 fn refuse_what_is_missing(config: &Config, left_out: Vec<String>) -> Result<(), Failure> {
     let mut missing = left_out;
+    missing.extend(missing_folders(config));
     missing.extend(content::missing(&config.devices).iter().map(ToString::to_string));
     missing.extend(config.server.tls.as_ref().and_then(|tls| tls.look().err()));
     if missing.is_empty() { Ok(()) } else { Err(Failure::Request(missing.join("\n"))) }
+}
+
+/// What the server would make in folders that are not there. One directly below /run is made by a
+/// service manager when it starts the server (`RuntimeDirectory=`).
+fn missing_folders(config: &Config) -> Vec<String> {
+    let server = &config.server;
+    let sockets = server.listen.iter().filter_map(|listen| match &listen.at {
+        Address::Unix { path, .. } => Some(("server.listen", path)),
+        _ => None,
+    });
+    let made = sockets
+        .chain(server.control.iter().map(|path| ("server.control", path)))
+        .chain(server.pidfile.iter().map(|path| ("server.pidfile", path)));
+    let missing = made.filter_map(|(key, path)| {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""))?;
+        let (path, shown) = (path.display(), folder.display());
+        let is_there = folder.is_dir() || folder.parent() == Some(Path::new("/run"));
+        (!is_there).then(|| format!("`{key}`: {path}: there is no folder {shown}"))
+    });
+    missing.collect()
 }
 
 /// Nobody else may write to what clients write to: a file system would be lost.

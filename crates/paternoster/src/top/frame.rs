@@ -5,8 +5,8 @@
 //! disk0: bfq on io_uring                             a device
 //! busy 87.5 %, 4 of 32 in device, 61 waiting …
 //!
-//! tenant    ↓share              MB/s  reads/s …      columns, with the one that sorts marked
-//! db        75.0 % ######--     12.3     3000 …      a tenant
+//! tenant    ↓share           entitled     MB/s …     columns, with the one that sorts marked
+//! db        75.0 % ######--    75.0 %     12.3 …     a tenant
 //!   #12 a unix uid 1000 …                            its connections, if they are asked for
 //! ```
 //!
@@ -26,14 +26,28 @@ const NAME: usize = 24;
 const BAR: usize = 20;
 /// Width of the column before the bar, and those behind it.
 const SHARE: usize = 9;
-const FIGURES: [(Column, &str, usize); 6] = [
-    (Column::Bytes, "MB/s", 9),
-    (Column::Reads, "reads/s", 9),
-    (Column::Writes, "writes/s", 10),
-    (Column::Mean, "mean ms", 9),
-    (Column::P99, "p99 ms", 9),
-    (Column::Open, "open", 7),
+/// With their order where there is no room for all: the last goes first.
+const FIGURES: [(Column, &str, usize, u8); 7] = [
+    (Column::Entitled, "entitled", 9, 0),
+    (Column::Bytes, "MB/s", 9, 1),
+    (Column::Reads, "reads/s", 9, 4),
+    (Column::Writes, "writes/s", 10, 5),
+    (Column::Mean, "mean ms", 9, 6),
+    (Column::P99, "p99 ms", 9, 2),
+    (Column::Open, "open", 7, 3),
 ];
+
+/// A column, its heading and its width.
+type Figure = (Column, &'static str, usize);
+
+/// The columns that fit into so many, those that matter most before all others.
+fn fitting(room: usize) -> Vec<Figure> {
+    let fits = |&&(_, _, _, rank): &&(Column, &str, usize, u8)| {
+        let before = FIGURES.iter().filter(|other| other.3 <= rank);
+        before.map(|(_, _, width, _)| width).sum::<usize>() <= room
+    };
+    FIGURES.iter().filter(fits).map(|&(column, title, width, _)| (column, title, width)).collect()
+}
 
 /// What is shown, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,17 +155,19 @@ fn device(before: &Snapshot, now: &Snapshot, view: &View, lines: &mut Vec<Line>)
     });
     let rows: Vec<(String, &Row)> = rows.collect();
     let widest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let figures = SHARE + FIGURES.iter().map(|(_, _, width)| width).sum::<usize>();
+    let named = widest.clamp(8, NAME) + SHARE;
+    let fitting = fitting(usize::from(view.width).saturating_sub(named));
+    let figures = SHARE + fitting.iter().map(|(_, _, width)| width).sum::<usize>();
     let room = usize::from(view.width).saturating_sub(figures);
     let name = widest.min(room).clamp(8, NAME);
     // A blank before the bar.
     let left = room.saturating_sub(name + 1);
     let bar = if left < 5 { 0 } else { left.min(BAR) };
-    lines.push(Line { text: heading(view.sort, name, bar), strong: true });
-    lines.extend(rows.iter().map(|(text, row)| plain(told(text, row, name, bar))));
+    lines.push(Line { text: heading(view.sort, name, bar, &fitting), strong: true });
+    lines.extend(rows.iter().map(|(text, row)| plain(told(text, row, name, bar, &fitting))));
 }
 
-fn heading(sort: Column, name: usize, bar: usize) -> String {
+fn heading(sort: Column, name: usize, bar: usize, figures: &[Figure]) -> String {
     let marked =
         |column: Column, text: &str| format!("{}{text}", if column == sort { "↓" } else { "" });
     let (tenant, share) = (marked(Column::Name, "tenant"), marked(Column::Share, "share"));
@@ -159,18 +175,21 @@ fn heading(sort: Column, name: usize, bar: usize) -> String {
     if bar > 0 {
         text.push_str(&" ".repeat(bar + 1));
     }
-    for (column, title, width) in FIGURES {
+    for &(column, title, width) in figures {
         text = format!("{text}{:>width$}", marked(column, title));
     }
     text
 }
 
-fn told(text: &str, row: &Row, name: usize, bar: usize) -> String {
+fn told(text: &str, row: &Row, name: usize, bar: usize, figures: &[Figure]) -> String {
     let share = format!("{:.1} %", row.share * 100.0);
     let drawn = if bar > 0 { format!(" {}", drawn(row.share, bar)) } else { String::new() };
     let mut told = format!("{:<name$}{share:>SHARE$}{drawn}", cut(text, name));
-    for (column, _, width) in FIGURES {
+    for &(column, _, width) in figures {
         let figure = match column {
+            Column::Entitled => {
+                row.entitled.map_or("-".to_owned(), |part| format!("{:.1} %", part * 100.0))
+            }
             Column::Bytes => format!("{:.1}", row.bytes_per_second / 1e6),
             Column::Reads => format!("{:.0}", row.reads_per_second),
             Column::Writes => format!("{:.0}", row.writes_per_second),

@@ -10,6 +10,7 @@
 //! Counters only go up, so that two snapshots say what happened between them. On a terminal the
 //! view is drawn over itself with a few escape sequences; into a pipe frames follow each other.
 
+mod due;
 mod frame;
 mod rows;
 mod terminal;

@@ -8,6 +8,7 @@
 
 use paternoster_serve::control::snapshot::{ConnectionLine, Figures, Snapshot, TenantLine};
 
+use super::due::{Claim, due};
 use crate::ctl::units::{Bound, harmless, mean, p99};
 
 /// A line of figures.
@@ -16,6 +17,8 @@ pub(super) struct Row {
     pub(super) name: String,
     /// Device time of all tenants' together, 0 to 1.
     pub(super) share: f64,
+    /// The part that it is entitled to, of a tenant.
+    pub(super) entitled: Option<f64>,
     pub(super) bytes_per_second: f64,
     pub(super) reads_per_second: f64,
     pub(super) writes_per_second: f64,
@@ -32,6 +35,7 @@ pub(super) enum Column {
     Name,
     #[default]
     Share,
+    Entitled,
     Bytes,
     Reads,
     Writes,
@@ -41,9 +45,10 @@ pub(super) enum Column {
 }
 
 impl Column {
-    pub(super) const ALL: [Column; 8] = [
+    pub(super) const ALL: [Column; 9] = [
         Column::Name,
         Column::Share,
+        Column::Entitled,
         Column::Bytes,
         Column::Reads,
         Column::Writes,
@@ -65,6 +70,10 @@ impl Column {
         match self {
             Column::Name => 0.0,
             Column::Share => row.share,
+            Column::Entitled => match row.entitled {
+                Some(part) => part,
+                None => -1.0,
+            },
             Column::Bytes => row.bytes_per_second,
             Column::Reads => row.reads_per_second,
             Column::Writes => row.writes_per_second,
@@ -140,6 +149,16 @@ pub(super) fn interval(before: &Snapshot, after: &Snapshot, sort: Column) -> Int
         Tenant { row, connections: Vec::new() }
     };
     let mut tenants: Vec<Tenant> = lines.iter().map(tenant).chain(lone.iter().map(alone)).collect();
+    let whose = lines.iter().map(|(line, _)| Some(*line)).chain(lone.iter().map(|_| None));
+    let claims = whose.zip(&tenants).map(|(line, Tenant { row, .. })| Claim {
+        line,
+        share: row.share,
+        wants_more: row.open > 0,
+    });
+    let claims: Vec<Claim<'_>> = claims.collect();
+    for ((part, claim), tenant) in due(after, &claims).into_iter().zip(&claims).zip(&mut tenants) {
+        tenant.row.entitled = claim.line.map(|_| part);
+    }
     order(&mut tenants, sort, |tenant| &tenant.row);
     let sum =
         |value: fn(&Row) -> f64| tenants.iter().fold(0.0, |sum, tenant| sum + value(&tenant.row));
@@ -168,6 +187,7 @@ fn row(name: String, f: &Figures, passed: u64, all: u64, open: u64) -> Row {
     Row {
         name,
         share: if all == 0 { 0.0 } else { f.served_ns as f64 / all as f64 },
+        entitled: None,
         bytes_per_second: rate(f.read_bytes.saturating_add(f.write_bytes)),
         reads_per_second: rate(f.reads),
         writes_per_second: rate(f.writes),

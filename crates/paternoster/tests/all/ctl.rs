@@ -236,8 +236,8 @@ fn one_interval() {
 disk0: bfq on a model
 busy 50.0 %, 0 of 8 in device, 0 waiting, 1000 IOPS, 1.0 MB/s, memory 0 B of 1.0 MiB
 
-tenant     ↓share                          MB/s  reads/s  writes/s  mean ms   p99 ms   open
-db        100.0 % ####################      1.0     1000         0     2.00    <2.05      0
+tenant     ↓share                      entitled     MB/s  reads/s  writes/s  mean ms   p99 ms   open
+db        100.0 % ####################  100.0 %      1.0     1000         0     2.00    <2.05      0
 ";
     assert_eq!(server.succeeds(&["top", "--once", "--interval", "1ms"]), expected);
     assert_eq!(server.orders(), [Order::Snapshot, Order::Snapshot]);

@@ -488,7 +488,7 @@ fn refused_with_any(arguments: &[&str]) -> String {
 }
 
 /// Does `--check` end with status 2 and name all that is missing: disks that are not there, are too
-/// small or a folder, certificates?
+/// small or a folder, certificates, folders of sockets?
 #[test]
 fn a_check_finds_what_is_missing() {
     let scratch = Scratch::new();
@@ -498,8 +498,9 @@ fn a_check_finds_what_is_missing() {
     fs::create_dir(&folder).unwrap();
     let certificate = format!("--tls-cert={gone}.pem");
     let key = format!("--tls-key={gone}.key");
+    let control = "--control=/nonexistent/control.sock";
     let (status, told, complaints) =
-        output(&[&disk, &gone, &small, &folder, &certificate, &key, "--check"]);
+        output(&[&disk, &gone, &small, &folder, &certificate, &key, control, "--check"]);
     assert_eq!(status, Some(2), "{complaints}");
     assert!(told.contains("(not there)"), "what would be served is told all the same: {told}");
     for expected in [
@@ -507,6 +508,7 @@ fn a_check_finds_what_is_missing() {
         format!("{small}: it has 511 bytes, and the volume needs 512"),
         format!("{folder}: it is no file and no block device"),
         format!("{gone}.pem: no certificate in PEM"),
+        "`server.control`: /nonexistent/control.sock: there is no folder /nonexistent".to_owned(),
     ] {
         assert!(complaints.contains(&expected), "{expected}\n{complaints}");
     }

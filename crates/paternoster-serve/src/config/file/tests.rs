@@ -251,8 +251,8 @@ fn rights_of_a_volume() {
         ("allow = 'uid7'", "serve.toml:5: `volume.a.allow` cannot be `'uid7'`: `uid7` is not"),
         ("allow = ['uid=7',\n'pid=8']", "serve.toml:6: `volume.a.allow` cannot be `'pid=8'`"),
         ("readonly-for = [{ export = 'a' }]", "cannot be `[{ export = 'a' }]`: it says nothing"),
-        ("readonly-for = [{ uid = 1, pid = 2 }]", "`volume.a.readonly-for.0.pid` is not known"),
-        ("allow = 7", "`volume.a.allow.0` cannot be `7`"),
+        ("readonly-for = [{ uid = 1, pid = 2 }]", "`volume.a.readonly-for #1.pid` is not known"),
+        ("allow = 7", "`volume.a.allow #1` cannot be `7`"),
         ("most-clients = 0", "a whole number from 1 to 65536"),
         ("allow = 'certificate=a'", "no client shows a certificate"),
     ] {

@@ -62,9 +62,9 @@ fn snapshot(seconds: u64) -> Snapshot {
         }],
         tenants: vec![
             tenant("backup", "", Figures::default()),
-            tenant("web", "gold", web.clone()),
+            TenantLine { effective_weight: 100, ..tenant("web", "gold", web.clone()) },
             TenantLine { name: "gold".to_owned(), is_group: true, ..TenantLine::default() },
-            tenant("db", "gold", db.clone()),
+            TenantLine { effective_weight: 400, ..tenant("db", "gold", db.clone()) },
         ],
         connections: vec![
             connection(1, "web", 1, web),
@@ -82,17 +82,18 @@ fn text(before: u64, after: u64, view: &View) -> String {
 
 /// Is a frame what it should be, to the letter? In the two seconds between the snapshots db read
 /// 6000 times 4000 bytes: 12 MB/s. Its latencies are below 2^11 us; web's in the last bucket, which
-/// begins at 2^14 us.
+/// begins at 2^14 us. Both have requests open: by their weights of 400 and 100 they are entitled to
+/// four fifths and one.
 #[test]
 fn to_the_letter() {
     let expected = "\
 disk0: bfq on io_uring, tracing, drained: old
 busy 87.5 %, 4 of 32 in device, 61 waiting, 6000 IOPS, 16.0 MB/s, memory 3.0 MiB of 64.0 MiB
 
-tenant     ↓share                          MB/s  reads/s  writes/s  mean ms   p99 ms   open
-gold/db    75.0 % ###############-----     12.0     3000      1500     1.00    <2.05     60
-gold/web   25.0 % #####---------------      4.0     1000       500     1.00    ≥16.4      1
-backup      0.0 % --------------------      0.0        0         0        -        -      0
+tenant     ↓share                     entitled     MB/s  reads/s  writes/s  mean ms   p99 ms   open
+gold/db    75.0 % ##############-----   80.0 %     12.0     3000      1500     1.00    <2.05     60
+gold/web   25.0 % #####--------------   20.0 %      4.0     1000       500     1.00    ≥16.4      1
+backup      0.0 % -------------------    0.0 %      0.0        0         0        -        -      0
 ";
     assert_eq!(text(3, 5, &View { width: 99, ..View::default() }), expected);
 }
@@ -105,15 +106,34 @@ fn connections_below() {
 disk0: bfq on io_uring, tracing, drained: old
 busy 87.5 %, 4 of 32 in device, 61 waiting, 6000 IOPS, 16.0 MB/s, memory 3.0 Mi…
 
-tenant                share     MB/s  reads/s  writes/s  mean ms   p99 ms  ↓open
-gold/db              75.0 %     12.0     3000      1500     1.00    <2.05     60
-  #2 vm unix uid 0    0.0 %      0.0        0         0        -        -     32
-  #3 vm unix uid 0   75.0 %     12.0     3000      1500     1.00    <2.05     28
-gold/web             25.0 %      4.0     1000       500     1.00    ≥16.4      1
-  #1 vm unix uid 0   25.0 %      4.0     1000       500     1.00    ≥16.4      1
-backup                0.0 %      0.0        0         0        -        -      0
+tenant                share entitled     MB/s  reads/s  writes/s   p99 ms  ↓open
+gold/db              75.0 %   80.0 %     12.0     3000      1500    <2.05     60
+  #2 vm unix uid 0    0.0 %        -      0.0        0         0        -     32
+  #3 vm unix uid 0   75.0 %        -     12.0     3000      1500    <2.05     28
+gold/web             25.0 %   20.0 %      4.0     1000       500    ≥16.4      1
+  #1 vm unix uid 0   25.0 %        -      4.0     1000       500    ≥16.4      1
+backup                0.0 %    0.0 %      0.0        0         0        -      0
 ";
     assert_eq!(text(3, 5, &view), expected);
+}
+
+/// Are columns left out where there is no room for all, and none cut off? Of 50 columns 9 are for
+/// names, 9 for the share, 25 for the three that matter most: with a fourth they would be 52.
+#[test]
+fn columns_that_fit() {
+    let expected = "\
+tenant     ↓share    entitled     MB/s   p99 ms
+gold/db    75.0 %      80.0 %     12.0    <2.05
+gold/web   25.0 %      20.0 %      4.0    ≥16.4
+backup      0.0 %       0.0 %      0.0        -
+";
+    let told = text(3, 5, &View { width: 50, ..View::default() });
+    let squeezed = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.replace(['#', '-'], " "));
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    assert_eq!(squeezed(&told)[3..], squeezed(expected), "{told}");
+    assert!(!told.lines().skip(3).any(|line| line.contains('…')), "{told}");
 }
 
 /// Does a frame keep within its terminal, whatever its size?
@@ -153,8 +173,9 @@ fn without_a_past() {
 fn keys() {
     let mut view = View::default();
     view.turn(Key::Right);
+    view.turn(Key::Right);
     assert_eq!(view.sort, Column::Bytes);
-    for _ in 0..3 {
+    for _ in 0..4 {
         view.turn(Key::Left);
     }
     assert_eq!(view.sort, Column::Open, "around the edge");

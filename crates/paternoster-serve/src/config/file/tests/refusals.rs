@@ -28,18 +28,18 @@ fn refusals_say_where_and_what_would_be_right() {
         (
             "\"unix:/run/nbd.sock\"",
             "\"tcp:0.0.0.0:10809\"",
-            "serve.toml:2: `server.listen.0` cannot be `tcp:0.0.0.0:10809`: everybody who reaches \
+            "serve.toml:2: `server.listen #1` cannot be `tcp:0.0.0.0:10809`: everybody who reaches \
              it could read and write, in the clear; TLS",
         ),
         (
             "\"unix:/run/nbd.sock\"",
             "[\"tcp:127.0.0.1:1\", { at = \"unix:/s\", tls = \"required\" }]",
-            "serve.toml:2: `server.listen.1` cannot be `unix:/s`: TLS needs `[server.tls]` with",
+            "serve.toml:2: `server.listen #2` cannot be `unix:/s`: TLS needs `[server.tls]` with",
         ),
         (
             "\"unix:/run/nbd.sock\"",
             "[\"unix:/s\", \"unix:/s\"]",
-            "serve.toml:2: `server.listen.1` cannot be `\"unix:/s\"`: it is there twice",
+            "serve.toml:2: `server.listen #2` cannot be `\"unix:/s\"`: it is there twice",
         ),
         (
             "connections = 16",
@@ -199,20 +199,20 @@ fn refusals_say_where_and_what_would_be_right() {
         (
             "10.0.0.0/8",
             "10.0.0.1/8",
-            "serve.toml:28: `rule.0.address` cannot be `\"10.0.0.1/8\"`: it has bits behind its \
+            "serve.toml:28: `rule #1.address` cannot be `\"10.0.0.1/8\"`: it has bits behind its \
              first 8; `10.0.0.0/8` or `10.0.0.1` would be right",
         ),
         (
             "tenant = \"gold\"",
             "tenant = \"$uit\"",
-            "serve.toml:29: `rule.0.tenant` cannot be `\"$uit\"`: there is no `$uit`; did you mean \
-             `uid`?",
+            "serve.toml:29: `rule #1.tenant` cannot be `\"$uit\"`: there is no `$uit`; did you \
+             mean `uid`?",
         ),
-        ("tenant = \"gold\"", "", "serve.toml:26: `rule.0.tenant` is missing: `tenant = \"…\"`"),
+        ("tenant = \"gold\"", "", "serve.toml:26: `rule #1.tenant` is missing: `tenant = \"…\"`"),
         (
             "[[rule]]",
             "[[rule]]\ntenant = \"all\"\n[[rule]]",
-            "serve.toml:28: `rule.1`: it never counts: the rule before it takes everybody",
+            "serve.toml:28: `rule #2`: it never counts: the rule before it takes everybody",
         ),
         ("[[rule]]", "[rule]", "serve.toml:26: `rule` cannot be"),
         (
@@ -230,7 +230,18 @@ fn refusals_say_where_and_what_would_be_right() {
         (
             "depth = 32",
             "depth = 32\ndepth = 33",
-            "serve.toml:9: `depth = 33` is not TOML: duplicate key",
+            "serve.toml:9: `depth` is there already, in line 8",
+        ),
+        (
+            "[group.customers]",
+            "[volume.vm1]\npath = '/x'\n[group.customers]",
+            "serve.toml:17: `[volume.vm1]` is there already, in line ",
+        ),
+        (
+            "depth = 32",
+            "depth = 032",
+            "serve.toml:8: `depth` cannot be `032`: a number has no zero in front; permission bits \
+             are a text, `depth = \"032\"`",
         ),
     ] {
         let message = refusal(from, to);
