@@ -25,6 +25,7 @@ use serde_json::json;
 use crate::catalog::Catalog;
 use crate::config::flat::{Change, changes};
 use crate::config::{Config, Device, Level, LogFormat, Volume};
+use crate::control::Certified;
 use crate::control::order::{Answer, Order, Settings};
 use crate::desk::inbox::Slot;
 use crate::desk::reload::{Reload, Seen, Step, Take, Taken};
@@ -106,6 +107,7 @@ pub(crate) struct Keeper {
     desks: Vec<(DeskHandle, Slot<Letter>)>,
     lobby: Slot<Word>,
     notify: Option<Notify>,
+    metrics: Option<Certified>,
 }
 
 /// What holds.
@@ -131,9 +133,10 @@ impl Keeper {
         running: Running,
         desks: Vec<(DeskHandle, Slot<Letter>)>,
         lobby: Slot<Word>,
+        metrics: Option<Certified>,
     ) -> Keeper {
         let notify = None;
-        Keeper { source, force, running: Mutex::new(running), desks, lobby, notify }
+        Keeper { source, force, running: Mutex::new(running), desks, lobby, notify, metrics }
     }
 
     /// A service manager is told of reloads.
@@ -195,7 +198,7 @@ impl Keeper {
         let (now, later): (Vec<Change>, Vec<Change>) =
             changes.into_iter().partition(|change| can_change(change, &running.config, &asked));
         let mut merged = merged(&running.config, asked);
-        let mut notes = leave_out(&running.config, &mut merged);
+        let notes = leave_out(&running.config, &mut merged);
         let merged = merged.settle().map_err(|complaint| {
             let file = source.file.display();
             format!("{file}: beside what holds until the next start: {complaint}")
@@ -232,8 +235,8 @@ impl Keeper {
             held.extend(later.iter().map(|key| format!("device.{}.{key}", device.name)));
         }
         let named = tls.is_some().then(|| "server.tls: the certificates were read".to_owned());
-        if tls.is_some() && merged.server.metrics.is_some_and(|at| !at.ip().is_loopback()) {
-            notes.push("metrics keep the certificate of the start".to_owned());
+        if let (Some(metrics), Some(tls)) = (&self.metrics, &tls) {
+            metrics.renew(Arc::clone(tls));
         }
         let (heard, hears) = channel();
         // A lobby that has ended lets nobody in. One that hears late lets in as before until then.

@@ -35,7 +35,7 @@ use crate::host::descriptors;
 use crate::host::listen::Socket;
 use crate::host::notify::{Heart, Notify};
 use crate::host::privileges::Account;
-use crate::host::sandbox::Sandbox;
+use crate::host::sandbox::{Sandbox, missing_image_folders};
 use crate::lobby::{Lobby, wants_tls};
 use crate::locked::locked;
 use crate::log::Entry;
@@ -118,6 +118,7 @@ impl Server {
         notes.append(&mut claims.notes);
         let sandbox = options.sandbox.as_ref();
         // What has to be looked at elsewhere is open; no thread is there yet.
+        notes.extend(sandbox.iter().flat_map(|_| missing_image_folders(&config)));
         notes.extend(sandbox.and_then(|it| it.bound_files(&config, options.decisions.as_deref())));
         let (mut files, mut slots) = (Vec::new(), Vec::new());
         for device in &config.devices {
@@ -135,11 +136,12 @@ impl Server {
         let asked = Config { server: asked, ..config.clone() };
         let running = reload::Running { config: asked, claims };
         let source = options.source.clone();
-        let keeper = Keeper::new(source, options.force, running, slots, door.clone());
+        let http = start_http(&config, tls.clone(), &handles)?;
+        let certified = http.as_ref().and_then(HttpServer::certified);
+        let keeper = Keeper::new(source, options.force, running, slots, door.clone(), certified);
         let keeper = keeper.tells(options.notify.clone());
         let keeper = Arc::new(keeper);
         let control = start_control(&config, &handles, &stop_asked, &keeper)?;
-        let http = start_http(&config, tls.clone(), &handles)?;
         let shown = config.server.fuse.as_ref();
         let folder = shown.map(|settings| fuse::show(&config, settings, files)).transpose()?;
         if let Some(account) = account {

@@ -133,6 +133,7 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
         device_timeout,
         insecure,
         sandbox,
+        image_folders,
         traces,
         verbose,
         log_level,
@@ -168,6 +169,8 @@ fn server(server: &Server, tell: &mut impl FnMut(&str, Option<String>)) {
     tell("device-timeout", Some(quantity::show_time(*device_timeout)));
     tell("insecure", Some(insecure.to_string()));
     tell("sandbox", Some(sandbox.to_string()));
+    let folders: Vec<_> = image_folders.iter().map(|at| at.display().to_string()).collect();
+    tell("image-folders", (!folders.is_empty()).then(|| format!("[{}]", folders.join(", "))));
     tell("traces", Some(traces.display().to_string()));
     tell("verbose", Some(verbose.to_string()));
     tell("log-level", Some(log_level.to_string()));

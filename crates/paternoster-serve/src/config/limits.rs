@@ -27,6 +27,8 @@ pub const RIGHTS: usize = 64;
 pub const CLIENTS: RangeInclusive<u32> = 1..=65_536;
 /// Attributes of one device.
 pub const ATTRIBUTES: usize = 64;
+/// Folders from which a reload can add images.
+pub const IMAGE_FOLDERS: usize = 64;
 /// Users whose ionice may be realtime.
 pub const REALTIME_USERS: usize = 1000;
 /// Bytes of a name, a pattern or a description.

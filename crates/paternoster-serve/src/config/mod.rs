@@ -92,6 +92,8 @@ pub struct Server {
     pub insecure: bool,
     /// The program gives up what a server does not need.
     pub sandbox: bool,
+    /// Folders from which a reload can add images, if there is a sandbox.
+    pub image_folders: Vec<PathBuf>,
     /// The folder that traces are written in, if there is a sandbox.
     pub traces: PathBuf,
     /// Requests are told on standard error.
@@ -123,6 +125,7 @@ impl Default for Server {
             device_timeout: Nanos::from_secs(30),
             insecure: false,
             sandbox: true,
+            image_folders: Vec::new(),
             traces: PathBuf::from("/var/tmp"),
             verbose: false,
             log_level: Level::Info,

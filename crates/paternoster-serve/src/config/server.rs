@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::document::{Section, TextOrSection};
 use super::file::ConfigError;
-use super::limits::{CONNECTIONS, LISTENERS};
+use super::limits::{CONNECTIONS, IMAGE_FOLDERS, LISTENERS};
 use super::{Address, Listen, Server, Tls, TlsMode, fuse, quantity, rights, words};
 
 const ADDRESSES: &str = "`\"unix:/PATH\"`, `\"tcp:ADDRESS:PORT\"`, or \
@@ -44,6 +44,7 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
             .unwrap_or(default.device_timeout),
         insecure: section.switch("insecure")?.unwrap_or(default.insecure),
         sandbox: section.switch("sandbox")?.unwrap_or(default.sandbox),
+        image_folders: image_folders(&mut section)?,
         traces: path(&mut section, "traces")?.unwrap_or(default.traces),
         verbose: section.switch("verbose")?.unwrap_or(default.verbose),
         log_level: section.parsed("log-level", str::parse)?.unwrap_or(default.log_level),
@@ -52,6 +53,20 @@ pub(super) fn read(mut section: Section<'_>) -> Result<Server, ConfigError> {
     };
     section.finish()?;
     Ok(server)
+}
+
+/// Folders, each a text.
+fn image_folders(section: &mut Section<'_>) -> Result<Vec<PathBuf>, ConfigError> {
+    const KEY: &str = "image-folders";
+    const REMEDY: &str = "folders, as `[\"/srv/images\"]`";
+    let entries = section.texts_or_sections(KEY, IMAGE_FOLDERS, REMEDY)?;
+    let each = |entry| match entry {
+        TextOrSection::Text(text, span) => {
+            words::path(text).map_err(|why| section.wrong_at(KEY, span, &why))
+        }
+        TextOrSection::Section(_) => Err(section.wrong(KEY, REMEDY)),
+    };
+    entries.into_iter().map(each).collect()
 }
 
 /// Nowhere is right only where clients have files to come to.

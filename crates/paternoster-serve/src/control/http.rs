@@ -24,7 +24,7 @@ use super::answer::snapshots;
 use super::door::{Door, Listener, Peer, Stream};
 use super::health;
 use super::metrics::{Dialect, exposition};
-use super::secured::Secured;
+use super::secured::{Certified, Secured};
 use crate::desk::DeskHandle;
 
 /// Bytes of a request at most.
@@ -40,6 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct HttpServer {
     door: Door,
     address: SocketAddr,
+    certified: Option<Certified>,
 }
 
 impl fmt::Debug for HttpServer {
@@ -68,8 +69,8 @@ impl HttpServer {
         desks: Vec<DeskHandle>,
         patience: Duration,
     ) -> io::Result<HttpServer> {
-        let tls = tls.filter(|_| !is_loopback(address.ip()));
-        if !is_loopback(address.ip()) && tls.is_none() {
+        let certified = tls.filter(|_| !is_loopback(address.ip())).map(Certified::new);
+        if !is_loopback(address.ip()) && certified.is_none() {
             let why = format!(
                 "metrics at {address}: only loopback is served without TLS, like 127.0.0.1:{} or \
                  [::1]:{}",
@@ -85,18 +86,23 @@ impl HttpServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let full = Reply::refusal(503, "too many connections\n").bytes(true);
-        let door = match tls {
+        let door = match certified.clone() {
             None => open(listener, desks, Host::IsAsked, patience, full),
             // The owner of a name has no certificate of ours for it.
             Some(tls) => open(Secured { listener, tls }, desks, Host::IsKnown, patience, full),
         };
-        Ok(HttpServer { door: door?, address })
+        Ok(HttpServer { door: door?, address, certified })
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What newcomers are shown, if they are.
+    pub(crate) fn certified(&self) -> Option<Certified> {
+        self.certified.clone()
     }
 
     /// Closes all connections and waits for their threads.

@@ -26,5 +26,7 @@ mod secured;
 pub mod server;
 pub mod snapshot;
 
+pub(crate) use secured::Certified;
+
 /// Where the control socket is unless somebody says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/paternoster/control.sock";

@@ -7,17 +7,37 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustix::event::PollFlags;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::door::{Listener, Stream};
+use crate::locked::locked;
 
 /// A listener whose clients speak TLS.
 pub(super) struct Secured {
     pub(super) listener: TcpListener,
-    pub(super) tls: Arc<ServerConfig>,
+    pub(super) tls: Certified,
+}
+
+/// What newcomers are shown, which a reload replaces.
+#[derive(Debug, Clone)]
+pub(crate) struct Certified(Arc<Mutex<Arc<ServerConfig>>>);
+
+impl Certified {
+    pub(super) fn new(tls: Arc<ServerConfig>) -> Certified {
+        Certified(Arc::new(Mutex::new(tls)))
+    }
+
+    fn now(&self) -> Arc<ServerConfig> {
+        Arc::clone(&locked(&self.0))
+    }
+
+    /// Newcomers are shown these certificates.
+    pub(crate) fn renew(&self, tls: Arc<ServerConfig>) {
+        *locked(&self.0) = tls;
+    }
 }
 
 /// A connection under TLS.
@@ -34,8 +54,7 @@ impl Listener for Secured {
 
     fn accept_one(&self) -> io::Result<SecuredStream> {
         let (stream, _) = self.listener.accept()?;
-        let tls = Arc::clone(&self.tls);
-        let mut connection = ServerConnection::new(tls).map_err(io::Error::other)?;
+        let mut connection = ServerConnection::new(self.tls.now()).map_err(io::Error::other)?;
         connection.set_buffer_limit(None);
         Ok(SecuredStream(StreamOwned::new(connection, stream)))
     }

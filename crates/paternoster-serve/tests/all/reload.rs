@@ -473,7 +473,7 @@ fn what_was_ordered_is_saved() {
 }
 
 /// Are certificates read again: does a newcomer see the new one, and one that is there go on; and
-/// are those that belong to another key refused, and nothing changed?
+/// are those that belong to another key refused, and nothing changed? And monitors as newcomers?
 #[test]
 fn certificates_are_read_again() {
     let (folder, config, old) = secure::secure_setting("reload-tls");
@@ -482,6 +482,7 @@ fn certificates_are_read_again() {
     let [socket, certificate, key, disk] = paths.each_ref().map(|path| path.display());
     let text = format!(
         "[server]\nlisten = {{ at = \"unix:{socket}\", tls = \"required\" }}\nconnections = 64\n\
+         metrics = \"0.0.0.0:0\"\n\
          [server.tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n[device.dev]\n\
          memory = \"4MiB\"\n[volume.disk]\npath = \"{disk}\"\n"
     );
@@ -490,6 +491,8 @@ fn certificates_are_read_again() {
     let source = Some(Source::new(&file));
     let server = start_with(Config::load(&file).unwrap(), Options { source, ..Options::default() });
     let mut there = secure::connect(&folder, &old);
+    let metrics = |of| secure::metrics(server.metrics().unwrap(), of);
+    assert!(metrics(&old).unwrap().contains("paternoster_up"));
     let made = rcgen::generate_simple_self_signed(vec!["server.example".to_owned()]).unwrap();
     std::fs::write(&paths[1], made.cert.pem()).unwrap();
     let why = server.reload().unwrap_err();
@@ -499,6 +502,8 @@ fn certificates_are_read_again() {
     let told = server.reload().unwrap();
     assert_eq!(told["changed"][0], "server.tls: the certificates were read");
     secure::read(&mut secure::connect(&folder, made.cert.der()), 512);
+    assert!(metrics(made.cert.der()).unwrap().contains("paternoster_up"));
+    assert!(metrics(&old).is_err());
     secure::read(&mut there, 512);
     end(&server);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TLS in front of the volume `disk`, and a client of it that speaks rustls.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -37,9 +38,7 @@ pub(crate) fn asked_for_tls(folder: &Folder) -> Client {
     client
 }
 
-/// A client under TLS that has chosen `disk`.
-pub(crate) fn connect(folder: &Folder, certificate: &CertificateDer<'static>) -> Secure {
-    let client = asked_for_tls(folder);
+fn session(certificate: &CertificateDer<'static>) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -49,8 +48,23 @@ pub(crate) fn connect(folder: &Folder, certificate: &CertificateDer<'static>) ->
         .with_root_certificates(roots)
         .with_no_client_auth();
     let name = ServerName::try_from("server.example").unwrap();
-    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut stream = StreamOwned::new(connection, client.stream);
+    ClientConnection::new(Arc::new(config), name).unwrap()
+}
+
+/// What a monitor is told of metrics, if it trusts the certificate.
+pub(crate) fn metrics(at: SocketAddr, certificate: &CertificateDer<'static>) -> io::Result<String> {
+    let stream = TcpStream::connect(("127.0.0.1", at.port()))?;
+    let mut stream = StreamOwned::new(session(certificate), stream);
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A client under TLS that has chosen `disk`.
+pub(crate) fn connect(folder: &Folder, certificate: &CertificateDer<'static>) -> Secure {
+    let client = asked_for_tls(folder);
+    let mut stream = StreamOwned::new(session(certificate), client.stream);
     let mut bytes = OPTION.to_be_bytes().to_vec();
     // EXPORT_NAME, answered by size and flags.
     bytes.extend([0, 0, 0, 1, 0, 0, 0, 4]);

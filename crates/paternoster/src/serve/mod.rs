@@ -26,7 +26,7 @@ use paternoster_serve::host::notify::Notify;
 use paternoster_serve::host::pidfile::Pidfile;
 use paternoster_serve::host::private_folder::PrivateFolder;
 use paternoster_serve::host::privileges::Account;
-use paternoster_serve::host::sandbox::Sandbox;
+use paternoster_serve::host::sandbox::{Sandbox, missing_image_folders};
 use paternoster_serve::host::signals::{ReloadSignals, StopSignals, Ward};
 use paternoster_serve::log;
 use paternoster_serve::reload::Source;
@@ -144,12 +144,13 @@ fn leave_out(options: &ServeOptions, config: &mut Config) -> Result<Vec<String>,
     Ok(left_out.iter().map(|why| format!("left out: {why}")).collect())
 }
 
-/// What would keep the server from starting, or was left out: disks and certificates, all that are
-/// not there.
+/// What would keep the server from starting, or was left out: disks, folders and certificates, all
+/// that are not there.
 fn refuse_what_is_missing(config: &Config, left_out: Vec<String>) -> Result<(), Failure> {
     let mut missing = left_out;
-    missing.extend(missing_folders(config));
+    missing.extend(missing_image_folders(config));
     missing.extend(content::missing(&config.devices).iter().map(ToString::to_string));
+    missing.extend(missing_folders(config));
     missing.extend(config.server.tls.as_ref().and_then(|tls| tls.look().err()));
     if missing.is_empty() { Ok(()) } else { Err(Failure::Request(missing.join("\n"))) }
 }

@@ -41,9 +41,9 @@ fn asked(socket: &str, line: &str) -> String {
     answer
 }
 
-/// Within the sandbox: what was ordered is saved, and read again; another image is not opened, and
-/// the answer says why.
-fn saves_and_reloads(control: &str, file: &str, image: &str) {
+/// Within the sandbox: what was ordered is saved, and read again; an image that was made meanwhile
+/// is opened in a folder of images, and not elsewhere, and the answer says why.
+fn saves_and_reloads(server: &Started, control: &str, file: &str, scratch: &Scratch) {
     fs::set_permissions(file, Permissions::from_mode(0o640)).expect("it is ours");
     let weight = r#"{"do":"weight","name":"disk","weight":300}"#;
     assert!(asked(control, weight).contains("\"ok\":true"));
@@ -57,10 +57,21 @@ fn saves_and_reloads(control: &str, file: &str, image: &str) {
     fs::write(file, text.replace("weight = 300", "weight = 200")).expect("it is ours");
     let told = asked(control, r#"{"do":"reload"}"#);
     assert!(told.contains("tenant.disk.weight: 300 -> 200"), "{told}");
-    fs::write(file, format!("{text}[volume.new]\npath = '{image}'\n")).expect("it is ours");
-    let told = asked(control, r#"{"do":"reload"}"#);
+    let reload = |image: &str| {
+        fs::write(file, format!("{text}[volume.new]\npath = '{image}'\n")).expect("it is ours");
+        asked(control, r#"{"do":"reload"}"#)
+    };
+    let told = reload(&scratch.disk("new.img"));
     // As above: without Landlock it is opened.
-    assert!(told.contains("images are those of the start") || told.contains("\"ok\""), "{told}");
+    let why = "images are those of the start and what is in a folder of `image-folders`";
+    assert!(told.contains(why) || told.contains("\"ok\""), "{told}");
+    let image = scratch.disk("images/new.img");
+    let told = reload(&image);
+    assert!(told.contains("\"ok\":true") && told.contains("volume.new"), "{told}");
+    assert!(asked(control, r#"{"do":"list"}"#).contains("\"new\""));
+    let open = fs::read_dir(format!("/proc/{}/fd", server.0.id())).expect("it is there");
+    let open = open.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    assert!(open.into_iter().any(|file| file == *image), "{image}");
 }
 
 /// Does a server that gave up all it does not need serve, write traces where they belong and
@@ -69,17 +80,22 @@ fn saves_and_reloads(control: &str, file: &str, image: &str) {
 #[test]
 fn a_server_in_its_sandbox() {
     let scratch = Scratch::new();
-    let [run, traces, etc] = ["run", "traces", "etc"].map(|name| scratch.text(name));
-    for folder in [&run, &traces, &etc] {
+    let [run, traces, etc, images] =
+        ["run", "traces", "etc", "images"].map(|name| scratch.text(name));
+    for folder in [&run, &traces, &etc, &images] {
         fs::create_dir(folder).expect("a folder");
     }
     let (image, file) = (scratch.disk("disk.img"), format!("{etc}/serve.toml"));
     let text = format!(
         "[server]\nlisten = 'unix:{run}/nbd'\ncontrol = '{run}/control'\n\
          pidfile = '{run}/pid'\nmetrics = '127.0.0.1:0'\ntraces = '{traces}'\n\
+         image-folders = ['{images}', '{images}/none']\n\
          [volume.disk]\npath = '{image}'\n[tenant.disk]\nweight = 100\n"
     );
     fs::write(&file, &text).expect("a file");
+    let checked = serve(&[&file, "--check"]).output().expect("the program starts");
+    let missing = format!("image-folders: {images}/none: there is no such folder");
+    assert!(String::from_utf8_lossy(&checked.stderr).contains(&missing), "{checked:?}");
     let mut server = Started::of(&file, &[]);
     let status = server.status();
     assert!(status.contains("NoNewPrivs:\t1\n") && status.contains("Seccomp:\t2\n"), "{status}");
@@ -99,7 +115,7 @@ fn a_server_in_its_sandbox() {
     assert!(asked(&control, r#"{"do":"trace","stop":true}"#).contains('{'));
     assert!(trace(&traces).contains("\"ok\":true"));
     assert!(asked(&control, r#"{"do":"trace","stop":true}"#).contains("\"ok\":true"));
-    saves_and_reloads(&control, &file, &scratch.disk("new.img"));
+    saves_and_reloads(&server, &control, &file, &scratch);
     let pid = Pid::from_child(&server.0);
     kill_process(pid, Signal::TERM).expect("it is ours");
     assert!(server.0.wait().expect("it ends").success());

@@ -101,6 +101,7 @@ fn every_key() {
         control-mode = "0660"
         sandbox = false
         traces = "/t"
+        image-folders = ["/i", "/j"]
         control-orders = ["uid=0", { gid = 7 }]
         metrics = "localhost:9809"
         pidfile = "/p"
@@ -166,6 +167,7 @@ fn every_key() {
     let orders: Vec<String> =
         server.control_orders.iter().flatten().map(ToString::to_string).collect();
     assert_eq!((server.sandbox, server.traces.to_str()), (false, Some("/t")));
+    assert_eq!(server.image_folders, [Path::new("/i"), Path::new("/j")]);
     assert_eq!((server.control_mode, &*orders.join(",")), (Some(0o660), "uid=0,gid=7"));
     assert_eq!(server.metrics.unwrap().to_string(), "127.0.0.1:9809");
     assert_eq!((server.user.as_deref(), server.group.as_deref()), (Some("nbd"), Some("kvm")));
@@ -291,9 +293,9 @@ fn every_key_is_documented() {
             count += 1;
         }
     }
-    // 20 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 11 of volumes,
+    // 21 of the server without `tls` and `fuse`, 3 and 5 of these, 7 of devices, 11 of volumes,
     // 5 of groups, 8 of tenants, 8 of rules.
-    assert_eq!(count, 20 + 3 + 5 + 7 + 11 + 5 + 8 + 8);
+    assert_eq!(count, 21 + 3 + 5 + 7 + 11 + 5 + 8 + 8);
 }
 
 /// Is a file that cannot be read told by name?

@@ -4,6 +4,7 @@
 //! | what | may be |
 //! |---|---|
 //! | images | read and, unless read-only, written; asked as devices |
+//! | what is in the folders of images | as images, also if it is made later |
 //! | models, folders of certificates and of the configuration, `/proc`, `/sys` | read |
 //! | folders of sockets and pidfile | a socket made, files removed |
 //! | the configuration's folder | files made, written, replaced |
@@ -98,6 +99,7 @@ pub(super) fn allowed(
         let volumes = device.volumes.iter();
         all.extend(volumes.map(|volume| (volume.path.clone(), right(volume.readonly))));
     }
+    all.extend(server.image_folders.iter().map(|folder| (folder.clone(), WRITTEN)));
     all.extend(decisions.map(|prefix| (folder(prefix), MADE)));
     all.push((server.traces.clone(), MADE));
     all

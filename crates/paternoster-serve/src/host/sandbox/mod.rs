@@ -60,12 +60,21 @@ impl Sandbox {
     }
 }
 
+/// Folders of images that are not there, in words: a reload could add nothing from them, not even
+/// if they came later.
+#[must_use]
+pub fn missing_image_folders(config: &Config) -> Vec<String> {
+    let folders = config.server.image_folders.iter().filter(|folder| !folder.is_dir());
+    let folders = folders.filter(|_| config.server.sandbox);
+    folders.map(|it| format!("image-folders: {}: there is no such folder", it.display())).collect()
+}
+
 /// What to say of a file that cannot be opened, if that may be the sandbox.
 pub(crate) fn hint() -> &'static str {
     if FILES.load(Ordering::Relaxed) {
-        " (outside of the sandbox nothing can be opened: images are those of the start, traces go \
-         into the folder `traces` of the configuration, /var/tmp unless told otherwise; `sandbox = \
-         false` is without)"
+        " (outside of the sandbox nothing can be opened: images are those of the start and what is \
+         in a folder of `image-folders` of `[server]`, traces go into its folder `traces`, \
+         /var/tmp unless told otherwise; `sandbox = false` is without)"
     } else {
         ""
     }

@@ -25,6 +25,7 @@ fn config(folder: &Path) -> Config {
         vec![Volume::new("image", folder.join("image")), Volume { readonly: true, ..second }];
     let mut config = Config { devices: vec![device], ..Config::default() };
     let socket = format!("unix:{}", folder.join("run/s").display());
+    config.server.image_folders = vec![folder.join("images")];
     config.server.listen = vec![Listen::new(socket.parse().unwrap(), false)];
     config
 }
@@ -57,6 +58,9 @@ fn files_as_a_child() {
             write("image").unwrap();
             File::open(path("second")).unwrap();
             assert!(is_refused(write("second")), "a read-only image");
+            write("images/later").unwrap();
+            assert!(is_refused(File::create(path("images/new"))), "none is made there");
+            assert!(is_refused(fs::remove_file(path("images/later"))));
             assert_eq!(fs::read(path("etc/serve.toml")).unwrap(), b"text");
             assert!(is_refused(fs::write(path("etc/serve.toml"), "")), "only read");
             for secret in [path("secret"), "/etc/passwd".into()] {
@@ -89,9 +93,10 @@ fn files_and_ports() {
     for name in ["image", "second", "secret"] {
         fs::write(folder.path(name), "data").unwrap();
     }
-    for name in ["run", "records", "etc"] {
+    for name in ["run", "records", "etc", "images"] {
         fs::create_dir(folder.path(name)).unwrap();
     }
+    fs::write(folder.path("images/later"), "data").unwrap();
     fs::write(folder.path("etc/serve.toml"), "text").unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let output = in_a_child("files_as_a_child", &folder, listener.local_addr().unwrap().port());
