@@ -27,6 +27,7 @@ use crate::decisions::call::{Answer, BioOf, Call};
 use crate::decisions::clerk::{Clerk, RECORD_BYTES_MAX};
 use crate::decisions::names::answer_of;
 use crate::decisions::{RecordError, RecordState};
+use crate::watchdog::{self, Verdict};
 
 /// A queue whose calls can be recorded.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct Ledger<O: Observer> {
     /// A call has been made.
     begun: bool,
     clerk: Option<Box<Clerk>>,
+    /// Of an elevator that is not ours.
+    verdict: Option<Verdict>,
 }
 
 impl<O: Observer> Ledger<O> {
@@ -48,7 +51,30 @@ impl<O: Observer> Ledger<O> {
         observer: O,
     ) -> Ledger<O> {
         let queue = RequestQueue::new(facts, limits, elevator, observer);
-        Ledger { queue, facts, limits, begun: false, clerk: None }
+        Ledger { queue, facts, limits, begun: false, clerk: None, verdict: None }
+    }
+
+    /// A ledger of a new queue with the elevator of this name, which is watched if it is not ours.
+    ///
+    /// # Errors
+    /// There is no such elevator.
+    pub fn named(
+        facts: DeviceFacts,
+        limits: Limits,
+        name: &str,
+        observer: O,
+    ) -> Result<Ledger<O>, String> {
+        let (elevator, verdict) =
+            watchdog::by_name(name).ok_or_else(|| format!("there is no scheduler {name}"))?;
+        let mut ledger = Ledger::new(facts, limits, elevator, observer);
+        ledger.verdict = verdict;
+        Ok(ledger)
+    }
+
+    /// Which law its elevator has broken, if it is watched and one is.
+    #[must_use]
+    pub fn broken_law(&self) -> Option<&str> {
+        self.verdict.as_ref()?.why()
     }
 
     /// Writes every call from now on to `sink`, at most 16 GiB; only before the first call. The
@@ -336,7 +362,7 @@ impl<O: Observer> Ledger<O> {
     /// # Errors
     /// The name, if there is no such elevator.
     pub fn change_elevator(&mut self, now: Nanos, name: &str) -> Result<(), String> {
-        let Some(elevator) = paternoster_sim::schedulers::by_name(name) else {
+        let Some((elevator, verdict)) = watchdog::by_name(name) else {
             let names = paternoster_sim::schedulers::choices().map(|entry| entry.name);
             return Err(format!("there is no scheduler `{name}`{}", near::hint(name, names)));
         };
@@ -346,6 +372,7 @@ impl<O: Observer> Ledger<O> {
             let name = name.to_owned();
             clerk.write(now, &Call::ChangeElevator { name }, &Answer::Fine);
         }
+        self.verdict = verdict;
         Ok(())
     }
 

@@ -17,6 +17,7 @@
 //! * [`fuse`]: volumes as files, any process a client; [`emulate`]: a model as such a file.
 //! * [`ledger`]: the queue, and a record of every call of it; [`decisions`]: what is in that
 //!   record, and doing it again.
+//! * [`watchdog`]: an elevator from outside is held to what elevators promise.
 //! * [`witness`]: who got how much of the device, and a blktrace of it at any time.
 //! * [`control`]: orders to a running server, and what it tells of itself.
 //! * [`log`]: what it tells on standard error.
@@ -43,5 +44,6 @@ pub mod server;
 mod spool;
 mod table;
 mod vital;
+pub mod watchdog;
 mod wire;
 pub mod witness;

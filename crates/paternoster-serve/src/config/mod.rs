@@ -36,6 +36,7 @@ pub use file::ConfigError;
 pub use log::{Level, LogFormat};
 pub use rights::Rights;
 pub use settle::Complaint;
+pub(crate) use words::DEFAULT_SCHEDULER;
 
 /// A whole server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

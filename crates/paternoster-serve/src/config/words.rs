@@ -25,6 +25,8 @@ use super::{near, rules};
 
 /// Permission bits of a unix socket unless told otherwise.
 const SOCKET_MODE: u32 = 0o600;
+/// The scheduler of a device unless told otherwise; it takes over from others that fail.
+pub(crate) const DEFAULT_SCHEDULER: &str = "bfq";
 /// Inherited sockets begin here (the protocol of socket activation).
 pub(crate) const FIRST_INHERITED: i32 = 3;
 /// The conditions of a rule.
@@ -40,7 +42,7 @@ impl Device {
     pub fn new(name: &str) -> Device {
         Device {
             name: name.to_owned(),
-            scheduler: "bfq".to_owned(),
+            scheduler: DEFAULT_SCHEDULER.to_owned(),
             attributes: Vec::new(),
             depth: None,
             memory: 64 << 20,

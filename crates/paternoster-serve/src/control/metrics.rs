@@ -90,6 +90,9 @@ fn of_devices(page: &mut Page, snapshots: &[&Snapshot]) {
     each(Gauge, "device_memory_used_bytes", "bytes", help, &|s| s.memory_used.to_string());
     let help = "Present connections.";
     each(Gauge, "device_connections", "", help, &|s| s.connections.len().to_string());
+    let help = "Schedulers that broke a law and were replaced.";
+    let failures = |s: &Snapshot| s.scheduler_failures.to_string();
+    each(Counter, "device_scheduler_failures", "", help, &failures);
     let help = "Whether a trace is being written.";
     each(Gauge, "device_tracing", "", help, &|s| u8::from(s.tracing).to_string());
     let help = "How long the oldest command is in the device.";

@@ -36,6 +36,8 @@ fn small() -> Vec<(String, Option<Snapshot>)> {
         device: "disk0".to_owned(),
         backend: "io_uring".to_owned(),
         scheduler: "bfq".to_owned(),
+        scheduler_failed: "lottery panicked: unlucky".to_owned(),
+        scheduler_failures: 1,
         depth: 32,
         now_ns: 10_000_000_001,
         busy_ns: 8_000_000_000,
@@ -102,6 +104,9 @@ paternoster_device_memory_used_bytes{device="disk0"} 4096
 # HELP paternoster_device_connections Present connections.
 # TYPE paternoster_device_connections gauge
 paternoster_device_connections{device="disk0"} 1
+# HELP paternoster_device_scheduler_failures Schedulers that broke a law and were replaced.
+# TYPE paternoster_device_scheduler_failures counter
+paternoster_device_scheduler_failures_total{device="disk0"} 1
 # HELP paternoster_device_tracing Whether a trace is being written.
 # TYPE paternoster_device_tracing gauge
 paternoster_device_tracing{device="disk0"} 1
@@ -264,8 +269,8 @@ fn every_line_is_read() {
                 assert!(value >= 0.0);
             }
         }
-        // Two for all, 14 of devices, two of volumes, two of groups, eight of tenants.
-        assert_eq!(families.len(), 28);
+        // Two for all, 15 of devices, two of volumes, two of groups, eight of tenants.
+        assert_eq!(families.len(), 29);
     }
 }
 

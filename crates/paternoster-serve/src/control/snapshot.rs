@@ -17,6 +17,12 @@ pub struct Snapshot {
     pub backend: String,
     /// The scheduler's name.
     pub scheduler: String,
+    /// Which one has failed and how, if this one took over from it; else empty.
+    #[serde(default)]
+    pub scheduler_failed: String,
+    /// How often one has.
+    #[serde(default)]
+    pub scheduler_failures: u64,
     /// Commands it takes at a time.
     pub depth: u32,
     /// Nanoseconds since the desk began.

@@ -17,7 +17,6 @@ use std::io::Read;
 use paternoster_core::{
     Bio, ClientSpec, Flags, GroupSpec, Nanos, NoObserver, Observer, Op, RequestQueue,
 };
-use paternoster_sim::schedulers;
 
 use super::block::{Block, BlockReader, End, FileError, Header};
 use super::bytes::{Bad, Digest};
@@ -172,7 +171,8 @@ struct Player<O: Observer> {
 
 impl<O: Observer> Player<O> {
     fn new(header: Header, observe: impl FnOnce(&Header) -> O) -> Result<Player<O>, ReplayError> {
-        let elevator = schedulers::by_name(&header.elevator)
+        // Watched as it was: what it broke, it breaks again.
+        let (elevator, _) = crate::watchdog::by_name(&header.elevator)
             .ok_or_else(|| ReplayError::Elevator(header.elevator.clone()))?;
         let observer = observe(&header);
         let queue = RequestQueue::new(header.facts, header.limits, elevator, observer);
@@ -313,7 +313,8 @@ impl<O: Observer> Player<O> {
                 answer_of(queue.remove_group(group(names, *name)?))
             }
             Call::ChangeElevator { name } => {
-                queue.change_elevator(now, schedulers::by_name(name).ok_or(Unknown)?);
+                let (elevator, _) = crate::watchdog::by_name(name).ok_or(Unknown)?;
+                queue.change_elevator(now, elevator);
                 Answer::Fine
             }
             Call::SetAttribute { name, text } => {

@@ -19,7 +19,7 @@
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
 //!   `pool`, `shared`: whose memory and places. `surveys`: whose question for holes.
-//!   `turns`: whose requests are read.
+//!   `turns`: whose requests are read. `policy`: a scheduler that fails, and what takes over.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
 //!   what a running desk can be asked. `reload`: another configuration. `ending`: a device that
 //!   hangs at a stop.
@@ -51,6 +51,7 @@ mod orders;
 mod outbox;
 #[cfg(test)]
 pub(crate) mod planted;
+mod policy;
 mod pool;
 mod processes;
 mod pump;
@@ -99,6 +100,7 @@ use errand::{Errand, Part};
 use geometry::Place;
 use guest::{Blocked, Guest};
 use inbox::Inbox;
+use policy::Policy;
 use processes::Processes;
 use range_lock::RangeLocks;
 use shared::Pools;
@@ -243,6 +245,8 @@ pub struct Desk {
     told_of_loss: bool,
     complaints: Complaints,
     pulse: Pulse,
+    /// Schedulers that have failed.
+    policy: Policy,
 
     /// Kept to be used again.
     buffer: Box<[u8]>,
@@ -285,7 +289,10 @@ impl Desk {
         self.reap();
         self.read_letters();
         self.hear_all();
-        let until = self.pump();
+        let mut until = self.pump();
+        if self.replace_what_failed() {
+            until = self.pump();
+        }
         self.survey();
         self.send_all();
         self.see_off();

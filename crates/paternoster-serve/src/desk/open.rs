@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use crate::table::Table;
 use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, Observer};
-use paternoster_sim::schedulers;
 use rustix::event::epoll;
 
 use super::bound::Bound;
 use super::complaints::Complaints;
 use super::geometry::{self, Place};
 use super::inbox::{Slot, inbox};
+use super::policy::Policy;
 use super::processes::Processes;
 use super::range_lock::RangeLocks;
 use super::reload::Reload;
@@ -244,6 +244,7 @@ impl Desk {
             told_of_loss: false,
             complaints: Complaints::default(),
             pulse: Pulse::default(),
+            policy: Policy::default(),
             buffer: vec![0; intake::BUFFER].into_boxed_slice(),
             loans: Vec::with_capacity(usize::from(facts.max_segments)),
             head: Vec::with_capacity(4096),
@@ -288,10 +289,7 @@ fn make_queue(
     facts: DeviceFacts,
     limits: Limits,
 ) -> Result<Ledger<Witness>, String> {
-    let Some(elevator) = schedulers::by_name(&device.scheduler) else {
-        return Err(format!("there is no scheduler {}", device.scheduler));
-    };
-    Ok(Ledger::new(facts, limits, elevator, Witness::new(&limits)))
+    Ledger::named(facts, limits, &device.scheduler, Witness::new(&limits))
 }
 
 /// Records the desk's decisions from the first call on.
@@ -320,9 +318,7 @@ pub(crate) fn attributes(
     facts: DeviceFacts,
     limits: Limits,
 ) -> Result<Vec<(String, String)>, String> {
-    let elevator = schedulers::by_name(&device.scheduler)
-        .ok_or_else(|| format!("there is no scheduler {}", device.scheduler))?;
-    let mut ledger = Ledger::new(facts, limits, elevator, NoObserver);
+    let mut ledger = Ledger::named(facts, limits, &device.scheduler, NoObserver)?;
     set_attributes(device, limits.requests, &mut ledger)?;
     let mut all = Vec::new();
     ledger.queue().for_each_attribute(|name, _, value| {

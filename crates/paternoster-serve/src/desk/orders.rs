@@ -110,7 +110,7 @@ impl Desk {
             level: node.level,
         });
         Settings {
-            scheduler: queue.elevator_name().to_owned(),
+            scheduler: self.policy.ordered(queue.elevator_name()).to_owned(),
             attributes: named.filter_map(value).collect(),
             tenants: tenants.collect(),
         }
@@ -143,9 +143,8 @@ impl Desk {
 
     fn order_scheduler(&mut self, name: &str) -> Answer {
         self.now = self.clock.now();
-        self.ledger.change_elevator(self.now, name)?;
-        // The same habits as at the start (see `open.rs`).
-        let _unknown = self.ledger.set_attribute(self.now, "low_latency", "0");
+        self.change_scheduler(name)?;
+        self.policy.forgive();
         Ok(json!({ "scheduler": name }))
     }
 

@@ -166,6 +166,7 @@ impl Desk {
         let set = std::mem::replace(&mut self.attributes_set, wanted.clone());
         let differs = self.ledger.queue().elevator_name() != device.scheduler;
         let is_new = differs || !set.is_subset(&wanted);
+        self.policy.forgive();
         if is_new && self.ledger.change_elevator(self.now, &device.scheduler).is_err() {
             return vec!["scheduler".to_owned()];
         }

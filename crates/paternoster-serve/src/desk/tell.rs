@@ -32,6 +32,8 @@ impl Desk {
             device: self.name.clone(),
             backend: self.lender.backend().describe(),
             scheduler: queue.elevator_name().to_owned(),
+            scheduler_failed: self.policy.words(),
+            scheduler_failures: self.policy.failures(),
             depth: queue.facts().depth,
             now_ns: self.now.0,
             busy_ns: witness.busy(self.now).0,

@@ -41,7 +41,11 @@ pub(super) fn list(s: &Snapshot) -> String {
     let tracing = if s.tracing { ", tracing" } else { "" };
     let device = harmless(&s.device);
     let Snapshot { scheduler, depth, backend, .. } = s;
-    let mut text = format!("{device}: {scheduler}, depth {depth}, {backend}{tracing}\n\n");
+    let mut text = format!("{device}: {scheduler}, depth {depth}, {backend}{tracing}\n");
+    if !s.scheduler_failed.is_empty() {
+        text += &format!("{device}: {scheduler} took over: {}\n", harmless(&s.scheduler_failed));
+    }
+    text.push('\n');
     let mut table = plain_table();
     table.set_header(["volume", "size", ""]);
     for volume in &s.volumes {
@@ -184,6 +188,7 @@ mod tests {
             device: "disk0".to_owned(),
             backend: "io_uring, O_DIRECT".to_owned(),
             scheduler: "bfq".to_owned(),
+            scheduler_failed: "lottery panicked: unlucky".to_owned(),
             depth: 32,
             now_ns: 10_000_000_000,
             busy_ns: 5_000_000_000,

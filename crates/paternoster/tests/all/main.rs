@@ -53,3 +53,4 @@ mod torture;
 mod traces;
 mod units;
 mod versus_kernel;
+mod watched;

@@ -111,6 +111,7 @@ impl House {
     /// One that has just been started.
     pub(super) fn open(plan: &Plan, medium: &Medium, street: &Street) -> House {
         let (config, device) = config(plan);
+        crate::watchdog::WATCHES_OURS.set(true);
         let backend = Box::new(engine::open(plan, medium));
         let opened = Desk::before(backend, Vec::new(), &config, &device, &Options::default());
         let opened = opened.expect("a desk");

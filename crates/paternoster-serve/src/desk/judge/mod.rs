@@ -26,7 +26,8 @@
 //! the disk has what was promised (`book`), D2 and what it had beside the volumes; D3 and E1 of
 //! what the backend is given and says (`engine`); D4 a server that has stopped well has everything
 //! on the disk; L1 nothing stands still while something is owed; L2 when all have gone nothing is
-//! left: no memory, no part, no errand, no connection, no visitor; O1 an order is answered; T1 and
+//! left: no memory, no part, no errand, no connection, no visitor; O1 an order is answered; P1 no
+//! scheduler breaks what those of others are held to (`watchdog`); T1 and
 //! T2 of the tenants (`tenants`).
 //!
 //! `PATERNOSTER_STREAM_REQUESTS` says how many requests are judged, `PATERNOSTER_STREAM_SEED` from
@@ -353,6 +354,10 @@ impl Stage {
         }
         // What is looked after now and then is looked after.
         self.turn(TICK.0);
+        let failed = self.house.desk.policy.words();
+        if !failed.is_empty() {
+            return Err(format!("P1: the scheduler {failed}"));
+        }
         self.cut()?;
         for block in self.kept.drain(..) {
             self.house.desk.arena.give_back(block);

@@ -8,6 +8,7 @@ mod ending;
 mod memory;
 mod moves;
 mod places;
+mod policy;
 mod ragged;
 mod status;
 mod told;

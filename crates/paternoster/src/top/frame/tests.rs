@@ -47,6 +47,8 @@ fn snapshot(seconds: u64) -> Snapshot {
         device: "disk0".to_owned(),
         backend: "io_uring".to_owned(),
         scheduler: "bfq".to_owned(),
+        scheduler_failed: String::new(),
+        scheduler_failures: 0,
         depth: 32,
         now_ns: 1_000_000_000 * seconds,
         busy_ns: 875_000_000 * seconds,

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Watchdog: an elevator from outside, between its queue and what an elevator promises.
+//!
+//! ```text
+//! queue ──▶ Watched ──▶ the elevator of others          a law is broken
+//!              │  book of what it was given     ──────▶ it is asked nothing any more; the book is
+//!              └─ Verdict ──▶ desk                      served, the oldest first, until the desk
+//!                                                       has given the queue bfq (one round later)
+//! ```
+//!
+//! What waits is in the book, not only in the elevator: so whatever it has lost is handed over to
+//! the next one. Ours are not watched: tests hold them to the same laws, and more.
+//!
+//! # Laws
+//! W1  It dispatches and gives up what it holds, once.
+//! W2  It counts as many as it was given; `Nothing` means none.
+//! W3  `Idle` has a timer, `Await` something in the device.
+//! W4  While requests wait the device is not kept idle for longer than [`IDLE`].
+//! W5  A request is not passed over for ever: by no more than [`PASSES`] times what was before it,
+//!     and by that as much more as its client's share is smaller, once it has waited [`PATIENCE`].
+//!     What is passed by a more urgent class is not counted.
+//! W6  Its own audit, where that is asked for (debug builds), and no panic.
+//!
+//! Invariants: I1 while no law is broken the queue behaves as without it; I2 the book has exactly
+//! what waits; I3 no clock but the queue's, and nothing is allocated after `attach`.
+//!
+//! Not caught: a call that never returns, a process that is ended from within, and what an elevator
+//! does to the scene itself.
+
+mod book;
+
+use std::any::Any;
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use paternoster_core::elevator::{Admission, Fault, Pick, Place, Position, Rules, Side};
+use paternoster_core::{
+    Attribute, AttributeError, Bio, ClientId, Elevator, Flags, GroupId, Nanos, Op, RequestId, Scene,
+};
+use paternoster_sim::schedulers;
+
+pub use book::{IDLE, PASSES, PATIENCE};
+
+use book::Book;
+
+/// Which law was broken, once one is.
+#[derive(Debug, Clone, Default)]
+pub struct Verdict(Arc<OnceLock<String>>);
+
+impl Verdict {
+    /// In words that continue "the scheduler …"; `None`: all is well.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// The first one counts.
+    fn breaks(&self, why: String) {
+        let _first = self.0.set(why);
+    }
+}
+
+/// Makes the elevator of this name, as the server runs it: one that is not ours is watched.
+#[must_use]
+pub fn by_name(name: &str) -> Option<(Box<dyn Elevator>, Option<Verdict>)> {
+    if let Some(ours) = paternoster_core::elevators::by_name(name).filter(|_| !watches_ours()) {
+        return Some((ours, None));
+    }
+    let (watched, verdict) = Watched::new(schedulers::by_name(name)?);
+    Some((Box::new(watched), Some(verdict)))
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Ours are watched, too, on this thread.
+    pub(crate) static WATCHES_OURS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+fn watches_ours() -> bool {
+    #[cfg(test)]
+    return WATCHES_OURS.get();
+    #[cfg(not(test))]
+    false
+}
+
+/// An elevator that is watched.
+pub struct Watched {
+    /// Taken only to be dropped.
+    inner: Option<Box<dyn Elevator>>,
+    verdict: Verdict,
+    name: &'static str,
+    rules: Rules,
+    attributes: &'static [Attribute],
+    book: Book,
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Watched {
+    /// Watches `inner`; the verdict is known to both.
+    #[must_use]
+    pub fn new(inner: Box<dyn Elevator>) -> (Watched, Verdict) {
+        let verdict = Verdict::default();
+        let (name, rules, attributes) = (inner.name(), inner.rules(), inner.attributes());
+        let book = Book::default();
+        let watched =
+            Watched { inner: Some(inner), verdict: verdict.clone(), name, rules, attributes, book };
+        (watched, verdict)
+    }
+
+    /// Tells the elevator something, or asks it, as long as it keeps the laws.
+    fn ask<T>(&mut self, call: impl FnOnce(&mut (dyn Elevator + 'static)) -> T) -> Option<T> {
+        let inner = self.inner.as_deref_mut().filter(|_| !self.verdict.is_broken())?;
+        caught(&self.verdict, || call(inner))
+    }
+
+    /// As [`Watched::ask`], where it changes nothing.
+    fn look<T>(&self, call: impl FnOnce(&(dyn Elevator + 'static)) -> T) -> Option<T> {
+        let inner = self.inner.as_deref().filter(|_| !self.verdict.is_broken())?;
+        caught(&self.verdict, || call(inner))
+    }
+
+    /// A request that it names, if it holds it.
+    fn own(&self, named: Option<RequestId>, what: &str) -> Option<RequestId> {
+        let named = named?;
+        if self.book.has(named) {
+            return Some(named);
+        }
+        self.verdict.breaks(format!("{what} a request that it does not hold"));
+        None
+    }
+
+    /// Without the elevator: the oldest.
+    fn oldest(&mut self) -> Option<RequestId> {
+        let id = self.book.oldest()?;
+        self.book.goes(id);
+        Some(id)
+    }
+
+    /// What a pick says is held against the laws.
+    fn judge(&mut self, scene: &Scene, pick: Pick) -> Result<(), String> {
+        let (given, counted) = (self.book.len(), self.look(Elevator::waiting));
+        if let Some(counted) = counted.filter(|counted| *counted != given) {
+            return Err(format!("says that {counted} requests wait, and {given} do"));
+        }
+        let in_device = scene.in_device().requests;
+        match pick {
+            Pick::Nothing if given != 0 => {
+                return Err(format!("says that nothing waits, and {given} requests do"));
+            }
+            Pick::Idle if given != 0 && scene.timer() == Nanos::MAX => {
+                return Err(format!("idles without a timer while {given} requests wait"));
+            }
+            Pick::Await if given != 0 && in_device == 0 => {
+                return Err(format!("awaits the end of nothing while {given} requests wait"));
+            }
+            _ => {}
+        }
+        let keeps_idle = matches!(pick, Pick::Idle | Pick::Await) && given != 0 && in_device == 0;
+        self.book.keeps_idle(scene.exact_now(), keeps_idle)?;
+        self.book.check_waits(scene)
+    }
+}
+
+/// Does what may panic; that it did is the verdict then.
+fn caught<T>(verdict: &Verdict, call: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(done) => Some(done),
+        Err(payload) => {
+            verdict.breaks(format!("panicked: {}", words(&*payload)));
+            // It is a stranger's: what its end does is not known.
+            mem::forget(payload);
+            None
+        }
+    }
+}
+
+fn words(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a word")
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let inner = self.inner.take();
+        let _dropped = caught(&self.verdict, || drop(inner));
+    }
+}
+
+impl Elevator for Watched {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    fn passes_through(&self) -> bool {
+        self.look(Elevator::passes_through).unwrap_or(false)
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        self.book = Book::new(scene);
+        self.ask(|it| it.attach(scene));
+    }
+
+    fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.ask(|it| it.admit(scene, client, op, flags)).unwrap_or(Admission::Normal)
+    }
+
+    fn would_admit(&self, scene: &Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
+        self.look(|it| it.would_admit(scene, client, op, flags)).unwrap_or(Admission::Normal)
+    }
+
+    fn admits_in_turn(&self) -> bool {
+        self.look(Elevator::admits_in_turn).unwrap_or(false)
+    }
+
+    fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
+        self.look(|it| it.wakes_rather(one, other)).unwrap_or(false)
+    }
+
+    fn merges_front(&self) -> bool {
+        self.look(Elevator::merges_front).unwrap_or(false)
+    }
+
+    fn bio_comes(&mut self, scene: &mut Scene, bio: &Bio) {
+        self.ask(|it| it.bio_comes(scene, bio));
+    }
+
+    fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
+        self.look(|it| it.may_merge(scene, request, bio)).unwrap_or(false)
+    }
+
+    fn may_absorb(&self, scene: &Scene, request: RequestId, next: RequestId) -> bool {
+        self.look(|it| it.may_absorb(scene, request, next)).unwrap_or(false)
+    }
+
+    fn bind(&mut self, scene: &mut Scene, request: RequestId) {
+        self.ask(|it| it.bind(scene, request));
+    }
+
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
+        self.book.comes(scene, request, position);
+        self.ask(|it| it.insert(scene, request, position));
+    }
+
+    fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        self.ask(|it| it.grown(scene, request, side));
+    }
+
+    fn shrunk(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
+        self.ask(|it| it.shrunk(scene, request, side));
+    }
+
+    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
+        self.book.leaves(gone);
+        self.ask(|it| it.absorbed(scene, survivor, gone));
+    }
+
+    fn former(&self, scene: &Scene, request: RequestId) -> Option<RequestId> {
+        self.own(self.look(|it| it.former(scene, request)).flatten(), "would merge")
+    }
+
+    fn latter(&self, scene: &Scene, request: RequestId) -> Option<RequestId> {
+        self.own(self.look(|it| it.latter(scene, request)).flatten(), "would merge")
+    }
+
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        let picked = self.ask(|it| it.pick(scene));
+        // Whatever else is wrong, what it gave up rightly goes.
+        let goes = match picked {
+            Some(Pick::Dispatch(id, _)) => self.own(Some(id), "dispatched").is_some_and(|id| {
+                self.book.goes(id);
+                true
+            }),
+            _ => false,
+        };
+        if let Some(pick) = picked {
+            if let Err(why) = self.judge(scene, pick) {
+                self.verdict.breaks(why);
+            }
+            if goes || !self.verdict.is_broken() {
+                return pick;
+            }
+        }
+        match self.oldest() {
+            Some(id) => Pick::Dispatch(id, Place::Tail),
+            None => Pick::Nothing,
+        }
+    }
+
+    fn started(&mut self, scene: &mut Scene, request: RequestId) {
+        self.ask(|it| it.started(scene, request));
+    }
+
+    fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
+        self.ask(|it| it.requeued(scene, request));
+    }
+
+    fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
+        self.ask(|it| it.completed(scene, request, served));
+    }
+
+    fn removed(&mut self, scene: &mut Scene, request: RequestId) {
+        self.book.leaves(request);
+        self.ask(|it| it.removed(scene, request));
+    }
+
+    fn released(&mut self, scene: &mut Scene, request: RequestId) {
+        self.ask(|it| it.released(scene, request));
+    }
+
+    fn timer(&mut self, scene: &mut Scene) {
+        self.ask(|it| it.timer(scene));
+    }
+
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.ask(|it| it.client_attached(scene, client));
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        self.ask(|it| it.client_changed(scene, client));
+    }
+
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.ask(|it| it.client_detached(scene, client));
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.ask(|it| it.group_changed(scene, group));
+    }
+
+    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.ask(|it| it.group_removed(scene, group));
+    }
+
+    fn charge(
+        &mut self,
+        scene: &mut Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        self.ask(|it| it.charge(scene, client, cost, beside)).unwrap_or(Nanos::ZERO)
+    }
+
+    fn charges_for_owners(&self) -> bool {
+        self.look(Elevator::charges_for_owners).unwrap_or(false)
+    }
+
+    fn lets_in_first(&self) -> bool {
+        self.look(Elevator::lets_in_first).unwrap_or(false)
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        let given_up = self.ask(|it| it.drain(scene)).flatten();
+        match self.own(given_up, "gave up") {
+            Some(id) => {
+                self.book.goes(id);
+                Some(id)
+            }
+            None if self.book.len() == 0 => None,
+            None => {
+                self.verdict.breaks(format!("did not give up {} requests", self.book.len()));
+                self.oldest()
+            }
+        }
+    }
+
+    fn drain_place(&self) -> Place {
+        self.look(Elevator::drain_place).unwrap_or(Place::Tail)
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.look(|it| it.explain(scene, request, out))
+            .unwrap_or_else(|| out.write_str("its scheduler has failed, and another takes over"))
+    }
+
+    fn waiting(&self) -> u32 {
+        self.book.len()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        if let Some(Err(fault)) = self.look(|it| it.audit(scene)) {
+            self.verdict.breaks(format!("fails its own audit: {fault}"));
+        }
+        self.book.audit()
+    }
+
+    fn attributes(&self) -> &'static [Attribute] {
+        self.attributes
+    }
+
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        self.look(|it| it.get(scene, place)).flatten()
+    }
+
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
+        self.ask(|it| it.set(scene, place, value)).unwrap_or(Ok(()))
+    }
+
+    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.look(|it| it.show(scene, place, out)).unwrap_or(Ok(()))
+    }
+}
