@@ -312,11 +312,13 @@ impl Desk {
                 request.flags.0
             ));
         }
-        if request.kind == Kind::Disconnect {
+        // A server that stops answers what it has accepted, and nothing else: a client that
+        // connects again sends it again. Refused, it would be an error of its disk.
+        if request.kind == Kind::Disconnect || self.stopping {
             guest.intake = Intake::Over;
             return self.leave_when_idle(index);
         }
-        let refusal = if self.stopping || self.drained[guest.place as usize].is_drained() {
+        let refusal = if self.drained[guest.place as usize].is_drained() {
             let text = "the volume is being drained".to_owned();
             Some(Refusal { errno: ESHUTDOWN, text })
         } else {

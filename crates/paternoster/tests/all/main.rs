@@ -52,5 +52,6 @@ mod tidy;
 mod torture;
 mod traces;
 mod units;
+mod upgrade;
 mod versus_kernel;
 mod watched;

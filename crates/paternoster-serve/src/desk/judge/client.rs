@@ -25,7 +25,6 @@ use super::plan::{
 use super::shake::{Lie, Shake, Wanted};
 use crate::nbd::reply::errno;
 
-const ESHUTDOWN: u32 = 108;
 /// Bytes that are taken at a time, at most.
 const ROOM: usize = 256 << 10;
 const SIMPLE: u32 = 0x6744_6698;
@@ -445,15 +444,13 @@ impl Client {
         let open = self.open.remove(&cookie).expect("it was open");
         let Open { ask, begin, write, ref got, told, ref runs, .. } = open;
         self.answered.errors += u64::from(told != 0);
-        // A server that stops takes nothing new.
-        let is_shut = world.stops.is_some() && told == ESHUTDOWN;
         if ask.due != 0 {
-            let right = told == ask.due || is_shut;
+            let right = told == ask.due;
             return right.then_some(()).ok_or_else(|| format!("S3: {ask:?} is told {told}"));
         }
         // One that wants all in one chunk may want too much.
         let too_long = ask.flags & DF != 0 && ask.kind == READ && told == 75;
-        if told != 0 && !too_long && !is_shut && !is_due(&open, world, Some(told)) {
+        if told != 0 && !too_long && !is_due(&open, world, Some(told)) {
             return Err(format!("S4: {ask:?} is told {told}, but nothing failed so"));
         }
         if !too_long {

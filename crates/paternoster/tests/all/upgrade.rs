@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Upgrade: the program is ended and started anew under load, and clients that reconnect lose
+//! nothing.
+//!
+//! ```text
+//! client  ── 8 writes at a time ──▶ server ──✗            ┌──▶ the next server
+//!   └ what was not answered is kept ──────── reconnects ──┘  and sent again
+//! disk at the end = what was acknowledged, block by block
+//! ```
+//!
+//! Clients are ours, and qemu's with `reconnect-delay` where it is installed. The kernel's client
+//! is a guest's business (`heavy/guest.rs`). Sockets are the server's own, or a service manager's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::skipped;
+use crate::serve_arguments::Scratch;
+
+const BLOCK: usize = 4096;
+/// Blocks of each of our clients, one behind the other.
+const BLOCKS: u64 = 64;
+const CLIENTS: u64 = 3;
+/// Bytes of a disk.
+const SIZE: u64 = 4 << 20;
+/// Requests under way of one client.
+const DEPTH: usize = 8;
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A process, which ends with its test at the latest.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// A place with a disk, where servers come and go.
+struct House {
+    scratch: Scratch,
+    /// A service manager's.
+    listener: Option<UnixListener>,
+}
+
+impl House {
+    fn new(inherits: bool) -> House {
+        let scratch = Scratch::new();
+        for name in ["disk", "qemu"] {
+            let disk = fs::File::create(scratch.text(name)).expect("a disk");
+            disk.set_len(SIZE).expect("room");
+        }
+        let listener = inherits.then(|| UnixListener::bind(scratch.text("s")).expect("a socket"));
+        let house = House { scratch, listener };
+        house.configure(100);
+        house
+    }
+
+    fn configure(&self, weight: u64) {
+        let names = ["s", "control", "disk", "qemu"];
+        let [socket, control, disk, qemu] = names.map(|name| self.scratch.text(name));
+        let listen = match self.listener {
+            Some(_) => "inherited:3".to_owned(),
+            None => format!("unix:{socket}"),
+        };
+        let text = format!(
+            "[server]\nlisten = '{listen}'\ncontrol = '{control}'\nconnections = 64\n\
+             [device.d]\nmemory = '4MiB'\n[volume.disk]\npath = '{disk}'\nraw = true\n\
+             [volume.qemu]\npath = '{qemu}'\nraw = true\n[tenant.disk]\nweight = {weight}\n"
+        );
+        fs::write(self.scratch.text("serve.toml"), text).expect("a configuration");
+    }
+
+    fn start(&self) -> Running {
+        let program = env!("CARGO_BIN_EXE_paternoster");
+        let log = fs::File::options().append(true).create(true).open(self.scratch.text("log"));
+        // A shell puts the socket where a service manager would; `exec` keeps the process number.
+        let script = "export LISTEN_PID=$$; exec \"$0\" serve \"$1\" 3<&0 </dev/null";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, program, &self.scratch.text("serve.toml")]);
+        command.stdin(Stdio::null()).stderr(log.expect("a log"));
+        if let Some(listener) = &self.listener {
+            let again = listener.try_clone().expect("a descriptor");
+            command.env("LISTEN_FDS", "1").stdin(Stdio::from(OwnedFd::from(again)));
+        }
+        let mut server = Running(command.spawn().expect("the program starts"));
+        let limit = Instant::now() + PATIENCE;
+        while UnixStream::connect(self.scratch.text("control")).is_err() {
+            assert_eq!(server.0.try_wait().expect("a child"), None, "it ended: {}", self.log());
+            assert!(Instant::now() < limit, "it does not listen: {}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        server
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.scratch.text("log")).unwrap_or_default()
+    }
+
+    /// Ends a server in good order.
+    fn end(&self, server: &mut Running) {
+        kill_process(Pid::from_child(&server.0), Signal::TERM).expect("it is ours");
+        assert!(server.0.wait().expect("it ends").success(), "{}", self.log());
+    }
+}
+
+/// A connection that has chosen the disk; none while no server is there.
+fn connect(socket: &str) -> std::io::Result<UnixStream> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.read_exact(&mut [0; 18])?;
+    stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04disk")?;
+    stream.read_exact(&mut [0; 10])?;
+    Ok(stream)
+}
+
+/// A block full of a number.
+fn block_of(value: u64) -> Vec<u8> {
+    value.to_be_bytes().repeat(BLOCK / 8)
+}
+
+/// What was asked for and is not answered.
+#[derive(Clone, Copy)]
+struct Asked {
+    kind: u16,
+    block: u64,
+    value: u64,
+}
+
+/// A client that reconnects, and sends again what was not answered.
+struct Client<'a> {
+    socket: &'a str,
+    first: u64,
+    pending: BTreeMap<u64, Asked>,
+    /// What was acknowledged, by block.
+    known: Vec<u64>,
+    cookie: u64,
+    answered: &'a AtomicU64,
+    reconnected: u64,
+}
+
+impl Client<'_> {
+    /// Works until it is to stop, and then until nothing is owed.
+    fn work(mut self, stop: &AtomicBool) -> (u64, Vec<u64>) {
+        while !stop.load(Ordering::SeqCst) || !self.pending.is_empty() {
+            let limit = Instant::now() + PATIENCE;
+            let mut stream = loop {
+                match connect(self.socket) {
+                    Ok(stream) => break stream,
+                    Err(error) => assert!(Instant::now() < limit, "no server: {error}"),
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            };
+            self.reconnected += 1;
+            if let Err(error) = self.talk(&mut stream, stop) {
+                let is_end =
+                    [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+                assert!(is_end.contains(&error.kind()), "{error}");
+            }
+        }
+        (self.reconnected, self.known)
+    }
+
+    fn talk(&mut self, stream: &mut UnixStream, stop: &AtomicBool) -> std::io::Result<()> {
+        let again: Vec<(u64, Asked)> = self.pending.iter().map(|(at, it)| (*at, *it)).collect();
+        for (cookie, asked) in again {
+            self.send(stream, cookie, asked)?;
+        }
+        loop {
+            while self.pending.len() < DEPTH && !stop.load(Ordering::SeqCst) {
+                self.cookie += 1;
+                let block = self.cookie * 7 % BLOCKS;
+                let kind = match self.cookie % 16 {
+                    0 => FLUSH,
+                    5 | 11 => READ,
+                    _ => WRITE,
+                };
+                if self.pending.values().any(|asked| asked.block == block) {
+                    break;
+                }
+                let asked = Asked { kind, block, value: self.cookie };
+                self.pending.insert(self.cookie, asked);
+                self.send(stream, self.cookie, asked)?;
+            }
+            if self.pending.is_empty() {
+                return Ok(());
+            }
+            self.hear(stream)?;
+        }
+    }
+
+    fn send(&self, stream: &mut UnixStream, cookie: u64, asked: Asked) -> std::io::Result<()> {
+        let Asked { kind, block, value } = asked;
+        let (at, length) = match kind {
+            FLUSH => (0, 0),
+            _ => ((self.first + block) * BLOCK as u64, 4096u32),
+        };
+        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+        bytes.extend(0u16.to_be_bytes());
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(cookie.to_be_bytes());
+        bytes.extend(at.to_be_bytes());
+        bytes.extend(length.to_be_bytes());
+        if kind == WRITE {
+            bytes.extend(block_of(value));
+        }
+        stream.write_all(&bytes)
+    }
+
+    fn hear(&mut self, stream: &mut UnixStream) -> std::io::Result<()> {
+        let mut reply = [0; 16];
+        stream.read_exact(&mut reply)?;
+        assert_eq!(reply[..4], [0x67, 0x44, 0x66, 0x98]);
+        let errno = u32::from_be_bytes(*reply[4..].first_chunk().expect("four"));
+        assert_eq!(errno, 0, "a server that goes refuses nothing");
+        let cookie = u64::from_be_bytes(*reply[8..].first_chunk().expect("eight"));
+        let asked = self.pending[&cookie];
+        let known = &mut self.known[usize::try_from(asked.block).expect("a block")];
+        match asked.kind {
+            WRITE => *known = asked.value,
+            READ => {
+                let mut data = vec![0; BLOCK];
+                stream.read_exact(&mut data)?;
+                assert_eq!(data[..8], known.to_be_bytes(), "block {}", asked.block);
+                assert_eq!(data, block_of(*known), "half a write");
+            }
+            _ => {}
+        }
+        self.pending.remove(&cookie);
+        self.answered.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Lets clients end, also behind a test that has failed.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// qemu, which writes its disk over and over, and waits for a server for half a minute.
+fn qemu(house: &House, count: u32) -> Option<Running> {
+    let image = format!(
+        "driver=nbd,server.type=unix,server.path={},export=qemu,reconnect-delay=30",
+        house.scratch.text("s")
+    );
+    let count = count.to_string();
+    let bench = ["bench", "-q", "-w", "--pattern=90", "-d", "16", "-s", "65536", "-c", &count];
+    let started = Command::new("qemu-img")
+        .args(bench)
+        .args(["--image-opts", &image])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    match started {
+        Ok(child) => Some(Running(child)),
+        Err(error) => {
+            skipped(&format!("qemu-img: {error} (Debian package qemu-utils)"));
+            None
+        }
+    }
+}
+
+/// Waits until clients were answered so many more requests.
+fn until_answered(answered: &AtomicU64, more: u64) {
+    let (from, limit) = (answered.load(Ordering::SeqCst), Instant::now() + PATIENCE);
+    while answered.load(Ordering::SeqCst) < from + more {
+        assert!(Instant::now() < limit, "too little is answered");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Servers come and go under clients.
+fn upgrade(house: &House, servers: u32, writes: u32) {
+    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let socket = house.scratch.text("s");
+    let mut server = house.start();
+    let mut qemu = qemu(house, writes);
+    let mut outlived = 0;
+    let known = std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
+        let workers = (0..CLIENTS).map(|number| {
+            let (pending, known) =
+                (BTreeMap::new(), vec![0; usize::try_from(BLOCKS).expect("few")]);
+            let (first, answered) = (number * BLOCKS, &answered);
+            let client = Client {
+                socket: &socket,
+                first,
+                pending,
+                known,
+                cookie: 0,
+                answered,
+                reconnected: 0,
+            };
+            let stop = &stop;
+            scope.spawn(move || client.work(stop))
+        });
+        let workers: Vec<_> = workers.collect();
+        for _ in 0..servers {
+            until_answered(&answered, 200);
+            house.end(&mut server);
+            let is_there =
+                qemu.as_mut().is_some_and(|it| it.0.try_wait().is_ok_and(|it| it.is_none()));
+            outlived += u32::from(is_there);
+            server = house.start();
+        }
+        assert!(outlived > 0 || qemu.is_none(), "qemu had ended before the first server did");
+        until_answered(&answered, 200);
+        if let Some(qemu) = qemu {
+            let (mut qemu, mut said) = (qemu, String::new());
+            let mut errors = qemu.0.stderr.take().expect("piped");
+            errors.read_to_string(&mut said).expect("text");
+            assert!(qemu.0.wait().expect("a child").success(), "qemu: {said}");
+        }
+        drop(Stops(&stop));
+        let each = workers.into_iter().map(|worker| worker.join().expect("a client"));
+        each.collect::<Vec<_>>()
+    });
+    house.end(&mut server);
+    let disk = fs::read(house.scratch.text("disk")).expect("a disk");
+    for (number, (reconnected, known)) in known.into_iter().enumerate() {
+        assert!(reconnected > u64::from(servers), "client {number} came {reconnected} times");
+        let first = number * known.len();
+        for (block, value) in known.into_iter().enumerate() {
+            let at = (first + block) * BLOCK;
+            assert!(disk[at..at + BLOCK] == block_of(value)[..], "client {number}, {block}");
+        }
+    }
+}
+
+/// Do clients that reconnect lose nothing and see no error while four servers follow each other
+/// under them, whose socket is their own?
+#[test]
+fn reconnecting_clients_lose_nothing() {
+    upgrade(&House::new(false), 4, 8_000);
+}
+
+/// And through a socket that stays, as a service manager's does?
+#[test]
+fn nor_through_a_socket_that_stays() {
+    upgrade(&House::new(true), 4, 8_000);
+}
