@@ -30,8 +30,8 @@ tar -xzf "$dist"/paternoster-*-linux.tar.gz -C "$dist/root" --strip-components=1
 if unshare --user --map-root-user --net true 2>/dev/null; then
   in_root /bin/paternoster examples --write /tmp/jobs >/dev/null
   in_root /bin/paternoster run /tmp/jobs/recipes/database.fio --scheduler none --scheduler bfq -q >"$dist/table"
-  grep -q 'pg-read.* none ' "$dist/table"
-  grep -q ' bfq ' "$dist/table"
+  grep -q '^ *none  *bfq$' "$dist/table"
+  grep -q '^ pg-read read ' "$dist/table"
   took=$((($(date +%s%N) - began) / 1000000))
   echo "from the tarball to the first table, offline, in an empty root: $took ms"
   in_root /bin/paternoster compare /share/doc/paternoster/jobs/recipes/database.fio --device ssd-870evo \
