@@ -10,6 +10,9 @@
 //!
 //! Clients are ours, and qemu's with `reconnect-delay` where it is installed. The kernel's client
 //! is a guest's business (`heavy/guest.rs`). Sockets are the server's own, or a service manager's.
+//!
+//! `PATERNOSTER_UPGRADE_SECONDS` makes a long soak of the last test, which has reloads, orders and
+//! clients that go in the middle of a request, and tells the server's memory and descriptors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,6 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use paternoster_sim::chance::Chance;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::skipped;
@@ -113,6 +117,17 @@ impl House {
     fn end(&self, server: &mut Running) {
         kill_process(Pid::from_child(&server.0), Signal::TERM).expect("it is ours");
         assert!(server.0.wait().expect("it ends").success(), "{}", self.log());
+    }
+
+    fn order(&self, line: &str) {
+        let mut control = UnixStream::connect(self.scratch.text("control")).expect("a socket");
+        writeln!(control, "{line}").expect("it listens");
+        let (mut answer, mut byte) = (Vec::new(), [0]);
+        while byte != *b"\n" && control.read(&mut byte).is_ok_and(|read| read == 1) {
+            answer.push(byte[0]);
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("\"ok\":true"), "{line}: {answer}");
     }
 }
 
@@ -285,13 +300,23 @@ fn until_answered(answered: &AtomicU64, more: u64) {
     }
 }
 
-/// Servers come and go under clients.
-fn upgrade(house: &House, servers: u32, writes: u32) {
+/// What happens next.
+enum Next {
+    /// Another server.
+    Upgrade,
+    /// The same one goes on.
+    Stay,
+    /// That was all.
+    Over,
+}
+
+/// Clients work, and `next` says now and then what happens; how many servers followed the first.
+fn upgrade(house: &House, writes: u32, mut next: impl FnMut(&House, &Running) -> Next) -> u32 {
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let socket = house.scratch.text("s");
     let mut server = house.start();
     let mut qemu = qemu(house, writes);
-    let mut outlived = 0;
+    let (mut servers, mut outlived) = (0, 0);
     let known = std::thread::scope(|scope| {
         let _stops = Stops(&stop);
         let workers = (0..CLIENTS).map(|number| {
@@ -311,12 +336,16 @@ fn upgrade(house: &House, servers: u32, writes: u32) {
             scope.spawn(move || client.work(stop))
         });
         let workers: Vec<_> = workers.collect();
-        for _ in 0..servers {
+        loop {
             until_answered(&answered, 200);
+            match next(house, &server) {
+                Next::Stay => continue,
+                Next::Over => break,
+                Next::Upgrade => servers += 1,
+            }
             house.end(&mut server);
-            let is_there =
-                qemu.as_mut().is_some_and(|it| it.0.try_wait().is_ok_and(|it| it.is_none()));
-            outlived += u32::from(is_there);
+            let is_there = |qemu: &mut Running| qemu.0.try_wait().is_ok_and(|it| it.is_none());
+            outlived += u32::from(qemu.as_mut().is_some_and(is_there));
             server = house.start();
         }
         assert!(outlived > 0 || qemu.is_none(), "qemu had ended before the first server did");
@@ -341,17 +370,92 @@ fn upgrade(house: &House, servers: u32, writes: u32) {
             assert!(disk[at..at + BLOCK] == block_of(value)[..], "client {number}, {block}");
         }
     }
+    servers
+}
+
+/// So many upgrades, one behind the other.
+fn times(mut left: u32) -> impl FnMut(&House, &Running) -> Next {
+    move |_, _| {
+        let next = if left == 0 { Next::Over } else { Next::Upgrade };
+        left = left.saturating_sub(1);
+        next
+    }
 }
 
 /// Do clients that reconnect lose nothing and see no error while four servers follow each other
 /// under them, whose socket is their own?
 #[test]
 fn reconnecting_clients_lose_nothing() {
-    upgrade(&House::new(false), 4, 8_000);
+    assert_eq!(upgrade(&House::new(false), 8_000, times(4)), 4);
 }
 
 /// And through a socket that stays, as a service manager's does?
 #[test]
 fn nor_through_a_socket_that_stays() {
-    upgrade(&House::new(true), 4, 8_000);
+    assert_eq!(upgrade(&House::new(true), 8_000, times(4)), 4);
+}
+
+/// Clients that come, and go in the middle of a header, of a payload, or of a handshake.
+fn visitors(house: &House) {
+    let socket = house.scratch.text("s");
+    let header = [&0x2560_9513u32.to_be_bytes()[..], &[0, 0, 0, 1], &[7; 8], &[0; 8]].concat();
+    for part in [&header[..11], &[&header[..], &[0, 1, 0, 0], &[7; 999]].concat()] {
+        let mut stream = connect(&socket).expect("a server");
+        stream.write_all(part).expect("it listens");
+    }
+    let mut stream = UnixStream::connect(&socket).expect("a server");
+    stream.write_all(b"\0\0\0\x03IHAVE").expect("it listens");
+}
+
+/// Memory (KiB, resident) and descriptors of a server.
+fn held(server: &Running) -> (u64, usize) {
+    let at = format!("/proc/{}", server.0.id());
+    let status = fs::read_to_string(format!("{at}/status")).expect("it is there");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
+    let memory = line.split_whitespace().nth(1).and_then(|text| text.parse().ok());
+    (memory.expect("a number"), fs::read_dir(format!("{at}/fd")).expect("it is there").count())
+}
+
+/// The same with reloads, orders and clients that go in the middle of everything, one server in
+/// some thirty rounds: is nothing lost, and has a server that was there for long what a young one
+/// has? A second; `PATERNOSTER_UPGRADE_SECONDS` says how long otherwise.
+#[test]
+fn a_soak_of_upgrades() {
+    let seconds = std::env::var("PATERNOSTER_UPGRADE_SECONDS").ok();
+    let seconds = seconds.map_or(1, |text| text.parse().expect("seconds"));
+    let (seed, ends) = (29, Instant::now() + Duration::from_secs(seconds));
+    eprintln!("seed {seed}");
+    let mut chance = Chance::new(seed, 0);
+    let (mut rounds, mut young, mut old) = (0u64, None, (0, 0));
+    let servers = upgrade(&House::new(true), 8_000, |house, server| {
+        rounds += 1;
+        match chance.below(6) {
+            0 => {
+                house.configure(100 + chance.below(900));
+                house.order(r#"{"do":"reload"}"#);
+            }
+            1 => house.order(r#"{"do":"weight","name":"disk","weight":300}"#),
+            2 => {
+                let place = usize::try_from(chance.below(4)).expect("few");
+                let name = ["bfq", "noop", "mq-deadline", "paternoster"][place];
+                house.order(&format!(r#"{{"do":"scheduler","name":"{name}"}}"#));
+            }
+            3 => house.order(r#"{"do":"explain"}"#),
+            _ => visitors(house),
+        }
+        let now = held(server);
+        young.get_or_insert(now);
+        old = now.max(old);
+        match Instant::now() < ends {
+            true if rounds == 2 || chance.once_in(30) => Next::Upgrade,
+            true => Next::Stay,
+            false => Next::Over,
+        }
+    });
+    let young = young.expect("a round");
+    println!(
+        "{rounds} rounds, {servers} upgrades; KiB, descriptors: first {young:?}, most {old:?}"
+    );
+    // Three visitors may be there still, and one that gives orders.
+    assert!(old.1 <= young.1 + 16, "descriptors: first {}, most {}", young.1, old.1);
 }
