@@ -445,7 +445,7 @@ fn a_soak_of_upgrades() {
         }
         let now = held(server);
         young.get_or_insert(now);
-        old = now.max(old);
+        old = (now.0.max(old.0), now.1.max(old.1));
         match Instant::now() < ends {
             true if rounds == 2 || chance.once_in(30) => Next::Upgrade,
             true => Next::Stay,
