@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log: lines on standard error, by a thread of their own.
 //!
-//! What a line says and how it is written is [`entry`]'s business; this is about getting rid of it.
+//! What a line says, and how, is the business of `entry.rs`; this is about getting rid of it.
 //!
 //! Whether anything reads them must not matter: a pipe that is open and not read takes 64 KiB and
 //! then blocks its writer, and a client could fill it; one that is closed fails each write, and so

@@ -28,13 +28,19 @@ fn databases_behind_the_gate_are_sound() {
         let output = Command::new(&program).args(["fair", "0", "1"]).arg(&folder).output();
         let output = output.expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut commits = 0;
         for number in 0..17 {
-            let question = "PRAGMA integrity_check; SELECT count(*) > 0 FROM t;";
+            let question = "PRAGMA integrity_check; SELECT count(*) FROM t;";
             let database = folder.join(format!("{number}.db"));
             let answer = Command::new("sqlite3").arg(database).arg(question).output();
             let answer = answer.expect("it starts");
-            assert_eq!(String::from_utf8_lossy(&answer.stdout), "ok\n1\n", "{compiler} {number}");
+            let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+            let count: Option<u64> =
+                answer.strip_prefix("ok\n").and_then(|count| count.trim().parse().ok());
+            commits += count.unwrap_or_else(|| panic!("{compiler} {number}: {answer}"));
         }
+        // A thread that the machine never ran has committed nothing in its second.
+        assert!(commits > 0, "{compiler}: nothing was committed");
         let _gone = std::fs::remove_dir_all(&folder);
     }
 }

@@ -222,6 +222,7 @@ mod tests {
     fn a_list() {
         let expected = "\
 disk0: bfq, depth 32, io_uring, O_DIRECT
+disk0: bfq took over: lottery panicked: unlucky
 
  volume  size
  a       1.0 GiB  read-only, drained
