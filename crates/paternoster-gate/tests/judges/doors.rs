@@ -117,6 +117,9 @@ impl Door for Buckets {
     fn ended(&mut self, _: Nanos, _: usize) {}
 }
 
+/// I/Os that wait, and their bytes.
+type Line = VecDeque<(usize, u64)>;
+
 /// A semaphore whose places go to the class that has had least for its weight: a door that is told
 /// how many at a time. By start tags: an I/O costs its bytes, and a class that comes back begins
 /// where the others are.
@@ -124,7 +127,7 @@ pub(crate) struct Fair {
     most: usize,
     out: usize,
     /// By class: weight, start tag of its first, I/Os and their bytes.
-    classes: Vec<(u64, u64, VecDeque<(usize, u64)>)>,
+    classes: Vec<(u64, u64, Line)>,
     /// The start tag that went last.
     tag: u64,
 }

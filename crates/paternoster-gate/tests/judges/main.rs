@@ -203,7 +203,7 @@ fn on_the_curve() {
     for name in DEVICES {
         let (device, times) = (Device::named(name).unwrap().without_data(), times(name));
         let (clients, base, all) = clients(&device, PLAIN, 1, times);
-        let mut judge =
+        let judge =
             |door: &mut dyn Door| figures(run(&device, door, &clients, 1, times), base, all);
         let gate = judge(&mut gated(&WEIGHTS));
         // From 128 on a class has fewer under way than would be its part of them.
