@@ -30,6 +30,8 @@ pub mod filter;
 pub mod formats;
 pub mod ftrace;
 pub mod html;
+#[cfg(test)]
+mod made;
 pub mod outstanding;
 pub mod perfetto;
 pub mod plot;

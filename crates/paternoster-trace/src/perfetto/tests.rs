@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces for perfetto, read back: what lies on which track, from when to when.
 
-use paternoster_core::elevators;
-use paternoster_core::{ClientSpec, DeviceFacts, Flags, Limits, RequestQueue};
-
 use super::*;
+use crate::made::{clients, event};
 
 /// A field of a message.
 enum Field<'a> {
@@ -102,19 +100,6 @@ fn read(trace: &[u8]) -> (Slices, Vec<u64>) {
     }
     assert!(open.values().all(Vec::is_empty), "{open:?}");
     (slices, counted)
-}
-
-fn clients<const N: usize>() -> [ClientId; N] {
-    let elevator = elevators::by_name("noop").expect("it is there");
-    let (facts, limits) = (DeviceFacts::default(), Limits::default());
-    let mut queue = RequestQueue::unobserved(facts, limits, elevator);
-    core::array::from_fn(|_| queue.attach(ClientSpec::new()).expect("there is room"))
-}
-
-fn event(at: u64, action: Action, client: ClientId, sector: u64) -> Event {
-    let (op, flags, served) = (Op::Read, Flags::default(), Nanos::ZERO);
-    let (at, sequence, sectors, error) = (Nanos(at), 0, 8, 0);
-    Event { at, sequence, action, client, op, flags, sector, sectors, error, served }
 }
 
 /// Are a request's parts in it and sum to it, those of one client that overlap on two tracks, the

@@ -327,24 +327,10 @@ pub fn slot(client: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::elevators;
-    use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Flags, Limits, RequestQueue};
+    use paternoster_core::ClientId;
 
     use super::*;
-
-    /// So many clients of a queue.
-    fn clients<const N: usize>() -> [ClientId; N] {
-        let elevator = elevators::by_name("noop").expect("it is there");
-        let (facts, limits) = (DeviceFacts::default(), Limits::default());
-        let mut queue = RequestQueue::unobserved(facts, limits, elevator);
-        core::array::from_fn(|_| queue.attach(ClientSpec::new()).expect("there is room"))
-    }
-
-    fn event(at: u64, action: Action, client: ClientId, sector: u64) -> Event {
-        let (op, flags, served) = (Op::Read, Flags::default(), Nanos::ZERO);
-        let (at, sequence, sectors, error) = (Nanos(at), 0, 8, 0);
-        Event { at, sequence, action, client, op, flags, sector, sectors, error, served }
-    }
+    use crate::made::{clients, event};
 
     fn found(events: &[Event]) -> FoundTurns {
         let mut turns = Turns::default();
