@@ -33,22 +33,22 @@ fn the_example_compiles_and_runs() {
     }
 }
 
+/// A program under valgrind, which ends with 9 if there is something to say.
+fn under_valgrind(program: &Path) -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    valgrind.arg("--errors-for-leak-kinds=definite").arg(program);
+    valgrind
+}
+
 /// Does valgrind find nothing to say of the example?
 #[test]
 fn the_example_leaves_nothing_behind() {
     if !has_all("the_example_leaves_nothing_behind", &["gcc", "valgrind"]) {
         return;
     }
-    let output = Command::new("valgrind")
-        .args([
-            "--quiet",
-            "--error-exitcode=9",
-            "--leak-check=full",
-            "--errors-for-leak-kinds=definite",
-        ])
-        .arg(compile("gcc", "threads.c", "valgrind", &[]))
-        .output()
-        .expect("it starts");
+    let program = compile("gcc", "threads.c", "valgrind", &[]);
+    let output = under_valgrind(&program).output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -67,13 +67,10 @@ fn the_example_with_io_uring() {
         let mut ways = vec![Command::new(&program)];
         // valgrind 3.19 does not read what clang 14 writes for debuggers.
         if compiler == "gcc" && has_all("the_example_with_io_uring", &["valgrind"]) {
-            let mut valgrind = Command::new("valgrind");
-            valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
-            valgrind.arg("--errors-for-leak-kinds=definite").arg(&program);
-            ways.push(valgrind);
+            ways.push(under_valgrind(&program));
         }
         for mut way in ways {
-            let output = way.arg(&program).output().expect("it starts");
+            let output = way.output().expect("it starts");
             if output.status.code() == Some(77) {
                 println!("skipped: the_example_with_io_uring: there is no io_uring here");
                 return;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! SQLite's VFS: does a database behind the gate hold what was put into it?
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::common::{ROOT, compile, has, has_all};
+use crate::common::{fresh_folder, has, has_all, sqlite_program};
 
 /// Compiled by gcc and clang: do sixteen databases and one, committed to by a thread each for a
 /// second, open and commit without a fault, and is each sound when SQLite looks at it alone?
@@ -14,17 +13,13 @@ fn databases_behind_the_gate_are_sound() {
     if !has_all(test, &["/usr/include/sqlite3.h", "sqlite3"]) {
         return;
     }
-    let shim = Path::new(ROOT).join("examples/sqlite-fair-vfs.c");
-    let more = [shim.to_str().expect("a path"), "-lsqlite3"];
     for compiler in ["gcc", "clang"] {
         if !has(compiler) {
             println!("skipped: {test}: {compiler} is not installed");
             continue;
         }
-        let program = compile(compiler, "../tests/real_time/sqlite.c", "sqlite-sound", &more);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sound-{compiler}"));
-        let _old = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let program = sqlite_program(compiler, "sqlite-sound");
+        let folder = fresh_folder(&format!("sound-{compiler}"));
         let output = Command::new(&program).args(["fair", "0", "1"]).arg(&folder).output();
         let output = output.expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

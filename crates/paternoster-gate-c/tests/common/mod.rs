@@ -47,6 +47,22 @@ pub(crate) fn compile(compiler: &str, example: &str, name: &str, more: &[&str]) 
     made
 }
 
+/// The program that commits to databases (`sqlite.c`), with its VFS, by this compiler; `name` as
+/// above.
+pub(crate) fn sqlite_program(compiler: &str, name: &str) -> PathBuf {
+    let shim = Path::new(ROOT).join("examples/sqlite-fair-vfs.c");
+    let more = [shim.to_str().expect("a path"), "-lsqlite3"];
+    compile(compiler, "../tests/real_time/sqlite.c", name, &more)
+}
+
+/// An empty folder of this name.
+pub(crate) fn fresh_folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _old = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
 /// nbdkit's filter, compiled by this compiler. It stays loaded: the library under it has threads.
 pub(crate) fn nbdkit_filter(compiler: &str, test: &str) -> PathBuf {
     let options = ["-D_POSIX_C_SOURCE=200809L", "-shared", "-fPIC", "-Wl,-z,nodelete"];

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! SQLite with the gate as a VFS, and without it: the program is `sqlite.c` beside this file.
 
-use std::path::Path;
 use std::process::Command;
 
-use crate::common::{ROOT, compile, has_all};
+use crate::common::{fresh_folder, has_all, sqlite_program};
 
 /// Sixteen threads that commit without a pause, of two classes with four and twelve, and one that
 /// commits every 50 ms: has each class its half, and what does the one wait?
@@ -14,13 +13,9 @@ fn commits_of_two_classes_and_a_paced_one() {
     if !has_all(test, &["gcc", "/usr/include/sqlite3.h"]) {
         return;
     }
-    let shim = Path::new(ROOT).join("examples/sqlite-fair-vfs.c");
-    let more = [shim.to_str().expect("a path"), "-lsqlite3"];
-    let program = compile("gcc", "../tests/real_time/sqlite.c", "sqlite", &more);
+    let program = sqlite_program("gcc", "sqlite");
     let [without, fair] = ["unix", "fair"].map(|vfs| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sqlite-{vfs}"));
-        let _old = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = fresh_folder(&format!("sqlite-{vfs}"));
         let output = Command::new(&program).args([vfs, "5", "8"]).arg(&folder).output();
         let output = output.expect("it starts");
         let text = String::from_utf8_lossy(&output.stdout);
