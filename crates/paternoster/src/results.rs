@@ -13,6 +13,7 @@
 //! keys' meaning, and `kind`, the command that made it.
 
 use clap::ValueEnum;
+pub(crate) use paternoster_workload::report::csv::field;
 use serde_json::{Value, json};
 
 use crate::page;
@@ -102,15 +103,6 @@ pub(crate) fn document(kind: &str, mut found: Value) -> Value {
     found["kind"] = json!(kind);
     found["version"] = json!(env!("CARGO_PKG_VERSION"));
     found
-}
-
-/// A field of CSV, quoted as RFC 4180 has it where it must be.
-pub(crate) fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 /// A letter for each run that sent its device the same commands at the same times as another, by

@@ -9,6 +9,8 @@ use paternoster_trace::analysis::{Depth, DeviceFigures, Findings, Phase, Process
 use paternoster_trace::record::Histogram;
 use serde_json::{Value, json};
 
+use crate::results::field;
+
 /// Percentiles that are told, in permille, with their names.
 const PERCENTILES: [(u64, &str); 5] =
     [(500, "p50"), (900, "p90"), (950, "p95"), (990, "p99"), (999, "p99.9")];
@@ -191,9 +193,9 @@ pub(super) fn csv(rows: &[Row]) -> String {
         let percentiles = row.percentiles.map(|time| time.to_string()).join(",");
         text.push_str(&format!(
             "{},{},{pid},{},{},{},{},{:.1},{percentiles},{}\n",
-            quoted(&row.trace),
-            quoted(&row.device),
-            quoted(&row.process),
+            field(&row.trace),
+            field(&row.device),
+            field(&row.process),
             row.phase,
             row.count,
             row.min,
@@ -204,15 +206,6 @@ pub(super) fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// A field of CSV, in quotes if it needs them.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,8 +213,8 @@ mod tests {
     /// Are names that would tear a line in quotes?
     #[test]
     fn names_do_not_tear_lines() {
-        assert_eq!(quoted("8,0"), "\"8,0\"");
-        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
-        assert_eq!(quoted("plain"), "plain");
+        assert_eq!(field("8,0"), "\"8,0\"");
+        assert_eq!(field("a\"b"), "\"a\"\"b\"");
+        assert_eq!(field("plain"), "plain");
     }
 }

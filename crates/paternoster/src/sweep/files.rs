@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::columns;
 use super::plan::{Kind, Row};
 use crate::Failure;
+use crate::results::field;
 
 fn said(path: &Path, message: impl std::fmt::Display) -> Failure {
     Failure::Request(format!("{}: {message}", path.display()))
@@ -78,20 +79,12 @@ fn csv(kinds: &[(&str, Kind)], rows: &[Row]) -> String {
     for row in rows {
         let cells = kinds.iter().map(|(name, _)| match row.get(*name).unwrap_or(&Value::Null) {
             Value::Null => String::new(),
-            Value::String(text) => quoted(text),
+            Value::String(text) => field(text),
             number => number.to_string(),
         });
         text += &(cells.collect::<Vec<_>>().join(",") + "\n");
     }
     text
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 /// The records of a text; empty lines are none.

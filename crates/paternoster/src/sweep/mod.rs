@@ -91,8 +91,8 @@ pub(crate) fn sweep(options: &SweepOptions) -> Result<(), Failure> {
         .map_err(|error| Failure::Request(format!("{}: {error}", out.display())))?;
     files::check(&out.join("rows").with_extension(options.form.extension()))?;
     let done = done(out)?;
-    let left: Vec<&Row> = part.into_iter().map(|place| &rows[place]).collect();
-    let left: Vec<&Row> = left.into_iter().filter(|row| !done.contains(&plan::name(row))).collect();
+    let asked = part.into_iter().map(|place| &rows[place]);
+    let left: Vec<&Row> = asked.filter(|row| !done.contains(&plan::name(row))).collect();
     let chunk = Duration::try_from_secs_f64(options.chunk)
         .map_err(|_| Failure::Request(format!("--chunk {}: seconds", options.chunk)))?;
     let (mut failed, mut left) = (0, left.as_slice());
