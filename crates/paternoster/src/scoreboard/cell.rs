@@ -24,6 +24,8 @@ use paternoster_workload::fio::changes::Changes;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::fio::syncs::Syncs;
+use paternoster_workload::fio::value::Amount;
+use paternoster_workload::layout::{self, Placement, Region};
 use paternoster_workload::run::RunResult;
 
 use super::figures::{incentive, throughput};
@@ -37,6 +39,8 @@ use crate::entitled;
 use crate::setting::{Setting, SettingOptions};
 use crate::target::Target;
 
+/// The device itself.
+const WHOLE: &str = "/dev/whole";
 /// No file is larger.
 const FILE_MAX: u64 = 8 << 30;
 /// Paced clients of flash send so many times what those of disks do.
@@ -140,9 +144,10 @@ pub(super) fn jobs(
     Ok(jobs)
 }
 
-/// The job as it runs alone: one clone, from the beginning.
-pub(super) fn alone(job: &Job, times: Times) -> Job {
-    Job {
+/// The job as it runs alone: one clone, from the beginning; in a file at the device's beginning, or
+/// from this byte of the device on.
+pub(super) fn alone(job: &Job, times: Times, place: Option<u64>) -> Job {
+    let mut alone = Job {
         numjobs: 1,
         start_delay: (Nanos::ZERO, Nanos::ZERO),
         ramp_time: times.settle,
@@ -152,7 +157,23 @@ pub(super) fn alone(job: &Job, times: Times) -> Job {
         cgroup: None,
         cgroup_weight: None,
         ..job.clone()
+    };
+    if let Some(at) = place {
+        (alone.filenames, alone.offset) = (vec![WHOLE.to_owned()], Amount::Bytes(at));
     }
+    alone
+}
+
+/// By job and clone: from which byte of the device on its file lies, where that makes a difference:
+/// the outer tracks of a disk pass twice as many sectors as the inner ones.
+pub(super) fn places(jobs: &[Job], facts: &DeviceFacts) -> Result<Vec<Option<u64>>, Failure> {
+    let layout = layout::plan(jobs, facts.capacity * 512, Placement::Far, 0)
+        .map_err(|problem| Failure::Request(problem.to_string()))?;
+    let place = |region: &Region| match region.files[..] {
+        [own] if facts.rotational => Some(layout.files[own.file as usize].at + own.start),
+        _ => None,
+    };
+    Ok(layout.regions.iter().flatten().map(place).collect())
 }
 
 /// The device full of what the job asks for. Of one that makes its writes safe there are as many
@@ -231,8 +252,9 @@ pub(super) fn kind(alone: &Process, full: &[Process]) -> Kind {
 pub(super) struct Load<'a> {
     pub(super) jobs: &'a [Job],
     pub(super) windows: &'a [Window],
+    /// By process: what its kind does where its file lies.
     pub(super) kinds: &'a [Kind],
-    /// By job: its run alone.
+    /// By process: its run alone.
     pub(super) solos: &'a [&'a Process],
     /// Without a scheduler.
     pub(super) noop: &'a [Process],
@@ -253,16 +275,18 @@ impl Load<'_> {
     /// The figures of a run.
     pub(super) fn figures(&self, processes: &[Process]) -> Measured {
         let Load { jobs, windows, kinds, solos, noop } = *self;
-        let rate = |process: &Process| (process.rate, solos[process.job].rate);
+        let each = || processes.iter().zip(solos);
         let client = jobs.iter().position(|job| is_client(&job.name));
         let beside = |client: usize| {
-            let others = processes.iter().filter(|process| process.job != client);
-            throughput(&others.map(rate).collect::<Vec<_>>())
+            let others = each().filter(|(process, _)| process.job != client);
+            let rates = others.map(|(process, solo)| (process.rate, solo.rate));
+            throughput(&rates.collect::<Vec<_>>())
         };
         let tail = |client: usize| {
-            let own = processes.iter().filter(|process| process.job == client);
-            let longest = own.map(|process| process.tail).fold(0.0, f64::max);
-            (longest > 0.0 && solos[client].tail > 0.0).then(|| longest / solos[client].tail)
+            let own = || each().filter(|(process, _)| process.job == client);
+            let longest = own().map(|(process, _)| process.tail).fold(0.0, f64::max);
+            let solo = own().next().map_or(0.0, |(_, solo)| solo.tail);
+            (longest > 0.0 && solo > 0.0).then(|| longest / solo)
         };
         let clients: Vec<Vec<Owed>> = windows
             .iter()
@@ -272,9 +296,9 @@ impl Load<'_> {
         let of: Vec<usize> = processes.iter().map(|process| process.job).collect();
         let parts = windows.iter().enumerate().flat_map(|(nth, window)| {
             let parts = owed::plain_parts(jobs, &of, window).into_iter().zip(processes);
-            parts.map(move |(part, process)| {
+            parts.zip(kinds).map(move |((part, process), kind)| {
                 let rate = as_f64(process.bytes[nth]) / window.seconds();
-                (rate, kinds[process.job].alone, part)
+                (rate, kind.alone, part)
             })
         });
         Measured {

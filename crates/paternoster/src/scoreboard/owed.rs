@@ -38,7 +38,8 @@ const REAL_TIME: u8 = 1;
 const IDLE: u8 = 3;
 const CLASSES: [u8; 3] = [REAL_TIME, 2, IDLE];
 
-/// What a job's kind of request does alone, in bytes a second, and a single I/O of it.
+/// What a process's kind of request does alone where its file lies, in bytes a second, and a single
+/// I/O of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Kind {
     pub(super) alone: f64,
@@ -128,7 +129,7 @@ pub(super) fn owed(
     let there = present(window, &of);
     let mut uses = vec![Use { rate: 0.0, alone: 0.0, saturated: 0.0 }; of.len()];
     for &(place, _) in &there {
-        let Kind { alone, saturated, .. } = kinds[of[place]];
+        let Kind { alone, saturated, .. } = kinds[place];
         let rate = as_f64(processes[place].bytes[nth]) / window.seconds();
         uses[place] = Use { rate, alone, saturated };
     }
@@ -191,7 +192,7 @@ pub(super) fn longest_wait(
         idlers += if *class == IDLE { depth(&jobs[of[place]]) } else { 0 };
     }
     let ratio = |place: usize| {
-        let (job, Kind { alone, saturated, io_bytes }) = (&jobs[of[place]], kinds[of[place]]);
+        let (job, Kind { alone, saturated, io_bytes }) = (&jobs[of[place]], kinds[place]);
         let rate = alone.min(parts[place] * saturated) / io_bytes;
         let mut bound = WAIT_SECONDS.max(WAIT_NOOP * noop[place].longest);
         match classes[place] {

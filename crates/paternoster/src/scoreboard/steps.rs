@@ -2,7 +2,8 @@
 //! Steps: every run that a board needs, and which of them make a cell.
 //!
 //! ```text
-//! alone    each job by itself, and the device full of what it asks for: equal ones once a device
+//! alone    each process by itself, where its file lies, and the device full of what it asks for:
+//!          equal ones once a device
 //! curve    noop on the same device when it takes D*, 3/2 D*, 9/4 D* … commands, to what there is
 //! noop     what a wait is compared with, and the end of the curve
 //! shared   every scheduler
@@ -45,7 +46,7 @@ pub(super) struct Step {
 /// The runs of a cell, by their places.
 #[derive(Debug)]
 struct Cell {
-    /// By job: alone, and the device full of it.
+    /// By process: alone, and the device full of it.
     solos: Vec<(usize, usize)>,
     /// With so many commands.
     curve: Vec<(f64, usize)>,
@@ -105,6 +106,7 @@ impl Runs {
             let windows = windows(&jobs, times);
             let clones = |(place, job): (usize, &Job)| vec![place; job.numjobs as usize];
             let of: Vec<usize> = jobs.iter().enumerate().flat_map(clones).collect();
+            let places = cell::places(&jobs, &target.facts)?;
             let asked: u32 = of.iter().map(|&place| owed::depth(&jobs[place])).sum();
             let mut cells = Vec::new();
             for &seed in seeds {
@@ -126,13 +128,14 @@ impl Runs {
                         self.steps.len() - 1
                     })
                 };
-                let solo = |job: &Job| {
-                    let alone = cell::alone(job, times);
+                let solo = |(&job, &at): (&usize, &Option<u64>)| {
+                    let job = &jobs[job];
+                    let alone = cell::alone(job, times, at);
                     let full = cell::full(&alone, &jobs, &target.facts);
                     let name = &job.name;
                     (lone(format!("{name} alone"), alone), lone(format!("full of {name}"), full))
                 };
-                let solos = jobs.iter().map(solo).collect();
+                let solos = of.iter().zip(&places).map(solo).collect();
                 let mut together = |depth: Option<u32>, scheduler: &SchedulerChoice| {
                     let what = format!("under {}", scheduler.text);
                     let windows = windows.clone();

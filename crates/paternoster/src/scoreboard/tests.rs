@@ -57,6 +57,30 @@ fn job_files_parse() {
     }
 }
 
+/// Is a reader compared with what its own tracks give? Of two streams one is at the beginning of a
+/// disk that reads 200 MB/s outside and 95 inside, the other begins in its middle. CFQ gives each
+/// the same time, so that neither misses anything, although one reads a fifth less.
+#[test]
+fn a_reader_is_owed_what_its_own_tracks_give() {
+    let options = ScoreboardOptions {
+        seeds: "1".to_owned(),
+        settle: Some("2s".to_owned()),
+        runtime: Some("20s".to_owned()),
+        ..options("hdd-7200", "W2-2", &["cfq"])
+    };
+    let Ok(plan) = Plan::new(&options) else { panic!("it is sound") };
+    let Ok(board) = plan.run(true) else { panic!("it runs") };
+    let measured = &board.rows[0].measured[0][0];
+    assert!(measured.error < 0.03, "{measured:?}");
+    let Ok(target) = Target::find("hdd-7200", Real::Refused, 0) else { panic!("it is there") };
+    let (workload, times) =
+        (board.rows[0].workload, Times::of(&target.facts, &board.rows[0].workload));
+    let jobs = cell::jobs(&workload, &target.facts, times).expect("jobs");
+    let places = cell::places(&jobs, &target.facts).expect("they fit");
+    let half = target.facts.capacity * 512 / 2;
+    assert!(places[0] == Some(0) && places[1] >= Some(half / 10 * 9), "{places:?}");
+}
+
 /// Are equal runs equal to the byte, whatever the number of threads? And are the figures those of
 /// seed 000's card: 4 KiB take 1116 + 4 * 46.04 = 1300 us, 64 KiB 1116 + 64 * 46.04 = 4063 us.
 ///
