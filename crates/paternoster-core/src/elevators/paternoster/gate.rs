@@ -36,7 +36,9 @@
 //! class have anything in the device, but for one request in 200 ms.
 //!
 //! # Invariants
-//! I1  Nobody is held while the device is empty, while there are seats, in a probe, or in fallback.
+//! I1  Nobody is held while the device is empty, while there are seats, while a probe tries
+//!     another setting, or in fallback. The other epochs of a probe, with the accepted setting, are
+//!     half of all time where probes follow each other: the gate works in them too.
 //! I2  Nobody is held for a client of which something waits, or that is neither inside nor
 //!     expected; nor for longer after its last dispatch than [`PATIENCE`] times as long as its
 //!     requests take.
@@ -207,7 +209,7 @@ impl Paternoster {
         let until = self.gate.held_until(&self.accounts, client, now)?;
         let is_open = scene.in_device().requests == 0
             || self.seats.most.is_some()
-            || self.learn.phase != Phase::Rest
+            || self.learn.phase == Phase::Changed
             || self.watchdog.has_fallen();
         (!is_open).then_some(until)
     }
