@@ -51,8 +51,8 @@ fn queue() -> Result<(RequestQueue, Vec<ClientId>), Failed> {
     queue.set_attribute(Nanos::ZERO, "max_budget", "256")?; // short turns, of at most 128 KiB
     let mut clients = Vec::new();
     for weight in WEIGHTS {
-        let group = queue.add_group(GroupSpec::new().weight(weight))?;
-        clients.push(queue.attach(ClientSpec::new().group(group))?);
+        let group = queue.add_group(Nanos::ZERO, GroupSpec::new().weight(weight))?;
+        clients.push(queue.attach(Nanos::ZERO, ClientSpec::new().group(group))?);
     }
     Ok((queue, clients))
 }

@@ -179,7 +179,7 @@ impl<O: Observer> RequestQueue<O> {
         let priority = bio.priority.unwrap_or(client.priority);
         request.fill(bio, priority, self.scene.exact);
         (request.bios_first, request.bios_last) = (index, index);
-        request.epoch = self.epoch;
+        request.epoch = self.elevator.epoch();
         request.pool = pool;
         client.requests += 1;
         let woken = client.sleep != [Sleep::Awake; POOLS];
@@ -311,7 +311,7 @@ impl<O: Observer> RequestQueue<O> {
     /// longer (R4).
     #[inline]
     fn before(&self, client: ClientId) -> u32 {
-        let in_turn = self.elevator.admits_in_turn();
+        let in_turn = self.elevator.traits().admits_in_turn;
         let waiting = if in_turn {
             let asleep = &self.allocator.sleepers[usize::from(POOL_SYNC)];
             asleep.len() + self.allocator.wakes.len()
@@ -389,7 +389,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A request's life ends. It was bound to this elevator or an earlier one.
     pub(crate) fn free(&mut self, id: RequestId) {
-        if self.scene.requests[id].epoch == self.epoch {
+        if self.elevator.has_bound(&self.scene.requests[id]) {
             self.elevator.released(&mut self.scene, id);
         }
         self.free_unbound(id);
@@ -429,7 +429,7 @@ impl<O: Observer> RequestQueue<O> {
             // Two pools, each up to its hard stop: 2 * 3/2 nominal.
             Rules::Legacy => (LEGACY_REQUESTS.min(capacity / 3), capacity / 3),
             // Without a scheduler the requests are the device's own tags.
-            Rules::Mq if self.elevator.passes_through() => (depth.min(capacity), capacity),
+            Rules::Mq if self.elevator.traits().passes_through => (depth.min(capacity), capacity),
             Rules::Mq => ((2 * depth.min(128)).min(capacity), capacity),
         }
     }

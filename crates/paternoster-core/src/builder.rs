@@ -2,8 +2,9 @@
 //! Builder: a queue of stated capacities, or why they cannot work.
 //!
 //! What a queue needs at the least follows from its own rules: a request for each of the pools and
-//! their batches (12), and a bio for each of a run of merges (16). [`RequestQueue::new`] raises
-//! what is less; a program whose limits come from a person rather says so.
+//! their batches (12), and a bio for each of a run of merges (16). The most is what its numbers of
+//! 32 bits can count when elevators add them up. There is no other way to a queue: none is made
+//! with other limits than were asked for.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -27,12 +28,27 @@ pub enum BuildError {
         /// The least that works.
         least: u32,
     },
+    /// One of them is more than what can be counted.
+    TooMany {
+        /// Which, by the name of its field.
+        what: &'static str,
+        /// What was asked for.
+        asked: u32,
+        /// The most that works.
+        most: u32,
+    },
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BuildError::TooFew { what, asked, least } = self;
-        write!(f, "{what} is {asked} where {least} are needed at the least")
+        match self {
+            BuildError::TooFew { what, asked, least } => {
+                write!(f, "{what} is {asked} where {least} are needed at the least")
+            }
+            BuildError::TooMany { what, asked, most } => {
+                write!(f, "{what} is {asked} where {most} are possible at the most")
+            }
+        }
     }
 }
 
@@ -83,19 +99,24 @@ impl<O: Observer> Builder<O> {
     /// The queue.
     ///
     /// # Errors
-    /// [`BuildError`] names the limit that is less than what works.
+    /// [`BuildError`] names the limit that is less than what works, or more.
     pub fn build(self) -> Result<RequestQueue<O>, BuildError> {
-        let (asked, least) = (&self.limits, Limits::LEAST);
-        let limits = [
-            ("requests", asked.requests, least.requests),
-            ("bios", asked.bios, least.bios),
-            ("clients", asked.clients, least.clients),
-            ("groups", asked.groups, least.groups),
-            ("depth", self.facts.depth, 1),
-        ];
-        match limits.into_iter().find(|(_, asked, least)| asked < least) {
-            Some((what, asked, least)) => Err(BuildError::TooFew { what, asked, least }),
-            None => Ok(RequestQueue::new(self.facts, self.limits, self.elevator, self.observer)),
+        let (asked, least, most) = (&self.limits, Limits::LEAST, Limits::MOST);
+        for (what, asked, least, most) in [
+            ("requests", asked.requests, least.requests, most.requests),
+            ("bios", asked.bios, least.bios, most.bios),
+            ("clients", asked.clients, least.clients, most.clients),
+            ("groups", asked.groups, least.groups, most.groups),
+            ("notes", asked.notes, least.notes, most.notes),
+            ("depth", self.facts.depth, 1, most.requests),
+        ] {
+            if asked < least {
+                return Err(BuildError::TooFew { what, asked, least });
+            }
+            if asked > most {
+                return Err(BuildError::TooMany { what, asked, most });
+            }
         }
+        Ok(RequestQueue::make(self.facts, self.limits, self.elevator, self.observer))
     }
 }

@@ -109,12 +109,11 @@ impl<O: Observer> RequestQueue<O> {
         self.advance(now);
         self.forgive_debts();
         let waiting = self.take_everything_back();
-        let old = mem::replace(&mut self.elevator, elevator);
-        self.epoch += 1;
+        let old = self.elevator.replace(elevator);
         self.scene.cancel_timer();
-        self.scene.note(Note::ElevatorChanged { epoch: self.epoch });
+        self.scene.note(Note::ElevatorChanged { epoch: self.elevator.epoch() });
         if !self.policy.rules_fixed {
-            self.policy.rules = self.elevator.rules();
+            self.policy.rules = self.elevator.traits().rules;
         }
         self.apply_rules();
         self.introduce();
@@ -147,7 +146,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn is_plugged(&self, index: u32) -> bool {
-        self.scene.requests.0.is_live(index) && self.scene.request(index).stage == Stage::Plugged
+        self.scene.requests.0.is_live(index) && self.scene.slot(index).stage == Stage::Plugged
     }
 
     /// The new elevator makes its tables and learns who is there.
@@ -156,13 +155,13 @@ impl<O: Observer> RequestQueue<O> {
         for index in 0..self.scene.limits.groups {
             if self.scene.groups.is_live(index) {
                 let id = GroupId(self.scene.groups.key_at(index));
-                self.elevator.group_changed(&mut self.scene, id);
+                self.elevator.tell(|it| it.group_changed(&mut self.scene, id));
             }
         }
         for index in 0..self.scene.limits.clients {
             if self.scene.clients.is_live(index) {
                 let id = ClientId(self.scene.clients.key_at(index));
-                self.elevator.client_attached(&mut self.scene, id);
+                self.elevator.tell(|it| it.client_attached(&mut self.scene, id));
             }
         }
     }
@@ -186,7 +185,7 @@ impl<O: Observer> RequestQueue<O> {
 
     fn rebind(&mut self, id: RequestId) {
         let request = &mut self.scene.requests[id];
-        request.epoch = self.epoch;
+        request.epoch = self.elevator.epoch();
         request.scratch = [0; 2];
         self.elevator.bind(&mut self.scene, id);
     }
@@ -195,9 +194,10 @@ impl<O: Observer> RequestQueue<O> {
     ///
     /// # Errors
     /// [`AddError`] when there is no place or no such group.
-    pub fn attach(&mut self, spec: ClientSpec) -> Result<ClientId, AddError> {
+    pub fn attach(&mut self, now: Nanos, spec: ClientSpec) -> Result<ClientId, AddError> {
         let group = spec.group.unwrap_or(self.scene.root);
         self.scene.groups.get(group.0).ok_or(AddError::NoGroup)?;
+        self.advance(now);
         let client = Client {
             group: Some(group),
             priority: spec.priority,
@@ -210,7 +210,7 @@ impl<O: Observer> RequestQueue<O> {
         self.scene.groups.0.at_mut(group.index()).members += 1;
         let id = ClientId(key);
         self.throttle.attach(id.index());
-        self.elevator.client_attached(&mut self.scene, id);
+        self.elevator.tell(|it| it.client_attached(&mut self.scene, id));
         self.end_call();
         Ok(id)
     }
@@ -239,7 +239,7 @@ impl<O: Observer> RequestQueue<O> {
     pub(crate) fn remove_client(&mut self, id: ClientId) {
         self.stop_sleeping(id);
         self.flush.writers.forget(id.index());
-        self.elevator.client_detached(&mut self.scene, id);
+        self.elevator.tell(|it| it.client_detached(&mut self.scene, id));
         let client = self.scene.clients.0.release(id.index());
         if let Some(group) = client.group {
             self.scene.groups.0.at_mut(group.index()).members -= 1;
@@ -261,7 +261,7 @@ impl<O: Observer> RequestQueue<O> {
         let client = self.scene.clients.0.get_mut(id.0).ok_or(Stale)?;
         client.priority = Priority { class: priority.class, level: priority.level.min(7) };
         client.weight = clamp_weight(weight);
-        self.elevator.client_changed(&mut self.scene, id);
+        self.elevator.tell(|it| it.client_changed(&mut self.scene, id));
         self.end_call();
         Ok(())
     }
@@ -279,7 +279,7 @@ impl<O: Observer> RequestQueue<O> {
             self.scene.groups.0.at_mut(from.index()).members -= 1;
         }
         self.scene.groups.0.at_mut(to.index()).members += 1;
-        self.elevator.client_changed(&mut self.scene, id);
+        self.elevator.tell(|it| it.client_changed(&mut self.scene, id));
         self.end_call();
         Ok(())
     }
@@ -294,15 +294,16 @@ impl<O: Observer> RequestQueue<O> {
     ///
     /// # Errors
     /// [`AddError`] when there is no place or no such parent.
-    pub fn add_group(&mut self, spec: GroupSpec) -> Result<GroupId, AddError> {
+    pub fn add_group(&mut self, now: Nanos, spec: GroupSpec) -> Result<GroupId, AddError> {
         let parent = spec.parent.unwrap_or(self.scene.root);
         self.scene.groups.get(parent.0).ok_or(AddError::NoGroup)?;
+        self.advance(now);
         let capacity = self.scene.groups.capacity();
         let group = Group { parent: Some(parent), weight: spec.weight, members: 0 };
         let key = self.scene.groups.0.insert(group).map_err(|_| AddError::Full { capacity })?;
         self.scene.groups.0.at_mut(parent.index()).members += 1;
         let id = GroupId(key);
-        self.elevator.group_changed(&mut self.scene, id);
+        self.elevator.tell(|it| it.group_changed(&mut self.scene, id));
         self.end_call();
         Ok(id)
     }
@@ -314,7 +315,7 @@ impl<O: Observer> RequestQueue<O> {
     pub fn set_group_weight(&mut self, now: Nanos, id: GroupId, weight: u32) -> Result<(), Stale> {
         self.advance(now);
         self.scene.groups.0.get_mut(id.0).ok_or(Stale)?.weight = clamp_weight(weight);
-        self.elevator.group_changed(&mut self.scene, id);
+        self.elevator.tell(|it| it.group_changed(&mut self.scene, id));
         self.end_call();
         Ok(())
     }
@@ -323,13 +324,14 @@ impl<O: Observer> RequestQueue<O> {
     ///
     /// # Errors
     /// [`InUse`] for the root, a group with members, or one that has gone.
-    pub fn remove_group(&mut self, id: GroupId) -> Result<(), InUse> {
+    pub fn remove_group(&mut self, now: Nanos, id: GroupId) -> Result<(), InUse> {
+        self.advance(now);
         let group = self.scene.groups.get(id.0).ok_or(InUse)?;
         let parent = group.parent.ok_or(InUse)?;
         if group.members != 0 {
             return Err(InUse);
         }
-        self.elevator.group_removed(&mut self.scene, id);
+        self.elevator.tell(|it| it.group_removed(&mut self.scene, id));
         self.scene.groups.0.release(id.index());
         self.scene.groups.0.at_mut(parent.index()).members -= 1;
         self.end_call();
@@ -443,6 +445,6 @@ impl<O: Observer> RequestQueue<O> {
     #[must_use]
     pub fn request_with(&self, ticket: Ticket) -> Option<&Request> {
         let slot = self.bios.get(ticket.0)?;
-        (slot.request != NIL).then(|| self.scene.request(slot.request))
+        (slot.request != NIL).then(|| self.scene.slot(slot.request))
     }
 }

@@ -325,17 +325,9 @@ impl Client {
     }
 }
 
-/// What the queue owns and others read: a slab of which an elevator can take nothing away.
-///
-/// ```compile_fail,E0599
-/// # use paternoster_core::{ClientId, Scene};
-/// fn free(scene: &mut Scene, client: ClientId) {
-///     scene.clients.at(client.index()).weight(); // this it may
-///     scene.clients.at_mut(client.index());
-/// }
-/// ```
+/// What the queue owns and elevators read: a slab of which they can take nothing away.
 #[derive(Debug)]
-pub struct View<T>(pub(crate) Slab<T>);
+pub(crate) struct View<T>(pub(crate) Slab<T>);
 
 impl<T> Deref for View<T> {
     type Target = Slab<T>;
@@ -347,9 +339,9 @@ impl<T> Deref for View<T> {
 }
 
 /// All clients of a queue.
-pub type Clients = View<Client>;
+pub(crate) type Clients = View<Client>;
 /// All groups of a queue.
-pub type Groups = View<Group>;
+pub(crate) type Groups = View<Group>;
 
 #[cfg(test)]
 mod tests {

@@ -80,7 +80,9 @@ impl<E: Elevator + ?Sized> Probe<E> {
     pub fn attach(&mut self) {
         self.elevator.attach(&mut self.scene);
         let root = self.scene.root();
-        self.elevator.group_changed(&mut self.scene, root);
+        if let Some(members) = self.elevator.members() {
+            members.group_changed(&mut self.scene, root);
+        }
     }
 
     /// Sets an attribute by its name.
@@ -88,9 +90,10 @@ impl<E: Elevator + ?Sized> Probe<E> {
     /// # Panics
     /// If there is none of this name.
     pub fn set(&mut self, name: &str, value: u64) {
-        let place = self.elevator.attributes().iter().position(|it| it.name == name);
+        let knobs = self.elevator.knobs_mut().expect("it has attributes");
+        let place = knobs.attributes().iter().position(|it| it.name == name);
         let place = place.expect("an attribute");
-        self.elevator.set(&mut self.scene, place, value).expect("it can be set");
+        knobs.set(&mut self.scene, place, value).expect("it can be set");
     }
 
     /// Time goes on to `at`, unless it is later already.
@@ -120,14 +123,18 @@ impl<E: Elevator + ?Sized> Probe<E> {
         let client = ClientId(self.scene.clients.0.insert(client).expect("room for clients"));
         let now = self.scene.exact;
         self.turn_clock(since);
-        self.elevator.client_attached(&mut self.scene, client);
+        if let Some(members) = self.elevator.members() {
+            members.client_attached(&mut self.scene, client);
+        }
         self.turn_clock(now);
         client
     }
 
     /// A client goes; its slot is free when its last request has ended.
     pub fn client_leaves(&mut self, client: ClientId) {
-        self.elevator.client_detached(&mut self.scene, client);
+        if let Some(members) = self.elevator.members() {
+            members.client_detached(&mut self.scene, client);
+        }
         self.scene.clients.0.at_mut(client.index()).leaving = true;
         self.free_if_gone(client);
     }
@@ -146,7 +153,9 @@ impl<E: Elevator + ?Sized> Probe<E> {
         let parent = Some(spec.parent.unwrap_or(self.scene.root()));
         let group = Group { parent, weight: spec.weight, members: 0 };
         let group = GroupId(self.scene.groups.0.insert(group).expect("room for groups"));
-        self.elevator.group_changed(&mut self.scene, group);
+        if let Some(members) = self.elevator.members() {
+            members.group_changed(&mut self.scene, group);
+        }
         group
     }
 

@@ -269,9 +269,9 @@ impl<O: Observer> RequestQueue<O> {
     ///
     /// ```
     /// use paternoster_core::{Nanos, Value};
-    /// # use paternoster_core::{DeviceFacts, Limits, RequestQueue, elevators};
+    /// # use paternoster_core::{DeviceFacts, RequestQueue, elevators};
     /// # let bfq = elevators::by_name("bfq").expect("there is one");
-    /// # let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), bfq);
+    /// # let mut queue = RequestQueue::builder(DeviceFacts::default(), bfq).build().unwrap();
     /// # let now = Nanos::ZERO;
     /// queue.set_value(now, "slice_idle", Nanos::from_millis(2))?;
     /// queue.set_value(now, "low_latency", false)?;

@@ -31,26 +31,20 @@
 //!     `Idle` with the timer set, or `Await` with something in the device.
 //! I3  It allocates in `attach` only (its tables have the capacities of `Scene::limits`).
 
+mod extensions;
+mod traits;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
-use crate::attribute::{Attribute, AttributeError};
-use crate::client::{ClientId, GroupId};
+pub use self::extensions::{Knobs, Members};
+pub use self::traits::{Rules, Traits};
+
+use crate::client::ClientId;
 use crate::request::{Bio, Flags, Op, RequestId};
 use crate::scene::Scene;
 use crate::time::Nanos;
-
-/// Which of the two block layers of Linux an elevator was made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Rules {
-    /// The single queue until 5.0: request pools with batching, sorted dispatch list, requeue to
-    /// its head.
-    #[default]
-    Legacy,
-    /// blk-mq: tags, requeue through the scheduler.
-    Mq,
-}
 
 /// May a client have a request?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,22 +102,47 @@ pub enum Pick {
 pub type Fault = String;
 
 /// A scheduler. Object-safe: a queue changes it at run time.
+///
+/// What it must have are the seven methods of the core. All others have a default, in the groups
+/// below; and what is asked seldom are traits of their own, which it hands out if it has them.
+///
+/// | group | methods | what the default does |
+/// |---|---|---|
+/// | core | `traits` `attach` `insert` `pick` `removed` `drain` `waiting` | (required) |
+/// | admission | `admit` `would_admit` `wakes_rather` `charge` | all may; flushes are free |
+/// | merging | `bio_comes` `may_merge` `may_absorb` | whatever adjoins may merge |
+/// | | `grown` `shrunk` `absorbed` `neighbour` | comes anew, or is removed |
+/// | life | `bind` `started` `requeued` `completed` `released` `timer` | nothing |
+/// | observation | `explain` `audit` | says how many wait; finds no fault |
+/// | extensions | `members` ([`Members`]), `knobs` `knobs_mut` ([`Knobs`]) | there is none |
 pub trait Elevator: fmt::Debug + Send {
-    /// The name it is chosen by.
-    fn name(&self) -> &'static str;
+    // Core.
 
-    /// The block layer it was made for.
-    fn rules(&self) -> Rules;
-
-    /// Whether it only passes requests on, so that under mq rules they are the device's own tags
-    /// and no more of them are useful (BLK-8, a hardware queue without scheduler).
-    fn passes_through(&self) -> bool {
-        false
-    }
+    /// What it is. Asked when it comes to a queue and when one of its attributes was set.
+    fn traits(&self) -> Traits;
 
     /// Comes to a queue: makes its tables. The clients and groups that are there already follow by
-    /// `client_attached` and `group_changed`.
+    /// [`Members`].
     fn attach(&mut self, scene: &mut Scene);
+
+    /// A request begins to wait.
+    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position);
+
+    /// Which one next? What it dispatches it holds no longer.
+    fn pick(&mut self, scene: &mut Scene) -> Pick;
+
+    /// A waiting request is withdrawn.
+    fn removed(&mut self, scene: &mut Scene, request: RequestId);
+
+    /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it
+    /// holds none.
+    #[must_use = "what an elevator gives up it holds no longer"]
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId>;
+
+    /// How many requests wait here.
+    fn waiting(&self) -> u32;
+
+    // Admission: who has a request, and what it owes.
 
     /// May `client` have a request for this?
     fn admit(&mut self, scene: &mut Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
@@ -136,24 +155,28 @@ pub trait Elevator: fmt::Debug + Send {
         Admission::Normal
     }
 
-    /// Is a request that has become free for those who slept before, under mq rules? Otherwise it
-    /// may be one's that comes sooner, be it the one whose request has just ended; but nobody is
-    /// passed over so twice.
-    fn admits_in_turn(&self) -> bool {
-        false
-    }
-
     /// Of two clients that sleep for a request, where requests are had in turn
-    /// ([`Elevator::admits_in_turn`]): is one that has become free rather for `one`, though `other`
+    /// ([`Traits::admits_in_turn`]): is one that has become free rather for `one`, though `other`
     /// has slept longer?
     fn wakes_rather(&self, _one: ClientId, _other: ClientId) -> bool {
         false
     }
 
-    /// Should bios be merged before waiting requests too, and not only behind them?
-    fn merges_front(&self) -> bool {
-        false
+    /// Device time was spent for `client` outside its turns, on a flush: how much are the others to
+    /// have before it comes again? With a share of f for it `cost * (1 - f) / f`, where `cost`
+    /// counts as one slot at most; nothing if no other is there. `beside` is a client that was
+    /// served a moment ago and may count as being there.
+    fn charge(
+        &mut self,
+        _scene: &mut Scene,
+        _client: ClientId,
+        _cost: Nanos,
+        _beside: Option<ClientId>,
+    ) -> Nanos {
+        Nanos::ZERO
     }
+
+    // Merging.
 
     /// A bio looks for a request to become part of, before it gets one of its own: queues may merge
     /// here, so early that it finds one in the queue that its client moves to.
@@ -170,37 +193,31 @@ pub trait Elevator: fmt::Debug + Send {
         true
     }
 
-    /// A request was made. Its scratch is zero.
-    fn bind(&mut self, _scene: &mut Scene, _request: RequestId) {}
-
-    /// A request begins to wait.
-    fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position);
-
     /// A bio was merged into a waiting request.
     fn grown(&mut self, _scene: &mut Scene, _request: RequestId, _side: Side) {}
 
     /// A bio at one end of a waiting request was withdrawn; on `Side::Front` its start has changed.
-    /// Who keeps more than an order by sector should keep the request's turn too.
+    /// An elevator that keeps more than an order by sector should keep the request's turn too.
     fn shrunk(&mut self, scene: &mut Scene, request: RequestId, _side: Side) {
         self.removed(scene, request);
         self.insert(scene, request, Position::Sorted);
     }
 
     /// `gone`, which waited here, is now part of `survivor`, which waits here too.
-    fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId);
+    fn absorbed(&mut self, scene: &mut Scene, _survivor: RequestId, gone: RequestId) {
+        self.removed(scene, gone);
+    }
 
-    /// The request that waits before `request` in the order that merges go by.
-    fn former(&self, _scene: &Scene, _request: RequestId) -> Option<RequestId> {
+    /// The request that waits directly before `request` (`Side::Front`) or behind it, in the order
+    /// that merges go by.
+    fn neighbour(&self, _scene: &Scene, _request: RequestId, _side: Side) -> Option<RequestId> {
         None
     }
 
-    /// The request that waits behind `request` in the order that merges go by.
-    fn latter(&self, _scene: &Scene, _request: RequestId) -> Option<RequestId> {
-        None
-    }
+    // A request's life.
 
-    /// Which one next? What it dispatches it holds no longer.
-    fn pick(&mut self, scene: &mut Scene) -> Pick;
+    /// A request was made. Its scratch is zero.
+    fn bind(&mut self, _scene: &mut Scene, _request: RequestId) {}
 
     /// A request that it picked goes to the device.
     fn started(&mut self, _scene: &mut Scene, _request: RequestId) {}
@@ -212,111 +229,50 @@ pub trait Elevator: fmt::Debug + Send {
     /// A request has ended in the device, which spent `served` on it.
     fn completed(&mut self, _scene: &mut Scene, _request: RequestId, _served: Nanos) {}
 
-    /// A waiting request is withdrawn.
-    fn removed(&mut self, scene: &mut Scene, request: RequestId);
-
     /// A request that it had bound ends its life.
     fn released(&mut self, _scene: &mut Scene, _request: RequestId) {}
 
     /// The time asked for with `Scene::set_timer` has come; the timer is no longer set.
     fn timer(&mut self, _scene: &mut Scene) {}
 
-    /// A client came.
-    fn client_attached(&mut self, _scene: &mut Scene, _client: ClientId) {}
-
-    /// A client's class, level, weight or group changed.
-    fn client_changed(&mut self, _scene: &mut Scene, _client: ClientId) {}
-
-    /// A client has gone; it has no requests left.
-    fn client_detached(&mut self, _scene: &mut Scene, _client: ClientId) {}
-
-    /// A group came or its weight changed.
-    fn group_changed(&mut self, _scene: &mut Scene, _group: GroupId) {}
-
-    /// A group has gone; it has no members left.
-    fn group_removed(&mut self, _scene: &mut Scene, _group: GroupId) {}
-
-    /// Device time was spent for `client` outside its turns, on a flush: how much are the others to
-    /// have before it comes again? With a share of f for it `cost * (1 - f) / f`, where `cost`
-    /// counts as one slot at most; nothing if nobody else is there. `beside` is somebody who was
-    /// served a moment ago and may count as being there.
-    fn charge(
-        &mut self,
-        _scene: &mut Scene,
-        _client: ClientId,
-        _cost: Nanos,
-        _beside: Option<ClientId>,
-    ) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// Whether what [`Elevator::charge`] answers is for the other owners of flushes, too, because
-    /// it counts clients that have nothing waiting.
-    fn charges_for_owners(&self) -> bool {
-        false
-    }
-
-    /// Whether a fresh request may be inserted at the head, past its client's turn.
-    fn lets_in_first(&self) -> bool {
-        false
-    }
-
-    /// Gives up one of the waiting requests, in the order of a forced dispatch; `None` when it
-    /// holds none.
-    #[must_use = "what an elevator gives up it holds no longer"]
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId>;
-
-    /// Where a forced dispatch puts what `drain` gives up (legacy rules; under mq it is the tail).
-    fn drain_place(&self) -> Place {
-        Place::Sorted
-    }
+    // Observation.
 
     /// Why `request`, which waits here, still waits: a clause that continues "it waits because …".
     ///
     /// # Errors
     /// Only what `out` reports.
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result;
-
-    /// How many requests wait here.
-    fn waiting(&self) -> u32;
+    fn explain(
+        &self,
+        _scene: &Scene,
+        _request: RequestId,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        write!(out, "{} requests wait here, and it was not picked yet", self.waiting())
+    }
 
     /// Verifies its invariants, in time that may grow with what it holds.
     ///
     /// # Errors
     /// The invariant that does not hold, with its numbers.
-    fn audit(&self, scene: &Scene) -> Result<(), Fault>;
-
-    /// What can be set, in the order of the listing.
-    fn attributes(&self) -> &'static [Attribute] {
-        &[]
+    fn audit(&self, _scene: &Scene) -> Result<(), Fault> {
+        Ok(())
     }
 
-    /// The value of the attribute at `place` of `attributes`; `None` if it is not one number, or
-    /// there is none.
-    fn get(&self, _scene: &Scene, _place: usize) -> Option<u64> {
+    // Extensions.
+
+    /// The one to tell of clients and groups, if it listens.
+    fn members(&mut self) -> Option<&mut dyn Members> {
         None
     }
 
-    /// Sets the attribute at `place`; the value is in its range.
-    ///
-    /// # Errors
-    /// What a [`Knob`](crate::Knob) refuses; nothing has changed then.
-    fn set(&mut self, _scene: &mut Scene, place: usize, _value: u64) -> Result<(), AttributeError> {
-        match self.attributes().get(place) {
-            Some(attribute) => Err(AttributeError::ReadOnly { name: attribute.name }),
-            None => Ok(()),
-        }
+    /// Its attributes, to read, if it has any.
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        None
     }
 
-    /// Writes the attribute at `place` as sysfs shows it; for those that are not one number.
-    ///
-    /// # Errors
-    /// Only what `out` reports.
-    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        match (self.attributes().get(place), self.get(scene, place)) {
-            (Some(attribute), Some(value)) => attribute.show(value, out),
-            _ => Ok(()),
-        }
+    /// Its attributes, to set, if it has any.
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        None
     }
 }
 

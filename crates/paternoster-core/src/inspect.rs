@@ -48,7 +48,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
         if slot.request == NIL {
             return f.write_str("it has ended and will be handed back by the next call");
         }
-        let request = queue.scene.request(slot.request);
+        let request = queue.scene.slot(slot.request);
         let waited = queue.scene.exact - request.start;
         match request.stage {
             Stage::Plugged => {
@@ -86,7 +86,7 @@ impl<O: Observer> fmt::Display for Explanation<'_, O> {
                 write!(f, "it is in the device for {since}")
             }
             Stage::Waiting => {
-                write!(f, "it waits for {waited} in {} because ", queue.elevator.name())?;
+                write!(f, "it waits for {waited} in {} because ", queue.elevator.traits().name)?;
                 if queue.holds_queue() {
                     f.write_str("a flush is under way; then ")?;
                 } else if queue.plug.is_plugged() {
@@ -175,7 +175,7 @@ impl<O: Observer> RequestQueue<O> {
             let right = match request.stage {
                 Stage::Free => false,
                 Stage::Plugged | Stage::Flushing | Stage::Throttled | Stage::Dispatched => linked,
-                Stage::Waiting => !linked && request.epoch == self.epoch,
+                Stage::Waiting => !linked && self.elevator.has_bound(request),
                 Stage::InDevice => {
                     let tenant =
                         self.tags.is_live(request.tag) && *self.tags.at(request.tag) == index;

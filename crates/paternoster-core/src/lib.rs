@@ -7,16 +7,16 @@
 //! so that the same code runs in virtual time on a model and in real time before a real device.
 //!
 //! ```
-//! use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output};
+//! use paternoster_core::{Bio, ClientSpec, DeviceFacts, Nanos, Op, Outcome, Output};
 //! use paternoster_core::{RequestQueue, elevators};
 //!
 //! let facts = DeviceFacts { depth: 1, ..DeviceFacts::default() };
 //! let elevator = elevators::by_name("mq-deadline").unwrap();
-//! let mut queue = RequestQueue::unobserved(facts, Limits::default(), elevator);
-//! let client = queue.attach(ClientSpec::new()).unwrap();
+//! let mut queue = RequestQueue::builder(facts, elevator).build().unwrap();
+//! let now = Nanos::ZERO;
+//! let client = queue.attach(now, ClientSpec::new()).unwrap();
 //!
 //! // Two adjacent reads of 4 KiB become one command of 8 KiB.
-//! let now = Nanos::ZERO;
 //! queue.submit(now, Bio::new(client, Op::Read, 0, 8).cookie(1)).unwrap();
 //! queue.submit(now, Bio::new(client, Op::Read, 8, 8).cookie(2)).unwrap();
 //! let Output::Issue(command) = queue.next(now) else { panic!("nothing to do") };
@@ -38,8 +38,9 @@
 //! # use paternoster_core::{RequestQueue, SubmitError, elevators};
 //! let limits = Limits { bios: 16, ..Limits::default() };
 //! let elevator = elevators::by_name("bfq").unwrap();
-//! let mut queue = RequestQueue::unobserved(DeviceFacts::default(), limits, elevator);
-//! let client = queue.attach(ClientSpec::new()).unwrap();
+//! let facts = DeviceFacts::default();
+//! let mut queue = RequestQueue::builder(facts, elevator).limits(limits).build().unwrap();
+//! let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
 //!
 //! // 20 reads, each a megabyte apart, on a device that takes 100 us for each.
 //! let (mut wanted, mut done, mut sleeps, mut now) = (0, 0, false, Nanos::ZERO);
@@ -136,9 +137,7 @@ pub use answer::{Output, Stale, SubmitError, Waiting};
 pub use attribute::{Attribute, AttributeError, Value, Values};
 pub use builder::{BuildError, Builder};
 pub use change::{AddError, CancelError, InUse};
-pub use client::{
-    Class, Client, ClientId, ClientSpec, Clients, Group, GroupId, GroupSpec, Groups, Priority, View,
-};
+pub use client::{Class, Client, ClientId, ClientSpec, Group, GroupId, GroupSpec, Priority};
 pub use control::QUEUE_ATTRIBUTES;
 pub use device::{Command, Completion, Device, DeviceFacts, Outcome, Refused, Status, Tag};
 pub use elevator::Elevator;
@@ -148,6 +147,6 @@ pub use event::{
 pub use inspect::Explanation;
 pub use knob::Knob;
 pub use queue::RequestQueue;
-pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Requests, Stage, Ticket, is_sync};
+pub use request::{Bio, Cookie, Flags, Op, Request, RequestId, Stage, Ticket, is_sync};
 pub use scene::{InDevice, Limits, Ncq, Scene};
 pub use time::{Hz, Nanos};

@@ -43,6 +43,7 @@ use alloc::boxed::Box;
 use crate::allocate::Allocator;
 use crate::answer::{Output, Waiting};
 use crate::bio_slot::{BioRun, BioSlot};
+use crate::block::chosen::Chosen;
 use crate::block::merge::Merger;
 use crate::block::plug::{DevicePlug, TaskPlugs};
 use crate::block::throttle::Throttle;
@@ -78,8 +79,7 @@ pub(crate) struct Policy {
 #[derive(Debug)]
 pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) scene: Scene,
-    pub(crate) elevator: Box<dyn Elevator>,
-    pub(crate) epoch: u32,
+    pub(crate) elevator: Chosen,
     pub(crate) policy: Policy,
     pub(crate) bios: Slab<BioSlot>,
     pub(crate) done: BioRun,
@@ -105,37 +105,20 @@ pub struct RequestQueue<O: Observer = NoObserver> {
     pub(crate) planted: crate::planted::Planted,
 }
 
-impl RequestQueue<NoObserver> {
-    /// A queue that nobody observes.
-    #[must_use]
-    pub fn unobserved(facts: DeviceFacts, limits: Limits, elevator: Box<dyn Elevator>) -> Self {
-        RequestQueue::new(facts, limits, elevator, NoObserver)
-    }
-}
-
 impl<O: Observer> RequestQueue<O> {
-    /// A queue in front of a device. Allocates everything it will ever need; limits below
-    /// [`Limits::LEAST`] are raised to it ([`RequestQueue::builder`] refuses them).
-    #[must_use]
-    pub fn new(
+    /// A queue in front of a device, with limits that the builder has found to work. Allocates
+    /// everything it will ever need.
+    pub(crate) fn make(
         facts: DeviceFacts,
         limits: Limits,
         elevator: Box<dyn Elevator>,
         observer: O,
     ) -> RequestQueue<O> {
-        let limits = Limits {
-            requests: limits.requests.max(Limits::LEAST.requests),
-            bios: limits.bios.max(Limits::LEAST.bios),
-            clients: limits.clients.max(Limits::LEAST.clients),
-            groups: limits.groups.max(Limits::LEAST.groups),
-            notes: limits.notes,
-        };
-        let facts = DeviceFacts { depth: facts.depth.max(1), ..facts };
         let scene = Scene::new(facts, limits, O::LISTENS);
+        let elevator = Chosen::new(elevator);
         let mut queue = RequestQueue {
-            epoch: 0,
             policy: Policy {
-                rules: elevator.rules(),
+                rules: elevator.traits().rules,
                 rules_fixed: false,
                 requests_fixed: false,
                 device_plug: false,
@@ -309,7 +292,7 @@ impl<O: Observer> RequestQueue<O> {
         request.tag = tag.index();
         request.issued = now;
         request.clock = clock;
-        let bound = request.epoch == self.epoch;
+        let bound = self.elevator.has_bound(request);
         if request.op == Op::Flush {
             self.flush_starts();
         } else {
@@ -369,7 +352,7 @@ impl<O: Observer> RequestQueue<O> {
     /// What a request knows of itself, for callers that keep tables by tag.
     #[must_use]
     pub fn request_of(&self, tag: Tag) -> Option<&Request> {
-        self.tags.get(tag.0).map(|&index| self.scene.request(index))
+        self.tags.get(tag.0).map(|&index| self.scene.slot(index))
     }
 
     /// The cookies of the bios that a command carries, in the order of their sectors: whose
@@ -405,7 +388,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The present elevator's name.
     #[must_use]
     pub fn elevator_name(&self) -> &'static str {
-        self.elevator.name()
+        self.elevator.traits().name
     }
 
     /// Commands in the device.

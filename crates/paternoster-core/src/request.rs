@@ -233,7 +233,7 @@ pub struct Request {
     pub(crate) sector: u64,
     pub(crate) client: ClientId,
     /// For the elevator alone: a deadline, a queue number. Zero when the request is bound.
-    pub scratch: [u64; 2],
+    pub(crate) scratch: [u64; 2],
     pub(crate) sectors: u32,
     pub(crate) segments: u16,
     pub(crate) flags: Flags,
@@ -336,6 +336,12 @@ impl Request {
         self.priority
     }
 
+    /// What its elevator has put there ([`Scene::scratch_mut`](crate::Scene::scratch_mut)).
+    #[must_use]
+    pub const fn scratch(&self) -> [u64; 2] {
+        self.scratch
+    }
+
     /// When it was allocated; the earlier time after a merge with another request.
     #[must_use]
     pub const fn start(&self) -> Nanos {
@@ -357,7 +363,7 @@ impl Request {
 
 /// All requests of a queue, indexed by [`RequestId`].
 #[derive(Debug, Clone)]
-pub struct Requests(pub(crate) Slab<Request>);
+pub(crate) struct Requests(pub(crate) Slab<Request>);
 
 impl Index<RequestId> for Requests {
     type Output = Request;

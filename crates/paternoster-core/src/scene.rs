@@ -14,7 +14,7 @@
 use crate::client::{Client, ClientId, Clients, Group, GroupId, Groups, Priority, View};
 use crate::device::DeviceFacts;
 use crate::event::{Note, Notes};
-use crate::request::{Bio, Request, Requests};
+use crate::request::{Bio, Request, RequestId, Requests};
 use crate::slab::{NIL, Slab};
 use crate::time::{Hz, Nanos};
 
@@ -36,6 +36,16 @@ pub struct Limits {
 impl Limits {
     /// The least that works.
     pub const LEAST: Limits = Limits { requests: 12, bios: 16, clients: 1, groups: 1, notes: 0 };
+
+    /// The most that can be counted: elevators add numbers of requests, clients and some fifty
+    /// queues a group, which must stay below 2^32.
+    pub const MOST: Limits = Limits {
+        requests: 1 << 24,
+        bios: 1 << 24,
+        clients: 1 << 24,
+        groups: 1 << 24,
+        notes: 1 << 24,
+    };
 }
 
 impl Default for Limits {
@@ -66,7 +76,16 @@ pub struct InDevice {
     pub last_end: u64,
 }
 
-/// The world as an elevator sees it.
+/// The world as an elevator sees it: views of what the queue owns, of which it can change nothing
+/// but the scratch of its requests, the timer and the notes.
+///
+/// ```compile_fail,E0616
+/// # use paternoster_core::{ClientId, Scene};
+/// fn free(scene: &mut Scene, client: ClientId) {
+///     scene.client(client).map(|client| client.weight()); // this it may
+///     scene.clients.0.free(client.index());
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Scene {
     pub(crate) exact: Nanos,
@@ -77,12 +96,12 @@ pub struct Scene {
     timer_is_precise: bool,
     /// When it rings in exact time, so that this is not asked anew with each call.
     timer_rings: Nanos,
-    /// What waits and what is under way. Elevators use the scratch of those they hold.
-    pub requests: Requests,
+    /// What waits and what is under way.
+    pub(crate) requests: Requests,
     /// Who submits.
-    pub clients: Clients,
+    pub(crate) clients: Clients,
     /// The group tree.
-    pub groups: Groups,
+    pub(crate) groups: Groups,
     pub(crate) root: GroupId,
     pub(crate) facts: DeviceFacts,
     pub(crate) limits: Limits,
@@ -192,6 +211,45 @@ impl Scene {
         &self.limits
     }
 
+    /// A request that the elevator was told of.
+    ///
+    /// # Panics
+    /// If there never was one of this number; of one that has ended it is what was left of it.
+    #[must_use]
+    pub fn request(&self, id: RequestId) -> &Request {
+        &self.requests[id]
+    }
+
+    /// What the elevator keeps in a request that it has bound: zero at first.
+    ///
+    /// # Panics
+    /// If there never was one of this number.
+    pub fn scratch_mut(&mut self, id: RequestId) -> &mut [u64; 2] {
+        &mut self.requests[id].scratch
+    }
+
+    /// A client; `None` once it has gone, and of what no client asked for.
+    #[must_use]
+    pub fn client(&self, id: ClientId) -> Option<&Client> {
+        self.clients.get(id.0)
+    }
+
+    /// A group; `None` once it has gone.
+    #[must_use]
+    pub fn group(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(id.0)
+    }
+
+    /// All clients, in the order of their numbers.
+    pub fn clients(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.clients.iter().map(|(key, client)| (ClientId(key), client))
+    }
+
+    /// All groups, in the order of their numbers.
+    pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Group)> {
+        self.groups.iter().map(|(key, group)| (GroupId(key), group))
+    }
+
     /// Slots of requests, each below this.
     #[must_use]
     pub fn request_slots(&self) -> u32 {
@@ -239,7 +297,7 @@ impl Scene {
         self.notes.write(note);
     }
 
-    pub(crate) fn request(&self, index: u32) -> &Request {
+    pub(crate) fn slot(&self, index: u32) -> &Request {
         self.requests.0.at(index)
     }
 }

@@ -21,8 +21,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
-use paternoster_core::{Class, Nanos, RequestId, Scene};
+use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Side, Traits};
+use paternoster_core::{Class, Client, Group, Nanos, RequestId, Scene};
 use paternoster_sim::schedulers;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -180,11 +180,11 @@ const fn class_name(class: Class) -> &'static str {
 
 /// A request of `scene` for Python.
 fn shown(scene: &Scene, id: RequestId) -> Request {
-    let request = &scene.requests[id];
+    let request = scene.request(id);
     let client = request.client();
     let group = scene.group_of(client);
     let priority = request.priority();
-    let weight = if client.is_nobody() { 0 } else { scene.clients.at(client.index()).weight() };
+    let weight = scene.client(client).map_or(0, Client::weight);
     Request {
         slot: id.index(),
         op: direction(request.op()),
@@ -192,7 +192,7 @@ fn shown(scene: &Scene, id: RequestId) -> Request {
         client: client.index(),
         weight,
         group: group.index(),
-        group_weight: scene.groups.at(group.index()).weight(),
+        group_weight: scene.group(group).map_or(0, Group::weight),
         priority: (class_name(priority.class), priority.level),
         arrived_ns: request.start().0,
         sector: AtomicU64::new(request.sector()),
@@ -353,12 +353,8 @@ impl InPython {
 }
 
 impl Elevator for InPython {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn rules(&self) -> Rules {
-        Rules::Mq
+    fn traits(&self) -> Traits {
+        Traits::mq(self.name)
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -397,7 +393,7 @@ impl Elevator for InPython {
     }
 
     fn grown(&mut self, scene: &mut Scene, id: RequestId, _side: Side) {
-        let request = &scene.requests[id];
+        let request = scene.request(id);
         let (sector, sectors) = (request.sector(), request.sectors());
         if let Some(shown) = &self.slot(id).request {
             shown.get().sector.store(sector, Ordering::Relaxed);

@@ -18,9 +18,9 @@ use std::io::{self, Write};
 
 use paternoster_core::near;
 use paternoster_core::{
-    AddError, AttributeError, Bio, CancelError, ClientId, ClientSpec, DeviceFacts, Elevator,
-    GroupId, GroupSpec, InUse, Limits, Nanos, Observer, Outcome, Output, Priority, RequestQueue,
-    Stale, SubmitError, Tag, Ticket,
+    AddError, AttributeError, Bio, BuildError, CancelError, ClientId, ClientSpec, DeviceFacts,
+    Elevator, GroupId, GroupSpec, InUse, Limits, Nanos, Observer, Outcome, Output, Priority,
+    RequestQueue, Stale, SubmitError, Tag, Ticket,
 };
 
 use crate::decisions::call::{Answer, BioOf, Call};
@@ -44,20 +44,24 @@ pub struct Ledger<O: Observer> {
 
 impl<O: Observer> Ledger<O> {
     /// A ledger of a new queue.
+    ///
+    /// # Errors
+    /// One of the limits that cannot work.
     pub fn new(
         facts: DeviceFacts,
         limits: Limits,
         elevator: Box<dyn Elevator>,
         observer: O,
-    ) -> Ledger<O> {
-        let queue = RequestQueue::new(facts, limits, elevator, observer);
-        Ledger { queue, facts, limits, begun: false, clerk: None, verdict: None }
+    ) -> Result<Ledger<O>, BuildError> {
+        let queue =
+            RequestQueue::builder(facts, elevator).limits(limits).observer(observer).build()?;
+        Ok(Ledger { queue, facts, limits, begun: false, clerk: None, verdict: None })
     }
 
     /// A ledger of a new queue with the elevator of this name, which is watched if it is not ours.
     ///
     /// # Errors
-    /// There is no such elevator.
+    /// There is no such elevator, or one of the limits cannot work.
     pub fn named(
         facts: DeviceFacts,
         limits: Limits,
@@ -66,7 +70,8 @@ impl<O: Observer> Ledger<O> {
     ) -> Result<Ledger<O>, String> {
         let (elevator, verdict) =
             watchdog::by_name(name).ok_or_else(|| format!("there is no scheduler {name}"))?;
-        let mut ledger = Ledger::new(facts, limits, elevator, observer);
+        let mut ledger =
+            Ledger::new(facts, limits, elevator, observer).map_err(|error| error.to_string())?;
         ledger.verdict = verdict;
         Ok(ledger)
     }
@@ -258,11 +263,11 @@ impl<O: Observer> Ledger<O> {
     ///
     /// # Errors
     /// As there.
-    pub fn attach(&mut self, spec: ClientSpec) -> Result<ClientId, AddError> {
+    pub fn attach(&mut self, now: Nanos, spec: ClientSpec) -> Result<ClientId, AddError> {
         let (queue, clerk) = self.begin();
-        let answer = queue.attach(spec);
+        let answer = queue.attach(now, spec);
         if let Some(clerk) = clerk {
-            clerk.attached(queue, &answer);
+            clerk.attached(now, queue, &answer);
         }
         answer
     }
@@ -320,11 +325,11 @@ impl<O: Observer> Ledger<O> {
     ///
     /// # Errors
     /// As there.
-    pub fn add_group(&mut self, spec: GroupSpec) -> Result<GroupId, AddError> {
+    pub fn add_group(&mut self, now: Nanos, spec: GroupSpec) -> Result<GroupId, AddError> {
         let (queue, clerk) = self.begin();
-        let answer = queue.add_group(spec);
+        let answer = queue.add_group(now, spec);
         if let Some(clerk) = clerk {
-            clerk.group_added(queue, &answer);
+            clerk.group_added(now, queue, &answer);
         }
         answer
     }
@@ -347,12 +352,12 @@ impl<O: Observer> Ledger<O> {
     ///
     /// # Errors
     /// As there.
-    pub fn remove_group(&mut self, id: GroupId) -> Result<(), InUse> {
+    pub fn remove_group(&mut self, now: Nanos, id: GroupId) -> Result<(), InUse> {
         let (queue, clerk) = self.begin();
-        let answer = queue.remove_group(id);
+        let answer = queue.remove_group(now, id);
         if let Some(clerk) = clerk {
             let group = clerk.names.groups.name(id);
-            clerk.write_timeless(&Call::RemoveGroup { group }, &answer_of(answer));
+            clerk.write(now, &Call::RemoveGroup { group }, &answer_of(answer));
         }
         answer
     }

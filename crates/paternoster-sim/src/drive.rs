@@ -45,8 +45,8 @@ pub struct Done {
 /// let mut queue = RequestQueue::builder(device.facts, bfq).build().unwrap();
 /// queue.set_attribute(Nanos::ZERO, "low_latency", "0").unwrap();
 /// let clients = [300, 100].map(|weight| {
-///     let group = queue.add_group(GroupSpec::new().weight(weight)).unwrap();
-///     queue.attach(ClientSpec::new().group(group)).unwrap()
+///     let group = queue.add_group(Nanos::ZERO, GroupSpec::new().weight(weight)).unwrap();
+///     queue.attach(Nanos::ZERO, ClientSpec::new().group(group)).unwrap()
 /// });
 /// // Reads of 128 KiB behind each other, each reader's in its own half of the first 2 GiB.
 /// let read = |reader: usize, number: u64| {
@@ -159,7 +159,8 @@ mod tests {
         for elevator in elevators::ALL {
             let queue = RequestQueue::builder(facts, (elevator.make)()).limits(limits).build();
             let mut queue = queue.expect("16 bios are enough");
-            let clients = [0; 3].map(|_| queue.attach(ClientSpec::new()).expect("room"));
+            let clients =
+                [0; 3].map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room"));
             // No two are adjacent, so none are merged.
             let bio = |number: u64| {
                 let client = clients[(number % 3) as usize];

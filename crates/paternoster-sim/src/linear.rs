@@ -173,9 +173,7 @@ impl Model for Linear {
 mod tests {
     use super::*;
     use crate::Simulated;
-    use paternoster_core::{
-        Bio, ClientId, ClientSpec, Device, Limits, Output, RequestQueue, elevators,
-    };
+    use paternoster_core::{Bio, ClientId, ClientSpec, Device, Output, RequestQueue, elevators};
 
     fn facts(depth: u32) -> DeviceFacts {
         DeviceFacts { depth, ..DeviceFacts::default() }
@@ -197,9 +195,10 @@ mod tests {
     fn ends(servers: u32, depth: u32, sectors: &[u64]) -> Vec<(u64, u64)> {
         let mut device = Simulated::new(Linear::new(facts(depth), costs(servers)));
         let elevator = elevators::by_name("noop").unwrap();
-        let mut queue = RequestQueue::unobserved(device.facts(), Limits::default(), elevator);
+        let mut queue =
+            RequestQueue::builder(device.facts(), elevator).build().expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").unwrap();
-        let client: ClientId = queue.attach(ClientSpec::new()).unwrap();
+        let client: ClientId = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         for &sector in sectors {
             queue.submit(Nanos::ZERO, Bio::new(client, Op::Read, sector, 8)).unwrap();
         }

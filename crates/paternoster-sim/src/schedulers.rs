@@ -37,7 +37,7 @@ pub fn register(own: Vec<Entry>) -> Result<(), String> {
     for (place, entry) in own.iter().enumerate() {
         let name = entry.name;
         check(name, own[..place].iter())?;
-        let says = (entry.make)().name();
+        let says = (entry.make)().traits().name;
         if says != name {
             return Err(format!("the scheduler `{name}` calls itself `{says}`"));
         }
@@ -122,7 +122,7 @@ mod tests {
         assert!(lend("a b", Arc::clone(&noop)).is_err());
         for (make, name) in [(noop, "noop"), (deadline, "deadline")] {
             lend("lent", make).expect("the name is free");
-            assert_eq!(by_name("lent").map(|it| it.name()), Some(name));
+            assert_eq!(by_name("lent").map(|it| it.traits().name), Some(name));
         }
         assert_eq!(all().count(), ALL.len());
     }

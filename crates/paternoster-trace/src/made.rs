@@ -10,8 +10,9 @@ use paternoster_core::{
 pub(crate) fn clients<const N: usize>() -> [ClientId; N] {
     let elevator = elevators::by_name("noop").expect("it is there");
     let (facts, limits) = (DeviceFacts::default(), Limits::default());
-    let mut queue = RequestQueue::unobserved(facts, limits, elevator);
-    core::array::from_fn(|_| queue.attach(ClientSpec::new()).expect("there is room"))
+    let mut queue =
+        RequestQueue::builder(facts, elevator).limits(limits).build().expect("its limits work");
+    core::array::from_fn(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room"))
 }
 
 /// What happens to a read of 4 KiB.

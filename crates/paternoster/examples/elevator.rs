@@ -6,12 +6,11 @@
 //! Two clients whose groups have the weights 300 and 100, with as many requests waiting, win 3
 //! draws of 4 and 1 of 4.
 
-use std::fmt;
 use std::process::ExitCode;
 
-use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
+use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
 use paternoster_core::elevators::Entry;
-use paternoster_core::{Note, NoteKind, RequestId, Scene};
+use paternoster_core::{Client, Group, Note, NoteKind, RequestId, Scene};
 
 /// A line of traces and explanations.
 static WINS: NoteKind = NoteKind { words: "wins with tickets", unit: "" };
@@ -24,19 +23,17 @@ struct Lottery {
     drawn: u64,
 }
 
-impl Lottery {
-    fn draw(&mut self, tickets: u64) -> u64 {
-        self.drawn = self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.drawn >> 33) % tickets
-    }
+/// How often a request is in the draw: weights are 1 to 10 000.
+fn tickets(scene: &Scene, request: RequestId) -> u64 {
+    let client = scene.request(request).client();
+    let own = scene.client(client).map_or(1, Client::weight);
+    let group = scene.group(scene.group_of(client)).map_or(1, Group::weight);
+    u64::from(own) * u64::from(group)
 }
 
 impl Elevator for Lottery {
-    fn name(&self) -> &'static str {
-        "lottery"
-    }
-    fn rules(&self) -> Rules {
-        Rules::Legacy
+    fn traits(&self) -> Traits {
+        Traits::legacy("lottery")
     }
     fn attach(&mut self, scene: &mut Scene) {
         self.waiting = Vec::with_capacity(scene.request_slots() as usize);
@@ -46,28 +43,20 @@ impl Elevator for Lottery {
         self.waiting.insert(place, request);
     }
     fn pick(&mut self, scene: &mut Scene) -> Pick {
-        let tickets = |request| {
-            let client = scene.requests[request].client();
-            let group = scene.groups.at(scene.group_of(client).index());
-            let own = u64::from(scene.clients.at(client.index()).weight()).max(1);
-            own * u64::from(group.weight()).max(1)
-        };
-        let all = self.waiting.iter().map(|&request| tickets(request)).sum();
-        if all == 0 {
+        if self.waiting.is_empty() {
             return Pick::Nothing;
         }
-        let mut left = self.draw(all);
-        let wins = |&request: &RequestId| {
-            left.checked_sub(tickets(request)).map(|rest| left = rest).is_none()
-        };
-        let winner = self.waiting.iter().position(wins).unwrap_or(0);
+        let all = self.waiting.iter().map(|&request| tickets(scene, request)).sum::<u64>();
+        self.drawn = self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let (mut left, mut winner) = ((self.drawn >> 33) % all, 0);
+        while left >= tickets(scene, self.waiting[winner]) {
+            left -= tickets(scene, self.waiting[winner]);
+            winner += 1;
+        }
         let winner = self.waiting.remove(winner);
-        let (client, value) = (scene.requests[winner].client(), tickets(winner));
+        let (client, value) = (scene.request(winner).client(), tickets(scene, winner));
         scene.note(Note::Own { kind: &WINS, client, value });
         Pick::Dispatch(winner, Place::Tail)
-    }
-    fn absorbed(&mut self, scene: &mut Scene, _: RequestId, gone: RequestId) {
-        self.removed(scene, gone);
     }
     fn removed(&mut self, _: &mut Scene, request: RequestId) {
         self.waiting.retain(|&other| other != request);
@@ -75,14 +64,8 @@ impl Elevator for Lottery {
     fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
         (!self.waiting.is_empty()).then(|| self.waiting.remove(0))
     }
-    fn explain(&self, _: &Scene, _: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        write!(out, "{} requests take part in the draw", self.waiting.len())
-    }
     fn waiting(&self) -> u32 {
         u32::try_from(self.waiting.len()).unwrap_or(u32::MAX)
-    }
-    fn audit(&self, _: &Scene) -> Result<(), Fault> {
-        Ok(())
     }
 }
 

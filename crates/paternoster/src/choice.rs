@@ -129,7 +129,7 @@ pub(crate) fn device(name: &str) -> Result<Description, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{DeviceFacts, Limits};
+    use paternoster_core::DeviceFacts;
 
     use super::*;
 
@@ -166,7 +166,8 @@ mod tests {
         let message = |text: &str, set: &[(String, String)]| {
             let choice = SchedulerChoice::parse(text).unwrap();
             let facts = DeviceFacts::default();
-            let mut queue = RequestQueue::unobserved(facts, Limits::default(), choice.make());
+            let mut queue =
+                RequestQueue::builder(facts, choice.make()).build().expect("its limits work");
             match choice.prepare(&mut queue, set) {
                 Err(Failure::Request(message)) => message,
                 other => panic!("{text}: {other:?}"),

@@ -72,7 +72,7 @@ pub(crate) fn queue(
     let set = set.iter().map(|text| assignment("--set", text)).collect::<Result<Vec<_>, _>>()?;
     let choice = SchedulerChoice::parse(name)?;
     let limits = Limits { requests: 768, ..Limits::default() };
-    let mut queue = RequestQueue::unobserved(facts, limits, choice.make());
+    let mut queue = RequestQueue::builder(facts, choice.make()).limits(limits).build()?;
     choice.prepare(&mut queue, &set)?;
     Ok(queue)
 }

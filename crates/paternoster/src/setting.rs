@@ -214,7 +214,8 @@ impl Setting {
         }
         device.check(jobs)?;
         let limits = limits(jobs, device.facts.depth);
-        let mut queue = RequestQueue::unobserved(device.facts, limits, scheduler.make());
+        let mut queue =
+            RequestQueue::builder(device.facts, scheduler.make()).limits(limits).build()?;
         self.prepare(scheduler, &mut queue)
     }
 

@@ -108,7 +108,8 @@ fn schedulers(options: &TortureOptions) -> Result<Vec<String>, Failure> {
     for scheduler in &schedulers {
         let choice = SchedulerChoice::parse(scheduler)?;
         let limits = Limits::default();
-        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), limits, choice.make());
+        let mut queue =
+            RequestQueue::builder(DeviceFacts::default(), choice.make()).limits(limits).build()?;
         choice.prepare(&mut queue, &[])?;
     }
     Ok(schedulers)

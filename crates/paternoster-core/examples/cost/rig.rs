@@ -64,15 +64,17 @@ impl Rig {
         let requests = 3 * nominal;
         let limits = Limits { requests, bios: 2 * nominal + 1536, clients, ..Limits::default() };
         let elevator = elevators::by_name(scheduler).expect("a scheduler of ours");
-        let mut queue = RequestQueue::unobserved(facts, limits, elevator);
+        let mut queue =
+            RequestQueue::builder(facts, elevator).limits(limits).build().expect("its limits work");
         let nominal = nominal.to_string();
         queue.set_attribute(Nanos::ZERO, "nr_requests", &nominal).expect("there is room");
         if matches!(scheduler, "bfq" | "paternoster") {
             // With so many weights a client's share of the requests is less than it has here.
             queue.set_attribute(Nanos::ZERO, "iosched/tag_shares", "0").expect("it has that");
         }
-        let clients: Vec<ClientId> =
-            (0..clients).map(|nth| queue.attach(spec(nth, load)).expect("there is room")).collect();
+        let clients: Vec<ClientId> = (0..clients)
+            .map(|nth| queue.attach(Nanos::ZERO, spec(nth, load)).expect("there is room"))
+            .collect();
         let mut rig = Rig {
             queue,
             in_device: VecDeque::with_capacity(64),

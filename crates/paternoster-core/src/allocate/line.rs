@@ -119,7 +119,7 @@ impl<O: Observer> RequestQueue<O> {
         let number = usize::from(pool);
         let first = self.allocator.sleepers[number].first();
         let (found, next) = self.ask(pool, first, after);
-        let is_enough = found.is_some() && !self.elevator.admits_in_turn();
+        let is_enough = found.is_some() && !self.elevator.traits().admits_in_turn;
         if is_enough || next.is_none() {
             return found;
         }
@@ -142,7 +142,7 @@ impl<O: Observer> RequestQueue<O> {
             let turn = self.scene.clients.at(index).turn;
             if turn > after && self.could_use_a_tag(index) {
                 let able = (turn, pool, index);
-                if !self.elevator.admits_in_turn() {
+                if !self.elevator.traits().admits_in_turn {
                     return (Some(able), place);
                 }
                 found = Some(found.map_or(able, |first| self.sooner(first, able)));

@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows the [`RequestQueue`](crate::RequestQueue): a part answers, the queue acts.
 
+pub(crate) mod chosen;
 pub(crate) mod dispatch;
 pub(crate) mod merge;
 pub(crate) mod plug;

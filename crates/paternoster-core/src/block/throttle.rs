@@ -58,8 +58,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::block::chosen::Chosen;
 use crate::client::{ClientId, POOLS, Sleep};
-use crate::elevator::Elevator;
 use crate::list::{Links, List};
 use crate::request::Op;
 use crate::scene::Scene;
@@ -180,12 +180,12 @@ impl Throttle {
     pub(crate) fn begin(
         &mut self,
         scene: &Scene,
-        elevator: &dyn Elevator,
+        elevator: &Chosen,
         served: Nanos,
         of_writers: bool,
     ) -> Reading {
         let before = self.clock;
-        let apart = of_writers && !elevator.charges_for_owners();
+        let apart = of_writers && !elevator.traits().charges_for_owners;
         let passes = !(apart && self.present_bystander(scene).is_some());
         if passes {
             self.clock += served;
@@ -198,7 +198,7 @@ impl Throttle {
     pub(crate) fn account(
         &mut self,
         scene: &mut Scene,
-        elevator: &mut dyn Elevator,
+        elevator: &mut Chosen,
         client: u32,
         reading: Reading,
         cost: Nanos,
@@ -255,7 +255,7 @@ impl Throttle {
     pub(crate) fn command_ended(
         &mut self,
         scene: &mut Scene,
-        elevator: &mut dyn Elevator,
+        elevator: &mut Chosen,
         served: Served,
     ) {
         let Served { client, time, released, op, of_writer } = served;

@@ -10,7 +10,7 @@ use alloc::format;
 use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
-use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits};
 use crate::knob::{self, Knob, Unit, count};
 use crate::pick::batch::{Directions, READ, Resume, Tuning, Turn, WRITE, direction};
 use crate::pick::lane::LaneSpace;
@@ -141,22 +141,18 @@ impl Deadline {
 }
 
 impl Elevator for Deadline {
-    fn name(&self) -> &'static str {
-        "deadline"
-    }
-
-    fn rules(&self) -> Rules {
-        Rules::Legacy
+    fn traits(&self) -> Traits {
+        Traits {
+            merges_front: self.tuning.front_merges,
+            drain_place: Place::Tail,
+            ..Traits::legacy("deadline")
+        }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
         self.space = LaneSpace::with_capacity(scene.request_slots());
         self.directions = Directions::default();
         self.turn = Turn::default();
-    }
-
-    fn merges_front(&self) -> bool {
-        self.tuning.front_merges
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, _: Position) {
@@ -182,12 +178,11 @@ impl Elevator for Deadline {
         self.directions.absorb(&mut self.space, scene, survivor, gone, lane);
     }
 
-    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.space.former(request)
-    }
-
-    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.space.latter(request)
+    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.space.former(request),
+            Side::Back => self.space.latter(request),
+        }
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -203,10 +198,6 @@ impl Elevator for Deadline {
         self.take(scene)
     }
 
-    fn drain_place(&self) -> Place {
-        Place::Tail
-    }
-
     fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
         explain_lane(&self.directions, &self.space, scene, request, out)
     }
@@ -219,6 +210,16 @@ impl Elevator for Deadline {
         self.directions.check(&self.space, scene).map_err(|fault| format!("deadline: {fault}"))
     }
 
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Knobs for Deadline {
     fn attributes(&self) -> &'static [Attribute] {
         &ATTRIBUTES
     }

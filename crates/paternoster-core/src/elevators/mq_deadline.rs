@@ -30,7 +30,7 @@ use core::fmt;
 use super::deadline::{MOST, Tuned, explain_lane, tuning_knobs};
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::{Class, ClientId};
-use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{Admission, Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits};
 use crate::event::Note;
 use crate::knob::{self, Knob, Unit, count};
 use crate::list::{Links, List};
@@ -210,12 +210,8 @@ impl MqDeadline {
 }
 
 impl Elevator for MqDeadline {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn rules(&self) -> Rules {
-        Rules::Mq
+    fn traits(&self) -> Traits {
+        Traits { merges_front: self.tuning.front_merges, ..Traits::mq(self.name) }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -233,10 +229,6 @@ impl Elevator for MqDeadline {
         } else {
             Admission::AtMost(self.async_depth(scene))
         }
-    }
-
-    fn merges_front(&self) -> bool {
-        self.tuning.front_merges
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
@@ -282,12 +274,11 @@ impl Elevator for MqDeadline {
         rank.directions.absorb(&mut self.space, scene, survivor, gone, lane);
     }
 
-    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.space.former(request)
-    }
-
-    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.space.latter(request)
+    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.space.former(request),
+            Side::Back => self.space.latter(request),
+        }
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -357,6 +348,16 @@ impl Elevator for MqDeadline {
         Ok(())
     }
 
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Knobs for MqDeadline {
     fn attributes(&self) -> &'static [Attribute] {
         &ATTRIBUTES
     }

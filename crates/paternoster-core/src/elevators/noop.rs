@@ -16,7 +16,7 @@
 use alloc::format;
 use core::fmt;
 
-use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{Elevator, Fault, Pick, Place, Position, Rules, Side, Traits};
 use crate::list::{Links, List};
 use crate::request::RequestId;
 use crate::scene::Scene;
@@ -58,19 +58,12 @@ impl Default for Noop {
 }
 
 impl Elevator for Noop {
-    fn name(&self) -> &'static str {
-        match self.rules {
-            Rules::Legacy => "noop",
-            Rules::Mq => "none",
-        }
-    }
-
-    fn rules(&self) -> Rules {
-        self.rules
-    }
-
-    fn passes_through(&self) -> bool {
-        true
+    fn traits(&self) -> Traits {
+        let traits = match self.rules {
+            Rules::Legacy => Traits::legacy("noop"),
+            Rules::Mq => Traits::mq("none"),
+        };
+        Traits { passes_through: true, ..traits }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -91,12 +84,11 @@ impl Elevator for Noop {
         self.fifo.remove(&mut self.links, gone.index());
     }
 
-    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.links.prev(request.index()).map(RequestId::from_index)
-    }
-
-    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.links.next(request.index()).map(RequestId::from_index)
+    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.links.prev(request.index()).map(RequestId::from_index),
+            Side::Back => self.links.next(request.index()).map(RequestId::from_index),
+        }
     }
 
     fn pick(&mut self, _: &mut Scene) -> Pick {

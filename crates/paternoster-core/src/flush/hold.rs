@@ -97,7 +97,7 @@ impl<O: Observer> RequestQueue<O> {
     }
 
     fn is_write(&self, index: u32) -> bool {
-        self.scene.request(index).op == Op::Write
+        self.scene.slot(index).op == Op::Write
     }
 
     fn must_drain(&self) -> bool {
@@ -169,7 +169,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// Whether something that is no step of a sequence has yet to go to the device.
     fn others_wait(&self) -> bool {
-        let sequenced = |index| self.scene.request(index).steps.is_sequenced();
+        let sequenced = |index| self.scene.slot(index).steps.is_sequenced();
         let command = self.flush.command.map(|id| id.0);
         let plain = |index| Some(index) != command && !sequenced(index);
         self.elevator.waiting() > 0 || self.dispatch.iter(&self.links).any(plain)

@@ -249,7 +249,7 @@ impl<O: Observer> RequestQueue<O> {
             self.dispatch.push_front(&mut self.links, id.0);
             return;
         }
-        request.epoch = self.epoch;
+        request.epoch = self.elevator.epoch();
         request.scratch = [0; 2];
         self.elevator.bind(&mut self.scene, id);
         self.scene.requests[id].stage = Stage::Waiting;
@@ -259,7 +259,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The device has done the data of a sequence. An elevator that knew of them has been told.
     #[inline(never)]
     pub(crate) fn data_ended(&mut self, id: RequestId, outcome: Outcome) {
-        if self.scene.requests[id].epoch == self.epoch {
+        if self.elevator.has_bound(&self.scene.requests[id]) {
             self.elevator.released(&mut self.scene, id);
         }
         self.scene.requests[id].epoch = u32::MAX;
@@ -296,7 +296,7 @@ impl<O: Observer> RequestQueue<O> {
     /// The pending list becomes the running one, and a flush for it goes to the dispatch list.
     fn issue_flush(&mut self) {
         let Some(first) = self.flush.lists[self.flush.pending].first() else { return };
-        let asker = self.scene.request(first);
+        let asker = self.scene.slot(first);
         let command = Request {
             client: asker.client,
             bios_first: NIL,

@@ -26,7 +26,7 @@ impl<O: Observer> RequestQueue<O> {
         let mut count = 0;
         while let Some(id) = self.elevator.drain(&mut self.scene) {
             self.merger.leave(id);
-            if self.policy.rules == Rules::Mq || self.elevator.drain_place() == Place::Tail {
+            if self.policy.rules == Rules::Mq || self.elevator.traits().drain_place == Place::Tail {
                 self.scene.requests[id].stage = Stage::Dispatched;
                 self.dispatch.push_back(&mut self.links, id.0);
             } else {

@@ -108,7 +108,7 @@ impl<O: Observer> RequestQueue<O> {
     fn take_from_device(&mut self, tag: Tag) -> Result<Left, Stale> {
         let id = RequestId(*self.tags.free_by_key(tag.0).ok_or(Stale)?);
         let request = &self.scene.requests[id];
-        let bound = request.epoch == self.epoch;
+        let bound = self.elevator.has_bound(request);
         if request.op != Op::Flush {
             self.scene.in_device.requests -= 1;
             self.scene.in_device.sync -= u32::from(request.is_sync());

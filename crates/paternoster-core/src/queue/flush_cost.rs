@@ -47,10 +47,10 @@ impl<O: Observer> RequestQueue<O> {
         let pays = self.owners_pay();
         let RequestQueue { flush, throttle, scene, elevator, links, .. } = self;
         throttle.allow_ahead(served, flush.policy.ahead);
-        let reading = throttle.begin(scene, &**elevator, served, true);
+        let reading = throttle.begin(scene, elevator, served, true);
         let mut charge = |client, cost| {
             if pays {
-                throttle.account(scene, &mut **elevator, client, reading, cost);
+                throttle.account(scene, elevator, client, reading, cost);
             }
         };
         let rest = flush.writers.flush_ends(good, served, &mut charge);
@@ -60,8 +60,8 @@ impl<O: Observer> RequestQueue<O> {
         while let Some(index) = at {
             at = links.next(index);
             if pays {
-                let client = scene.request(index).client().index();
-                throttle.account(scene, &mut **elevator, client, reading, share);
+                let client = scene.slot(index).client().index();
+                throttle.account(scene, elevator, client, reading, share);
             }
         }
     }
@@ -80,7 +80,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// A command other than a flush has ended: device time passes.
     pub(crate) fn pass_device_time(&mut self, served: Served) {
-        self.throttle.command_ended(&mut self.scene, &mut *self.elevator, served);
+        self.throttle.command_ended(&mut self.scene, &mut self.elevator, served);
     }
 
     /// Lets those go that owe nothing any more; if there are none but those that owe, also the one
@@ -100,7 +100,7 @@ impl<O: Observer> RequestQueue<O> {
     /// All requests of a client go; before all others, if the elevator can do that.
     fn release(&mut self, client: u32) {
         self.throttle.release(client);
-        let first = self.elevator.lets_in_first();
+        let first = self.elevator.traits().inserts_at_head;
         let position = if first { Position::Head } else { Position::Sorted };
         // Each goes to the head, so that the last must go first.
         while let Some(index) = self.throttle.take(&mut self.links, client, first) {

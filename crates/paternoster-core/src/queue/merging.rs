@@ -40,7 +40,7 @@ impl<O: Observer> RequestQueue<O> {
         {
             return true;
         }
-        if !self.elevator.merges_front() {
+        if !self.elevator.traits().merges_front {
             return false;
         }
         let (scene, elevator) = (&self.scene, &self.elevator);
@@ -100,11 +100,7 @@ impl<O: Observer> RequestQueue<O> {
 
     /// If `id` now touches its neighbour on `side`, the two become one (BLK-4).
     fn close_gap(&mut self, id: RequestId, side: Side) {
-        let neighbour = match side {
-            Side::Back => self.elevator.latter(&self.scene, id),
-            Side::Front => self.elevator.former(&self.scene, id),
-        };
-        if let Some(neighbour) = neighbour {
+        if let Some(neighbour) = self.elevator.neighbour(&self.scene, id, side) {
             let (first, second) =
                 if side == Side::Back { (id, neighbour) } else { (neighbour, id) };
             self.absorb(first, second);

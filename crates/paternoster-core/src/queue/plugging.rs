@@ -73,7 +73,7 @@ impl<O: Observer> RequestQueue<O> {
         // The newest first: a stream continues where it was a moment ago.
         let mut at = self.plugs.of(bio.client).last();
         while let Some(candidate) = at {
-            let request = self.scene.request(candidate);
+            let request = self.scene.slot(candidate);
             if let Some(side) = adjoining_side(request, bio) {
                 let id = RequestId(candidate);
                 if self.may_join(id, bio) {

@@ -29,8 +29,10 @@ fn queue(elevator: &str) -> (RequestQueue, Vec<ClientId>) {
     };
     let limits = Limits { requests: 64, bios: 128, ..Limits::default() };
     let elevator = elevators::by_name(elevator).expect("a scheduler");
-    let mut queue = RequestQueue::unobserved(facts, limits, elevator);
-    let clients = (0..3).map(|_| queue.attach(ClientSpec::new()).expect("a client")).collect();
+    let mut queue =
+        RequestQueue::builder(facts, elevator).limits(limits).build().expect("its limits work");
+    let clients =
+        (0..3).map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("a client")).collect();
     (queue, clients)
 }
 

@@ -5,19 +5,16 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use paternoster_core::elevator::{Elevator, Fault, Pick, Position, Rules};
-use paternoster_core::{ClientSpec, DeviceFacts, RequestId, RequestQueue, Scene};
+use paternoster_core::elevator::{Elevator, Fault, Pick, Position, Traits};
+use paternoster_core::{ClientSpec, DeviceFacts, Nanos, RequestId, RequestQueue, Scene};
 
 /// An elevator whose invariants never hold.
 #[derive(Debug)]
 struct Broken;
 
 impl Elevator for Broken {
-    fn name(&self) -> &'static str {
-        "broken"
-    }
-    fn rules(&self) -> Rules {
-        Rules::Legacy
+    fn traits(&self) -> Traits {
+        Traits::legacy("broken")
     }
     fn attach(&mut self, _: &mut Scene) {}
     fn insert(&mut self, _: &mut Scene, _: RequestId, _: Position) {}
@@ -47,6 +44,6 @@ fn a_broken_invariant_is_found_in_passing() {
     let queue = RequestQueue::builder(DeviceFacts::default(), Box::new(Broken)).build();
     let mut queue = queue.expect("its limits work");
     assert_eq!(queue.audit(), Err("it is broken".into()));
-    let attached = catch_unwind(AssertUnwindSafe(|| queue.attach(ClientSpec::new())));
+    let attached = catch_unwind(AssertUnwindSafe(|| queue.attach(Nanos::ZERO, ClientSpec::new())));
     assert_eq!(attached.is_err(), cfg!(all(debug_assertions, feature = "audit")));
 }

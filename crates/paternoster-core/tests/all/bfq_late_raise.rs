@@ -2,8 +2,7 @@
 //! bfq: who has been raised for long was not merged before seed 004's last patch removed the test.
 
 use paternoster_core::{
-    Bio, ClientSpec, DeviceFacts, Event, Limits, Nanos, Note, Observer, Op, Output, RequestQueue,
-    elevators,
+    Bio, ClientSpec, DeviceFacts, Event, Nanos, Note, Observer, Op, Output, RequestQueue, elevators,
 };
 
 /// Counts merges.
@@ -24,12 +23,16 @@ impl Observer for Merges {
 fn merges(after: Nanos, settings: &[(&str, &str)]) -> u32 {
     let facts = DeviceFacts { rotational: true, depth: 1, ..DeviceFacts::default() };
     let elevator = elevators::by_name("bfq-4.19").expect("it is there");
-    let mut queue = RequestQueue::new(facts, Limits::default(), elevator, Merges::default());
+    let mut queue = RequestQueue::builder(facts, elevator)
+        .observer(Merges::default())
+        .build()
+        .expect("its limits work");
     // So that nobody waits for a request of the queue.
     for (name, value) in [("nr_requests", "64")].iter().chain(settings) {
         queue.set_attribute(Nanos::ZERO, name, value).expect("it has that");
     }
-    let [served, other] = [(); 2].map(|()| queue.attach(ClientSpec::new()).expect("room"));
+    let [served, other] =
+        [(); 2].map(|()| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room"));
     for (at, client, sector) in [
         (Nanos::ZERO, served, 1000),
         (Nanos::ZERO, served, 5000),

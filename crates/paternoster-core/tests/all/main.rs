@@ -13,10 +13,12 @@ mod audit;
 mod bfq_late_raise;
 mod bfq_rules;
 mod blk_rules;
+mod builder;
 mod cfq_rules;
 mod embed;
 mod flush_rules;
 mod kyber_rules;
+mod members;
 mod noop_deadline_rules;
 // These two need bugs to plant: `./test` asks for the feature.
 #[cfg(feature = "planted-bugs")]

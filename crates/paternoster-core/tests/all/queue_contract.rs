@@ -69,7 +69,7 @@ fn change_of_elevator_returns_an_empty_one() {
         assert_eq!(rig.pulled(), [0]);
         rig.read(client, 100, 8);
         let old = rig.queue.change_elevator(rig.now, elevators::by_name("noop").unwrap());
-        assert_eq!((old.name(), old.waiting()), (entry.name, 0));
+        assert_eq!((old.traits().name, old.waiting()), (entry.name, 0));
         rig.serve();
         rig.queue.change_elevator(rig.now, old);
         rig.read(client, 200, 8);
@@ -303,15 +303,15 @@ fn stale_handles_are_noticed() {
     rig.inside.clear();
     rig.pull();
 
-    let group = rig.queue.add_group(GroupSpec::new()).unwrap();
+    let group = rig.queue.add_group(Nanos::ZERO, GroupSpec::new()).unwrap();
     rig.queue.detach(rig.now, client).unwrap();
-    rig.queue.remove_group(group).unwrap();
+    rig.queue.remove_group(Nanos::ZERO, group).unwrap();
     assert_eq!(rig.queue.detach(rig.now, client), Err(Stale));
     assert_eq!(rig.queue.plug(rig.now, client), Err(Stale));
     assert_eq!(rig.queue.unplug(rig.now, client), Err(Stale));
     assert_eq!(rig.queue.set_priority(rig.now, client, Priority::default(), 1), Err(Stale));
     assert_eq!(rig.queue.set_group_weight(rig.now, group, 1), Err(Stale));
-    assert!(rig.queue.remove_group(group).is_err());
+    assert!(rig.queue.remove_group(Nanos::ZERO, group).is_err());
     let newcomer = rig.client();
     assert_eq!(newcomer.index(), client.index());
     assert!(rig.queue.move_client(rig.now, newcomer, group).is_err());

@@ -26,11 +26,15 @@ type Queue = RequestQueue<Notebook>;
 fn queue(depth: u32) -> Queue {
     let facts = DeviceFacts { depth, rotational: true, write_cache: true, ..Default::default() };
     let limits = Limits { clients: 8, groups: 4, ..Limits::default() };
-    RequestQueue::new(facts, limits, Box::new(Slices::new()), Notebook::default())
+    RequestQueue::builder(facts, Box::new(Slices::new()))
+        .limits(limits)
+        .observer(Notebook::default())
+        .build()
+        .expect("its limits work")
 }
 
 fn client(queue: &mut Queue) -> ClientId {
-    queue.attach(ClientSpec::new()).expect("there is a place")
+    queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is a place")
 }
 
 fn ms(ms: u64) -> Nanos {
@@ -131,11 +135,11 @@ fn slices_alternate() {
 fn groups_share_by_weight() {
     let mut queue = queue(1);
     queue.set_attribute(ms(0), "slice_ms", "10").unwrap();
-    let heavy = queue.add_group(GroupSpec::new().weight(200)).unwrap();
-    let light = queue.add_group(GroupSpec::new().weight(100)).unwrap();
-    let a = queue.attach(ClientSpec::new().group(heavy)).unwrap();
-    let b = queue.attach(ClientSpec::new().group(light)).unwrap();
-    let c = queue.attach(ClientSpec::new().group(light)).unwrap();
+    let heavy = queue.add_group(Nanos::ZERO, GroupSpec::new().weight(200)).unwrap();
+    let light = queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).unwrap();
+    let a = queue.attach(Nanos::ZERO, ClientSpec::new().group(heavy)).unwrap();
+    let b = queue.attach(Nanos::ZERO, ClientSpec::new().group(light)).unwrap();
+    let c = queue.attach(Nanos::ZERO, ClientSpec::new().group(light)).unwrap();
     let served = serve(&mut queue, &[a, b, c], 3000);
     let (of_a, of_b, of_c) = (count(&served, a), count(&served, b), count(&served, c));
     assert!(of_a.abs_diff(2000) <= 100, "{of_a}, {of_b}, {of_c}");
@@ -224,7 +228,8 @@ fn the_timer_rings_while_the_device_is_full() {
 fn classes_go_in_order() {
     let mut queue = queue(1);
     let classes = [Class::Idle, Class::BestEffort, Class::Realtime];
-    let clients = classes.map(|class| queue.attach(ClientSpec::new().priority(class, 4)).unwrap());
+    let clients = classes
+        .map(|class| queue.attach(Nanos::ZERO, ClientSpec::new().priority(class, 4)).unwrap());
     for (client, sector) in clients.into_iter().zip([1000, 2000, 3000]) {
         read(&mut queue, ms(0), client, sector);
         read(&mut queue, ms(0), client, sector + 100);

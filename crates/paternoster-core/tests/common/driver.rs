@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use paternoster_core::elevator::{Admission, Fault, Pick, Place, Position, Rules};
+use paternoster_core::elevator::{Admission, Fault, Pick, Place, Position, Rules, Traits};
 use paternoster_core::{
     Action, Bio, ClientId, ClientSpec, Command, Cookie, DeviceFacts, Elevator, Event, Flags,
     Limits, Nanos, Note, Observer, Op, Outcome, Output, RequestId, RequestQueue, Scene, Status,
@@ -67,7 +67,11 @@ impl Rig {
 
     pub(crate) fn with(facts: DeviceFacts, limits: Limits, elevator: Box<dyn Elevator>) -> Rig {
         Rig {
-            queue: RequestQueue::new(facts, limits, elevator, Log::default()),
+            queue: RequestQueue::builder(facts, elevator)
+                .limits(limits)
+                .observer(Log::default())
+                .build()
+                .expect("its limits work"),
             now: Nanos::ZERO,
             inside: VecDeque::new(),
             done: Vec::new(),
@@ -88,11 +92,11 @@ impl Rig {
     }
 
     pub(crate) fn client(&mut self) -> ClientId {
-        self.queue.attach(ClientSpec::new()).expect("room for a client")
+        self.queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client")
     }
 
     pub(crate) fn client_with(&mut self, spec: ClientSpec) -> ClientId {
-        self.queue.attach(spec).expect("room for a client")
+        self.queue.attach(Nanos::ZERO, spec).expect("room for a client")
     }
 
     pub(crate) fn try_submit(&mut self, bio: Bio) -> Result<Ticket, SubmitError> {
@@ -303,12 +307,8 @@ impl Scripted {
 }
 
 impl Elevator for Scripted {
-    fn name(&self) -> &'static str {
-        "scripted"
-    }
-
-    fn rules(&self) -> Rules {
-        self.rules
+    fn traits(&self) -> Traits {
+        Traits::new("scripted", self.rules)
     }
 
     fn attach(&mut self, _: &mut Scene) {}

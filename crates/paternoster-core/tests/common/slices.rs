@@ -39,7 +39,9 @@
 
 use std::fmt;
 
-use paternoster_core::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use paternoster_core::elevator::{
+    Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Rules, Side, Traits,
+};
 use paternoster_core::knob::{Knob, Unit, attributes};
 use paternoster_core::list::{Links, List};
 use paternoster_core::tree::{Nodes, Root};
@@ -201,7 +203,7 @@ impl Slices {
             self.note_breach(|| format!("S7: {call} of request {} not bound", request.index()));
             return None;
         }
-        let [home, state] = scene.requests[request].scratch;
+        let [home, state] = scene.request(request).scratch();
         if !states.iter().any(|&known| known as u64 == state) {
             self.note_breach(|| format!("S7: {call} of a request in state {state}"));
         }
@@ -243,7 +245,7 @@ impl Slices {
     }
 
     fn home(scene: &Scene, request: RequestId) -> u32 {
-        u32::try_from(scene.requests[request].scratch[HOME].saturating_sub(1)).unwrap_or(0)
+        u32::try_from(scene.request(request).scratch()[HOME].saturating_sub(1)).unwrap_or(0)
     }
 
     /// A client that reads where another's last request ended joins that one's queue.
@@ -303,8 +305,8 @@ impl Slices {
 
     /// Puts a request into a queue's order.
     fn stand(&mut self, scene: &mut Scene, request: RequestId, number: u32, position: Position) {
-        let (sector, index) = (scene.requests[request].sector(), request.index());
-        scene.requests[request].scratch[STATE] = State::Waiting as u64;
+        let (sector, index) = (scene.request(request).sector(), request.index());
+        scene.scratch_mut(request)[STATE] = State::Waiting as u64;
         self.waiting += 1;
         let queue = &mut self.queues[number as usize];
         match position {
@@ -326,7 +328,7 @@ impl Slices {
         } else {
             queue.sorted.remove(&mut self.nodes, index);
         }
-        scene.requests[request].scratch[STATE] = state as u64;
+        scene.scratch_mut(request)[STATE] = state as u64;
         self.waiting -= 1;
         if self.at(number).waiting() == 0 {
             self.leave_ring(number);
@@ -418,12 +420,12 @@ impl Slices {
     fn scatter(&mut self, scene: &mut Scene, number: u32) {
         while let Some(index) = self.at(number).members.first() {
             let request = RequestId::from_index(index);
-            let heir = self.target(scene.requests[request].client().index());
+            let heir = self.target(scene.request(request).client().index());
             if heir == number {
                 self.note_breach(|| format!("S7: client {number} leaves with request {index}"));
                 return;
             }
-            let state = scene.requests[request].scratch[STATE];
+            let state = scene.request(request).scratch()[STATE];
             let refused = self.head_links.contains(index);
             if state == State::Waiting as u64 {
                 self.step_out(scene, request, number, State::Bound);
@@ -434,7 +436,7 @@ impl Slices {
             }
             self.at_mut_members(number, |members, links| members.remove(links, index));
             self.at_mut_members(heir, |members, links| members.push_back(links, index));
-            scene.requests[request].scratch[HOME] = u64::from(heir) + 1;
+            scene.scratch_mut(request)[HOME] = u64::from(heir) + 1;
             if state == State::Waiting as u64 {
                 let position = if refused { Position::Head } else { Position::Sorted };
                 self.stand(scene, request, heir, position);
@@ -453,8 +455,8 @@ impl Slices {
         queue.head.check(&self.head_links)?;
         let (mut waiting, mut picked) = (0, 0);
         for index in queue.members.iter(&self.member_links) {
-            let request = &scene.requests[RequestId::from_index(index)];
-            let [home, state] = request.scratch;
+            let request = scene.request(RequestId::from_index(index));
+            let [home, state] = request.scratch();
             if home != u64::from(number) + 1 {
                 return Err(format!("S1: request {index} of queue {number} names {home}"));
             }
@@ -485,12 +487,8 @@ impl Slices {
 }
 
 impl Elevator for Slices {
-    fn name(&self) -> &'static str {
-        "slices"
-    }
-
-    fn rules(&self) -> Rules {
-        self.rules
+    fn traits(&self) -> Traits {
+        Traits { merges_front: true, ..Traits::new("slices", self.rules) }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -532,10 +530,6 @@ impl Elevator for Slices {
         }
     }
 
-    fn merges_front(&self) -> bool {
-        true
-    }
-
     fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
         Self::home(scene, request) == self.home_of(bio)
     }
@@ -546,10 +540,10 @@ impl Elevator for Slices {
 
     fn bind(&mut self, scene: &mut Scene, request: RequestId) {
         self.see(scene);
-        let new = &scene.requests[request];
+        let new = scene.request(request);
         let (client, sector, end) = (new.client(), new.sector(), new.end());
         let (op, sync) = (new.op(), new.is_sync());
-        if new.scratch != [0; 2] || self.member_links.contains(request.index()) {
+        if new.scratch() != [0; 2] || self.member_links.contains(request.index()) {
             self.note_breach(|| format!("S7: request {} is bound twice", request.index()));
             return;
         }
@@ -559,13 +553,13 @@ impl Elevator for Slices {
         let home = if sync { self.target(client.index()) } else { self.async_queue() };
         self.at_mut_members(home, |members, links| members.push_back(links, request.index()));
         self.at_mut(home).last_end = Some(end);
-        scene.requests[request].scratch = [u64::from(home) + 1, State::Bound as u64];
+        *scene.scratch_mut(request) = [u64::from(home) + 1, State::Bound as u64];
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
         let states = [State::Bound, State::Refused];
         let Some(home) = self.expect(scene, request, "insert", &states) else { return };
-        if scene.requests[request].scratch[STATE] == State::Refused as u64 {
+        if scene.request(request).scratch()[STATE] == State::Refused as u64 {
             self.at_mut(home).picked -= 1;
         }
         self.stand(scene, request, home, position);
@@ -574,10 +568,10 @@ impl Elevator for Slices {
     fn grown(&mut self, scene: &mut Scene, request: RequestId, side: Side) {
         let Some(home) = self.expect(scene, request, "grown", &[State::Waiting]) else { return };
         if side == Side::Front {
-            let sector = scene.requests[request].sector();
+            let sector = scene.request(request).sector();
             self.queues[home as usize].sorted.rekey(&mut self.nodes, request.index(), sector);
         }
-        self.at_mut(home).last_end = Some(scene.requests[request].end());
+        self.at_mut(home).last_end = Some(scene.request(request).end());
     }
 
     fn absorbed(&mut self, scene: &mut Scene, survivor: RequestId, gone: RequestId) {
@@ -591,12 +585,11 @@ impl Elevator for Slices {
         }
     }
 
-    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.nodes.prev(request.index()).map(RequestId::from_index)
-    }
-
-    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.nodes.next(request.index()).map(RequestId::from_index)
+    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.nodes.prev(request.index()).map(RequestId::from_index),
+            Side::Back => self.nodes.next(request.index()).map(RequestId::from_index),
+        }
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -627,18 +620,18 @@ impl Elevator for Slices {
 
     fn started(&mut self, scene: &mut Scene, request: RequestId) {
         self.expect(scene, request, "started", &[State::Picked, State::Refused]);
-        scene.requests[request].scratch[STATE] = State::Picked as u64;
+        scene.scratch_mut(request)[STATE] = State::Picked as u64;
     }
 
     fn requeued(&mut self, scene: &mut Scene, request: RequestId) {
         self.expect(scene, request, "requeued", &[State::Picked]);
-        scene.requests[request].scratch[STATE] = State::Refused as u64;
+        scene.scratch_mut(request)[STATE] = State::Refused as u64;
     }
 
     fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
         let home = self.expect(scene, request, "completed", &[State::Picked]);
         let Some(home) = home else { return };
-        scene.requests[request].scratch[STATE] = State::Ended as u64;
+        scene.scratch_mut(request)[STATE] = State::Ended as u64;
         self.at_mut(home).picked -= 1;
         self.charge_group(self.at(home).group, served);
         if self.active != Some(home) {
@@ -671,7 +664,7 @@ impl Elevator for Slices {
     fn released(&mut self, scene: &mut Scene, request: RequestId) {
         let states = [State::Bound, State::Picked, State::Refused, State::Ended];
         let Some(home) = self.expect(scene, request, "released", &states) else { return };
-        let state = scene.requests[request].scratch[STATE];
+        let state = scene.request(request).scratch()[STATE];
         if state == State::Picked as u64 || state == State::Refused as u64 {
             // Given up by force, and now another elevator's.
             self.at_mut(home).picked -= 1;
@@ -685,55 +678,6 @@ impl Elevator for Slices {
             Some(until) if until <= scene.now() => self.end_slice(scene),
             until => self.note_breach(|| format!("S4: the timer rings, idle until {until:?}")),
         }
-    }
-
-    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
-        let queue = self.at(client.index());
-        if queue.client.is_some() || !queue.members.is_empty() {
-            self.note_breach(|| format!("S7: client {} comes twice", client.index()));
-        }
-        *self.at_mut(client.index()) = Queue { client: Some(client), ..Queue::default() };
-        self.client_changed(scene, client);
-    }
-
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
-        let number = client.index();
-        let class = scene.clients.at(number).priority().class as usize;
-        let group = scene.group_of(client).index();
-        self.part(number);
-        self.leave_ring(number);
-        let queue = self.at_mut(number);
-        (queue.class, queue.group) = (class, group);
-        if queue.waiting() > 0 {
-            self.enter_ring(number);
-        }
-    }
-
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
-        let number = client.index();
-        self.part(number);
-        if self.active == Some(number) {
-            self.end_slice(scene);
-        }
-        self.scatter(scene, number);
-        *self.at_mut(number) = Queue::default();
-    }
-
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        let (weight, virtual_now) = (scene.groups.at(group.index()).weight(), self.virtual_now);
-        let share = &mut self.shares[group.index() as usize];
-        if share.weight == 0 {
-            *share = Share { virtual_time: virtual_now, ..Share::default() };
-        }
-        share.weight = weight;
-    }
-
-    fn group_removed(&mut self, _: &mut Scene, group: GroupId) {
-        let share = self.shares[group.index() as usize];
-        if share.best_class().is_some() || share.weight == 0 {
-            self.note_breach(|| format!("S7: group {} goes with members", group.index()));
-        }
-        self.shares[group.index() as usize] = Share::default();
     }
 
     fn charge(
@@ -802,6 +746,72 @@ impl Elevator for Slices {
         Ok(())
     }
 
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
+    }
+
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Members for Slices {
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        let queue = self.at(client.index());
+        if queue.client.is_some() || !queue.members.is_empty() {
+            self.note_breach(|| format!("S7: client {} comes twice", client.index()));
+        }
+        *self.at_mut(client.index()) = Queue { client: Some(client), ..Queue::default() };
+        self.client_changed(scene, client);
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        let number = client.index();
+        let class = scene.client(client).expect("it is there").priority().class as usize;
+        let group = scene.group_of(client).index();
+        self.part(number);
+        self.leave_ring(number);
+        let queue = self.at_mut(number);
+        (queue.class, queue.group) = (class, group);
+        if queue.waiting() > 0 {
+            self.enter_ring(number);
+        }
+    }
+
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        let number = client.index();
+        self.part(number);
+        if self.active == Some(number) {
+            self.end_slice(scene);
+        }
+        self.scatter(scene, number);
+        *self.at_mut(number) = Queue::default();
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        let (weight, virtual_now) =
+            (scene.group(group).expect("it is there").weight(), self.virtual_now);
+        let share = &mut self.shares[group.index() as usize];
+        if share.weight == 0 {
+            *share = Share { virtual_time: virtual_now, ..Share::default() };
+        }
+        share.weight = weight;
+    }
+
+    fn group_removed(&mut self, _: &mut Scene, group: GroupId) {
+        let share = self.shares[group.index() as usize];
+        if share.best_class().is_some() || share.weight == 0 {
+            self.note_breach(|| format!("S7: group {} goes with members", group.index()));
+        }
+        self.shares[group.index() as usize] = Share::default();
+    }
+}
+
+impl Knobs for Slices {
     fn attributes(&self) -> &'static [Attribute] {
         &ATTRIBUTES
     }

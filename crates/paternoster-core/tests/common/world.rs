@@ -42,14 +42,16 @@ use paternoster_core::{
 };
 use proptest::prelude::*;
 
+use super::bare::Bare;
 use super::slices::Slices;
 
 /// Sectors of the device: few, so that bios meet.
 const CAPACITY: u64 = 4096;
 
-/// How many elevators there are to choose from: the library's, and the fixture under both rules.
+/// How many elevators there are to choose from: the library's, the fixture under both rules, and
+/// one that has the core of the trait alone.
 pub(crate) fn choices() -> usize {
-    elevators::ALL.len() + 2
+    elevators::ALL.len() + 3
 }
 
 /// One of the elevators.
@@ -57,8 +59,11 @@ pub(crate) fn make(choice: usize) -> Box<dyn Elevator> {
     let choice = choice % choices();
     match elevators::ALL.get(choice) {
         Some(entry) => (entry.make)(),
-        None if choice == elevators::ALL.len() => Box::new(Slices::new()),
-        None => Box::new(Slices::with_rules(Rules::Mq)),
+        None => match choice - elevators::ALL.len() {
+            0 => Box::new(Slices::new()),
+            1 => Box::new(Slices::with_rules(Rules::Mq)),
+            _ => Box::new(Bare::default()),
+        },
     }
 }
 
@@ -506,8 +511,11 @@ fn class(number: u8) -> Class {
 impl World {
     fn new(plan: &Plan) -> World {
         let plan = *plan;
-        let mut queue =
-            RequestQueue::new(plan.facts, plan.limits, make(plan.elevator), Ledger::default());
+        let mut queue = RequestQueue::builder(plan.facts, make(plan.elevator))
+            .limits(plan.limits)
+            .observer(Ledger::default())
+            .build()
+            .expect("its limits work");
         if let Some((bug, after)) = plan.bug {
             queue.plant(bug, after);
         }
@@ -611,7 +619,7 @@ impl World {
             }
             Step::AddGroup { parent, weight } => {
                 let spec = GroupSpec::new().weight(weight.into()).parent(self.group(parent));
-                self.groups.extend(self.queue.add_group(spec).ok());
+                self.groups.extend(self.queue.add_group(self.now, spec).ok());
             }
             Step::SetWeight { group, weight } => {
                 let (now, group) = (self.now, self.group(group));
@@ -650,7 +658,7 @@ impl World {
             .priority(class(number), number)
             .weight(u32::from(number) * 50)
             .pid(number.into());
-        if let Ok(id) = self.queue.attach(spec) {
+        if let Ok(id) = self.queue.attach(self.now, spec) {
             let start = u64::from(id.index()) * 512;
             self.people.push(Person {
                 id,
@@ -684,7 +692,7 @@ impl World {
             return;
         }
         let place = usize::from(which) % self.groups.len();
-        if self.queue.remove_group(self.groups[place]).is_ok() {
+        if self.queue.remove_group(self.now, self.groups[place]).is_ok() {
             self.groups.remove(place);
         }
     }
@@ -1156,7 +1164,11 @@ impl World {
         self.census.changes += 1;
         let old = self.queue.change_elevator(self.now, elevator);
         if old.waiting() != 0 {
-            return Err(format!("{} comes back with {} requests", old.name(), old.waiting()));
+            return Err(format!(
+                "{} comes back with {} requests",
+                old.traits().name,
+                old.waiting()
+            ));
         }
         self.retired = Some(old);
         self.within_limits()

@@ -105,8 +105,13 @@ impl<O: Observer> Caller<O> {
             ..DeviceFacts::default()
         };
         let limits = Limits { requests: 48, bios: 128, clients: 8, groups: 2, notes: 64 };
-        let mut queue = RequestQueue::new(facts, limits, elevator, observer);
-        let attach = |_| queue.attach(ClientSpec::new()).expect("there are eight places");
+        let mut queue = RequestQueue::builder(facts, elevator)
+            .limits(limits)
+            .observer(observer)
+            .build()
+            .expect("its limits work");
+        let attach =
+            |_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there are eight places");
         let clients = [0; 8].map(attach);
         Caller {
             queue,
@@ -210,7 +215,7 @@ impl<O: Observer> Caller<O> {
 
 /// Allocations of `BIOS` bios after the warm-up.
 fn allocations<O: Observer>(elevator: Box<dyn Elevator>, observer: O) -> u64 {
-    let name = elevator.name();
+    let name = elevator.traits().name;
     let mut caller = Caller::new(elevator, observer);
     caller.run(WARM_UP);
     COUNTED.set(Some(0));
@@ -237,7 +242,7 @@ fn nothing_is_allocated_once_warm() {
     let mut makes: Vec<fn() -> Box<dyn Elevator>> = elevators::ALL.iter().map(|e| e.make).collect();
     makes.push(|| Box::new(slices::Slices::new()));
     for make in makes {
-        let name = make().name();
+        let name = make().traits().name;
         assert_eq!(allocations(make(), NoObserver), 0, "{name}, unobserved");
         assert_eq!(allocations(make(), Tally::default()), 0, "{name}, observed");
     }

@@ -102,7 +102,7 @@ impl Classes {
         let client = ClientSpec::new()
             .priority(priority.class, priority.level)
             .weight(class.client_weight());
-        class.client = queue.attach(group.map_or(client, |group| client.group(group)))?;
+        class.client = queue.attach(now, group.map_or(client, |group| client.group(group)))?;
         let key = self.all.insert(class).map_err(|_| ClassError::Full)?;
         if let Some(above) = spec.below.and_then(|above| self.get_mut(above)) {
             above.below += 1;
@@ -129,7 +129,7 @@ impl Classes {
         if let Some(group) = above.and_then(|above| self.get(above)?.group) {
             spec = spec.parent(group);
         }
-        let group = queue.add_group(spec)?;
+        let group = queue.add_group(now, spec)?;
         queue.move_client(now, client, group)?;
         if let Some(class) = self.get_mut(id) {
             class.group = Some(group);
@@ -171,15 +171,15 @@ impl Classes {
         let left = queue.detach(now, client);
         debug_assert!(left.is_ok(), "an open class has a client");
         self.closing.extend(group);
-        self.let_groups_go(queue);
+        self.let_groups_go(queue, now);
         Ok(())
     }
 
     /// The groups of closed classes go in which nothing is left.
     #[inline]
-    pub(super) fn let_groups_go(&mut self, queue: &mut RequestQueue) {
+    pub(super) fn let_groups_go(&mut self, queue: &mut RequestQueue, now: Nanos) {
         if !self.closing.is_empty() {
-            self.closing.retain(|group| queue.remove_group(*group).is_err());
+            self.closing.retain(|group| queue.remove_group(now, *group).is_err());
         }
     }
 }

@@ -465,7 +465,7 @@ impl Core {
                 }
             }
         }
-        self.classes.let_groups_go(&mut self.queue);
+        self.classes.let_groups_go(&mut self.queue, self.now);
     }
 
     fn grant(&mut self, tag: Tag) {

@@ -20,6 +20,8 @@ const SECTORS_MOST: u32 = 1 << 21;
 /// I/Os of which nobody says where they lie are so far from each other, in sectors: near to none,
 /// and in the order in which they were asked for.
 const STRIDE: u64 = 1 << 20;
+/// Each has a client of the queue, and perhaps a group below the root.
+const CLASSES_MOST: u32 = Limits::MOST.groups - 1;
 
 /// The sizes of a gate's tables, which never grow, and its one policy. Nothing here describes the
 /// device.
@@ -30,7 +32,7 @@ pub struct Settings {
     pub permits: u32,
     /// Asks that may wait or hold a permit: 4,096 unless said, at most 10,240.
     pub asks: u32,
-    /// Classes, 255 unless said.
+    /// Classes, 255 unless said, at most 2^24 - 1.
     pub classes: u32,
     /// A permit that is not given back within that time expires: 30 s unless said.
     pub expires_after: Nanos,
@@ -59,7 +61,7 @@ impl Settings {
 
     /// The queue, which gives out `used` commands at a time until it is told otherwise.
     pub(super) fn queue(&self, used: u32) -> RequestQueue {
-        let (asks, classes) = (self.places(), self.classes.max(1));
+        let (asks, classes) = (self.places(), self.classes.clamp(1, CLASSES_MOST));
         let facts = DeviceFacts {
             capacity: CAPACITY,
             depth: self.depth(),
@@ -74,7 +76,10 @@ impl Settings {
             groups: classes.saturating_add(1),
             notes: 0,
         };
-        let mut queue = RequestQueue::unobserved(facts, limits, Box::new(Paternoster::new()));
+        let mut queue = RequestQueue::builder(facts, Box::new(Paternoster::new()))
+            .limits(limits)
+            .build()
+            .expect("they are between the least and the most that work");
         // One permit, one request; and a class may have all the places there are.
         for (name, value) in [
             ("nomerges", 2),

@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
-use paternoster_core::{AttributeError, DeviceFacts, Limits, Nanos, RequestQueue};
+use paternoster_core::{AttributeError, DeviceFacts, Nanos, RequestQueue};
 use paternoster_sim::catalog;
 use paternoster_sim::schedulers;
 
@@ -208,7 +208,9 @@ fn scheduler(device: &Device) -> Result<(), Complaint> {
         let why = format!("there is no such scheduler{hint}");
         return Err(Complaint::new(&["device", &device.name, "scheduler"], asked, why));
     };
-    let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), elevator);
+    let mut queue = RequestQueue::builder(DeviceFacts::default(), elevator)
+        .build()
+        .expect("the default limits work");
     for (key, text) in &device.attributes {
         let taken = queue.check_attribute(key, text);
         let why = match taken.and_then(|()| queue.set_attribute(Nanos::ZERO, key, text)) {

@@ -115,8 +115,8 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether it has no time of its own.
-    pub(super) const fn is_timeless(&self) -> bool {
+    /// Whether it is about who is there, and not about I/O. Older records say no time of it.
+    pub(super) const fn is_of_members(&self) -> bool {
         matches!(self, Call::Attach { .. } | Call::AddGroup { .. } | Call::RemoveGroup { .. })
     }
 

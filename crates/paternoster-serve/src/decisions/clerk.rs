@@ -151,6 +151,7 @@ impl Clerk {
     /// Writes down that somebody was attached; the queue knows as what.
     pub(crate) fn attached<O: Observer>(
         &mut self,
+        now: Nanos,
         queue: &RequestQueue<O>,
         answer: &Result<ClientId, AddError>,
     ) {
@@ -165,13 +166,14 @@ impl Clerk {
         let said = self.names.attached(answer);
         // What had no group changed nothing, and there is no name for a group that never was.
         if said != Answer::Refused(Refusal::NoGroup) {
-            self.write_timeless(&call, &said);
+            self.write(now, &call, &said);
         }
     }
 
     /// Writes down that a group was added; the queue knows as what.
     pub(crate) fn group_added<O: Observer>(
         &mut self,
+        now: Nanos,
         queue: &RequestQueue<O>,
         answer: &Result<GroupId, AddError>,
     ) {
@@ -183,13 +185,8 @@ impl Clerk {
         };
         let said = self.names.group_added(answer);
         if said != Answer::Refused(Refusal::NoGroup) {
-            self.write_timeless(&call, &said);
+            self.write(now, &call, &said);
         }
-    }
-
-    /// Writes a call down that has no time of its own.
-    pub(crate) fn write_timeless(&mut self, call: &Call, answer: &Answer) {
-        self.write(self.now, call, answer);
     }
 
     /// Writes a call down.

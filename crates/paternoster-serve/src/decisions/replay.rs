@@ -15,7 +15,7 @@
 use std::io::Read;
 
 use paternoster_core::{
-    Bio, ClientSpec, Flags, GroupSpec, Nanos, NoObserver, Observer, Op, RequestQueue,
+    Bio, BuildError, ClientSpec, Flags, GroupSpec, Nanos, NoObserver, Observer, Op, RequestQueue,
 };
 
 use super::block::{Block, BlockReader, End, FileError, Header};
@@ -126,6 +126,9 @@ pub enum ReplayError {
     /// Nobody knows the elevator.
     #[error("its scheduler `{0}` is none that this program has")]
     Elevator(String),
+    /// The queue's limits cannot work.
+    #[error("its queue cannot be made: {0}")]
+    Queue(#[from] BuildError),
     /// An answer was another one.
     #[error("{0}")]
     Difference(Box<Difference>),
@@ -175,7 +178,10 @@ impl<O: Observer> Player<O> {
         let (elevator, _) = crate::watchdog::by_name(&header.elevator)
             .ok_or_else(|| ReplayError::Elevator(header.elevator.clone()))?;
         let observer = observe(&header);
-        let queue = RequestQueue::new(header.facts, header.limits, elevator, observer);
+        let queue = RequestQueue::builder(header.facts, elevator)
+            .limits(header.limits)
+            .observer(observer)
+            .build()?;
         Ok(Player {
             names: Names::new(&header.limits, header.facts.depth, queue.root()),
             queue,
@@ -293,7 +299,7 @@ impl<O: Observer> Player<O> {
             }
             Call::Attach { group: name, priority, weight, pid } => {
                 let spec = ClientSpec::new().group(group(names, *name)?).weight(*weight).pid(*pid);
-                names.attached(&queue.attach(spec.priority(priority.class, priority.level)))
+                names.attached(&queue.attach(now, spec.priority(priority.class, priority.level)))
             }
             Call::Detach { client: name } => answer_of(queue.detach(now, client(names, *name)?)),
             Call::SetPriority { client: name, priority, weight } => {
@@ -304,13 +310,13 @@ impl<O: Observer> Player<O> {
             }
             Call::AddGroup { parent, weight } => {
                 let spec = GroupSpec::new().parent(group(names, *parent)?).weight(*weight);
-                names.group_added(&queue.add_group(spec))
+                names.group_added(&queue.add_group(now, spec))
             }
             Call::SetGroupWeight { group: name, weight } => {
                 answer_of(queue.set_group_weight(now, group(names, *name)?, *weight))
             }
             Call::RemoveGroup { group: name } => {
-                answer_of(queue.remove_group(group(names, *name)?))
+                answer_of(queue.remove_group(now, group(names, *name)?))
             }
             Call::ChangeElevator { name } => {
                 let (elevator, _) = crate::watchdog::by_name(name).ok_or(Unknown)?;
@@ -330,7 +336,7 @@ impl<O: Observer> Player<O> {
     /// Counts what was done, and tells who looks on.
     fn tell(&mut self, entry: &Entry, each: &mut dyn FnMut(Step, &mut O)) {
         self.calls += 1;
-        if !entry.call.is_timeless() {
+        if !entry.call.is_of_members() {
             let first = self.span.map_or(entry.now, |(first, _)| first);
             self.span = Some((first, entry.now));
         }

@@ -83,7 +83,7 @@ fn dispatch_of(at: Nanos, command: &Command) -> Dispatch {
 impl Desk {
     fn new(elevator: &str, facts: DeviceFacts, sink: &Kept) -> Desk {
         let elevator = elevators::by_name(elevator).unwrap();
-        let mut ledger = Ledger::new(facts, LIMITS, elevator, Witness::new(&LIMITS));
+        let mut ledger = Ledger::new(facts, LIMITS, elevator, Witness::new(&LIMITS)).unwrap();
         ledger.record(Box::new(sink.clone())).unwrap();
         Desk {
             ledger,
@@ -174,10 +174,10 @@ impl Desk {
                 let spec = GroupSpec::new().weight(b);
                 let spec =
                     group.filter(|_| b.is_multiple_of(2)).map_or(spec, |group| spec.parent(group));
-                self.groups.extend(self.ledger.add_group(spec));
+                self.groups.extend(self.ledger.add_group(self.now, spec));
             }
             (5, _, Some(group)) => {
-                let _in_use = self.ledger.remove_group(group);
+                let _in_use = self.ledger.remove_group(self.now, group);
             }
             (6, _, Some(group)) => {
                 let _stale = self.ledger.set_group_weight(self.now, group, b % 1000);
@@ -212,7 +212,7 @@ impl Desk {
     }
 
     fn attach(&mut self, spec: ClientSpec) {
-        self.clients.extend(self.ledger.attach(spec));
+        self.clients.extend(self.ledger.attach(self.now, spec));
     }
 
     fn cancel(&mut self, which: u32) {
@@ -409,12 +409,12 @@ fn what_is_no_record_is_refused() {
 #[test]
 fn a_record_begins_with_its_queue() {
     let elevator = || elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator(), NoObserver);
+    let mut ledger = Ledger::new(facts(true), LIMITS, elevator(), NoObserver).unwrap();
     assert!(matches!(ledger.next(Nanos::ZERO), Output::Wait { .. }));
     let begun = ledger.record(Box::new(io::sink())).unwrap_err();
     let told = "calls have been made already; a record begins with its queue";
     assert_eq!(begun.to_string(), told);
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator(), NoObserver);
+    let mut ledger = Ledger::new(facts(true), LIMITS, elevator(), NoObserver).unwrap();
     ledger.record(Box::new(io::sink())).unwrap();
     assert!(matches!(ledger.record(Box::new(io::sink())), Err(RecordError::Already)));
 }
@@ -431,7 +431,7 @@ fn many_calls(ledger: &mut Ledger<NoObserver>, count: u64, apart: Nanos) {
 fn a_full_record_is_cut() {
     let sink = Kept::default();
     let elevator = elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver);
+    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
     ledger.record_at_most(Box::new(sink.clone()), 10_000).unwrap();
     many_calls(&mut ledger, 100_000, Nanos(1000));
     let state = ledger.finish_record().unwrap().unwrap();
@@ -463,7 +463,7 @@ fn a_slow_disk_cuts_the_record() {
     let (let_go, stuck) = channel();
     let sink = Kept::default();
     let elevator = elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver);
+    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
     ledger.record(Box::new(Stuck(stuck, sink.clone()))).unwrap();
     // More than 4 MiB at 8 bytes: steps of 2^40 ns take six.
     many_calls(&mut ledger, 600_000, Nanos(1 << 40));
@@ -487,7 +487,7 @@ fn a_failing_disk_is_told_of() {
         }
     }
     let elevator = elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver);
+    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
     ledger.record(Box::new(Failing)).unwrap();
     many_calls(&mut ledger, 100, Nanos(1000));
     assert_eq!(ledger.finish_record().unwrap_err().kind(), io::ErrorKind::StorageFull);
@@ -499,10 +499,10 @@ fn bytes_per_request(elevator: &str, depth: u32) -> f64 {
     const REQUESTS: u32 = 1000;
     let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
     let elevator = elevators::by_name(elevator).unwrap();
-    let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver);
+    let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver).unwrap();
     let sink = Kept::default();
     ledger.record(Box::new(sink.clone())).unwrap();
-    let clients = [(); 2].map(|()| ledger.attach(ClientSpec::new()).unwrap());
+    let clients = [(); 2].map(|()| ledger.attach(Nanos::ZERO, ClientSpec::new()).unwrap());
     let (mut now, mut number, mut inside) = (Nanos(0), 0u32, Vec::new());
     let mut free: Vec<u32> = (0..depth).collect();
     while number < REQUESTS {

@@ -30,7 +30,7 @@ impl Tenants {
     ) -> u32 {
         let mut place = ROOT;
         for (name, &weight) in folders(path).zip(weights) {
-            let Some(next) = self.cgroup(ledger, name, place, weight) else { break };
+            let Some(next) = self.cgroup(now, ledger, name, place, weight) else { break };
             place = next;
         }
         self.at_mut(place).connections += 1;
@@ -41,6 +41,7 @@ impl Tenants {
     /// The node of a cgroup below another, made if need be.
     fn cgroup<O: Observer>(
         &mut self,
+        now: Nanos,
         ledger: &mut Ledger<O>,
         name: &str,
         above: u32,
@@ -51,7 +52,7 @@ impl Tenants {
             let node = self.at(found);
             return (node.is_stranger && node.parent == above).then_some(found);
         }
-        self.add_stranger(ledger, name, above, weight)
+        self.add_stranger(now, ledger, name, above, weight)
     }
 
     /// Weights of a cgroup and those above it, as they are now.
@@ -80,7 +81,7 @@ mod tests {
     fn none_yet() -> (Tenants, Ledger<NoObserver>) {
         let elevator = elevators::by_name("bfq").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
-        let mut ledger = Ledger::new(DeviceFacts::default(), limits, elevator, NoObserver);
+        let mut ledger = Ledger::new(DeviceFacts::default(), limits, elevator, NoObserver).unwrap();
         (Tenants::new(&Config::default(), &mut ledger).unwrap(), ledger)
     }
 

@@ -75,7 +75,7 @@ impl Desk {
             Some(_) => newcomer.peer.words.clone(),
             None => format!("{}#{}", node.name, newcomer.id),
         };
-        let Ok(client) = self.ledger.attach(spec) else {
+        let Ok(client) = self.ledger.attach(self.now, spec) else {
             self.tenants.leave(self.now, &mut self.ledger, tenant);
             return None;
         };

@@ -182,7 +182,7 @@ mod tests {
     fn tenants(config: &Config) -> (Tenants, Ledger<NoObserver>) {
         let elevator = elevators::by_name("bfq").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
-        let mut ledger = Ledger::new(DeviceFacts::default(), limits, elevator, NoObserver);
+        let mut ledger = Ledger::new(DeviceFacts::default(), limits, elevator, NoObserver).unwrap();
         let made = Tenants::new(config, &mut ledger).unwrap();
         (made, ledger)
     }

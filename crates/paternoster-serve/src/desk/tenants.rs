@@ -172,7 +172,7 @@ impl Tenants {
             linger: false,
             departed: Departed::default(),
         };
-        tenants.take(ledger, config)?;
+        tenants.take(Nanos::ZERO, ledger, config)?;
         tenants.settle_all(Nanos::ZERO, ledger);
         Ok(tenants)
     }
@@ -190,6 +190,7 @@ impl Tenants {
     /// A node that nobody configured, if there is room for one.
     pub(super) fn add_stranger<O: Observer>(
         &mut self,
+        now: Nanos,
         ledger: &mut Ledger<O>,
         name: &str,
         parent: u32,
@@ -198,7 +199,7 @@ impl Tenants {
         if self.strangers >= STRANGERS {
             return None;
         }
-        let place = self.add(ledger, name, parent, false, weight).ok()?;
+        let place = self.add(now, ledger, name, parent, false, weight).ok()?;
         self.strangers += 1;
         self.at_mut(place).is_stranger = true;
         Some(place)
@@ -206,6 +207,7 @@ impl Tenants {
 
     fn add<O: Observer>(
         &mut self,
+        now: Nanos,
         ledger: &mut Ledger<O>,
         name: &str,
         parent: u32,
@@ -213,7 +215,8 @@ impl Tenants {
         weight: u32,
     ) -> Result<u32, String> {
         let spec = GroupSpec::new().weight(weight).parent(self.at(parent).group);
-        let group = ledger.add_group(spec).map_err(|error| format!("tenant {name}: {error}"))?;
+        let group =
+            ledger.add_group(now, spec).map_err(|error| format!("tenant {name}: {error}"))?;
         let mut made = node(name, parent, is_group, group, weight);
         if !is_group && let Some(before) = self.departed.take(name) {
             made.figures = before;
@@ -264,7 +267,7 @@ impl Tenants {
         let found = self.find(name).filter(|&place| !self.at(place).is_group);
         let place = match found {
             Some(place) => place,
-            None => self.add_stranger(ledger, name, ROOT, 100).unwrap_or(ROOT),
+            None => self.add_stranger(now, ledger, name, ROOT, 100).unwrap_or(ROOT),
         };
         self.at_mut(place).connections += 1;
         self.settle(now, ledger, place);
@@ -287,7 +290,7 @@ impl Tenants {
     /// Removes a node that nobody needs, and each above it that nobody needs then.
     fn remove_forlorn<O: Observer>(&mut self, now: Nanos, ledger: &mut Ledger<O>, mut place: u32) {
         while self.is_forlorn(place) {
-            if ledger.remove_group(self.at(place).group).is_err() {
+            if ledger.remove_group(now, self.at(place).group).is_err() {
                 self.linger = true;
                 return;
             }
@@ -546,7 +549,7 @@ mod tests {
         };
         let elevator = elevators::by_name("bfq").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
-        let mut ledger = Ledger::new(DeviceFacts::default(), limits, elevator, NoObserver);
+        let mut ledger = Ledger::new(DeviceFacts::default(), limits, elevator, NoObserver).unwrap();
         let mut tenants = Tenants::new(&config, &mut ledger).unwrap();
         let [one, two, other] = ["one", "two", "other"].map(|name| {
             let found = tenants.iter().find(|(_, node)| node.name == name);
@@ -562,13 +565,13 @@ mod tests {
     fn a_stranger_goes_when_its_last_request_has() {
         let noop = elevators::by_name("noop").unwrap();
         let limits = Limits { groups: 64, ..Limits::default() };
-        let mut ledger = Ledger::new(DeviceFacts::default(), limits, noop, NoObserver);
+        let mut ledger = Ledger::new(DeviceFacts::default(), limits, noop, NoObserver).unwrap();
         let mut tenants = Tenants::new(&Config::default(), &mut ledger).unwrap();
         let now = Nanos::ZERO;
         let stranger = tenants.enter(now, &mut ledger, "stranger");
         let group = tenants.at(stranger).group;
-        let leaving = ledger.attach(ClientSpec::new().group(group)).unwrap();
-        let staying = ledger.attach(ClientSpec::new()).unwrap();
+        let leaving = ledger.attach(Nanos::ZERO, ClientSpec::new().group(group)).unwrap();
+        let staying = ledger.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         let first = ledger.submit(now, Bio::new(leaving, Op::Write, 0, 8)).unwrap();
         ledger.submit(now, Bio::new(staying, Op::Write, 8, 8)).unwrap();
         ledger.cancel(now, first).unwrap();

@@ -242,7 +242,7 @@ impl Device for RealDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::{Bio, ClientSpec, Limits, Output, RequestQueue, elevators};
+    use paternoster_core::{Bio, ClientSpec, Output, RequestQueue, elevators};
 
     /// Do commands of a queue reach the file and come back, and does time go on without them?
     #[test]
@@ -253,8 +253,9 @@ mod tests {
         assert!(note.is_none_or(|note| note.contains("plain threads")));
         assert_eq!(device.facts().capacity, 2048);
         let elevator = elevators::by_name("noop").unwrap();
-        let mut queue = RequestQueue::unobserved(device.facts(), Limits::default(), elevator);
-        let client = queue.attach(ClientSpec::new()).unwrap();
+        let mut queue =
+            RequestQueue::builder(device.facts(), elevator).build().expect("its limits work");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         let ios = [(Op::Write, 8), (Op::Write, 800), (Op::Read, 8), (Op::Flush, 0)];
         for (place, (op, sector)) in ios.into_iter().enumerate() {
             let sectors = if op == Op::Flush { 0 } else { 8 };

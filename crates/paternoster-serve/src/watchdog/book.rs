@@ -13,7 +13,7 @@
 
 use paternoster_core::elevator::Position;
 use paternoster_core::list::{Links, List};
-use paternoster_core::{ClientId, Nanos, RequestId, Scene};
+use paternoster_core::{ClientId, Group, Nanos, RequestId, Scene};
 
 /// Longer the device is not kept idle while requests wait.
 pub const IDLE: Nanos = Nanos::from_millis(500);
@@ -60,7 +60,7 @@ impl Book {
         Book {
             links: Links::with_capacity(slots),
             entries: vec![Entry::default(); slots as usize],
-            busy: vec![false; scene.groups.capacity() as usize],
+            busy: vec![false; scene.limits().groups as usize],
             ..Book::default()
         }
     }
@@ -79,7 +79,7 @@ impl Book {
 
     /// A request begins to wait.
     pub(super) fn comes(&mut self, scene: &Scene, id: RequestId, position: Position) {
-        let class = scene.requests[id].priority().class as usize;
+        let class = scene.request(id).priority().class as usize;
         self.entries[id.index() as usize] = Entry {
             since: scene.exact_now(),
             class,
@@ -136,7 +136,7 @@ impl Book {
             if now - since <= PATIENCE || passed <= bound {
                 continue;
             }
-            let client = scene.requests[RequestId::from_index(index)].client();
+            let client = scene.request(RequestId::from_index(index)).client();
             if passed > bound.saturating_mul(self.one_in(scene, client)) {
                 let waited = now - since;
                 return Err(format!("lets a request wait for {waited} while {passed} others went"));
@@ -148,27 +148,26 @@ impl Book {
     /// Of how many units of weight a client has one, among those that have something to do.
     fn one_in(&mut self, scene: &Scene, client: ClientId) -> u64 {
         self.busy.fill(false);
-        let clients = || scene.clients.iter().map(|(_, it)| it).filter(|it| it.requests() != 0);
+        let clients = || scene.clients().map(|(_, it)| it).filter(|it| it.requests() != 0);
         for one in clients() {
             let mut group = one.group();
             while let Some(id) = group {
                 self.busy[id.index() as usize] = true;
-                group = scene.groups.at(id.index()).parent();
+                group = scene.group(id).and_then(Group::parent);
             }
         }
-        let mut own = u64::from(scene.clients.at(client.index()).weight()).max(1);
+        let mut own = scene.client(client).map_or(1, |it| u64::from(it.weight()).max(1));
         let mut group = Some(scene.group_of(client));
         let mut one_in = 1u64;
         while let Some(id) = group {
             let members = clients().filter(|it| it.group() == Some(id)).map(|it| it.weight());
             let groups = scene
-                .groups
-                .iter()
-                .filter(|(key, it)| it.parent() == Some(id) && self.busy[key.index() as usize]);
+                .groups()
+                .filter(|(one, it)| it.parent() == Some(id) && self.busy[one.index() as usize]);
             let groups = groups.map(|(_, it)| it.weight());
             let all: u64 = members.chain(groups).map(u64::from).sum();
             one_in = one_in.saturating_mul(all.div_ceil(own).max(1));
-            let this = scene.groups.at(id.index());
+            let Some(this) = scene.group(id) else { break };
             (own, group) = (u64::from(this.weight()).max(1), this.parent());
         }
         one_in

@@ -24,8 +24,8 @@
 //! Invariants: I1 while no law is broken the queue behaves as without it; I2 the book has exactly
 //! what waits; I3 no clock but the queue's, and nothing is allocated after `attach`.
 //!
-//! Not caught: a call that never returns, a process that is ended from within, and what an elevator
-//! does to the scene itself.
+//! Not caught: a call that never returns, and a process that is ended from within. Of the scene an
+//! elevator can change nothing but the scratch of requests, its timer and its notes.
 
 mod book;
 
@@ -35,7 +35,9 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use paternoster_core::elevator::{Admission, Fault, Pick, Place, Position, Rules, Side};
+use paternoster_core::elevator::{
+    Admission, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
+};
 use paternoster_core::{
     Attribute, AttributeError, Bio, ClientId, Elevator, Flags, GroupId, Nanos, Op, RequestId, Scene,
 };
@@ -94,15 +96,14 @@ pub struct Watched {
     /// Taken only to be dropped.
     inner: Option<Box<dyn Elevator>>,
     verdict: Verdict,
-    name: &'static str,
-    rules: Rules,
+    traits: Traits,
     attributes: &'static [Attribute],
     book: Book,
 }
 
 impl fmt::Debug for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Watched").field("name", &self.traits.name).finish_non_exhaustive()
     }
 }
 
@@ -111,10 +112,11 @@ impl Watched {
     #[must_use]
     pub fn new(inner: Box<dyn Elevator>) -> (Watched, Verdict) {
         let verdict = Verdict::default();
-        let (name, rules, attributes) = (inner.name(), inner.rules(), inner.attributes());
+        let (traits, attributes) = (inner.traits(), inner.knobs().map(Knobs::attributes));
+        let attributes = attributes.unwrap_or_default();
         let book = Book::default();
         let watched =
-            Watched { inner: Some(inner), verdict: verdict.clone(), name, rules, attributes, book };
+            Watched { inner: Some(inner), verdict: verdict.clone(), traits, attributes, book };
         (watched, verdict)
     }
 
@@ -128,6 +130,11 @@ impl Watched {
     fn look<T>(&self, call: impl FnOnce(&(dyn Elevator + 'static)) -> T) -> Option<T> {
         let inner = self.inner.as_deref().filter(|_| !self.verdict.is_broken())?;
         caught(&self.verdict, || call(inner))
+    }
+
+    /// Tells it of a client or a group, if it listens.
+    fn tell(&mut self, what: impl FnOnce(&mut dyn Members)) {
+        self.ask(|it| it.members().map(what));
     }
 
     /// A request that it names, if it holds it.
@@ -198,16 +205,8 @@ impl Drop for Watched {
 }
 
 impl Elevator for Watched {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn rules(&self) -> Rules {
-        self.rules
-    }
-
-    fn passes_through(&self) -> bool {
-        self.look(Elevator::passes_through).unwrap_or(false)
+    fn traits(&self) -> Traits {
+        self.traits
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -223,16 +222,8 @@ impl Elevator for Watched {
         self.look(|it| it.would_admit(scene, client, op, flags)).unwrap_or(Admission::Normal)
     }
 
-    fn admits_in_turn(&self) -> bool {
-        self.look(Elevator::admits_in_turn).unwrap_or(false)
-    }
-
     fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
         self.look(|it| it.wakes_rather(one, other)).unwrap_or(false)
-    }
-
-    fn merges_front(&self) -> bool {
-        self.look(Elevator::merges_front).unwrap_or(false)
     }
 
     fn bio_comes(&mut self, scene: &mut Scene, bio: &Bio) {
@@ -269,12 +260,8 @@ impl Elevator for Watched {
         self.ask(|it| it.absorbed(scene, survivor, gone));
     }
 
-    fn former(&self, scene: &Scene, request: RequestId) -> Option<RequestId> {
-        self.own(self.look(|it| it.former(scene, request)).flatten(), "would merge")
-    }
-
-    fn latter(&self, scene: &Scene, request: RequestId) -> Option<RequestId> {
-        self.own(self.look(|it| it.latter(scene, request)).flatten(), "would merge")
+    fn neighbour(&self, scene: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        self.own(self.look(|it| it.neighbour(scene, request, side)).flatten(), "would merge")
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -326,26 +313,6 @@ impl Elevator for Watched {
         self.ask(|it| it.timer(scene));
     }
 
-    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.ask(|it| it.client_attached(scene, client));
-    }
-
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
-        self.ask(|it| it.client_changed(scene, client));
-    }
-
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.ask(|it| it.client_detached(scene, client));
-    }
-
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.ask(|it| it.group_changed(scene, group));
-    }
-
-    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.ask(|it| it.group_removed(scene, group));
-    }
-
     fn charge(
         &mut self,
         scene: &mut Scene,
@@ -354,14 +321,6 @@ impl Elevator for Watched {
         beside: Option<ClientId>,
     ) -> Nanos {
         self.ask(|it| it.charge(scene, client, cost, beside)).unwrap_or(Nanos::ZERO)
-    }
-
-    fn charges_for_owners(&self) -> bool {
-        self.look(Elevator::charges_for_owners).unwrap_or(false)
-    }
-
-    fn lets_in_first(&self) -> bool {
-        self.look(Elevator::lets_in_first).unwrap_or(false)
     }
 
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
@@ -377,10 +336,6 @@ impl Elevator for Watched {
                 self.oldest()
             }
         }
-    }
-
-    fn drain_place(&self) -> Place {
-        self.look(Elevator::drain_place).unwrap_or(Place::Tail)
     }
 
     fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -399,19 +354,62 @@ impl Elevator for Watched {
         self.book.audit()
     }
 
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
+    }
+
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Members for Watched {
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.tell(|it| it.client_attached(scene, client));
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        self.tell(|it| it.client_changed(scene, client));
+    }
+
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.tell(|it| it.client_detached(scene, client));
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.tell(|it| it.group_changed(scene, group));
+    }
+
+    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.tell(|it| it.group_removed(scene, group));
+    }
+}
+
+impl Knobs for Watched {
     fn attributes(&self) -> &'static [Attribute] {
         self.attributes
     }
 
     fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
-        self.look(|it| it.get(scene, place)).flatten()
+        self.look(|it| it.knobs()?.get(scene, place)).flatten()
     }
 
     fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError> {
-        self.ask(|it| it.set(scene, place, value)).unwrap_or(Ok(()))
+        let set = |it: &mut (dyn Elevator + 'static)| {
+            let set = it.knobs_mut().map_or(Ok(()), |knobs| knobs.set(scene, place, value));
+            (set, it.traits())
+        };
+        let Some((set, traits)) = self.ask(set) else { return Ok(()) };
+        self.traits = traits;
+        set
     }
 
     fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.look(|it| it.show(scene, place, out)).unwrap_or(Ok(()))
+        self.look(|it| it.knobs().map_or(Ok(()), |knobs| knobs.show(scene, place, out)))
+            .unwrap_or(Ok(()))
     }
 }

@@ -42,8 +42,12 @@ impl Scene {
     fn new(witness: Witness) -> Scene {
         let facts = DeviceFacts { capacity: 1 << 20, depth: 2, ..DeviceFacts::default() };
         let elevator = elevators::by_name("bfq").unwrap();
-        let mut queue = RequestQueue::new(facts, LIMITS, elevator, witness);
-        let clients = [(); 2].map(|()| queue.attach(ClientSpec::new()).unwrap());
+        let mut queue = RequestQueue::builder(facts, elevator)
+            .limits(LIMITS)
+            .observer(witness)
+            .build()
+            .expect("its limits work");
+        let clients = [(); 2].map(|()| queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap());
         queue.observer_mut().name(0, 4711, "qemu-a");
         queue.observer_mut().name(1, 0, "10.0.0.3:4000");
         Scene { queue, clients }

@@ -33,10 +33,13 @@ fn run(inner: Box<dyn Model>, rules: &[&str], seed: u64, bios: &[(Op, u64, u32)]
     let mut device = Simulated::new(Faulty::new(inner, &rules, seed));
     let noop = elevators::by_name("noop").unwrap();
     let limits = Limits { requests: 8192, bios: 8192, ..Limits::default() };
-    let mut queue = RequestQueue::unobserved(device.facts(), limits, noop);
+    let mut queue = RequestQueue::builder(device.facts(), noop)
+        .limits(limits)
+        .build()
+        .expect("its limits work");
     queue.set_attribute(Nanos::ZERO, "nomerges", "2").unwrap();
     queue.set_attribute(Nanos::ZERO, "nr_requests", "2048").unwrap();
-    let client = queue.attach(ClientSpec::new()).unwrap();
+    let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
     for (place, &(op, sector, sectors)) in bios.iter().enumerate() {
         let bio = if op == Op::Flush {
             Bio::flush(client)

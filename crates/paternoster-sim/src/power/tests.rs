@@ -2,9 +2,7 @@
 //! Does the disk keep the word that its essay gives, and no more than that?
 
 use super::*;
-use paternoster_core::{
-    Bio, ClientId, ClientSpec, Limits, Output, RequestQueue, Status, elevators,
-};
+use paternoster_core::{Bio, ClientId, ClientSpec, Output, RequestQueue, Status, elevators};
 
 const CUTS: u64 = 64;
 
@@ -27,8 +25,8 @@ impl Bench {
         // tests say which commands the disk sees.
         let plain = DeviceFacts { write_cache: false, ..facts };
         let noop = elevators::by_name("noop").unwrap();
-        let mut queue = RequestQueue::unobserved(plain, Limits::default(), noop);
-        let client = queue.attach(ClientSpec::new()).unwrap();
+        let mut queue = RequestQueue::builder(plain, noop).build().expect("its limits work");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         Bench { disk, queue, client, now: Nanos::ZERO }
     }
 

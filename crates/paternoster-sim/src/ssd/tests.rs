@@ -7,9 +7,7 @@ use crate::Simulated;
 use crate::ssd::die::DieTimes;
 use crate::ssd::wire::LinkCosts;
 use crate::transfer::Transfer;
-use paternoster_core::{
-    Bio, ClientId, ClientSpec, Device, Limits, Output, RequestQueue, Tag, elevators,
-};
+use paternoster_core::{Bio, ClientId, ClientSpec, Device, Output, RequestQueue, Tag, elevators};
 use proptest::prelude::*;
 
 const fn rate(mb_per_second: u64) -> Transfer {
@@ -58,9 +56,9 @@ impl Rig {
         let noop = elevators::by_name("noop").unwrap();
         // The queue only gives tags, and more than the device takes.
         let seen = DeviceFacts { depth: 64, ..facts };
-        let mut queue = RequestQueue::unobserved(seen, Limits::default(), noop);
+        let mut queue = RequestQueue::builder(seen, noop).build().expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").unwrap();
-        let client = queue.attach(ClientSpec::new()).unwrap();
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         Rig { device, queue, client }
     }
 

@@ -2,7 +2,7 @@
 //! The array model by hand and by properties; beside published figures it stands in the program's
 //! tests (`array_figures.rs`), because they need buffered readers.
 
-use paternoster_core::{Bio, Device, Limits, Nanos, Op, Output, RequestQueue, Status, elevators};
+use paternoster_core::{Bio, Device, Nanos, Op, Output, RequestQueue, Status, elevators};
 use paternoster_core::{ClientId, ClientSpec};
 use paternoster_sim::model::Model;
 use paternoster_sim::{Description, Simulated};
@@ -46,9 +46,10 @@ impl Bench {
     fn new() -> Bench {
         let device = Description::parse("small.toml", ARRAY).expect("a sound file");
         let elevator = elevators::by_name("noop").expect("noop");
-        let mut queue = RequestQueue::unobserved(device.facts, Limits::default(), elevator);
+        let mut queue =
+            RequestQueue::builder(device.facts, elevator).build().expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").expect("an attribute");
-        let client = queue.attach(ClientSpec::new()).expect("a place");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).expect("a place");
         Bench { device: Simulated::new(device.model()), queue, client }
     }
 

@@ -26,9 +26,10 @@ impl Rig {
         let facts = DeviceFacts { write_cache: false, ..description.facts };
         let noop = elevators::by_name("noop").expect("noop");
         let limits = Limits { requests: 3 * 1024, bios: 8192, ..Limits::default() };
-        let mut queue = RequestQueue::unobserved(facts, limits, noop);
+        let mut queue =
+            RequestQueue::builder(facts, noop).limits(limits).build().expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").expect("an attribute");
-        let client = queue.attach(ClientSpec::new()).expect("the first client");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).expect("the first client");
         Rig { device: Simulated::new(description.model()), queue, client, random: 1 }
     }
 

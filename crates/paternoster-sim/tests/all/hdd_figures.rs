@@ -28,9 +28,12 @@ impl Bench {
         let device = Simulated::new(description.model());
         let elevator = elevators::by_name("noop").expect("a scheduler of ours");
         let limits = Limits { bios: 8192, ..Limits::default() };
-        let mut queue = RequestQueue::unobserved(device.facts(), limits, elevator);
+        let mut queue = RequestQueue::builder(device.facts(), elevator)
+            .limits(limits)
+            .build()
+            .expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nomerges", "2").expect("an attribute");
-        let client = queue.attach(ClientSpec::new()).expect("the first client");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).expect("the first client");
         Bench { device, queue, client, random: 1 }
     }
 

@@ -39,7 +39,8 @@ impl World {
         for number in 0..count {
             let mut spec = ClientSpec::new();
             if strangers {
-                spec = spec.group(self.queue.add_group(GroupSpec::new()).expect("room"));
+                spec =
+                    spec.group(self.queue.add_group(Nanos::ZERO, GroupSpec::new()).expect("room"));
             }
             let piece = u64::from(sectors);
             self.join(spec, number * piece, sectors, count * piece);

@@ -37,13 +37,16 @@ impl World {
         let description = catalog::by_name(device).expect("a device of ours").expect("sound");
         let device = Simulated::new(description.model());
         let elevator = elevators::by_name(elevator).expect("an elevator of ours");
-        let queue = RequestQueue::unobserved(device.facts(), limits, elevator);
+        let queue = RequestQueue::builder(device.facts(), elevator)
+            .limits(limits)
+            .build()
+            .expect("its limits work");
         World { device, queue, readers: Vec::new(), due: BinaryHeap::new() }
     }
 
     /// One who begins now.
     pub(crate) fn join(&mut self, spec: ClientSpec, at: u64, sectors: u32, step: u64) {
-        let client = self.queue.attach(spec).expect("room");
+        let client = self.queue.attach(Nanos::ZERO, spec).expect("room");
         self.due.push(Reverse((self.device.now(), self.readers.len())));
         self.readers.push(Reader { client, at, sectors, step, read: 0 });
     }

@@ -65,8 +65,9 @@ fn a_warm_device_does_not_allocate() {
         let description = catalog::by_name(name).unwrap().unwrap();
         let mut device = Simulated::new(description.faulty_model(&rules, 1));
         let noop = elevators::by_name("noop").unwrap();
-        let mut queue = RequestQueue::unobserved(device.facts(), Limits::default(), noop);
-        let client = queue.attach(ClientSpec::new()).unwrap();
+        let mut queue =
+            RequestQueue::builder(device.facts(), noop).build().expect("its limits work");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         let (mut sent, mut ended, mut allocations) = (0u64, 0u64, 0);
         while ended < COMMANDS {
             let now = device.now();

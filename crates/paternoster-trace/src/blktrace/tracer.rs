@@ -251,7 +251,7 @@ impl<S: Sink> Observer for Tracer<S> {
 mod tests {
     use super::*;
     use paternoster_core::elevators::Noop;
-    use paternoster_core::{Bio, ClientSpec, DeviceFacts, Limits, Outcome, Output, RequestQueue};
+    use paternoster_core::{Bio, ClientSpec, DeviceFacts, Outcome, Output, RequestQueue};
 
     #[derive(Default)]
     struct Kept(Vec<(Record, Vec<u8>)>);
@@ -273,8 +273,11 @@ mod tests {
         };
         let tracer = Tracer::new(traced, Kept::default());
         let facts = DeviceFacts { capacity: 1 << 20, ..DeviceFacts::default() };
-        let mut queue = RequestQueue::new(facts, Limits::default(), Box::new(Noop::new()), tracer);
-        let client = queue.attach(ClientSpec::new()).unwrap();
+        let mut queue = RequestQueue::builder(facts, Box::new(Noop::new()))
+            .observer(tracer)
+            .build()
+            .expect("its limits work");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         let now = Nanos::from_micros(1);
         queue.submit(now, Bio::new(client, Op::Read, 64, 8)).unwrap();
         let mut issued = None;

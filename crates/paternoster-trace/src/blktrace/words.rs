@@ -117,7 +117,7 @@ const fn reason(why: Expiry) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{ClientSpec, DeviceFacts, Limits, NoteKind, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, NoteKind, RequestQueue, elevators};
 
     use super::*;
 
@@ -126,8 +126,9 @@ mod tests {
     fn an_elevator_of_ones_own_speaks() {
         static WAITS: NoteKind = NoteKind { words: "waits for its turn", unit: " ns" };
         let noop = elevators::by_name("noop").unwrap();
-        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), noop);
-        let client = queue.attach(ClientSpec::new()).unwrap();
+        let mut queue =
+            RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
+        let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
         let note = Note::Own { kind: &WAITS, client, value: 8000 };
         let mut out = String::new();
         write(&mut out, "lottery", Nanos::ZERO, &note, &|_| 1001).unwrap();

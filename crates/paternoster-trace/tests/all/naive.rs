@@ -45,8 +45,13 @@ fn journeys(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Journey>
 
 fn clients() -> Vec<ClientId> {
     let (facts, limits) = (DeviceFacts::default(), Limits::default());
-    let mut queue = RequestQueue::unobserved(facts, limits, Box::new(Noop::new()));
-    (0..4).map(|_| queue.attach(ClientSpec::new()).expect("room for a client")).collect()
+    let mut queue = RequestQueue::builder(facts, Box::new(Noop::new()))
+        .limits(limits)
+        .build()
+        .expect("its limits work");
+    (0..4)
+        .map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client"))
+        .collect()
 }
 
 /// All events in order of time; at one instant completions come last, so that none is before its

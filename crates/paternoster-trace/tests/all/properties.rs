@@ -19,8 +19,13 @@ type Step = (u64, u8, usize, u64);
 
 fn clients() -> Vec<ClientId> {
     let (facts, limits) = (DeviceFacts::default(), Limits::default());
-    let mut queue = RequestQueue::unobserved(facts, limits, Box::new(Noop::new()));
-    (0..4).map(|_| queue.attach(ClientSpec::new()).expect("room for a client")).collect()
+    let mut queue = RequestQueue::builder(facts, Box::new(Noop::new()))
+        .limits(limits)
+        .build()
+        .expect("its limits work");
+    (0..4)
+        .map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client"))
+        .collect()
 }
 
 /// The stream of these steps; nothing completes that was not issued.

@@ -26,8 +26,8 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use paternoster_core::{
-    ClientSpec, Completion, Device, Elevator, Limits, Nanos, Observer, Outcome, Output as Said,
-    RequestQueue, Status, Waiting,
+    BuildError, ClientSpec, Completion, Device, Elevator, Limits, Nanos, Observer, Outcome,
+    Output as Said, RequestQueue, Status, Waiting,
 };
 
 use super::fit::Mapping;
@@ -71,16 +71,23 @@ pub struct Replayed {
     pub sleeps: u64,
 }
 
-/// A replay could not go on: nothing is under way and I/Os are left; a bug.
+/// A replay could not begin, or not go on.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("at {at} nothing is under way, the queue says {why}, and {left} I/Os have not ended")]
-pub struct ReplayStuck {
-    /// When.
-    pub at: Nanos,
-    /// What the queue said last.
-    pub why: String,
-    /// How many I/Os are left.
-    pub left: u64,
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The device says of itself what no queue can work with.
+    #[error("there can be no queue in front of this device: {0}")]
+    Queue(#[from] BuildError),
+    /// Nothing is under way and I/Os are left; a bug, unless it was told to end.
+    #[error("at {at} nothing is under way, the queue says {why}, and {left} I/Os have not ended")]
+    Stuck {
+        /// When.
+        at: Nanos,
+        /// What the queue said last.
+        why: String,
+        /// How many I/Os are left.
+        left: u64,
+    },
 }
 
 /// The capacities of a replay's queue.
@@ -91,7 +98,8 @@ pub fn limits(recording: &Recording, depth: u32) -> Limits {
         // Room for nr_requests of up to 256 a pool, and for a deep device's tags.
         requests: (3 * 256).max(2 * depth.min(10_240)),
         bios: count(recording.ios().len()).clamp(1024, 1 << 16),
-        clients: count(recording.processes().len()),
+        // There is a client also where nothing was recorded.
+        clients: count(recording.processes().len()).max(1),
         ..Limits::default()
     }
 }
@@ -101,8 +109,8 @@ pub fn limits(recording: &Recording, depth: u32) -> Limits {
 /// and says whether to go on.
 ///
 /// # Errors
-/// [`ReplayStuck`], also if `progress` ends it, and those of `prepare`.
-pub fn replay<O: Observer + 'static, E: From<ReplayStuck>>(
+/// [`ReplayError`], also if `progress` ends it, and those of `prepare`.
+pub fn replay<O: Observer + 'static, E: From<ReplayError>>(
     what: Replay<'_>,
     device: &mut dyn Device,
     elevator: Box<dyn Elevator>,
@@ -113,7 +121,11 @@ pub fn replay<O: Observer + 'static, E: From<ReplayStuck>>(
     let facts = device.facts();
     let limits = limits(what.recording, facts.depth);
     let observers = (Meter::new(limits.clients), AnyObserver::new(observer));
-    let mut queue = RequestQueue::new(facts, limits, elevator, observers);
+    let mut queue = RequestQueue::builder(facts, elevator)
+        .limits(limits)
+        .observer(observers)
+        .build()
+        .map_err(ReplayError::Queue)?;
     prepare(&mut queue)?;
     let mut engine = Engine::new(what, queue, device.now());
     engine.go(device, progress)?;
@@ -147,7 +159,7 @@ impl<'a> Engine<'a> {
         let seats: Vec<Seat> = processes
             .iter()
             .map(|process| {
-                let client = queue.attach(ClientSpec::new().pid(process.pid));
+                let client = queue.attach(began, ClientSpec::new().pid(process.pid));
                 Seat::new(client.expect("limits has a place for every process"), process.ios)
             })
             .collect();
@@ -174,7 +186,7 @@ impl<'a> Engine<'a> {
         &mut self,
         device: &mut dyn Device,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<(), ReplayStuck> {
+    ) -> Result<(), ReplayError> {
         let mut steps = 0u64;
         while self.left > 0 {
             let now = device.now();
@@ -203,7 +215,11 @@ impl<'a> Engine<'a> {
                     }
                 }
                 None if wake.is_none() => {
-                    return Err(ReplayStuck { at: now, why: format!("{why:?}"), left: self.left });
+                    return Err(ReplayError::Stuck {
+                        at: now,
+                        why: format!("{why:?}"),
+                        left: self.left,
+                    });
                 }
                 None => {}
             }
@@ -213,7 +229,7 @@ impl<'a> Engine<'a> {
                 let ended = (all - self.processes_left, all);
                 if progress(Progress { now, requests: self.requests, ended }).is_break() {
                     let why = "it was told to end".to_owned();
-                    return Err(ReplayStuck { at: now, why, left: self.left });
+                    return Err(ReplayError::Stuck { at: now, why, left: self.left });
                 }
             }
         }

@@ -30,7 +30,7 @@ mod seat;
 
 pub use backlog::Backlog;
 pub use dependence::{Follows, infer};
-pub use engine::{Replay, ReplayStuck, Replayed, limits, replay};
+pub use engine::{Replay, ReplayError, Replayed, limits, replay};
 pub use figures::{Account, Figures, PERCENTILES};
 pub use fit::{Fit, FitError, Mapping};
 pub use matching::Matcher;

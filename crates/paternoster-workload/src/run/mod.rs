@@ -33,7 +33,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use paternoster_core::{Device, Elevator, GroupId, Nanos, Observer, Output as Said, Waiting};
+use paternoster_core::{
+    BuildError, Device, Elevator, GroupId, Nanos, Observer, Output as Said, Waiting,
+};
 
 use crate::fio::ending::Ending;
 use crate::fio::job::{Job, reporting_groups};
@@ -157,6 +159,9 @@ pub enum RunError {
     /// A job cannot be run on this device.
     #[error("{0}")]
     Job(Problem),
+    /// The device says of itself what no queue can work with.
+    #[error("there can be no queue in front of this device: {0}")]
+    Queue(#[from] BuildError),
     /// A file that a job writes about itself could not be written.
     #[error("{name}: {error}")]
     Output {

@@ -61,8 +61,9 @@ impl Run {
         let clients: u32 = jobs.iter().map(|job| job.numjobs).sum();
         let limits = limits(jobs, facts.depth);
         let observers = (Meter::new(clients + 2), observer);
-        let mut queue = RequestQueue::new(facts, limits, elevator, observers);
-        let groups = add_groups(jobs, &mut queue);
+        let mut queue =
+            RequestQueue::builder(facts, elevator).limits(limits).observer(observers).build()?;
+        let groups = add_groups(jobs, now, &mut queue);
         let (flows, relays) = (Flows::new(), Relays::default());
         let starts = Starts::new(settings.start_jitter, seed);
         let mut made = Seats { jobs, settings, flows, relays, starts, seats: Vec::new() };
@@ -76,7 +77,7 @@ impl Run {
             for (clone, region) in (0..job.numjobs).zip(&layout.regions[place]) {
                 let pid = FIRST_PID + made.number();
                 let client = queue
-                    .attach(client_spec(job, groups[place], pid))
+                    .attach(now, client_spec(job, groups[place], pid))
                     .expect("limits has a place for every clone");
                 let identity = Identity { client, number: made.number() };
                 let runner = relay.map(|relay| Relays::runner(relay, clone));
@@ -96,7 +97,7 @@ impl Run {
             }
         }
         let flusher = ClientSpec::new().pid(FLUSHER_PID);
-        let flusher = queue.attach(flusher).expect("limits has a place for the flusher");
+        let flusher = queue.attach(now, flusher).expect("limits has a place for the flusher");
         let Seats { flows, relays, seats, .. } = made;
         // What costs nothing would never end.
         let copy_cost = settings.host.copy_cost.max(Nanos(1));
@@ -108,7 +109,7 @@ impl Run {
         if let Some(area) = area.map_err(wrong)? {
             let (class, level) = journal::PRIORITY;
             let thread = ClientSpec::new().pid(JOURNAL_PID).priority(class, level);
-            let thread = queue.attach(thread).expect("limits has a place for the journal");
+            let thread = queue.attach(now, thread).expect("limits has a place for the journal");
             cache = cache.with_journal(thread, area, &kinds);
         }
         let shared = Shared::new(cache, flows, relays);
@@ -236,14 +237,18 @@ pub fn limits(jobs: &[Job], depth: u32) -> Limits {
 
 /// The group of each job's cgroup; jobs that name the same one share it. A path (`vms/db`) is a
 /// group in a group, and who stands above it weighs 100 unless a job names that, too.
-fn add_groups<O: Observer>(jobs: &[Job], queue: &mut RequestQueue<O>) -> Vec<Option<GroupId>> {
+fn add_groups<O: Observer>(
+    jobs: &[Job],
+    now: Nanos,
+    queue: &mut RequestQueue<O>,
+) -> Vec<Option<GroupId>> {
     let mut known: Vec<(&str, GroupId)> = Vec::new();
     let mut group_of = |path| {
         let mut above = None;
         for path in paths_to(path) {
             let found = known.iter().find(|(other, _)| *other == path).map(|&(_, id)| id);
             let spec = above.map_or(GroupSpec::new(), |above| GroupSpec::new().parent(above));
-            let id = found.or_else(|| queue.add_group(spec).ok())?;
+            let id = found.or_else(|| queue.add_group(now, spec).ok())?;
             if found.is_none() {
                 known.push((path, id));
             }
@@ -256,7 +261,7 @@ fn add_groups<O: Observer>(jobs: &[Job], queue: &mut RequestQueue<O>) -> Vec<Opt
     for (job, group) in jobs.iter().zip(&groups) {
         if let (Some(id), Some(weight)) = (*group, job.cgroup_weight) {
             // The last weight that is said of a cgroup counts, as in its file.
-            let _gone = queue.set_group_weight(Nanos::ZERO, id, weight);
+            let _gone = queue.set_group_weight(now, id, weight);
         }
     }
     groups

@@ -70,7 +70,7 @@ impl Observer for Counts {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{ClientSpec, DeviceFacts, Limits, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, RequestQueue, elevators};
 
     use super::*;
 
@@ -78,9 +78,10 @@ mod tests {
     #[test]
     fn notes_are_counted() {
         let noop = elevators::by_name("noop").expect("it is there");
-        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), noop);
+        let mut queue =
+            RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
         let [client, into] =
-            [0, 1].map(|_| queue.attach(ClientSpec::new()).expect("there is room"));
+            [0, 1].map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room"));
         let raised = |coefficient| Note::WeightRaised { client: into, coefficient };
         let mut counts = Counts::default();
         for note in [

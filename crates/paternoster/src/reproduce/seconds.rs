@@ -85,7 +85,7 @@ const fn as_f64(value: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::{ClientSpec, DeviceFacts, Limits, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, RequestQueue, elevators};
 
     /// Does the drawing hold? Ramp 1 s, the last completion at 4.4: seconds 1 to 3 count. In
     /// second 2 the first client has one I/O of 1 ms beside 3 ms of the other, of which 2 are a
@@ -93,8 +93,10 @@ mod tests {
     #[test]
     fn only_whole_seconds_count() {
         let noop = elevators::by_name("noop").expect("it is there");
-        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), noop);
-        let [one, other] = [0, 1].map(|_| queue.attach(ClientSpec::new()).expect("room"));
+        let mut queue =
+            RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
+        let [one, other] =
+            [0, 1].map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room"));
         let mut seconds = Seconds::default();
         let millis = Nanos::from_millis;
         for at in [1100, 1200, 2500, 3100, 3200, 4400] {

@@ -27,9 +27,10 @@ fn record(name: &str) -> (String, String) {
     let path = own_path(name);
     let facts = DeviceFacts { capacity: 1 << 20, depth: 2, ..DeviceFacts::default() };
     let elevator = elevators::by_name("bfq").unwrap();
-    let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver);
+    let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver).unwrap();
     ledger.record(Box::new(File::create(&path).unwrap())).unwrap();
-    let clients = [4711, 4712].map(|pid| ledger.attach(ClientSpec::new().pid(pid)).unwrap());
+    let clients =
+        [4711, 4712].map(|pid| ledger.attach(Nanos::ZERO, ClientSpec::new().pid(pid)).unwrap());
     let mut csv = String::from("time_ns,op,sector,sectors,client\n");
     let (mut now, mut inside) = (Nanos::from_secs(2), Vec::new());
     for number in 0..50u64 {

@@ -14,7 +14,7 @@ use paternoster_sim::{Description, Simulated, catalog};
 use paternoster_workload::Queue;
 use paternoster_workload::fio::jobfile::{Source, parse};
 use paternoster_workload::replay::{
-    Arrival, Backlog, Fit, Manner, Mapping, Matcher, Recording, Replay, ReplayStuck, Replayed,
+    Arrival, Backlog, Fit, Manner, Mapping, Matcher, Recording, Replay, ReplayError, Replayed,
     Schedule, Speed, replay,
 };
 use paternoster_workload::run::{NoWatcher, RunError, Settings};
@@ -98,7 +98,7 @@ fn play_with(
         for (name, value) in set {
             queue.set_attribute(Nanos::ZERO, name, value).expect("an attribute");
         }
-        Ok::<(), ReplayStuck>(())
+        Ok::<(), ReplayError>(())
     };
     let (replayed, tracer, queue) =
         replay(what, device, elevator, Tracer::default(), prepare, &mut |_| {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use paternoster_core::{DeviceFacts, Limits, RequestQueue, elevators};
+use paternoster_core::{DeviceFacts, RequestQueue, elevators};
 
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const COLUMNS: usize = 100;
@@ -253,8 +253,9 @@ fn everything_that_can_be_set_is_documented() {
     let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).unwrap();
     for entry in elevators::ALL {
         assert!(readme.contains(entry.name), "{} is not in the README", entry.name);
-        let queue =
-            RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), (entry.make)());
+        let queue = RequestQueue::builder(DeviceFacts::default(), (entry.make)())
+            .build()
+            .expect("its limits work");
         queue.for_each_attribute(|path, attribute, _| {
             assert!(attribute.help.len() > 10, "{path} is not explained");
         });

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use paternoster_core::{
-    Bio, ClientId, ClientSpec, Command, DeviceFacts, Flags, Limits, Nanos, Op, Outcome, Output,
+    Bio, ClientId, ClientSpec, Command, DeviceFacts, Flags, Nanos, Op, Outcome, Output,
     RequestQueue, Tag, Waiting, elevators,
 };
 
@@ -82,7 +82,7 @@ impl Replay {
 
     fn new(scheduler: &str) -> Replay {
         let elevator = elevators::by_name(scheduler).expect("a scheduler");
-        let queue = RequestQueue::unobserved(disk(), Limits::default(), elevator);
+        let queue = RequestQueue::builder(disk(), elevator).build().expect("its limits work");
         let (clients, under_way) = (BTreeMap::new(), BTreeMap::new());
         let (in_device, account) = (BTreeMap::new(), Account::default());
         let (now, line) = (Nanos::ZERO, 0);
@@ -136,7 +136,8 @@ impl Replay {
 
     fn submit(&mut self, pid: u32, shape: Shape) {
         let queue = &mut self.queue;
-        let attach = || queue.attach(ClientSpec::new().pid(pid)).expect("room for clients");
+        let attach =
+            || queue.attach(Nanos::ZERO, ClientSpec::new().pid(pid)).expect("room for clients");
         let client = *self.clients.entry(pid).or_insert_with(attach);
         let flags = if shape.op == Op::Write { Flags::SYNC } else { Flags::NONE };
         let bio = Bio::new(client, shape.op, shape.sector, shape.sectors);

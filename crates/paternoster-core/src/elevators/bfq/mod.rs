@@ -74,7 +74,9 @@ use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
-use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{
+    Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
+};
 use crate::event::Expiry;
 use crate::list::{Links, List};
 use crate::observe::queue_depth::QueueDepth;
@@ -217,12 +219,15 @@ impl Bfq {
 }
 
 impl Elevator for Bfq {
-    fn name(&self) -> &'static str {
-        self.version.name
-    }
-
-    fn rules(&self) -> Rules {
-        Rules::Mq
+    fn traits(&self) -> Traits {
+        Traits {
+            merges_front: true,
+            // A queue that is waited for stands among the others.
+            charges_for_owners: true,
+            inserts_at_head: true,
+            drain_place: Place::Tail,
+            ..Traits::mq(self.version.name)
+        }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -253,10 +258,6 @@ impl Elevator for Bfq {
 
     fn would_admit(&self, scene: &Scene, client: ClientId, op: Op, flags: Flags) -> Admission {
         self.admission(scene, client, op, flags)
-    }
-
-    fn merges_front(&self) -> bool {
-        true
     }
 
     fn bio_comes(&mut self, scene: &mut Scene, bio: &Bio) {
@@ -326,12 +327,11 @@ impl Elevator for Bfq {
         self.update_position(scene, queue);
     }
 
-    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.lanes.former(request)
-    }
-
-    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.lanes.latter(request)
+    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.lanes.former(request),
+            Side::Back => self.lanes.latter(request),
+        }
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -403,28 +403,6 @@ impl Elevator for Bfq {
         self.timer_rings(scene);
     }
 
-    fn client_attached(&mut self, _: &mut Scene, client: ClientId) {
-        self.contexts[client.index() as usize] = Context::default();
-    }
-
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
-        self.ask();
-        self.client_has_changed(scene, client);
-    }
-
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.ask();
-        self.client_goes(scene, client);
-    }
-
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.weigh_group(scene, group.index());
-    }
-
-    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.dissolve_group(scene, group.index());
-    }
-
     fn charge(
         &mut self,
         scene: &mut Scene,
@@ -433,15 +411,6 @@ impl Elevator for Bfq {
         beside: Option<ClientId>,
     ) -> Nanos {
         self.due_for(scene, client, cost, beside)
-    }
-
-    fn charges_for_owners(&self) -> bool {
-        // A queue that is waited for stands among the others.
-        true
-    }
-
-    fn lets_in_first(&self) -> bool {
-        true
     }
 
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
@@ -465,10 +434,6 @@ impl Elevator for Bfq {
         None
     }
 
-    fn drain_place(&self) -> Place {
-        Place::Tail
-    }
-
     fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
         self.explain_wait(scene, request, out)
     }
@@ -481,6 +446,44 @@ impl Elevator for Bfq {
         self.audit_all(scene)
     }
 
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
+    }
+
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Members for Bfq {
+    fn client_attached(&mut self, _: &mut Scene, client: ClientId) {
+        self.contexts[client.index() as usize] = Context::default();
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        self.ask();
+        self.client_has_changed(scene, client);
+    }
+
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.ask();
+        self.client_goes(scene, client);
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.weigh_group(scene, group.index());
+    }
+
+    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.dissolve_group(scene, group.index());
+    }
+}
+
+impl Knobs for Bfq {
     fn attributes(&self) -> &'static [Attribute] {
         &ATTRIBUTES
     }

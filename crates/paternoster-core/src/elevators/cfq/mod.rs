@@ -57,7 +57,9 @@ use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
-use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{
+    Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
+};
 use crate::knob::Knob;
 use crate::list::{Links, List};
 use crate::observe::queue_depth::QueueDepth;
@@ -245,12 +247,8 @@ impl Cfq {
 }
 
 impl Elevator for Cfq {
-    fn name(&self) -> &'static str {
-        self.version.name
-    }
-
-    fn rules(&self) -> Rules {
-        Rules::Legacy
+    fn traits(&self) -> Traits {
+        Traits { merges_front: true, ..Traits::legacy(self.version.name) }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -291,10 +289,6 @@ impl Elevator for Cfq {
         } else {
             Admission::Normal
         }
-    }
-
-    fn merges_front(&self) -> bool {
-        true
     }
 
     fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
@@ -365,12 +359,11 @@ impl Elevator for Cfq {
         }
     }
 
-    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.lanes.former(request)
-    }
-
-    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.lanes.latter(request)
+    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.lanes.former(request),
+            Side::Back => self.lanes.latter(request),
+        }
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -426,27 +419,6 @@ impl Elevator for Cfq {
         self.idle_timer_rings(scene);
     }
 
-    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.contexts[client.index() as usize] = Context::new(scene.now());
-    }
-
-    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
-        self.client_has_changed(scene, client);
-    }
-
-    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
-        self.client_goes(scene, client);
-    }
-
-    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.weigh(scene, group.index());
-    }
-
-    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
-        self.give_up_shared(scene, group.index());
-        self.dissolve_group(scene, group.index());
-    }
-
     fn charge(
         &mut self,
         scene: &mut Scene,
@@ -485,6 +457,43 @@ impl Elevator for Cfq {
         self.audit_all(scene)
     }
 
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
+    }
+
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Members for Cfq {
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.contexts[client.index() as usize] = Context::new(scene.now());
+    }
+
+    fn client_changed(&mut self, scene: &mut Scene, client: ClientId) {
+        self.client_has_changed(scene, client);
+    }
+
+    fn client_detached(&mut self, scene: &mut Scene, client: ClientId) {
+        self.client_goes(scene, client);
+    }
+
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.weigh(scene, group.index());
+    }
+
+    fn group_removed(&mut self, scene: &mut Scene, group: GroupId) {
+        self.give_up_shared(scene, group.index());
+        self.dissolve_group(scene, group.index());
+    }
+}
+
+impl Knobs for Cfq {
     fn attributes(&self) -> &'static [Attribute] {
         if self.version.idles_for_groups { &ATTRIBUTES_3_6 } else { &ATTRIBUTES_2_6_34 }
     }

@@ -43,7 +43,7 @@ use core::fmt;
 
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::ClientId;
-use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{Admission, Elevator, Fault, Knobs, Pick, Place, Position, Side, Traits};
 use crate::knob::{self, Knob, Unit};
 use crate::request::{Flags, Op, RequestId, is_sync};
 use crate::scene::Scene;
@@ -109,12 +109,8 @@ impl Kyber {
 }
 
 impl Elevator for Kyber {
-    fn name(&self) -> &'static str {
-        "kyber"
-    }
-
-    fn rules(&self) -> Rules {
-        Rules::Mq
+    fn traits(&self) -> Traits {
+        Traits { merges_front: true, ..Traits::mq("kyber") }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -130,10 +126,6 @@ impl Elevator for Kyber {
         } else {
             Admission::AtMost(Self::async_depth(scene))
         }
-    }
-
-    fn merges_front(&self) -> bool {
-        true
     }
 
     fn insert(&mut self, scene: &mut Scene, request: RequestId, position: Position) {
@@ -218,6 +210,16 @@ impl Elevator for Kyber {
         self.throttle.check().map_err(|fault| format!("kyber throttle {fault}"))
     }
 
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Knobs for Kyber {
     fn attributes(&self) -> &'static [Attribute] {
         &ATTRIBUTES
     }

@@ -30,7 +30,9 @@ use super::tunables::{ATTRIBUTES, KNOBS};
 use super::{Client, FEW, FLUSH_MOST, Paternoster};
 use crate::attribute::{Attribute, AttributeError};
 use crate::client::{ClientId, GroupId};
-use crate::elevator::{Admission, Elevator, Fault, Pick, Place, Position, Rules, Side};
+use crate::elevator::{
+    Admission, Elevator, Fault, Knobs, Members, Pick, Place, Position, Side, Traits,
+};
 use crate::list::Links;
 use crate::pick::lane::LaneSpace;
 use crate::pick::positions::Positions;
@@ -40,12 +42,14 @@ use crate::scene::Scene;
 use crate::time::Nanos;
 
 impl Elevator for Paternoster {
-    fn name(&self) -> &'static str {
-        "paternoster"
-    }
-
-    fn rules(&self) -> Rules {
-        Rules::Mq
+    fn traits(&self) -> Traits {
+        Traits {
+            admits_in_turn: true,
+            merges_front: true,
+            inserts_at_head: true,
+            drain_place: Place::Tail,
+            ..Traits::mq("paternoster")
+        }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -109,18 +113,10 @@ impl Elevator for Paternoster {
         black_box(known + self.accounts.touch(client));
     }
 
-    fn admits_in_turn(&self) -> bool {
-        true
-    }
-
     /// By account, as requests go: where there are few, a client that gets one goes next. Of
     /// different classes the one that has slept longer: the others are to have their turn, too.
     fn wakes_rather(&self, one: ClientId, other: ClientId) -> bool {
         self.accounts.has_had_less(one.index(), other.index())
-    }
-
-    fn merges_front(&self) -> bool {
-        true
     }
 
     fn may_merge(&self, scene: &Scene, request: RequestId, bio: &Bio) -> bool {
@@ -194,12 +190,11 @@ impl Elevator for Paternoster {
         self.jobs[gone.index() as usize].stage = Stage::Elsewhere;
     }
 
-    fn former(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.lanes.former(request)
-    }
-
-    fn latter(&self, _: &Scene, request: RequestId) -> Option<RequestId> {
-        self.lanes.latter(request)
+    fn neighbour(&self, _: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        match side {
+            Side::Front => self.lanes.former(request),
+            Side::Back => self.lanes.latter(request),
+        }
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -276,6 +271,66 @@ impl Elevator for Paternoster {
         }
     }
 
+    /// With a share of f the others are to have `cost * (1 - f) / f`; shares multiply on the way up
+    /// the tree, among those who are there.
+    fn charge(
+        &mut self,
+        _: &mut Scene,
+        client: ClientId,
+        cost: Nanos,
+        beside: Option<ClientId>,
+    ) -> Nanos {
+        let mut whole = ONE;
+        let mut at = client.index();
+        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
+            whole = whole.times(all, own);
+            at = parent;
+        }
+        if let (true, Some(other)) = (whole == ONE, beside) {
+            let (own, other) = self.accounts.weights(client.index(), other.index());
+            whole = whole.times(own + other, own);
+        }
+        whole.without_one().of(cost.min(FLUSH_MOST))
+    }
+
+    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
+        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
+            self.jobs[index as usize].stage = Stage::Elsewhere;
+            return Some(RequestId::from_index(index));
+        }
+        let now = scene.exact_now();
+        let client = self.accounts.first_of_all(now)?;
+        let request = self.next_of(scene, client, now);
+        self.take(request);
+        Some(request)
+    }
+
+    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.explain_wait(scene, request, out)
+    }
+
+    fn waiting(&self) -> u32 {
+        Paternoster::waiting(self) + self.bypass.len()
+    }
+
+    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        self.audit_all(scene)
+    }
+
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
+    }
+
+    fn knobs(&self) -> Option<&dyn Knobs> {
+        Some(self)
+    }
+
+    fn knobs_mut(&mut self) -> Option<&mut dyn Knobs> {
+        Some(self)
+    }
+}
+
+impl Members for Paternoster {
     fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
         let (parent, weight, class) = self.place_of(scene, client);
         self.clients[client.index() as usize] = Client::default();
@@ -316,61 +371,9 @@ impl Elevator for Paternoster {
         self.accounts.close(self.accounts.of_group(group.index()));
         self.watchdog.look_anew();
     }
+}
 
-    /// With a share of f the others are to have `cost * (1 - f) / f`; shares multiply on the way up
-    /// the tree, among those who are there.
-    fn charge(
-        &mut self,
-        _: &mut Scene,
-        client: ClientId,
-        cost: Nanos,
-        beside: Option<ClientId>,
-    ) -> Nanos {
-        let mut whole = ONE;
-        let mut at = client.index();
-        while let Some((own, all, parent)) = self.accounts.among_busy(at) {
-            whole = whole.times(all, own);
-            at = parent;
-        }
-        if let (true, Some(other)) = (whole == ONE, beside) {
-            let (own, other) = self.accounts.weights(client.index(), other.index());
-            whole = whole.times(own + other, own);
-        }
-        whole.without_one().of(cost.min(FLUSH_MOST))
-    }
-
-    fn lets_in_first(&self) -> bool {
-        true
-    }
-
-    fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {
-        if let Some(index) = self.bypass.pop_front(&mut self.bypass_links) {
-            self.jobs[index as usize].stage = Stage::Elsewhere;
-            return Some(RequestId::from_index(index));
-        }
-        let now = scene.exact_now();
-        let client = self.accounts.first_of_all(now)?;
-        let request = self.next_of(scene, client, now);
-        self.take(request);
-        Some(request)
-    }
-
-    fn drain_place(&self) -> Place {
-        Place::Tail
-    }
-
-    fn explain(&self, scene: &Scene, request: RequestId, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.explain_wait(scene, request, out)
-    }
-
-    fn waiting(&self) -> u32 {
-        Paternoster::waiting(self) + self.bypass.len()
-    }
-
-    fn audit(&self, scene: &Scene) -> Result<(), Fault> {
-        self.audit_all(scene)
-    }
-
+impl Knobs for Paternoster {
     fn attributes(&self) -> &'static [Attribute] {
         &ATTRIBUTES
     }

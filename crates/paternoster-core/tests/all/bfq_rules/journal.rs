@@ -27,7 +27,8 @@ fn rounds(preset: &str, attributes: &[(&str, &str)]) -> u32 {
     for (name, value) in attributes {
         rig.set(name, value);
     }
-    let group = rig.queue.add_group(GroupSpec::new().weight(100)).expect("room for a group");
+    let group =
+        rig.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("room for a group");
     let clients = [rig.client_with(ClientSpec::new().group(group)), rig.client()];
     let mut next = [FAR, 9 * FAR];
     let mut rounds = 0;

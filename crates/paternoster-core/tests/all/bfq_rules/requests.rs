@@ -30,7 +30,7 @@ fn bfq_190_whether_there_is_work() {
 #[test]
 fn bfq_191_without_room_a_queue_is_shared() {
     for preset in PRESETS {
-        let limits = Limits { clients: 4, requests: 4, groups: 1, ..Limits::default() };
+        let limits = Limits { clients: 4, requests: 12, groups: 1, ..Limits::default() };
         let elevator = elevators::by_name(preset).expect("of this name");
         let mut rig = Rig::with(disk(1), limits, elevator);
         let mut sent = 0;

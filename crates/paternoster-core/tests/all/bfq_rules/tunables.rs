@@ -61,7 +61,7 @@ fn bfq_187_a_profile_for_throughput() {
     each(flash(32), |preset, mut rig| {
         rig.set("low_latency", "0");
         rig.set("slice_idle", "0");
-        let group = rig.queue.add_group(GroupSpec::new().weight(700)).expect("room");
+        let group = rig.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(700)).expect("room");
         let clients = [
             rig.client(),
             rig.client_with(paternoster_core::ClientSpec::new().group(group)),
@@ -186,7 +186,10 @@ fn bfq_180_weights_of_groups() {
             let mut rig = Rig::new(disk(1), preset);
             rig.set("low_latency", "0");
             let clients = weights.map(|weight| {
-                let group = rig.queue.add_group(GroupSpec::new().weight(weight)).expect("room");
+                let group = rig
+                    .queue
+                    .add_group(Nanos::ZERO, GroupSpec::new().weight(weight))
+                    .expect("room");
                 rig.client_with(paternoster_core::ClientSpec::new().group(group))
             });
             // The light one comes first; equal ones go in the order in which they came.

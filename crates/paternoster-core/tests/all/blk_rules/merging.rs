@@ -104,7 +104,8 @@ fn blk_1_a_started_request_grows_no_more() {
 fn blk_1_mq_needs_the_same_group_and_priority() {
     for (elevator, strict) in [("deadline", false), ("mq-deadline", true)] {
         let mut rig = Rig::new(disk(32), elevator);
-        let [one, two] = [0; 2].map(|_| rig.queue.add_group(GroupSpec::new()).unwrap());
+        let [one, two] =
+            [0; 2].map(|_| rig.queue.add_group(Nanos::ZERO, GroupSpec::new()).unwrap());
         let a = rig.client_with(ClientSpec::new().group(one));
         let same = rig.client_with(ClientSpec::new().group(one));
         let other = rig.client_with(ClientSpec::new().group(two));

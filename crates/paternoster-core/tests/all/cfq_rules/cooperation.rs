@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Readers of one thing, whose queues are merged. CFQ-41, 44; the other half of 13.
 
-use paternoster_core::{Action, Class, ClientId, ClientSpec, GroupSpec, Note};
+use paternoster_core::{Action, Class, ClientId, ClientSpec, GroupSpec, Nanos, Note};
 
 use super::{each, ended, idled_for};
 use crate::common::driver::Rig;
@@ -77,7 +77,10 @@ fn cfq_41_close_is_4_mib() {
 #[test]
 fn cfq_44_unlike_queues_are_not_merged() {
     each(1, |preset, mut rig| {
-        let group = rig.queue.add_group(GroupSpec::new().weight(1000)).expect("room for a group");
+        let group = rig
+            .queue
+            .add_group(Nanos::ZERO, GroupSpec::new().weight(1000))
+            .expect("room for a group");
         let usual = ClientSpec::new();
         for (other, count) in [
             (usual.priority(Class::Realtime, 4), 0),

@@ -18,7 +18,7 @@ fn shares(
     let readers = readers.map(|reader| {
         let weight = weights.next().expect("two of them");
         let group = GroupSpec::new().weight(weight);
-        let group = rig.queue.add_group(group).expect("room for a group");
+        let group = rig.queue.add_group(Nanos::ZERO, group).expect("room for a group");
         let client = rig.client_with(ClientSpec::new().group(group));
         Reader { client, ..reader }
     });

@@ -162,7 +162,8 @@ fn cfq_31_a_page_does_not_stop_the_timer() {
 fn two_groups(mut rig: Rig) -> (Rig, [ClientId; 2], GroupId) {
     rig.set("slice_idle", "0");
     let spec = GroupSpec::new().weight(500);
-    let groups = [(); 2].map(|()| rig.queue.add_group(spec).expect("room for a group"));
+    let groups =
+        [(); 2].map(|()| rig.queue.add_group(Nanos::ZERO, spec).expect("room for a group"));
     let clients = groups.map(|group| rig.client_with(ClientSpec::new().group(group)));
     (rig, clients, groups[0])
 }

@@ -2,7 +2,7 @@
 //! Requests that need not wait for the end of a slice, rule by rule in the order of CFQ-62.
 //! CFQ-32 to CFQ-34, CFQ-68.
 
-use paternoster_core::{Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Op, Preemption};
+use paternoster_core::{Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Nanos, Op, Preemption};
 
 use super::{FAR, each, ended, pass_idling, preemptions, seeky_client};
 use crate::common::driver::{Rig, disk};
@@ -116,7 +116,8 @@ fn preemption_of_and_by_the_idle_class() {
 #[test]
 fn preemption_stays_in_its_group() {
     each(1, |preset, mut rig| {
-        let groups = [(); 2].map(|()| rig.queue.add_group(GroupSpec::new()).expect("room"));
+        let groups =
+            [(); 2].map(|()| rig.queue.add_group(Nanos::ZERO, GroupSpec::new()).expect("room"));
         let [client, sibling] = groups.map(|group| {
             rig.client_with(ClientSpec::new().group(group).priority(Class::BestEffort, 4))
         });

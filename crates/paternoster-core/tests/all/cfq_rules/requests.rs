@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whose queue a request is in, which of a queue goes first, what is merged. CFQ-3, 12, 13.
 
-use paternoster_core::{Action, Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Op, Priority};
+use paternoster_core::{
+    Action, Bio, Class, ClientId, ClientSpec, Flags, GroupSpec, Nanos, Op, Priority,
+};
 
 use super::{FAR, each};
 use crate::common::driver::Rig;
@@ -36,7 +38,7 @@ fn cfq_3_async_writes_share_a_queue() {
 #[test]
 fn cfq_3_levels_and_classes_do_not_share() {
     each(1, |preset, mut rig| {
-        let group = rig.queue.add_group(GroupSpec::new()).expect("room for a group");
+        let group = rig.queue.add_group(Nanos::ZERO, GroupSpec::new()).expect("room for a group");
         let usual = ClientSpec::new();
         for (other, merges) in [
             (usual.priority(Class::BestEffort, 5), 0),

@@ -13,8 +13,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use paternoster_core::{
-    Bio, ClientId, ClientSpec, Command, Cookie, DeviceFacts, Event, Limits, Nanos, Op, Outcome,
-    Output, RequestQueue, Status, Waiting, elevators,
+    Bio, ClientId, ClientSpec, Command, Cookie, DeviceFacts, Event, Nanos, Op, Outcome, Output,
+    RequestQueue, Status, Waiting, elevators,
 };
 
 use super::word;
@@ -95,7 +95,10 @@ impl Show {
     /// The cache is dirty at first, as of what was written before.
     pub(crate) fn new(facts: DeviceFacts, costs: Costs, elevator: &str) -> Show {
         let elevator = elevators::by_name(elevator).expect("an elevator of this name");
-        let mut queue = RequestQueue::new(facts, Limits::default(), elevator, Log::default());
+        let mut queue = RequestQueue::builder(facts, elevator)
+            .observer(Log::default())
+            .build()
+            .expect("its limits work");
         for name in ["flush_elide", "flush_ahead"] {
             queue.set_attribute(Nanos::ZERO, name, "0").expect("it is there");
         }
@@ -124,7 +127,7 @@ impl Show {
     }
 
     pub(crate) fn client(&mut self) -> ClientId {
-        self.queue.attach(ClientSpec::new()).expect("room for a client")
+        self.queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client")
     }
 
     pub(crate) fn submit(&mut self, bio: Bio) {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use paternoster_core::elevator::{Fault, Pick, Position, Rules};
+use paternoster_core::elevator::{Fault, Pick, Position, Side, Traits};
 use paternoster_core::{Elevator, Limits, Nanos, Outcome, RequestId, Scene, Stage, elevators};
 
 pub(super) type Charges = Arc<Mutex<Vec<(ClientId, u64)>>>;
@@ -30,12 +30,8 @@ impl Halves {
 }
 
 impl Elevator for Halves {
-    fn name(&self) -> &'static str {
-        "halves"
-    }
-
-    fn rules(&self) -> Rules {
-        self.noop.rules()
+    fn traits(&self) -> Traits {
+        Traits { inserts_at_head: self.first, ..Traits::new("halves", self.noop.traits().rules) }
     }
 
     fn attach(&mut self, scene: &mut Scene) {
@@ -50,12 +46,8 @@ impl Elevator for Halves {
         self.noop.absorbed(scene, survivor, gone);
     }
 
-    fn former(&self, scene: &Scene, request: RequestId) -> Option<RequestId> {
-        self.noop.former(scene, request)
-    }
-
-    fn latter(&self, scene: &Scene, request: RequestId) -> Option<RequestId> {
-        self.noop.latter(scene, request)
+    fn neighbour(&self, scene: &Scene, request: RequestId, side: Side) -> Option<RequestId> {
+        self.noop.neighbour(scene, request, side)
     }
 
     fn pick(&mut self, scene: &mut Scene) -> Pick {
@@ -69,10 +61,6 @@ impl Elevator for Halves {
     fn charge(&mut self, _: &mut Scene, who: ClientId, cost: Nanos, _: Option<ClientId>) -> Nanos {
         self.charges.lock().expect("one thread").push((who, cost.as_micros()));
         cost
-    }
-
-    fn lets_in_first(&self) -> bool {
-        self.first
     }
 
     fn drain(&mut self, scene: &mut Scene) -> Option<RequestId> {

@@ -88,7 +88,7 @@ impl Tenants {
         ledger: &mut Ledger<O>,
         config: &config::Config,
     ) -> Result<(), String> {
-        let kept = self.take(ledger, config)?;
+        let kept = self.take(now, ledger, config)?;
         for place in (0..self.nodes.len()).map(place_of) {
             let configured = |node: &super::Node| !node.is_stranger && !kept.contains(&place);
             if self.nodes[place as usize].as_ref().is_some_and(configured) {
@@ -105,19 +105,20 @@ impl Tenants {
     /// among them; which those are, and the root.
     pub(super) fn take<O: Observer>(
         &mut self,
+        now: Nanos,
         ledger: &mut Ledger<O>,
         config: &config::Config,
     ) -> Result<BTreeSet<u32>, String> {
         let mut kept = BTreeSet::from([ROOT]);
         for group in &config.groups {
             let above = self.above(group.parent.as_deref())?;
-            let place = self.keep_or_add(ledger, &group.name, above, true, group.weight)?;
+            let place = self.keep_or_add(now, ledger, &group.name, above, true, group.weight)?;
             kept.insert(place);
             self.at_mut(place).configure(group.weight, group.floor, group.caps);
         }
         for tenant in &config.tenants {
             let above = self.above(tenant.group.as_deref())?;
-            let place = self.keep_or_add(ledger, &tenant.name, above, false, tenant.weight)?;
+            let place = self.keep_or_add(now, ledger, &tenant.name, above, false, tenant.weight)?;
             kept.insert(place);
             let node = self.at_mut(place);
             node.configure(tenant.weight, tenant.floor, tenant.caps);
@@ -134,6 +135,7 @@ impl Tenants {
 
     fn keep_or_add<O: Observer>(
         &mut self,
+        now: Nanos,
         ledger: &mut Ledger<O>,
         name: &str,
         above: u32,
@@ -150,7 +152,7 @@ impl Tenants {
                 return Ok(place);
             }
         }
-        let place = self.add(ledger, name, above, is_group, weight)?;
+        let place = self.add(now, ledger, name, above, is_group, weight)?;
         if let Some(old) = found {
             self.at_mut(place).figures = self.at(old).figures.clone();
             self.lets_go(old);

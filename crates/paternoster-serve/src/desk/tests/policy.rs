@@ -11,10 +11,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Rules};
+use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Traits};
 use paternoster_core::{
-    Bio, ClientSpec, DeviceFacts, Limits, Nanos, Op, Outcome, Output, RequestId, RequestQueue,
-    Scene,
+    Bio, ClientSpec, DeviceFacts, Nanos, Op, Outcome, Output, RequestId, RequestQueue, Scene,
 };
 use paternoster_sim::chance::Chance;
 use paternoster_sim::schedulers;
@@ -87,11 +86,8 @@ impl Bad {
 }
 
 impl Elevator for Bad {
-    fn name(&self) -> &'static str {
-        "bad"
-    }
-    fn rules(&self) -> Rules {
-        Rules::Mq
+    fn traits(&self) -> Traits {
+        Traits::mq("bad")
     }
     fn attach(&mut self, scene: &mut Scene) {
         self.waiting = Vec::with_capacity(scene.request_slots() as usize);
@@ -273,8 +269,8 @@ fn a_starved_request_is_served() {
     let (elevator, verdict) = watchdog::by_name("bad").unwrap();
     let verdict = verdict.unwrap();
     let facts = DeviceFacts { depth: 1, ..DeviceFacts::default() };
-    let mut queue = RequestQueue::unobserved(facts, Limits::default(), elevator);
-    let client = queue.attach(ClientSpec::new()).unwrap();
+    let mut queue = RequestQueue::builder(facts, elevator).build().expect("its limits work");
+    let client = queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap();
     // Apart, so that they are not merged.
     let bio = |place: u64| Bio::new(client, Op::Read, place << 10, 8).cookie(place);
     let (mut now, mut count, mut in_device) = (Nanos::ZERO, 3, None);

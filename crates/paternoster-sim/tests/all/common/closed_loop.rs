@@ -88,13 +88,14 @@ pub(crate) fn run(
     let facts = device.facts();
     let limits = Limits { requests: 3 * 1024, ..Limits::default() };
     let noop = elevators::by_name("noop").expect("noop");
-    let mut queue = RequestQueue::unobserved(facts, limits, noop);
+    let mut queue =
+        RequestQueue::builder(facts, noop).limits(limits).build().expect("its limits work");
     queue.set_attribute(Nanos::ZERO, "nomerges", "2").expect("nomerges");
     queue.set_attribute(Nanos::ZERO, "nr_requests", "1024").expect("nr_requests");
     let mut due = BinaryHeap::new();
     let mut clients: Vec<Client> = Vec::new();
     for (number, &load) in loads.iter().enumerate() {
-        let id = queue.attach(ClientSpec::new()).expect("a place");
+        let id = queue.attach(Nanos::ZERO, ClientSpec::new()).expect("a place");
         let next = (number as u64 + 1) << 24;
         let (ios, latencies) = (0, Vec::new());
         clients.push(Client { id, load, next, cpu_free: Nanos::ZERO, ios, latencies });

@@ -244,14 +244,14 @@ impl Promises {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Limits, RequestQueue, elevators};
+    use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Nanos, RequestQueue, elevators};
 
     /// Somebody; promises do not ask who.
     fn somebody() -> ClientId {
         let noop = elevators::by_name("noop").unwrap();
         let facts = DeviceFacts::default();
-        let mut queue = RequestQueue::unobserved(facts, Limits::default(), noop);
-        queue.attach(ClientSpec::new()).unwrap()
+        let mut queue = RequestQueue::builder(facts, noop).build().expect("its limits work");
+        queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap()
     }
 
     fn submit(promises: &mut Promises, op: Op, sector: u64, flags: Flags) -> Cookie {

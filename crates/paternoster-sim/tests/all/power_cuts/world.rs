@@ -172,9 +172,12 @@ impl World {
         let (requests, bios) = if plan.narrow { (12, 16) } else { (96, 64) };
         let clients = u32::from(plan.clients);
         let limits = Limits { requests, bios, clients, groups: 1, notes: 0 };
-        let mut queue = RequestQueue::unobserved(facts, limits, (elevator.make)());
+        let mut queue = RequestQueue::builder(facts, (elevator.make)())
+            .limits(limits)
+            .build()
+            .expect("its limits work");
         let people = (0..plan.clients).map(|number| Person {
-            id: queue.attach(ClientSpec::new()).expect("there is room for it"),
+            id: queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room for it"),
             plugged: false,
             asleep: false,
             wishes: VecDeque::new(),

@@ -75,15 +75,16 @@ impl Observer for StartWatch {
 
 #[cfg(test)]
 mod tests {
-    use paternoster_core::{ClientSpec, DeviceFacts, Flags, Limits, RequestQueue, elevators};
+    use paternoster_core::{ClientSpec, DeviceFacts, Flags, RequestQueue, elevators};
 
     use super::*;
 
     /// A program of one process, and two others.
     fn clients() -> [ClientId; 3] {
         let noop = elevators::by_name("noop").expect("it is there");
-        let mut queue = RequestQueue::unobserved(DeviceFacts::default(), Limits::default(), noop);
-        [0, 1, 2].map(|_| queue.attach(ClientSpec::new()).expect("there is room"))
+        let mut queue =
+            RequestQueue::builder(DeviceFacts::default(), noop).build().expect("its limits work");
+        [0, 1, 2].map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room"))
     }
 
     fn complete(at_ms: u64, client: ClientId, op: Op, sectors: u32) -> Event {

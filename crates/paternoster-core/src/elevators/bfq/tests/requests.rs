@@ -144,7 +144,7 @@ fn bfq_33_a_merge_at_the_front() {
         (request.sector, request.sectors) = (800, 20_216);
         bench.bfq.grown(&mut bench.scene, grown, Side::Front);
         bench.audit();
-        assert_eq!(bench.bfq.latter(&bench.scene, grown), Some(first));
+        assert_eq!(bench.bfq.neighbour(&bench.scene, grown, Side::Back), Some(first));
         assert_eq!(bench.queue(client).next, Some(grown));
         assert_eq!(bench.entity(client).budget, 20_216);
         assert_eq!(bench.bfq.positions.sector(queue), Some(800));

@@ -14,7 +14,8 @@ const TRAVEL: u64 = 5;
 fn sessions(world: &mut World) -> (usize, Vec<usize>) {
     world.travel = TRAVEL;
     let victim = world.weighing(100, deep(8, 8));
-    let group = world.queue.add_group(GroupSpec::new().weight(100)).expect("there is room");
+    let group =
+        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
     let join = |n: u64| {
         // Steps of more than 64 MiB, each of them another, in which nobody goes with anybody.
         let habits = Habits { skip: 20_011 + 4_002 * n, ..random(8) };
@@ -58,7 +59,8 @@ fn crew_i3_weights_hold() {
     let mut world = World::new(1, DISK);
     world.travel = TRAVEL;
     let alone = world.weighing(100, deep(4, 8));
-    let group = world.queue.add_group(GroupSpec::new().weight(100)).expect("there is room");
+    let group =
+        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
     let mut join = |weight: u32, depth: u32| {
         let habits = Habits { skip: 20_011 + 80 * u64::from(weight), ..deep(depth, 8) };
         let place = world.join(ClientSpec::new().group(group).weight(weight), habits);

@@ -73,7 +73,8 @@ proptest! {
 #[test]
 fn l6_within_groups() {
     let mut world = queueing(4);
-    let group = world.queue.add_group(GroupSpec::new().weight(100)).expect("there is room");
+    let group =
+        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
     let inner = |weight| ClientSpec::new().group(group).weight(weight);
     world.join(inner(300), greedy(32));
     world.join(inner(100), greedy(64));

@@ -124,7 +124,11 @@ impl World {
         // What has seeks rotates.
         let facts = DeviceFacts { depth, rotational: price.seek > 0, ..DeviceFacts::default() };
         let limits = Limits { requests: 512, clients: 32, groups: 24, ..Limits::default() };
-        let mut queue = RequestQueue::new(facts, limits, Box::new(elevator), Served::default());
+        let mut queue = RequestQueue::builder(facts, Box::new(elevator))
+            .limits(limits)
+            .observer(Served::default())
+            .build()
+            .expect("its limits work");
         queue.set_attribute(Nanos::ZERO, "nr_requests", "256").expect("there is room");
         World {
             queue,
@@ -144,7 +148,7 @@ impl World {
 
     /// A client of `spec` begins now.
     fn join(&mut self, spec: ClientSpec, habits: Habits) -> usize {
-        let id = self.queue.attach(spec).expect("there is room");
+        let id = self.queue.attach(Nanos::ZERO, spec).expect("there is room");
         let place = self.actors.len();
         let region = place as u64 * (1 << 22);
         let actor = Actor { id, habits, region, at: region, ended: 0, longest: 0, gone: false };
@@ -158,7 +162,7 @@ impl World {
     }
 
     fn weighing(&mut self, weight: u32, habits: Habits) -> usize {
-        let group = self.queue.add_group(GroupSpec::new().weight(weight));
+        let group = self.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(weight));
         self.join(ClientSpec::new().group(group.expect("there is room")), habits)
     }
 

@@ -45,7 +45,8 @@ fn c1_weights_are_shares() {
 fn c1_a_group_is_one() {
     let mut world = World::new(4, FLASH);
     let alone = world.weighing(100, deep(16, 8));
-    let group = world.queue.add_group(GroupSpec::new().weight(100)).expect("there is room");
+    let group =
+        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
     for _ in 0..8 {
         world.join(ClientSpec::new().group(group), deep(4, 8));
     }
@@ -63,7 +64,8 @@ fn c1_a_group_is_one() {
 fn who_has_his_share_is_not_refused_for_ever() {
     let mut world = World::new(256, FLASH);
     let victim = world.weighing(100, deep(32, 8));
-    let group = world.queue.add_group(GroupSpec::new().weight(100)).expect("there is room");
+    let group =
+        world.queue.add_group(Nanos::ZERO, GroupSpec::new().weight(100)).expect("there is room");
     for _ in 0..16 {
         world.join(ClientSpec::new().group(group), deep(32, 8));
     }
@@ -157,7 +159,7 @@ fn g1_charges_are_what_was_served() {
 #[test]
 fn i1_what_is_plugged_may_grow() {
     let mut world = World::new(1, Price { base: 1_000_000, sector: 0, seek: 0 });
-    let id = world.queue.attach(ClientSpec::new()).expect("there is room");
+    let id = world.queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room");
     world.queue.plug(world.now, id).expect("it is there");
     for sector in [0, 8] {
         world.queue.submit(world.now, Bio::new(id, Op::Read, sector, 8)).expect("there is room");

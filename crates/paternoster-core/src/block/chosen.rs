@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chosen: the elevator that a queue has, what it said of itself, and the how-manieth it is.
+//!
+//! It is asked what it *is* when it comes and when an attribute was set, and not with each bio:
+//! `Deref` leads to the elevator, [`Chosen::traits`] to what it said.
+//!
+//! # Invariants
+//! I1  What is kept is what the elevator would say now.
+//! I2  The epoch differs from that of every elevator before it (2^32 changes apart), so that a
+//!     request names the one that it was bound to.
+
+use alloc::boxed::Box;
+use alloc::format;
+use core::fmt;
+use core::mem;
+use core::ops::{Deref, DerefMut};
+
+use crate::attribute::{Attribute, AttributeError};
+use crate::elevator::{Elevator, Fault, Members, Traits};
+use crate::request::Request;
+use crate::scene::Scene;
+
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    elevator: Box<dyn Elevator>,
+    traits: Traits,
+    epoch: u32,
+}
+
+impl Deref for Chosen {
+    type Target = dyn Elevator;
+
+    #[inline(always)]
+    fn deref(&self) -> &(dyn Elevator + 'static) {
+        &*self.elevator
+    }
+}
+
+impl DerefMut for Chosen {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut (dyn Elevator + 'static) {
+        &mut *self.elevator
+    }
+}
+
+impl Chosen {
+    /// A queue's first.
+    pub(crate) fn new(elevator: Box<dyn Elevator>) -> Chosen {
+        Chosen { traits: elevator.traits(), elevator, epoch: 0 }
+    }
+
+    /// Another one; returns the one before.
+    pub(crate) fn replace(&mut self, elevator: Box<dyn Elevator>) -> Box<dyn Elevator> {
+        self.traits = elevator.traits();
+        self.epoch = self.epoch.wrapping_add(1);
+        mem::replace(&mut self.elevator, elevator)
+    }
+
+    /// What it said of itself.
+    #[inline(always)]
+    pub(crate) const fn traits(&self) -> &Traits {
+        &self.traits
+    }
+
+    /// How many there were before it.
+    #[inline(always)]
+    pub(crate) const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Whether a request was bound to it.
+    #[inline(always)]
+    pub(crate) const fn has_bound(&self, request: &Request) -> bool {
+        request.epoch == self.epoch
+    }
+
+    /// Tells it of a client or a group, if it listens.
+    pub(crate) fn tell(&mut self, what: impl FnOnce(&mut dyn Members)) {
+        if let Some(members) = self.elevator.members() {
+            what(members);
+        }
+    }
+
+    /// Its attributes.
+    pub(crate) fn attributes(&self) -> &'static [Attribute] {
+        self.elevator.knobs().map_or(&[], |knobs| knobs.attributes())
+    }
+
+    /// The value of one of them.
+    pub(crate) fn get(&self, scene: &Scene, place: usize) -> Option<u64> {
+        self.elevator.knobs()?.get(scene, place)
+    }
+
+    /// Sets one of them.
+    pub(crate) fn set(
+        &mut self,
+        scene: &mut Scene,
+        place: usize,
+        value: u64,
+    ) -> Result<(), AttributeError> {
+        let set = match self.elevator.knobs_mut() {
+            Some(knobs) => knobs.set(scene, place, value),
+            None => self.refuse(place),
+        };
+        self.traits = self.elevator.traits();
+        set
+    }
+
+    /// It shows attributes and lets none be set.
+    fn refuse(&self, place: usize) -> Result<(), AttributeError> {
+        match self.attributes().get(place) {
+            Some(attribute) => Err(AttributeError::ReadOnly { name: attribute.name }),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes one of them as sysfs shows it.
+    pub(crate) fn show(
+        &self,
+        scene: &Scene,
+        place: usize,
+        out: &mut dyn fmt::Write,
+    ) -> fmt::Result {
+        self.elevator.knobs().map_or(Ok(()), |knobs| knobs.show(scene, place, out))
+    }
+
+    /// I1, and its own invariants.
+    pub(crate) fn audit(&self, scene: &Scene) -> Result<(), Fault> {
+        let (kept, says) = (self.traits, self.elevator.traits());
+        if kept != says {
+            return Err(format!("chosen I1: it said {kept:?} and says {says:?}"));
+        }
+        self.elevator.audit(scene)
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Extensions: what an elevator may hear and offer beside requests. Each is a trait of its own,
+//! which it hands out by a method of [`Elevator`]; none of them is asked for with a request.
+//!
+//! ```text
+//! attach, detach, set_priority, add_group … ──▶ Elevator::members ──▶ Members
+//! set_attribute, value, listings ─────────────▶ Elevator::knobs ────▶ Knobs
+//! ```
+//!
+//! # Invariants
+//! I1  A client is attached once before anything is asked for it, and detached once, when it has no
+//!     requests left; a group comes before its members and goes behind them.
+//! I2  An attribute is only ever named by its place in `attributes`, which does not change.
+//!
+//! [`Elevator`]: super::Elevator
+
+use core::fmt;
+
+use crate::attribute::{Attribute, AttributeError};
+use crate::client::{ClientId, GroupId};
+use crate::scene::Scene;
+
+/// Hears of clients and groups.
+pub trait Members {
+    /// A client came.
+    fn client_attached(&mut self, _scene: &mut Scene, _client: ClientId) {}
+
+    /// A client's class, level, weight or group changed.
+    fn client_changed(&mut self, _scene: &mut Scene, _client: ClientId) {}
+
+    /// A client has gone; it has no requests left.
+    fn client_detached(&mut self, _scene: &mut Scene, _client: ClientId) {}
+
+    /// A group came or its weight changed.
+    fn group_changed(&mut self, _scene: &mut Scene, _group: GroupId) {}
+
+    /// A group has gone; it has no members left.
+    fn group_removed(&mut self, _scene: &mut Scene, _group: GroupId) {}
+}
+
+/// Has attributes. A [`Knob`](crate::Knob) for each answers all of it.
+pub trait Knobs {
+    /// What can be set, in the order of the listing.
+    fn attributes(&self) -> &'static [Attribute];
+
+    /// The value of the attribute at `place` of `attributes`; `None` if it is not one number, or
+    /// there is none.
+    fn get(&self, scene: &Scene, place: usize) -> Option<u64>;
+
+    /// Sets the attribute at `place`; the value is in its range.
+    ///
+    /// # Errors
+    /// What a [`Knob`](crate::Knob) refuses; nothing has changed then.
+    fn set(&mut self, scene: &mut Scene, place: usize, value: u64) -> Result<(), AttributeError>;
+
+    /// Writes the attribute at `place` as sysfs shows it; for those that are not one number.
+    ///
+    /// # Errors
+    /// Only what `out` reports.
+    fn show(&self, scene: &Scene, place: usize, out: &mut dyn fmt::Write) -> fmt::Result {
+        match (self.attributes().get(place), self.get(scene, place)) {
+            (Some(attribute), Some(value)) => attribute.show(value, out),
+            _ => Ok(()),
+        }
+    }
+}

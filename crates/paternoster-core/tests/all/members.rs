@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether an elevator hears of clients and groups, and at the time of the call.
+
+use std::sync::{Arc, Mutex};
+
+use paternoster_core::elevator::{Elevator, Members, Pick, Position, Traits};
+use paternoster_core::{
+    ClientId, ClientSpec, DeviceFacts, GroupId, GroupSpec, Nanos, Priority, RequestId,
+    RequestQueue, Scene,
+};
+
+type Heard = Arc<Mutex<Vec<(u64, &'static str)>>>;
+
+/// An elevator without requests that writes down what it hears, and when.
+#[derive(Debug)]
+struct Listener(Heard);
+
+impl Listener {
+    fn hears(&self, scene: &Scene, what: &'static str) {
+        self.0.lock().expect("one thread").push((scene.exact_now().as_millis(), what));
+    }
+}
+
+impl Elevator for Listener {
+    fn traits(&self) -> Traits {
+        Traits::mq("listener")
+    }
+    fn attach(&mut self, _: &mut Scene) {}
+    fn insert(&mut self, _: &mut Scene, _: RequestId, _: Position) {}
+    fn pick(&mut self, _: &mut Scene) -> Pick {
+        Pick::Nothing
+    }
+    fn removed(&mut self, _: &mut Scene, _: RequestId) {}
+    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+        None
+    }
+    fn waiting(&self) -> u32 {
+        0
+    }
+    fn members(&mut self) -> Option<&mut dyn Members> {
+        Some(self)
+    }
+}
+
+impl Members for Listener {
+    fn client_attached(&mut self, scene: &mut Scene, client: ClientId) {
+        assert!(scene.client(client).is_some() && scene.clients().any(|(id, _)| id == client));
+        self.hears(scene, "client attached");
+    }
+    fn client_changed(&mut self, scene: &mut Scene, _: ClientId) {
+        self.hears(scene, "client changed");
+    }
+    fn client_detached(&mut self, scene: &mut Scene, _: ClientId) {
+        self.hears(scene, "client detached");
+    }
+    fn group_changed(&mut self, scene: &mut Scene, group: GroupId) {
+        assert!(scene.group(group).is_some() && scene.groups().any(|(id, _)| id == group));
+        self.hears(scene, "group changed");
+    }
+    fn group_removed(&mut self, scene: &mut Scene, _: GroupId) {
+        self.hears(scene, "group removed");
+    }
+}
+
+/// Is each call heard once, at its own time, in ms? The first group is the root, which is there
+/// when the elevator comes. What comes with an earlier time than the call before it happens at the
+/// time of that one.
+#[test]
+fn an_elevator_hears_of_members_at_the_time_of_the_call() {
+    let heard = Heard::default();
+    let listener = Box::new(Listener(Arc::clone(&heard)));
+    let mut queue = RequestQueue::builder(DeviceFacts::default(), listener).build().unwrap();
+    let ms = Nanos::from_millis;
+    let group = queue.add_group(ms(1), GroupSpec::new()).unwrap();
+    let client = queue.attach(ms(2), ClientSpec::new().group(group)).unwrap();
+    queue.set_priority(ms(3), client, Priority::default(), 200).unwrap();
+    queue.set_group_weight(ms(4), group, 300).unwrap();
+    queue.remove_group(ms(5), group).unwrap_err();
+    queue.detach(ms(6), client).unwrap();
+    queue.remove_group(ms(5), group).unwrap();
+    let told = [
+        (0, "group changed"),
+        (1, "group changed"),
+        (2, "client attached"),
+        (3, "client changed"),
+        (4, "group changed"),
+        (6, "client detached"),
+        (6, "group removed"),
+    ];
+    assert_eq!(*heard.lock().unwrap(), told);
+}
+
+/// Does an elevator that comes later hear of all who are there, groups first?
+#[test]
+fn one_that_comes_later_hears_of_all() {
+    let noop = paternoster_core::elevators::by_name("noop").unwrap();
+    let mut queue = RequestQueue::builder(DeviceFacts::default(), noop).build().unwrap();
+    let group = queue.add_group(Nanos::ZERO, GroupSpec::new()).unwrap();
+    queue.attach(Nanos::ZERO, ClientSpec::new().group(group)).unwrap();
+    let heard = Heard::default();
+    queue.change_elevator(Nanos::from_millis(7), Box::new(Listener(Arc::clone(&heard))));
+    let told = [(7, "group changed"), (7, "group changed"), (7, "client attached")];
+    assert_eq!(*heard.lock().unwrap(), told);
+}

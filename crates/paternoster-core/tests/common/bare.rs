@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bare: an elevator that has the core of the trait and nothing else, as a stranger begins one.
+//!
+//! First come, first served, in a deque. What it does not say is what the defaults of the trait
+//! are for: bios merge with its requests, requests with each other, clients come and go.
+
+use std::collections::VecDeque;
+
+use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
+use paternoster_core::{RequestId, Scene};
+
+#[derive(Debug, Default)]
+pub(crate) struct Bare {
+    waiting: VecDeque<RequestId>,
+}
+
+impl Elevator for Bare {
+    fn traits(&self) -> Traits {
+        Traits { merges_front: true, ..Traits::mq("bare") }
+    }
+
+    fn attach(&mut self, scene: &mut Scene) {
+        self.waiting = VecDeque::with_capacity(scene.request_slots() as usize);
+    }
+
+    fn insert(&mut self, _: &mut Scene, request: RequestId, position: Position) {
+        match position {
+            Position::Sorted => self.waiting.push_back(request),
+            Position::Head => self.waiting.push_front(request),
+        }
+    }
+
+    fn pick(&mut self, _: &mut Scene) -> Pick {
+        let first = self.waiting.pop_front();
+        first.map_or(Pick::Nothing, |request| Pick::Dispatch(request, Place::Tail))
+    }
+
+    fn removed(&mut self, _: &mut Scene, request: RequestId) {
+        self.waiting.retain(|&other| other != request);
+    }
+
+    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+        self.waiting.pop_front()
+    }
+
+    fn waiting(&self) -> u32 {
+        u32::try_from(self.waiting.len()).expect("there are few")
+    }
+}
