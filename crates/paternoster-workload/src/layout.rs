@@ -61,6 +61,8 @@ pub struct FileRegion {
     pub start: u64,
     /// How many bytes from there.
     pub bytes: u64,
+    /// How far from the start an I/O may reach that begins in these; its end if that is less.
+    pub room: u64,
 }
 
 /// Where one clone of a job works.
@@ -88,6 +90,7 @@ struct Need {
     name: String,
     start: u64,
     bytes: u64,
+    room: u64,
     /// How long the job says that it is.
     own_bytes: u64,
     /// How long the file must be.
@@ -241,8 +244,8 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
     if let Some(log) = recorded(job, clone) {
         let need = |(name, &bytes): (&String, &u64)| {
             let bytes = if is_device(name) { capacity } else { bytes };
-            let (start, own_bytes) = (0, bytes);
-            Need { name: name.clone(), start, bytes, own_bytes, file_bytes: bytes, filled: true }
+            let (start, room, own_bytes, file_bytes) = (0, bytes, bytes, bytes);
+            Need { name: name.clone(), start, bytes, room, own_bytes, file_bytes, filled: true }
         };
         return log.files.iter().zip(&log.sizes).map(need).collect();
     }
@@ -265,11 +268,27 @@ fn needs(job: &Job, clone: u32, capacity: u64, seeds: &Seeds) -> Vec<Need> {
             (None, _) => capacity.saturating_sub(start),
         };
         let own_bytes = if is_device(&name) { 0 } else { size.unwrap_or(0) };
-        let file_bytes = start.saturating_add(bytes).max(own_bytes);
+        let room = if is_device(&name) { bytes } else { room(job, start, bytes, count) };
+        let file_bytes = start.saturating_add(room).max(own_bytes);
         let filled = job.overwrite || matches!(job.rw.kind, Kind::ReadOnly | Kind::ReadWrite);
-        Need { name, start, bytes, own_bytes, file_bytes, filled }
+        Need { name, start, bytes, room, own_bytes, file_bytes, filled }
     };
     names.into_iter().zip(sizes).map(need).collect()
+}
+
+/// How far from its start an I/O of a region may reach: to its end. fio's engine null has no file
+/// that ends, so there an I/O that begins within filesize goes on beyond it, up to the size.
+fn room(job: &Job, start: u64, bytes: u64, files: u32) -> u64 {
+    if job.engine != Engine::Null || (job.filesize.is_none() && job.filesize_range.is_none()) {
+        return bytes;
+    }
+    let largest = job.block_size.iter().map(|&(_, most)| most).max().unwrap_or(0);
+    match job.size {
+        Some(Amount::Bytes(size)) => {
+            bytes.max((size / u64::from(files.max(1))).saturating_sub(start))
+        }
+        _ => bytes.saturating_add(largest),
+    }
 }
 
 /// The log that a clone replays.
@@ -289,17 +308,19 @@ fn region(
     let block = job.block_size.iter().map(|&(least, _)| least).min().unwrap_or(0);
     let mut files = Vec::with_capacity(needs.len());
     for (need, &number) in needs.iter().zip(numbers) {
-        let Need { name, start, bytes, .. } = need;
+        let Need { name, start, bytes, room, .. } = need;
         let extent = &extents[number];
         let end = extent.end().max(extent.at.saturating_add(*bytes));
         if end > capacity || start.saturating_add(*bytes) > capacity {
             return Err(too_large(job, name, end, capacity));
         }
-        if *bytes < block && job.recorded.is_empty() {
+        // On several files that are too small fio runs and does nothing; a note tells of it.
+        let divided = needs.len() > 1 && job.filesize.is_none() && job.filesize_range.is_none();
+        if *bytes < block && job.recorded.is_empty() && !divided {
             return Err(too_small(job, *bytes, block));
         }
         let file = u32::try_from(number).unwrap_or(u32::MAX);
-        files.push(FileRegion { file, start: *start, bytes: *bytes });
+        files.push(FileRegion { file, start: *start, bytes: *bytes, room: *room });
     }
     let all = files.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes));
     let amount = match (job.io_size, job.size) {
@@ -376,7 +397,7 @@ mod tests {
         );
         let plan = plan(&jobs, 10 * MIB, Placement::Near, 0).unwrap();
         let mib = |region: &Region| {
-            let FileRegion { file, start, bytes } = region.files[0];
+            let FileRegion { file, start, bytes, .. } = region.files[0];
             (plan.files[file as usize].at / MIB, start / MIB, bytes / MIB)
         };
         let all: Vec<_> = plan.regions.iter().map(|regions| mib(&regions[0])).collect();

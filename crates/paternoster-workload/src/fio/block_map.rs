@@ -50,6 +50,11 @@ impl BlockMap {
         map
     }
 
+    /// How many blocks it has.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Frees every block.
     pub(super) fn clear(&mut self) {
         for level in &mut self.levels {

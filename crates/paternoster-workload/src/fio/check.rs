@@ -4,6 +4,7 @@
 //! Depths that were not given are filled in here, so that the public fields need no second look.
 
 use super::job::{Engine, Job};
+use super::value::Amount;
 
 /// Fills in what depends on several options, and finds what cannot be run.
 ///
@@ -39,7 +40,26 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
         return replay(job, notes);
     }
     whole_sectors(job)?;
-    sizes(job)
+    sizes(job)?;
+    small_files(job, notes);
+    Ok(())
+}
+
+/// Several files with less than a block each, of which fio makes no I/O either.
+fn small_files(job: &Job, notes: &mut Vec<String>) {
+    let files = job.file_names(0).len() as u64;
+    let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
+    if let (Some(Amount::Bytes(size)), None, None) = (job.size, job.filesize, job.filesize_range)
+        && files > 1
+        && size / files < least
+    {
+        notes.push(format!(
+            "job `{}` has {files} files of {} bytes, less than its smallest block of {least}: it \
+             does no I/O",
+            job.name,
+            size / files
+        ));
+    }
 }
 
 /// mmap and splice go through the page cache whatever the job says.
@@ -123,7 +143,6 @@ fn depths(job: &mut Job) {
 
 /// A device has a size of its own; a file that the simulator lays out has not.
 fn sizes(job: &Job) -> Result<(), String> {
-    use super::value::Amount;
     let least = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1);
     if let Some(Amount::Bytes(size)) = job.size
         && size < least
@@ -131,6 +150,16 @@ fn sizes(job: &Job) -> Result<(), String> {
         return Err(format!(
             "job `{}` has a size of {size} bytes, less than its smallest block of {least}",
             job.name
+        ));
+    }
+    if let (Some(Amount::Bytes(size)), Some(io_size @ Amount::Percent(_))) = (job.size, job.io_size)
+        && io_size.of(size) < least
+        && !job.on_devices()
+    {
+        return Err(format!(
+            "job `{}` has an io_size of {} bytes, less than its smallest block of {least}",
+            job.name,
+            io_size.of(size)
         ));
     }
     if job.on_devices() || job.filesize.is_some() {
@@ -153,7 +182,6 @@ fn sizes(job: &Job) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::value::Amount;
     use super::*;
 
     /// Are depths that were not given those of FIO-53? Saw-tooth 16 -> 4 is kept.

@@ -165,17 +165,16 @@ impl FileChoice {
         }
     }
 
-    /// All files can be served again, and the turn begins with the first; draws go on.
+    /// All files can be served again; turns and draws go on.
     pub fn restart(&mut self) {
         self.done.fill(false);
         self.done_count = 0;
         self.open.fill(false);
         self.open_count = 0;
-        self.current = self.files - 1;
         self.left = 0;
     }
 
-    /// The order of draws begins again too.
+    /// Draws begin again too.
     pub fn replay(&mut self, seeds: &Seeds) {
         self.restart();
         self.generator = self.generator.again(seeds, Choice::File);

@@ -7,11 +7,13 @@
 //! filesize=8k-64k nrfiles=4         16k 24k 24k 56k: 8k + floor(56k * r), down to a whole block
 //! ```
 //!
+//! Under fio's engine null a range is not drawn from where each file's part of the size is in it.
+//!
 //! The draws are of generator 7; a block is the least of all directions.
 //!
 //! Source: FIO-41; the sizes equal those of files that fio 3.33 laid out.
 
-use super::job::Job;
+use super::job::{Engine, Job};
 use super::random::{Choice, Seeds};
 use super::value::Amount;
 
@@ -21,6 +23,12 @@ use super::value::Amount;
 pub fn file_sizes(job: &Job, files: u32, whole: u64, seeds: &Seeds) -> Vec<Option<u64>> {
     let count = usize::try_from(files).unwrap_or(usize::MAX);
     if let Some((low, high)) = job.filesize_range {
+        // fio's engine null takes the size where the range has it.
+        let part = job.size.map(|size| size.of(whole) / u64::from(files.max(1)));
+        let part = part.filter(|part| job.engine == Engine::Null && (low..=high).contains(part));
+        if part.is_some() {
+            return vec![part; count];
+        }
         let block = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
         let mut generator = seeds.generator(Choice::FileSize);
         let mut draw = || {

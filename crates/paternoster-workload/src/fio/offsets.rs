@@ -34,7 +34,10 @@
 //! [`Offsets::next_pass`] begins a further pass. A time_based pass on one file has no end; on
 //! several it ends when all of them are at theirs, and [`Offsets::restart`] begins another.
 //!
-//! A trimwrite job counts twice its size, for trim and write.
+//! Of a trimwrite job only the writes count, but for whether an `io_size` asks for another pass.
+//!
+//! With a `randseed` the generators go on from pass to pass; they begin anew without one, and with
+//! `allrandrepeat`.
 //!
 //! Invariants: I1 each piece lies in the region of its file and is not empty; I2 with a map no
 //! block is random twice in a pass; I3 no call allocates.
@@ -54,6 +57,7 @@ use crate::direction::Direction;
 use super::file_choice::FileChoice;
 use super::job::{Job, Kind};
 use super::random::{Choice, Seeds, Taus88};
+use super::value::Amount;
 use file::{FileOffsets, Shared};
 use mix::Mix;
 
@@ -79,6 +83,8 @@ pub struct Extent<'a> {
     pub start: u64,
     /// How long it is.
     pub bytes: u64,
+    /// How far from its start an I/O may reach that begins in it; its end if that is less.
+    pub room: u64,
 }
 
 /// The I/Os of one clone of a job.
@@ -89,7 +95,7 @@ pub struct Offsets {
     /// I/Os and bytes of all passes together.
     ios_most: u64,
     bytes_most: u64,
-    /// With an `io_size`: passes are begun until so many bytes are made, but for less than a
+    /// With an `io_size` in bytes: passes are begun until so many bytes are made, but for less than a
     /// largest block.
     wanted: Option<u64>,
     largest_block: u64,
@@ -104,6 +110,12 @@ pub struct Offsets {
     issued_bytes: u64,
     issued_in_pass: u64,
     issued: u64,
+    /// Of a trimwrite job: writes, their bytes, and writes in this pass.
+    writes: u64,
+    written_bytes: u64,
+    writes_in_pass: u64,
+    /// A pass draws what the first one did.
+    repeats: bool,
     finished: bool,
 }
 
@@ -123,7 +135,7 @@ impl Offsets {
         entropy: u64,
     ) -> Offsets {
         let name = job.file_names(0).into_iter().next().unwrap_or_default();
-        let extent = Extent { file: &name, start: region_start, bytes: region_bytes };
+        let extent = Extent { file: &name, start: region_start, bytes: region_bytes, room: 0 };
         Offsets::over(job, thread, &[extent], io_bytes, entropy)
     }
 
@@ -139,8 +151,7 @@ impl Offsets {
         let seeds = Seeds::of(job, thread, entropy);
         // With time_based only the time counts, in fio too.
         let counted = |most: u64| if job.time_based { u64::MAX } else { most };
-        let halves = if job.rw.kind == Kind::TrimWrite { 2 } else { 1 };
-        let times = job.loops.max(1).saturating_mul(halves);
+        let times = job.loops.max(1);
         // On several files the end of one is for the choice of files to know.
         let endless = job.time_based && extents.len() <= 1;
         let choice = FileChoice::new(job, extents.len(), &seeds);
@@ -154,7 +165,10 @@ impl Offsets {
             rwmixread: u64::from(job.rwmixread),
             ios_most: counted(job.number_ios.unwrap_or(u64::MAX).saturating_mul(times)),
             bytes_most: counted(io_bytes.saturating_mul(times)),
-            wanted: job.io_size.map(|_| io_bytes),
+            wanted: job
+                .io_size
+                .filter(|wanted| matches!(wanted, Amount::Bytes(_)))
+                .map(|_| io_bytes),
             largest_block: job.block_size.iter().map(|(_, most)| *most).max().unwrap_or(1),
             passes_left: job.loops.saturating_sub(1),
             mix_generator: seeds.generator(Choice::Mix),
@@ -166,6 +180,10 @@ impl Offsets {
             issued_bytes: 0,
             issued_in_pass: 0,
             issued: 0,
+            writes: 0,
+            written_bytes: 0,
+            writes_in_pass: 0,
+            repeats: job.allrandrepeat || (job.randrepeat && job.randseed.is_none()),
             finished: false,
         }
     }
@@ -182,6 +200,11 @@ impl Offsets {
             self.issued += 1;
             self.issued_in_pass += 1;
             self.issued_bytes = self.issued_bytes.saturating_add(piece.bytes);
+            if piece.direction == Direction::Write {
+                self.writes += 1;
+                self.writes_in_pass += 1;
+                self.written_bytes = self.written_bytes.saturating_add(piece.bytes);
+            }
         } else if self.issued_in_pass == 0 {
             // A pass without any I/O: the region is too small, and no other pass will do better.
             self.finished = true;
@@ -198,6 +221,13 @@ impl Offsets {
     /// Whether the job has bytes and I/Os left. At the very end of the files it may say so in vain.
     #[must_use]
     pub fn has_more(&self) -> bool {
+        if self.kind == Kind::TrimWrite {
+            // Each write follows its trim; where it never can, the trims do not go on for ever.
+            let trims = self.issued - self.writes;
+            let lost = trims > self.writes + 2 * self.files.len() as u64;
+            let most = (self.ios_most, self.bytes_most);
+            return !lost && self.writes_in_pass < most.0 && self.written_bytes < most.1;
+        }
         self.issued < self.ios_most && self.issued_bytes < self.bytes_most
     }
 
@@ -205,24 +235,28 @@ impl Offsets {
     pub fn restart(&mut self) {
         self.clear_regions();
         self.issued_bytes = 0;
+        self.written_bytes = 0;
         self.issued_in_pass = 0;
+        self.writes_in_pass = 0;
     }
 
-    /// Begins a further pass, if there is one to be made: all begins again.
+    /// Begins a further pass, if there is one to be made: all begins again. Of several `loops` that
+    /// have nothing left to do one is begun.
     pub fn next_pass(&mut self) -> bool {
-        if self.finished || !self.has_more() {
+        if self.issued_in_pass == 0 {
             return false;
         }
         if self.passes_left > 0 {
             self.passes_left -= 1;
         } else {
             let left = self.wanted.unwrap_or(0).saturating_sub(self.issued_bytes);
-            if left == 0 || left < self.largest_block {
+            if !self.has_more() || left == 0 || left < self.largest_block {
                 return false;
             }
         }
         self.rewind();
         self.issued_in_pass = 0;
+        self.writes_in_pass = 0;
         true
     }
 
@@ -240,9 +274,13 @@ impl Offsets {
 
     fn rewind(&mut self) {
         self.clear_regions();
-        self.choice.replay(&self.seeds);
-        self.shared.replay(&self.seeds);
-        self.mix_generator = self.seeds.generator(Choice::Mix);
+        self.mix.next_pass();
+        self.shared.zone_done = 0;
+        if self.repeats {
+            self.choice.replay(&self.seeds);
+            self.shared.replay(&self.seeds);
+            self.mix_generator = self.seeds.generator(Choice::Mix);
+        }
     }
 
     /// The next I/O of the file that is chosen, over the ends of files; `None` when all are at

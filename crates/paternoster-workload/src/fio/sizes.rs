@@ -16,8 +16,9 @@
 use super::job::{Job, Kind};
 use super::random::{Choice, Draw, Seeds};
 
-/// Draws before a size that fits is given up; then it is the smallest one.
-const DRAWS_MAX: u32 = 1000;
+/// Draws before a size that fits is given up; then it is the smallest one. fio never gives up: with
+/// bs_unaligned one in `most` draws is the smallest size, which alone may fit.
+const DRAWS_MAX: u32 = 1 << 22;
 
 /// The generators of sizes of one job, and what they draw from.
 #[derive(Debug, Clone)]

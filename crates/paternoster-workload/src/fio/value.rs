@@ -141,6 +141,23 @@ impl<'a> Reader<'a> {
         Ok((low.min(high), low.max(high)))
     }
 
+    /// The range of a file's size, whose first number fio reads as hexadecimal where the second is:
+    /// `40k-0x60600` begins at 64k.
+    ///
+    /// # Errors
+    /// As [`Reader::range`].
+    pub fn range_of_files(&mut self, text: &str) -> Result<(u64, u64), String> {
+        let is_hexadecimal = |text: &str| text.contains("0x") || text.contains("0X");
+        match text.split_once(['-', ':']) {
+            Some((low, high)) if is_hexadecimal(high) && !is_hexadecimal(low) => {
+                self.notes
+                    .push(format!("fio reads `{low}` in `{text}` as `0x{low}`, and so it is"));
+                self.range(&format!("0x{text}"))
+            }
+            _ => self.range(text),
+        }
+    }
+
     /// A time, `unit` nanoseconds being what a bare number counts.
     ///
     /// # Errors
@@ -390,6 +407,8 @@ mod tests {
         assert_eq!(reader.range("64k-4k"), Ok((4096, 65_536)));
         assert_eq!(reader.range("1:2"), Ok((1, 2)));
         assert_eq!(reader.amount("20%"), Ok(Amount::Percent(20)));
+        assert_eq!(reader.range_of_files("40k-0x60600"), Ok((0x40 << 10, 0x60600)));
+        assert_eq!(reader.range_of_files("0xa000-64k"), Ok((0xa000, 64 << 10)));
         assert!(reader.amount("101%").is_err());
         assert_eq!(reader.signed("-8k"), Ok(-8192));
         // 20 % of 1003 is 200.6, rounded down.

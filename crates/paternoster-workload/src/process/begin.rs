@@ -184,6 +184,12 @@ impl Process {
         place: usize,
         cache: &PageCache,
     ) {
+        self.record.synced(now - self.began, kind, place);
+        self.begin_untold_sync(now, kind, place, cache);
+    }
+
+    /// The same, of which the log of I/O does not tell.
+    fn begin_untold_sync(&mut self, now: Nanos, kind: SyncKind, place: usize, cache: &PageCache) {
         let file = self.files[place];
         let whole = Run { first: 0, pages: cache.pages_of(file) };
         let nothing = Run { first: 0, pages: 0 };
@@ -201,31 +207,36 @@ impl Process {
         if steps.durable.is_some() {
             self.written[place] = false;
         }
-        self.record.synced(now - self.began, kind, place);
         self.sync = Some(SyncCall::new(now, steps, file, run));
     }
 
-    /// The syncs at the end of a loop, once everything of it has ended: of each file that was
-    /// written, or of every one; and with `fsync_on_close` again when it is closed, before the next
+    /// The syncs at the end of a loop, once everything of it has ended: of every file of a job that
+    /// may write, else of each that was written; and with `fsync_on_close` again when it is closed, before the next
     /// loop opens it.
     pub(super) fn plan_last_syncs(&mut self, last_loop: bool) {
         if !self.syncs.ends_with_sync() || self.error != 0 {
             return;
         }
         let written = self.written.iter().enumerate();
-        let synced = written.filter(|(_, written)| **written || self.syncs.every_file);
+        let every = self.syncs.every_file || self.may_write;
+        let synced = written.filter(|(_, written)| **written || every);
         let places: Vec<usize> = synced.map(|(place, _)| place).collect();
-        self.last_syncs.extend(&places);
-        if self.syncs.on_close && !last_loop {
-            self.last_syncs.extend(&places);
+        let closes = self.syncs.on_close && !last_loop;
+        if closes {
+            // Of a file that is closed no log tells.
+            self.last_syncs.extend(places.iter().map(|place| (*place, false)));
         }
+        self.last_syncs.extend(places.iter().map(|place| (*place, true)));
     }
 
     /// Begins the next of them. True if one has just begun. They are not among the syncs that the
     /// job's statistics tell.
     pub(super) fn begin_last_sync(&mut self, now: Nanos, cache: &PageCache) -> bool {
-        let Some(place) = self.last_syncs.pop_front() else { return false };
-        self.begin_sync(now, SyncKind::Fsync, place, cache);
+        let Some((place, told)) = self.last_syncs.pop_front() else { return false };
+        if told {
+            self.record.synced(now - self.began, SyncKind::Fsync, place);
+        }
+        self.begin_untold_sync(now, SyncKind::Fsync, place, cache);
         if let Some(sync) = &mut self.sync {
             sync.counts = false;
         }

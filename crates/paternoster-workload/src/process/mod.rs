@@ -218,6 +218,8 @@ pub struct Process {
     writes: u64,
     /// Files that were written since their last fsync.
     written: Vec<bool>,
+    /// Its pattern has writes.
+    may_write: bool,
     pending: Option<Planned>,
     slots: Slots,
     call: Option<Call>,
@@ -227,8 +229,9 @@ pub struct Process {
     last_was_sync: bool,
     /// The sync that comes is the last of its pass.
     forgets_sync: bool,
-    /// The files whose syncs end a loop, in turn; whether one is ending, and whether the last is.
-    last_syncs: VecDeque<usize>,
+    /// The files whose syncs end a loop, in turn, and whether the log of I/O tells of them;
+    /// whether one is ending, and whether the last is.
+    last_syncs: VecDeque<(usize, bool)>,
     ends_loop: bool,
     ends_last: bool,
     /// The write that the sync under way makes durable before it ends (O_SYNC).
@@ -256,6 +259,9 @@ impl Process {
         let time_based = job.time_based && runtime.is_some();
         let several = |count: u32| if depth > 1 { count.clamp(1, depth) } else { 1 };
         let files = setup.files.len();
+        let of_pattern = setup.log.is_none() && setup.together.generator.is_none();
+        let writes = matches!(job.rw.kind, Kind::WriteOnly | Kind::ReadWrite | Kind::TrimWrite);
+        let may_write = of_pattern && writes;
         Process {
             engine: job.engine,
             buffered,
@@ -297,6 +303,7 @@ impl Process {
             untold: 0,
             writes: 0,
             written: vec![false; files],
+            may_write,
             pending: None,
             slots: Slots::new(depth),
             call: None,

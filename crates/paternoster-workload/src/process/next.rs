@@ -58,9 +58,12 @@ impl Process {
         if let Some(step) = self.sync_in_turn() {
             return step;
         }
+        if self.ends_loop {
+            return if self.in_flight() > 0 { Step::Nothing } else { Step::EndLoop };
+        }
         let planned = self.pending.take().or_else(|| self.source.next());
         let loop_ended = self.source.take_loop_end();
-        self.ends_loop |= loop_ended && self.syncs.ends_with_sync();
+        self.ends_loop = loop_ended && self.syncs.ends_with_sync();
         let Some(planned) = planned else {
             let step = self.sync_in_vain();
             if !loop_ended {

@@ -144,7 +144,12 @@ impl Seats<'_> {
             .iter()
             .zip(&region.files)
             .take(drawn)
-            .map(|(name, file)| Extent { file: name, start: file.start, bytes: file.bytes })
+            .map(|(name, file)| Extent {
+                file: name,
+                start: file.start,
+                bytes: file.bytes,
+                room: file.room,
+            })
             .collect();
         let seeds = Seeds::of(job, thread, entropy);
         let delay = start_delay(job, &seeds);

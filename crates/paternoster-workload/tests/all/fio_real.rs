@@ -232,6 +232,7 @@ fn ours(arguments: &[String]) -> Vec<Io> {
     let names = job.file_names(0);
     let sizes = file_sizes(job, job.nrfiles, 0, &Seeds::of(job, thread, 0));
     let extents = names.iter().zip(sizes).map(|(name, bytes)| Extent {
+        room: 0,
         file: name,
         start: 0,
         bytes: bytes.expect("a size"),

@@ -31,7 +31,7 @@ pub(super) fn place(
         "offset" => job.offset = read.amount(text)?,
         "offset_increment" => job.offset_increment = read.amount(text)?,
         "filesize" => {
-            let (low, high) = read.range(text)?;
+            let (low, high) = read.range_of_files(text)?;
             job.filesize = Some(high).filter(|size| *size > 0);
             job.filesize_range = Some((low, high)).filter(|_| low != high);
         }

@@ -44,10 +44,12 @@ pub(super) struct Shared {
     zones: Option<ZoneDraw>,
     random: [Taus88; 3],
     sizes: Sizes,
+    /// The last I/O was drawn, or was to be: no continuation.
+    drew: bool,
     /// I/Os until the next random offset.
     pub(super) until_random: i64,
     /// Bytes of I/O since a zone was left.
-    zone_done: u64,
+    pub(super) zone_done: u64,
 }
 
 impl Shared {
@@ -63,6 +65,7 @@ impl Shared {
             zones: ZoneDraw::new(&job.random_distribution, seeds),
             random: random_generators(seeds),
             sizes: Sizes::new(job, seeds),
+            drew: false,
             until_random: 0,
             zone_done: 0,
         }
@@ -73,7 +76,6 @@ impl Shared {
         self.blocks = self.blocks.again(seeds, Choice::Offset);
         self.random = random_generators(seeds);
         self.sizes.replay(seeds);
-        self.zone_done = 0;
     }
 
     /// The smallest block of a direction, whatever `bs_is_seq_rand` says.
@@ -88,9 +90,13 @@ pub(super) struct FileOffsets {
     /// Where the region is, and how much of it is used.
     start: u64,
     region: u64,
+    /// How far from the start an I/O may reach that begins in the region.
+    room: u64,
     /// By direction: alignment of random offsets, and how many there are.
     aligns: [u64; 3],
     blocks: [u64; 3],
+    /// What a place of the map is: the smallest block of all directions.
+    unit: u64,
     map: Option<BlockMap>,
     lfsr: Option<Lfsr>,
     skew: Option<Skew>,
@@ -122,23 +128,26 @@ impl FileOffsets {
             *blocks =
                 (region / align).saturating_sub(least(direction).saturating_sub(align) / align);
         }
-        let ways = directions(job.rw.kind);
         // The least of all directions, those included that the job does not have.
         let unit = job.block_size.iter().map(|(least, _)| *least).min().unwrap_or(1).max(1);
-        let uniform = job.random_distribution.is_uniform();
-        let scattered = job.rw.random && uniform && job.random_generator == Generator::Lfsr;
+        let skewed = matches!(
+            job.random_distribution,
+            Distribution::Zipf(..) | Distribution::Pareto(..) | Distribution::Normal(..)
+        );
+        let scattered = job.rw.random && !skewed && job.random_generator == Generator::Lfsr;
         let units = region / unit;
-        let most = ways.iter().map(|way| blocks[*way as usize]).max().unwrap_or(0);
         let seed = seeds.of_file(job, thread, name_hash(extent.file));
         // A place for each smallest block of reads or writes, the last one perhaps in part.
         let places = region.div_ceil(least(Direction::Read).min(least(Direction::Write)));
         FileOffsets {
             start: extent.start,
             region,
+            room: extent.room.max(region).min(u64::MAX - extent.start),
             aligns,
             blocks,
+            unit,
             map: (job.has_random_map() && units <= MAP_BLOCKS_MAX).then(|| BlockMap::new(units)),
-            lfsr: scattered.then(|| Lfsr::new(most, seeds.seed(Choice::Offset))),
+            lfsr: scattered.then(|| Lfsr::new(units, seeds.seed(Choice::Offset))),
             skew: skew(&job.random_distribution, places, seed).filter(|_| job.rw.random),
             zone: ZoneCursor::new(&job.strides),
             last: [None; 3],
@@ -177,22 +186,23 @@ impl FileOffsets {
     /// Offset in the file and length of the next I/O; `None` if the region is used up.
     pub(super) fn next(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
         let done = &mut shared.zone_done;
-        if self.zone.as_mut().is_some_and(|zone| zone.advance(self.region, done)) {
+        if self.zone.as_mut().is_some_and(|zone| zone.advance(self.room, done)) {
             self.last = [None; 3];
             if let Some(map) = &mut self.map {
                 map.clear();
             }
         }
+        shared.drew = false;
         let found = self.within(shared, direction);
         let each_once = self.map.is_some() || self.lfsr.is_some();
-        let again = found.is_none() && shared.reuses && each_once;
+        let again = found.is_none() && shared.reuses && each_once && shared.drew;
         let (at, bytes) = if again {
             self.clear();
             self.random(shared, direction, true)?
         } else {
             found?
         };
-        debug_assert!(bytes > 0 && at + bytes <= self.region, "I1: a piece lies in the region");
+        debug_assert!(bytes > 0 && at + bytes <= self.room, "I1: a piece lies in its room");
         self.last[direction as usize] = Some((at, at + bytes));
         self.unwritten |= direction == Direction::Trim;
         shared.zone_done = shared.zone_done.saturating_add(bytes);
@@ -208,9 +218,11 @@ impl FileOffsets {
             if between { shared.until_random } else { shared.pattern.skip.max(1) } - 1;
         if self.trims_first && direction == Direction::Write {
             let (at, end) = self.last[Direction::Trim as usize]?;
-            // fio 3.33 counts the region's start twice here, and then takes it for another place.
-            let again = at.checked_add(self.start)?;
-            self.unwritten = self.start > 0;
+            // fio 3.33 counts the start of region and zone twice here, and then takes it for another
+            // place.
+            let twice = self.start + self.zone.as_ref().map_or(0, |zone| zone.zone().0);
+            let again = at.checked_add(twice)?;
+            self.unwritten = twice > 0;
             return Some((again, end - at)).filter(|_| again <= self.region - (end - at));
         }
         if between {
@@ -232,6 +244,7 @@ impl FileOffsets {
         direction: Direction,
         marks: bool,
     ) -> Option<(u64, u64)> {
+        shared.drew = true;
         let way = direction as usize;
         let place = place(shared.bs_is_seq_rand, direction, true);
         let align = self.aligns[way];
@@ -242,23 +255,26 @@ impl FileOffsets {
         if blocks == 0 {
             return None;
         }
+        let end = self.room.min(zone_at.saturating_add(self.region));
         let drawn = self.draw(shared, way, blocks)?;
         let at = |block: u64| zone_at.checked_add(block.checked_mul(align)?);
         let Some(map) = &mut self.map else {
             let at = at(drawn)?;
-            return Some((at, shared.sizes.next(place, self.region.checked_sub(at)?)?));
+            return Some((at, shared.sizes.next(place, end.checked_sub(at)?)?));
         };
         // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
         // of one direction hides the block of the same number of the other, as in fio.
         let block = if let Some(zone) = &self.zone {
-            let (_, room) = zone.zone();
-            // A zone whose rest has no room for a block ends the pass when the others are used.
-            free_in_zone(map, drawn, blocks, room.is_multiple_of(align))?
+            // Once a zone has had its bytes, all of it is free again.
+            if shared.zone_done.is_multiple_of(zone.zone().1.max(1)) {
+                map.clear();
+            }
+            free_in_zone(map, drawn, zone.zone().1 / self.unit)?
         } else {
             map.next_free(drawn).or_else(|| map.next_free(0))?
         };
         let at = at(block)?;
-        let bytes = shared.sizes.next(place, self.region.checked_sub(at)?)?;
+        let bytes = shared.sizes.next(place, end.checked_sub(at)?)?;
         if !marks {
             return Some((at, bytes));
         }
@@ -270,17 +286,19 @@ impl FileOffsets {
     /// A block below `blocks`, by the job's generator and distribution; a skewed or zoned draw may
     /// be beyond.
     fn draw(&mut self, shared: &mut Shared, way: usize, blocks: u64) -> Option<u64> {
-        if let Some(lfsr) = &mut self.lfsr {
-            return lfsr.next();
-        }
         if let Some(skew) = &mut self.skew {
             return Some(skew.next());
         }
-        if let Some(zones) = &mut shared.zones {
-            let (first, count) = zones.next(way, self.aligns[way], blocks)?;
-            return first.checked_add(shared.blocks.below(count));
-        }
-        Some(shared.blocks.below(blocks))
+        let (first, count) = match &mut shared.zones {
+            Some(zones) => zones.next(way, self.aligns[way], blocks)?,
+            None => (0, blocks),
+        };
+        // In a zone of a distribution, too, an lfsr draws among all blocks.
+        let drawn = match &mut self.lfsr {
+            Some(lfsr) => lfsr.next()?,
+            None => shared.blocks.below(count),
+        };
+        first.checked_add(drawn)
     }
 
     /// An I/O between two random ones.
@@ -294,8 +312,13 @@ impl FileOffsets {
     /// The I/O behind the last one of the direction, or a random one at the very end of the region.
     /// A rest that no block fits in ends the pass.
     fn behind(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
-        let at = self.last[direction as usize].map_or(0, |(_, end)| end);
-        if at >= self.region {
+        let zone = self.zone.as_ref().map(ZoneCursor::zone);
+        let start = zone.map_or(0, |(at, _)| at);
+        let at = self.last[direction as usize].map_or(start, |(_, end)| end);
+        // A zone that has not had its I/O begins again at its end.
+        let leaves = zone.is_some_and(|(at_zone, bytes)| at.saturating_sub(at_zone) >= bytes);
+        let at = if leaves { start } else { at };
+        if at >= self.end(start) {
             return self.random(shared, direction, false);
         }
         self.sized(shared, direction, at)
@@ -305,60 +328,67 @@ impl FileOffsets {
     fn sequential(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
         let zone = self.zone.as_ref().map(ZoneCursor::zone);
         let start = zone.map_or(0, |(at, _)| at);
-        let Some((_, end)) = self.last[direction as usize] else {
-            return self.sized(shared, direction, start);
-        };
+        let leaves = |end: u64| zone.is_some_and(|(at, bytes)| end.saturating_sub(at) >= bytes);
         // A zone that has not had its I/O begins again at its end.
-        if zone.is_some_and(|(at, room)| end.saturating_sub(at) >= room) {
-            return self.sized(shared, direction, start);
-        }
-        if end >= self.region {
+        let Some((_, end)) = self.last[direction as usize].filter(|(_, end)| !leaves(*end)) else {
+            return self.sized(shared, direction, self.first(shared, start));
+        };
+        if end >= self.end(start) {
             // An I/O up to the very end is the last one, whatever the step would be.
             return if shared.endless { self.sized(shared, direction, start) } else { None };
         }
         let next = match shared.pattern.skip {
             step if step < 0 => {
-                return self.backward(shared, direction, end, step.unsigned_abs());
+                let step = step.unsigned_abs();
+                let back = end.checked_sub(step).filter(|at| *at >= start);
+                let at = back.unwrap_or(start.saturating_add(self.region.saturating_sub(step)));
+                return self.sized(shared, direction, at);
             }
             step => end.saturating_add(step.unsigned_abs()),
         };
-        let next = if next >= self.region { start } else { next };
+        // A step beyond the region returns; but not in zones, nor where there is room beyond it.
+        let beyond = next >= self.end(start);
+        if beyond && !shared.endless && (zone.is_some() || self.room > self.region) {
+            return None;
+        }
+        let next = if beyond { start } else { next };
         let found = self.sized(shared, direction, next);
         // A rest that no block fits in ends the pass.
         if shared.endless { found.or_else(|| self.sized(shared, direction, start)) } else { found }
     }
 
-    /// `step` bytes back from `end`, or from the region's end if that is before its start.
-    fn backward(
-        &mut self,
-        shared: &mut Shared,
-        direction: Direction,
-        end: u64,
-        step: u64,
-    ) -> Option<(u64, u64)> {
-        let at = end.checked_sub(step).unwrap_or(self.region.saturating_sub(step));
-        self.sized(shared, direction, at)
+    /// Where a sequential job begins: at the start of its region or zone. But with a step back from
+    /// a start that is not the file's own, as many bytes before as many bytes of the file as the
+    /// region has (measured: `read:-8k` of 64k has 0 56 52 at offset 0, and 56 52 48 at 8k or 32k).
+    fn first(&self, shared: &Shared, start: u64) -> u64 {
+        if shared.pattern.skip >= 0 || self.start.saturating_add(start) == 0 {
+            return start;
+        }
+        let place = self.region.saturating_sub(shared.pattern.skip.unsigned_abs());
+        place.checked_sub(self.start).filter(|at| *at >= start).unwrap_or(start)
+    }
+
+    /// Behind which no I/O begins, in a zone that starts there: each has as much as the region.
+    fn end(&self, zone_start: u64) -> u64 {
+        zone_start.saturating_add(self.region).min(self.room)
     }
 
     /// A sequential I/O at `at`, if one fits there.
     #[inline]
     fn sized(&self, shared: &mut Shared, direction: Direction, at: u64) -> Option<(u64, u64)> {
         let place = place(shared.bs_is_seq_rand, direction, false);
-        let room = self.region.checked_sub(at)?;
+        let room = self.room.checked_sub(at)?;
         Some((at, shared.sizes.next(place, room)?))
     }
 }
 
-/// A free block below `blocks`. A zone that is full but has not had its I/O is gone over once
-/// more if it can be, from the draw on that found it so.
-fn free_in_zone(map: &mut BlockMap, drawn: u64, blocks: u64, again: bool) -> Option<u64> {
-    let within = |block: &u64| *block < blocks;
-    let free = map.next_free(drawn).filter(within).or_else(|| map.next_free(0).filter(within));
-    if free.is_none() && again {
-        map.clear();
-        return Some(drawn);
+/// A free block below `blocks`; none if the draw was beyond the region.
+fn free_in_zone(map: &BlockMap, drawn: u64, blocks: u64) -> Option<u64> {
+    if drawn >= map.count() {
+        return None;
     }
-    free
+    let within = |block: &u64| *block < blocks;
+    map.next_free(drawn).filter(within).or_else(|| map.next_free(0).filter(within))
 }
 
 /// The skewed distribution of a file, if the job has one.
@@ -380,14 +410,4 @@ fn place(bs_is_seq_rand: bool, direction: Direction, random: bool) -> usize {
 /// read-only one does).
 fn random_generators(seeds: &Seeds) -> [Taus88; 3] {
     [(); 3].map(|()| seeds.generator(Choice::SequentialOrRandom))
-}
-
-/// Directions that are drawn; the write of a trimwrite follows its trim.
-fn directions(kind: Kind) -> &'static [Direction] {
-    match kind {
-        Kind::ReadOnly => &[Direction::Read],
-        Kind::WriteOnly => &[Direction::Write],
-        Kind::TrimOnly | Kind::TrimWrite => &[Direction::Trim],
-        Kind::ReadWrite => &[Direction::Read, Direction::Write],
-    }
 }

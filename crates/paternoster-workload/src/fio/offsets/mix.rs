@@ -32,6 +32,12 @@ impl Mix {
         if self.writes { Direction::Write } else { Direction::Read }
     }
 
+    /// A pass begins: a direction is drawn at once, and counts go on.
+    pub(super) fn next_pass(&mut self) {
+        self.writes = false;
+        self.kept_until = 0;
+    }
+
     /// An I/O of this direction was made.
     pub(super) fn issued(&mut self, direction: Direction) {
         self.issued[usize::from(direction == Direction::Write)] += 1;

@@ -32,6 +32,9 @@ const SECONDS: u32 = 5;
 /// Blocks of 512 bytes of its largest file: 16 MiB.
 const BLOCKS_MOST: u32 = 32_768;
 
+/// What fio answers that was still running when its time was over.
+pub(crate) const ENDLESS: &str = "it does not end";
+
 /// One I/O: file, what is done, offset, bytes; the last two are 0 for syncs.
 pub(crate) type Io = (String, String, u64, u64);
 
@@ -105,8 +108,9 @@ pub(crate) fn theirs(text: &str, folder: &Path) -> Answer {
         .stdin(Stdio::null())
         .output()
         .expect("fio starts");
-    if output.status.code() == Some(124) {
-        return Err("it does not end".to_owned());
+    // `timeout` says 124; or 137, where fio had to be killed.
+    if matches!(output.status.code(), Some(124 | 137) | None) {
+        return Err(ENDLESS.to_owned());
     }
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if !output.status.success() {

@@ -64,6 +64,72 @@ const MINIMAL: &[Minimal] = &[
     ("rw=write fsync=2 size=16k nrfiles=2 loops=2", 12, (6, "a.0.0 sync 0+0")),
     ("rw=write fdatasync=2 size=16k", 5, (2, "a.0.0 datasync 0+0")),
     ("rw=write sync_file_range=write:2 size=16k", 5, (2, "a.0.0 sync_file_range 0+0")),
+    // A randseed of one's own: the second pass is another, of all generators.
+    ("rw=randwrite size=24k loops=2 randseed=7", 12, (6, "a.0.0 write 8192+4096")),
+    ("rw=randwrite size=24k loops=2 allrandrepeat=1", 12, (6, "a.0.0 write 0+4096")),
+    // null has no file that ends: I/O begins within filesize, and reaches at most to size. A range
+    // that has the size in it is not drawn from.
+    ("size=30k filesize=25k", 7, (6, "a.0.0 read 24576+4096")),
+    ("size=27k filesize=25k", 6, (5, "a.0.0 read 20480+4096")),
+    ("size=100k filesize=25k rw=read:2000", 5, (4, "a.0.0 read 24384+4096")),
+    ("size=30k filesize=20k-50k", 7, (6, "a.0.0 read 24576+4096")),
+    // lfsr is over blocks of the least size of all directions, used or not: the fourth of 32 is 14
+    // or more, 14 * 4k of 64k. Of 16 the first is 15: 15 * 8k are beyond 64k, and end the pass. A
+    // zone's first block is added to each: 60 44 36, 56 + 4.
+    ("rw=randwrite bs=4k,4k,2k size=64k random_generator=lfsr", 3, (0, "a.0.0 write 45056+4096")),
+    ("rw=randwrite bs=4k,8k size=64k random_generator=lfsr", 0, (0, "")),
+    (
+        "rw=randread size=64k random_generator=lfsr random_distribution=zoned:60/10:40/90",
+        16,
+        (3, "a.0.0 read 61440+4096"),
+    ),
+    // Each trim has its write, and only writes count: 12 of 47k are 48k.
+    ("rw=randtrimwrite size=47k norandommap", 24, (23, "a.0.0 write 28672+4096")),
+    ("rw=trimwrite bs=4k,4k,8k size=40k io_size=22k", 10, (9, "a.0.0 write 20480+4096")),
+    ("rw=trimwrite size=16k number_ios=1 loops=2", 8, (4, "a.0.0 trim 0+4096")),
+    // Of the mix, too, a pass begins as the first one did: with a write.
+    ("rw=randrw bs=16k,1k size=136k loops=2 rwmixwrite=97", 140, (70, "a.0.0 write 8192+1024")),
+    // But it counts its reads and writes from the job's beginning, and so departs from it.
+    ("rw=randrw size=100k rwmixread=27 loops=3 allrandrepeat=1", 75, (31, "a.0.0 read 36864+4096")),
+    // An io_size in percent begins no further pass. Two blocks of 16k use up a zone of 36k.
+    (
+        "rw=randread bs=16k size=236k io_size=34% zonemode=strided zonesize=48k zonerange=36k",
+        2,
+        (1, "a.0.0 read 16384+16384"),
+    ),
+    ("size=20k nrfiles=3 bs=8k", 0, (0, "")),
+    // Turns go on from pass to pass: the first sync of the second is of file 0.
+    ("rw=randwrite size=12k nrfiles=2 loops=2 fdatasync=1", 9, (4, "a.0.0 datasync 0+0")),
+    // A job that may write syncs all files at the end of a pass. number_ios leaves nothing for a
+    // second pass, which is begun and ends with its sync; of four loops only the second is.
+    ("rw=randrw rwmixread=100 size=8k end_fsync=1", 3, (2, "a.0.0 sync 0+0")),
+    ("rw=write size=16k number_ios=1 loops=4 end_fsync=1", 6, (5, "a.0.0 sync 0+0")),
+    ("rw=write size=16k loops=2 fsync_on_close=1", 10, (4, "a.0.0 sync 0+0")),
+    // In zones: a draw of 9 blocks in a region of 3 ends the pass when it is beyond; what is between
+    // two draws goes from a zone's start over its end; a step beyond the region is the end; and a
+    // file's zone that is used up is free again only where the bytes of all files are whole zones.
+    ("rw=randread size=12k zonemode=strided zonesize=36k", 1, (0, "a.0.0 read 0+4096")),
+    ("rw=randwrite:5 size=76k zonemode=strided zonesize=16k", 19, (7, "a.0.0 write 16384+4096")),
+    ("rw=trim:12k size=120k zonemode=strided zonesize=36k", 28, (27, "a.0.0 trim 110592+4096")),
+    (
+        "rw=randread nrfiles=2 size=64k zonemode=strided zonesize=8k",
+        16,
+        (5, "a.0.0 read 20480+4096"),
+    ),
+    // Reads of 4k look for a place of the map of 512 bytes, and find one beyond the zone.
+    (
+        "rw=randrw bs=,512 size=388k zonemode=strided zonesize=44k number_ios=50",
+        50,
+        (32, "a.0.0 read 90112+4096"),
+    ),
+    // Zones under null go on behind filesize.
+    (
+        "size=192k filesize=68k zonemode=strided zonesize=44k zoneskip=12k",
+        17,
+        (14, "a.0.0 read 69632+4096"),
+    ),
+    // A step back from a start that is not the file's own.
+    ("rw=read:-8k offset=8k size=64k", 16, (0, "a.0.0 read 57344+4096")),
     // tausworthe64 draws sizes and files, too.
     ("bsrange=1k-5k size=4k random_generator=tausworthe64", 2, (0, "a.0.0 read 0+2048")),
     (
