@@ -61,7 +61,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
             ("reproduce", "published experiments done again"),
             ("guarantees", "what each scheduler promises, measured"),
             ("scoreboard", "all schedulers on many workloads and devices"),
-            ("torture", "loads that nobody chose, judged by laws"),
+            ("torture", "random loads, judged by laws"),
             ("versus-kernel", "our figures beside those of this machine's kernel"),
         ],
     ),

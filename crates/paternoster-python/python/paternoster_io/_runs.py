@@ -213,7 +213,7 @@ class Judgement:
 def torture(
     scheduler: SchedulerLike | Iterable[SchedulerLike], *, cases: int = 40, seed: int = 0
 ) -> Judgement:
-    """Judges schedulers by loads that nobody chose, as `paternoster torture`."""
+    """Judges schedulers by random loads, as `paternoster torture`."""
     words = _Words("torture", "-q")
     words.schedulers(scheduler)
     words.option("cases", cases)

@@ -143,7 +143,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, short)]
     pub(super) verbose: bool,
 
-    /// What is told on standard error: error, warning, info, debug (each request)
+    /// What is logged on standard error: error, warning, info, debug (each request)
     #[arg(long, value_name = "LEVEL", value_parser = str::parse::<Level>)]
     pub(super) log_level: Option<Level>,
 
