@@ -97,6 +97,14 @@ impl Syncs {
         }
     }
 
+    /// Whether a call of fsync or fdatasync follows each write, and nothing else is synced.
+    #[must_use]
+    pub fn of_each_write(&self) -> bool {
+        let Syncs { fsync_every, fdatasync_every, .. } = *self;
+        let others = Syncs { fsync_every: 0, fdatasync_every: 0, ..*self };
+        others == Syncs::default() && (fsync_every == 1 || fdatasync_every == 1)
+    }
+
     /// The same without the syncs between writes, which a trimwrite job does not make.
     #[must_use]
     pub const fn at_end_only(self) -> Syncs {
@@ -220,5 +228,18 @@ mod tests {
         {
             assert!(Syncs::default().set(name, text, &mut reader).is_err(), "{name}={text}");
         }
+    }
+
+    /// Which syncs follow each write, and nothing else? One of fsync and fdatasync is enough; a
+    /// sync at the end, files opened for synced writes and ranges are something else.
+    #[test]
+    fn syncs_of_each_write() {
+        assert!(syncs(&[("fsync", "1")]).of_each_write());
+        assert!(syncs(&[("fsync", "16"), ("fdatasync", "1")]).of_each_write());
+        for other in [("fsync", "16"), ("end_fsync", "1"), ("sync", "dsync")] {
+            assert!(!syncs(&[other]).of_each_write(), "{other:?}");
+        }
+        assert!(!syncs(&[("fsync", "1"), ("sync_file_range", "write:8")]).of_each_write());
+        assert!(!Syncs::default().of_each_write());
     }
 }

@@ -13,14 +13,14 @@
 //! Results stand in the order of the steps (`parallel.rs`): equal arguments, equal bytes.
 
 use paternoster_core::Nanos;
-use paternoster_workload::entitlement::{Use, WEIGHT, entitled, tree};
+use paternoster_workload::entitlement::{self, Use, WEIGHT, tree};
 use paternoster_workload::fio::job::{Engine, Job};
 use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::meter::CommandHash;
 use paternoster_workload::run::RunResult;
 
 use crate::choice::SchedulerChoice;
-use crate::entitled::full_depth;
+use crate::entitled::{self, full_depth};
 use crate::page::{Watch, Watched};
 use crate::parallel::{each, threads};
 use crate::plot::clients;
@@ -108,7 +108,9 @@ impl Trials<'_> {
         });
         display.clear();
         let mut done = done.into_iter();
-        let rate = |(result, _): (RunResult, u64)| rate(&result, 0);
+        let rate = |(result, _): (RunResult, u64)| -> f64 {
+            (0..result.processes.len()).map(|place| rate(&result, place)).sum()
+        };
         let mut rates = Vec::new();
         for own in done.by_ref().take(2 * self.jobs.len()).flatten() {
             rates.push(own.map(rate)?);
@@ -116,7 +118,7 @@ impl Trials<'_> {
         if rates.len() < 2 * self.jobs.len() {
             return Ok(Vec::new());
         }
-        // A sync keeps a client from the device; without it the same requests reach more.
+        // A device that is full does no less than for one.
         let rates: Vec<(f64, f64)> =
             rates.chunks(2).map(|pair| (pair[0], pair[1].max(pair[0]))).collect();
         let mut all = Vec::new();
@@ -158,8 +160,14 @@ impl Trials<'_> {
         }
     }
 
-    /// The job with so many requests at a time that the device is full of them.
+    /// The job with so many requests at a time that the device is full of them; of one that syncs
+    /// each write, so many clones as there are (`entitled.rs`).
     fn saturated(&self, job: &Job) -> Job {
+        if job.syncs.of_each_write() {
+            let syncing = self.jobs.iter().filter(|one| one.syncs == job.syncs);
+            let syncing = syncing.map(|one| one.numjobs as usize).sum();
+            return entitled::full(&alone(job), syncing, &self.device.facts);
+        }
         let mut full = Job {
             thinktime: Nanos::ZERO,
             think_io_time: Nanos::ZERO,
@@ -189,7 +197,7 @@ impl Trials<'_> {
             let job = &self.jobs[process.job];
             (job.cgroup.as_deref(), job.cgroup_weight.map_or(WEIGHT, f64::from))
         });
-        let parts = entitled(&tree(&clients.collect::<Vec<_>>()), &uses);
+        let parts = entitlement::entitled(&tree(&clients.collect::<Vec<_>>()), &uses);
         let first = self.jobs.iter().any(|job| job.prioclass == Some(1));
         let jobs = self.names.iter().map(|name| {
             let is_own = |job: usize| self.jobs[job].name == *name;

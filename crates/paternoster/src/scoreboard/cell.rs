@@ -23,7 +23,6 @@ use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_workload::fio::changes::Changes;
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{Source, parse};
-use paternoster_workload::fio::syncs::Syncs;
 use paternoster_workload::fio::value::Amount;
 use paternoster_workload::layout::{self, Placement, Region};
 use paternoster_workload::run::RunResult;
@@ -176,14 +175,10 @@ pub(super) fn places(jobs: &[Job], facts: &DeviceFacts) -> Result<Vec<Option<u64
     Ok(layout.regions.iter().flatten().map(place).collect())
 }
 
-/// The device full of what the job asks for. Of one that makes its writes safe there are as many
-/// as the workload has: they share flushes.
+/// The device full of what the job asks for, beside those of its workload.
 pub(super) fn full(alone: &Job, jobs: &[Job], facts: &DeviceFacts) -> Job {
-    if alone.syncs == Syncs::default() {
-        return entitled::full(alone, facts);
-    }
-    let of = jobs.iter().filter(|job| job.syncs == alone.syncs);
-    Job { numjobs: of.map(|job| job.numjobs).sum(), ..alone.clone() }
+    let syncing = jobs.iter().filter(|job| job.syncs == alone.syncs);
+    entitled::full(alone, syncing.map(|job| job.numjobs as usize).sum(), facts)
 }
 
 /// The setting of a run.

@@ -51,6 +51,48 @@ fn the_document_has_both_measures() {
     assert!(number(&section["jain_device_time"]) > 0.999);
 }
 
+/// A reader of depth 32 beside logs on an SSD, for two seconds under `scheduler`: what each process
+/// got and is entitled to; nothing if that is not known.
+fn beside_logs(scheduler: &str, logs: u32, sync: &str) -> Option<Vec<(f64, f64)>> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+    command.args(["run", "--device", "ssd-870evo", "-q", "--format", "json", "--scheduler"]);
+    command.args([scheduler, "--direct=1", "--time_based=1", "--runtime=2", "--size=1g"]);
+    command.args(["--name=reader", "--rw=randread", "--ioengine=libaio", "--iodepth=32"]);
+    command.args(["--name=log", "--rw=write", "--ioengine=psync", sync]);
+    let output = command.arg(format!("--numjobs={logs}")).stdin(Stdio::null()).output();
+    let output = output.expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let jobs = report["runs"][0]["jobs"].as_array().expect("jobs");
+    jobs.iter().map(|job| Some((job["got"].as_f64()?, job["entitled"].as_f64()?))).collect()
+}
+
+/// Is a write and its sync one kind of request, of which the device is full with what the section
+/// has? Then what all got makes up the whole device, under whatever scheduler, to some per cent: it
+/// is never idle. A single log can use all of it, so that two clients are owed halves; of three
+/// logs each can use a third, and four clients are owed quarters.
+#[test]
+fn a_write_and_its_sync_are_one_request() {
+    for (scheduler, logs) in [("noop", 1), ("bfq", 1), ("paternoster", 1), ("paternoster", 3)] {
+        let found = beside_logs(scheduler, logs, "--fdatasync=1").expect("it is known");
+        assert_eq!(found.len() as u32, logs + 1);
+        let used: f64 = found.iter().map(|(got, _)| got).sum();
+        assert!((used - 1.0).abs() < 0.05, "{scheduler}, {logs} logs: {found:?}");
+        for (_, entitled) in &found {
+            let owed = used / f64::from(logs + 1);
+            assert!((entitled - owed).abs() < 0.01, "{scheduler}, {logs} logs: {found:?}");
+        }
+    }
+}
+
+/// Is nothing claimed of a job that syncs now and then? How much of the device its kind of request
+/// can take is not known.
+#[test]
+fn of_syncs_now_and_then_nothing_is_claimed() {
+    assert_eq!(beside_logs("noop", 1, "--fdatasync=16"), None);
+    assert_eq!(beside_logs("noop", 1, "--end_fsync=1"), None);
+}
+
 /// Can it be turned off?
 #[test]
 fn it_can_be_turned_off() {
