@@ -91,6 +91,18 @@ fn short(path: &str) -> &str {
     path.strip_prefix("iosched/").unwrap_or(path)
 }
 
+/// An attribute for all schedulers, as given to `--set`.
+pub(crate) fn for_all(text: &str) -> Result<(String, String), Failure> {
+    let (name, value) = assignment("--set", text)?;
+    let one = name.split_once(':').map(|(one, _)| one);
+    if one.is_some_and(|one| schedulers::by_name(one).is_some()) {
+        return Err(Failure::Request(format!(
+            "--set {text}: it is for all schedulers; for one of them write --scheduler {text}"
+        )));
+    }
+    Ok((name, value))
+}
+
 /// `NAME=VALUE`, as given to `option`.
 pub(crate) fn assignment(option: &str, text: &str) -> Result<(String, String), Failure> {
     match text.split_once('=') {
@@ -150,6 +162,15 @@ mod tests {
         assert!(refusal("anticipatory").contains("; known are none, noop, deadline"));
         assert!(refusal("bqf").contains("there is no scheduler `bqf`; did you mean `bfq`?"));
         assert_eq!(refusal("noop:x"), "--scheduler: `x` is not ATTRIBUTE=VALUE");
+    }
+
+    /// Is it said how to set an attribute of one scheduler, where `--set` names one?
+    #[test]
+    fn an_attribute_of_one_scheduler_is_sent_to_its_option() {
+        let Err(Failure::Request(message)) = for_all("cfq:slice_idle=0") else { panic!("wrong") };
+        assert!(message.ends_with("write --scheduler cfq:slice_idle=0"), "{message}");
+        let set = ("nr_requests".to_owned(), "8".to_owned());
+        assert!(matches!(for_all("nr_requests=8"), Ok(found) if found == set));
     }
 
     /// Is the device said that was probably meant?

@@ -55,8 +55,8 @@ macro_rules! examples {
     };
 }
 
-/// Recipes first: the others are experiments.
-pub(crate) const ALL: [Example; 19] = examples![
+/// Recipes first, then the lessons of docs/learn.md; the others are experiments.
+pub(crate) const ALL: [Example; 24] = examples![
     "recipes/database.fio",
     "recipes/vms.fio",
     "recipes/containers.fio",
@@ -64,6 +64,11 @@ pub(crate) const ALL: [Example; 19] = examples![
     "recipes/nas.fio",
     "recipes/ci.fio",
     "recipes/logs.fio",
+    "learn/1-two-readers.fio",
+    "learn/2-small-and-large.fio",
+    "learn/3-one-beside-a-flood.fio",
+    "learn/4-weights.fio",
+    "learn/5-flush.fio",
     "fair.fio",
     "fair-warm.fio",
     "ncq-readers.fio",
@@ -94,6 +99,13 @@ fn find(name: &str) -> Result<Example, Failure> {
         let hint = near::hint(name, ALL.iter().map(|&(path, _)| short(path)));
         Failure::Request(format!("there is no example `{name}`{hint}"))
     })
+}
+
+/// Whether one has the name of this file, which may lie in any folder.
+pub(crate) fn has(file: &str) -> bool {
+    let name = Path::new(file).file_name().and_then(|name| name.to_str());
+    let is = |path: &str| name.is_some() && Path::new(path).file_name() == name.map(str::as_ref);
+    ALL.iter().any(|&(path, _)| is(path))
 }
 
 /// Its name without folder and ending.
@@ -172,7 +184,7 @@ mod tests {
     /// Are all job files of the folder built in, but for those that belong to other commands?
     #[test]
     fn no_job_file_is_forgotten() {
-        for folder in ["", "recipes/"] {
+        for folder in ["", "recipes/", "learn/"] {
             let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs").join(folder);
             for entry in fs::read_dir(jobs).unwrap() {
                 let entry = entry.unwrap();

@@ -32,7 +32,7 @@ use crate::real::RealFile;
 use crate::results::Format;
 use crate::setting::{Setting, time};
 use crate::target::{self, Real, Target};
-use crate::{Failure, Ran, call, interrupt};
+use crate::{Failure, Ran, call, examples, interrupt};
 
 pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     let jobs = read_jobs(options, fio)?;
@@ -165,8 +165,14 @@ fn pair(option: &str) -> (String, String) {
 
 pub(crate) fn read_file(name: &str) -> Result<(String, String), Failure> {
     let wrong = |error: std::io::Error| {
-        let hint = "; fio's options are written --option=value";
-        let hint = if error.kind() == std::io::ErrorKind::NotFound { hint } else { "" };
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound if examples::has(name) => {
+                "; `paternoster examples --write jobs` writes the documentation's jobs into the \
+                 folder jobs"
+            }
+            std::io::ErrorKind::NotFound => "; fio's options are written --option=value",
+            _ => "",
+        };
         Failure::Request(format!("job file {name}: {error}{hint}"))
     };
     if let Some(text) = call::file(name) {

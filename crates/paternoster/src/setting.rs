@@ -144,7 +144,7 @@ impl Setting {
     ) -> Result<Setting, Failure> {
         let devices = options.device.iter().map(|name| Target::find(name, real, options.seed));
         let schedulers = options.scheduler.iter().map(|text| SchedulerChoice::parse(text));
-        let set = options.set.iter().map(|text| choice::assignment("--set", text));
+        let set = options.set.iter().map(|text| choice::for_all(text));
         let faults = options.fault.iter().map(|text| fault(text));
         let micros = |option, text: &Option<String>| {
             text.as_deref().map(|text| time(option, text, Nanos::from_micros(1))).transpose()

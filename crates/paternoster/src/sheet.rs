@@ -13,11 +13,13 @@ use std::borrow::Cow;
 use comfy_table::{CellAlignment, ContentArrangement};
 use paternoster_trace::html;
 
-use crate::table::{align_right, plain_table, trimmed};
+use crate::table::{align_right, plain_table, trimmed, wrap_last};
 use crate::units;
 
 /// Blanks around what stands in a cell.
 const AROUND: usize = 2;
+/// A column of text is not wrapped to less.
+const LEAST: usize = 20;
 
 /// Heads and rows; the first `words` columns are words, the others figures.
 #[derive(Debug, Clone)]
@@ -84,6 +86,9 @@ impl Sheet {
     /// For a terminal of so many columns: figures that have no place go below the others.
     pub(crate) fn text_within(&self, width: Option<usize>) -> String {
         let Some(width) = width else { return self.text() };
+        if self.words >= self.heads.len() {
+            return self.words_within(width);
+        }
         let own = |column: usize| {
             let cells = self.rows.iter().map(|row| row[column].chars().count());
             cells.chain([self.heads[column].chars().count()]).max().unwrap_or(0) + AROUND
@@ -106,6 +111,26 @@ impl Sheet {
         }
         let texts: Vec<String> = parts.iter().map(|part| self.of(part).text()).collect();
         if texts.is_empty() { self.text() } else { texts.join("\n") }
+    }
+
+    /// Words alone: the last column is wrapped, if that leaves it room.
+    fn words_within(&self, width: usize) -> String {
+        let own = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].chars().count());
+            cells.chain([self.heads[column].chars().count()]).max().unwrap_or(0) + AROUND
+        };
+        let others: usize = (0..self.heads.len().saturating_sub(1)).map(own).sum();
+        if width < others + LEAST {
+            return self.text();
+        }
+        let mut table = plain_table();
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        table.set_header(&self.heads);
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        wrap_last(&mut table, self.heads.len(), u16::MAX);
+        trimmed(&table)
     }
 
     /// The words and these figures.
@@ -188,6 +213,21 @@ mod tests {
         assert!(narrow.lines().all(|line| line.len() <= 25), "{narrow}");
         // A column wider than the terminal has a table to itself.
         assert_eq!(sheet.text_within(Some(5)).lines().count(), 8);
+    }
+
+    /// Is a column of sentences wrapped to the terminal, with every word in its place, and left
+    /// alone where that leaves it no room? 8 letters and 2 blanks stand before it.
+    #[test]
+    fn sentences_are_wrapped() {
+        let mut sheet = Sheet::new(2, ["device", "what it is"]);
+        let about = "a disk of 7200 revolutions a minute that queues commands";
+        sheet.row(["hdd-7200", about].map(str::to_owned).to_vec());
+        let narrow = sheet.text_within(Some(40));
+        assert!(narrow.lines().count() > 2, "{narrow}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+        let words: Vec<&str> = narrow.split_whitespace().skip(5).collect();
+        assert_eq!(words.join(" "), about);
+        assert_eq!(sheet.text_within(Some(25)), sheet.text());
     }
 
     /// Is Markdown a table whose figures stand right, and a bar in a cell no new cell?

@@ -10,7 +10,7 @@
 //! It is unpacked while it is read. What is wrong with it is an error of that read, as if a disk
 //! had failed.
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -38,6 +38,15 @@ pub(super) fn unpacked<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<Box<dyn 
     })
 }
 
+/// The decoder's errors print their structure; most often the stream is just cut off.
+fn told(error: &FrameDecoderError) -> io::Error {
+    let text = error.to_string();
+    if text.contains("UnexpectedEof") {
+        return io::Error::new(ErrorKind::UnexpectedEof, "incomplete zstd stream");
+    }
+    io::Error::other(format!("a fault in the zstd stream: {text}"))
+}
+
 /// All frames of a zstd stream.
 struct Frames<R: BufRead> {
     source: R,
@@ -57,7 +66,7 @@ impl<R: BufRead> Frames<R> {
                 })) => {
                     io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
                 }
-                Err(error) => return Err(io::Error::other(error)),
+                Err(error) => return Err(told(&error)),
             }
         }
         Ok(false)
@@ -73,7 +82,7 @@ impl<R: BufRead> Read for Frames<R> {
             self.within = true;
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let one = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, one).map_err(io::Error::other)?;
+                self.decoder.decode_blocks(&mut self.source, one).map_err(|error| told(&error))?;
             }
             match self.decoder.read(buffer)? {
                 0 if !buffer.is_empty() => self.within = false,
@@ -126,12 +135,17 @@ mod tests {
         assert_eq!(read(frames).expect("zstd"), "onetwo");
     }
 
-    /// Is a stream that was cut an error, and not a short trace?
+    /// Is a stream that was cut an error, not a short trace, and said without a decoder's insides?
     #[test]
     fn cut_streams_are_errors() {
         let text = "0,1,512,r,0.5\n".repeat(1000);
         for packed in [gzip(&text), zstd(&text)] {
-            assert!(read(packed[..packed.len() - 6].to_vec()).is_err());
+            for left in [5, packed.len() / 2, packed.len() - 6] {
+                let error = read(packed[..left].to_vec()).expect_err("it is cut");
+                let text = error.to_string();
+                let plain = !text.contains(['{', '(']);
+                assert!(plain && error.kind() == ErrorKind::UnexpectedEof, "{left}: {error:?}");
+            }
         }
     }
 }

@@ -82,8 +82,8 @@ pub(crate) struct ScoreboardOptions {
     #[arg(long, value_name = "NAME|FILE.toml")]
     device: Vec<String>,
 
-    /// So many devices that do not exist, drawn as `torture` draws them, by the seeds 1 to N; beside
-    /// those that are named
+    /// So many devices that do not exist, drawn as `torture` draws them, by the seeds 1 to N; next
+    /// to those that are named
     #[arg(long, value_name = "N", default_value_t = 0)]
     drawn: u32,
 

@@ -75,7 +75,7 @@ fn beside_logs(scheduler: &str, logs: u32, sync: &str) -> Option<Vec<(f64, f64)>
 fn a_write_and_its_sync_are_one_request() {
     for (scheduler, logs) in [("noop", 1), ("bfq", 1), ("paternoster", 1), ("paternoster", 3)] {
         let found = beside_logs(scheduler, logs, "--fdatasync=1").expect("it is known");
-        assert_eq!(found.len() as u32, logs + 1);
+        assert_eq!(u32::try_from(found.len()), Ok(logs + 1));
         let used: f64 = found.iter().map(|(got, _)| got).sum();
         assert!((used - 1.0).abs() < 0.05, "{scheduler}, {logs} logs: {found:?}");
         for (_, entitled) in &found {
