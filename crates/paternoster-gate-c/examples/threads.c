@@ -78,9 +78,13 @@ int main(int count, char **arguments)
         pthread_join(threads[i], NULL);
         failed |= readers[i].failed;
     }
+    /* The most and the least: as no class is below it, it may have both. */
+    struct pn_rates rates = { .size = sizeof rates, .cap_bytes = 1 << 30, .floor_requests = 10 };
+    failed |= pn_class_set_rates(classes[1], &rates);
     pn_permit by_callback = 0;
     failed |= pn_permit_async(classes[0], PN_FLUSH, 0, PN_FOREVER, granted, &by_callback);
     failed |= pn_permit_give_back(gate, by_callback);
+    failed |= pn_class_set_rates(classes[1], NULL);
     /* Twice is an answer. */
     failed |= pn_permit_give_back(gate, by_callback) != PN_NOT_OUT;
     for (int i = 0; i < 2; i++) {

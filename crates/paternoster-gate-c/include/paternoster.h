@@ -40,7 +40,9 @@ enum pn_result {
     PN_NOT_OUT = 4,   /* the permit was given back already, or has expired */
     PN_IN_USE = 5,    /* other classes are below it */
     PN_FORKED = 6,    /* the gate belongs to the parent process: open one of your own */
-    PN_INVALID = 7    /* an argument means nothing */
+    PN_INVALID = 7,   /* an argument means nothing */
+    PN_DIFFERS = 8,   /* a line of a recording has another answer now */
+    PN_UNREADABLE = 9 /* a line, or the file, is no recording; or it cannot be written */
 };
 
 enum pn_op { PN_READ = 0, PN_WRITE = 1, PN_FLUSH = 2, PN_DISCARD = 3 };
@@ -60,10 +62,20 @@ struct pn_settings {
     uint32_t classes;          /* 255 */
     uint32_t flags;            /* of PN_ROTATIONAL, PN_NO_HELPER */
     uint64_t expires_after_ns; /* a permit that is not given back: 30 s */
+    const char *record;        /* a file for calls and answers, for pn_replay(); NULL: none */
 };
 
 #define PN_ROTATIONAL 1u /* seeks cost time, whatever the system says */
 #define PN_NO_HELPER 2u  /* start no thread: pn_gate_poll() is called instead */
+
+/* The most and the least that a class gets, each second; 0: not said. `size` as above. */
+struct pn_rates {
+    size_t size;
+    uint64_t cap_bytes;
+    uint64_t cap_requests;
+    uint64_t floor_bytes;
+    uint64_t floor_requests;
+};
 
 /* What a class has had. `size` as above: as many of the others are filled as fit in it. */
 struct pn_counts {
@@ -88,9 +100,12 @@ uint32_t pn_version(void);
 const char *pn_result_text(int result);
 
 /* A gate before the device of `path` (a file, a folder, a block device; NULL: any device).
- * `settings` may be NULL. NULL if memory ran out or an argument means nothing. */
+ * `settings` may be NULL. NULL if memory ran out, an argument means nothing or `record`
+ * cannot be written. */
 pn_gate *pn_gate_open(const char *path, const struct pn_settings *settings);
-/* Lets go of it. Classes and permits that are out keep it alive. */
+/* What was recorded so far is in the file; PN_INVALID if nothing is recorded. */
+int pn_gate_flush(pn_gate *gate);
+/* Lets go of it, and writes what was recorded. Classes and permits that are out keep it alive. */
 void pn_gate_close(pn_gate *gate);
 /* The gate's time. */
 uint64_t pn_gate_now(const pn_gate *gate);
@@ -105,11 +120,20 @@ size_t pn_gate_explain(const pn_gate *gate, size_t most, char *text, size_t room
 /* The next report in words (a permit that expired, a holder that waits), as above; 0: none. */
 size_t pn_gate_report(pn_gate *gate, char *text, size_t room);
 
+/* Does the calls of a recording again, up to line `until` (SIZE_MAX: all), and compares answers.
+ * PN_OK: in `lines` how many were read, in `text` who waits there for what and why. PN_DIFFERS,
+ * PN_UNREADABLE: in `lines` which line, in `text` what is wrong. Both may be NULL. A last line that
+ * was not written whole is passed over. */
+int pn_replay(const char *recording, size_t until, size_t *lines, char *text, size_t room);
+
 /* A class; `above` may be NULL. NULL if there is no place, or only in a class of PN_NORMAL others
  * are below it. `weight` from 1 to 10,000 beside its siblings. */
 pn_class *pn_class_open(pn_gate *gate, pn_class *above, const char *name, uint32_t weight,
                         int kind);
 int pn_class_set_weight(pn_class *cls, uint32_t weight);
+/* Another cap and floor; NULL: none. A cap holds for the class and those below it together, a floor
+ * is had before any weight counts, by a class that has none below it. */
+int pn_class_set_rates(pn_class *cls, const struct pn_rates *rates);
 /* Nothing more can be asked for it, and the handle is gone if this is PN_OK. */
 int pn_class_close(pn_class *cls);
 int pn_class_counts(const pn_class *cls, struct pn_counts *counts);

@@ -12,8 +12,11 @@
 //! U3  A structure says its size, and is that large.
 //! U4  What a callback's context points to may be used by another thread.
 
+mod recording;
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Write;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -21,8 +24,9 @@ use std::time::Duration;
 
 use paternoster_gate::{
     Ask, AskError, Class, ClassError, ClassSpec, Counts, Gate, Kind, Nanos, Op, Permit,
-    PermitError, Settings, Ticket,
+    PermitError, Rate, Settings, Ticket,
 };
+use recording::Recording;
 
 const VERSION: u32 = 1;
 const FOREVER: u64 = u64::MAX;
@@ -31,7 +35,7 @@ const ROTATIONAL: u32 = 1;
 const NO_HELPER: u32 = 2;
 
 /// `enum pn_result`, and what it says.
-const RESULTS: [&CStr; 8] = [
+const RESULTS: [&CStr; 10] = [
     c"done",
     c"not granted in time, or it cannot be done in time",
     c"there are no places left",
@@ -40,6 +44,8 @@ const RESULTS: [&CStr; 8] = [
     c"other classes are below it",
     c"the gate belongs to the parent process",
     c"an argument means nothing",
+    c"a line of the recording has another answer now",
+    c"a line, or the file, is no recording of a gate",
 ];
 const OK: c_int = 0;
 const TOO_LATE: c_int = 1;
@@ -49,10 +55,26 @@ const NOT_OUT: c_int = 4;
 const IN_USE: c_int = 5;
 const FORKED: c_int = 6;
 const INVALID: c_int = 7;
+const DIFFERS: c_int = 8;
+const UNREADABLE: c_int = 9;
+
+/// `struct pn_gate`.
+struct Door {
+    gate: Gate,
+    recording: Option<Recording>,
+}
+
+impl Deref for Door {
+    type Target = Gate;
+
+    fn deref(&self) -> &Gate {
+        &self.gate
+    }
+}
 
 /// `struct pn_settings`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct CSettings {
     size: usize,
     permits: u32,
@@ -60,6 +82,32 @@ struct CSettings {
     classes: u32,
     flags: u32,
     expires_after_ns: u64,
+    record: *const c_char,
+}
+
+impl Default for CSettings {
+    fn default() -> CSettings {
+        CSettings {
+            size: 0,
+            permits: 0,
+            asks: 0,
+            classes: 0,
+            flags: 0,
+            expires_after_ns: 0,
+            record: ptr::null(),
+        }
+    }
+}
+
+/// `struct pn_rates`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct CRates {
+    size: usize,
+    cap_bytes: u64,
+    cap_requests: u64,
+    floor_bytes: u64,
+    floor_requests: u64,
 }
 
 /// `struct pn_counts`.
@@ -111,6 +159,29 @@ unsafe fn put<T>(place: *mut T, value: T) {
     }
 }
 
+/// A structure that says its size first: as many bytes are read of it, and the rest is as it is by
+/// default; all of it, if it is NULL.
+///
+/// # Safety
+/// U2, U3; and any bytes are a `T`.
+unsafe fn structure<T: Default>(given: *const T) -> T {
+    let mut read = T::default();
+    // SAFETY: as above.
+    unsafe {
+        if let Some(size) = look(given.cast::<usize>()) {
+            let len = (*size).min(size_of::<T>());
+            ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut read).cast::<u8>(), len);
+        }
+    }
+    read
+}
+
+/// A path.
+unsafe fn path<'a>(text: *const c_char) -> &'a Path {
+    // SAFETY: U2.
+    Path::new(std::ffi::OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes()))
+}
+
 /// As much of a text as there is room for, with a 0 at its end; how long all of it is.
 unsafe fn tell(text: &str, place: *mut c_char, room: usize) -> usize {
     if !place.is_null() && room > 0 {
@@ -149,16 +220,9 @@ extern "C" fn pn_result_text(result: c_int) -> *const c_char {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_gate_open(path: *const c_char, settings: *const CSettings) -> *mut Gate {
-    // SAFETY: U2, U3: as many bytes are read as the caller says that there are.
-    let given = unsafe {
-        let mut given = CSettings::default();
-        if let Some(size) = look(settings.cast::<usize>()) {
-            let len = (*size).min(size_of::<CSettings>());
-            ptr::copy_nonoverlapping(settings.cast::<u8>(), (&raw mut given).cast::<u8>(), len);
-        }
-        given
-    };
+unsafe extern "C" fn pn_gate_open(before: *const c_char, settings: *const CSettings) -> *mut Door {
+    // SAFETY: U2, U3; all of it are numbers, and a pointer that is NULL if it was not said.
+    let given = unsafe { structure(settings) };
     let or = |value: u32, otherwise: u32| if value == 0 { otherwise } else { value };
     let mut settings = Settings::default();
     settings.permits = or(given.permits, settings.permits);
@@ -168,40 +232,58 @@ unsafe extern "C" fn pn_gate_open(path: *const c_char, settings: *const CSetting
     if given.expires_after_ns != 0 {
         settings.expires_after = Nanos(given.expires_after_ns);
     }
-    if !path.is_null() {
+    if !before.is_null() {
         // SAFETY: U2.
-        let path =
-            Path::new(std::ffi::OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-        settings.rotational |= Gate::is_rotational(path);
+        settings.rotational |= Gate::is_rotational(unsafe { path(before) });
     }
-    let gate = Gate::new(settings);
+    let recording = match given.record.is_null() {
+        true => None,
+        // SAFETY: U2.
+        false => match Recording::create(unsafe { path(given.record) }) {
+            Ok(recording) => Some(recording),
+            Err(_) => return ptr::null_mut(),
+        },
+    };
+    let gate = match &recording {
+        Some(recording) => Gate::recorded(settings, recording.clone()),
+        None => Gate::new(settings),
+    };
     let gate = if given.flags & NO_HELPER == 0 { gate } else { gate.without_helper() };
-    Box::into_raw(Box::new(gate))
+    Box::into_raw(Box::new(Door { gate, recording }))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_gate_close(gate: *mut Gate) {
+unsafe extern "C" fn pn_gate_close(gate: *mut Door) {
     if !gate.is_null() {
         // SAFETY: U1: it came from `pn_gate_open`, and the caller has it no more.
-        drop(unsafe { Box::from_raw(gate) });
+        let door = unsafe { Box::from_raw(gate) };
+        // What is on its way to the file is there, though classes keep the gate alive.
+        let _no_answer_to_give = door.recording.as_ref().map(Recording::flush);
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_gate_now(gate: *const Gate) -> u64 {
+unsafe extern "C" fn pn_gate_flush(gate: *mut Door) -> c_int {
+    // SAFETY: U1.
+    let recording = unsafe { look(gate) }.and_then(|door| door.recording.as_ref());
+    recording.map_or(INVALID, |recording| recording.flush().map_or(UNREADABLE, |()| OK))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_gate_now(gate: *const Door) -> u64 {
     // SAFETY: U1.
     unsafe { look(gate) }.map_or(0, |gate| gate.now().0)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_gate_poll(gate: *mut Gate) -> u64 {
+unsafe extern "C" fn pn_gate_poll(gate: *mut Door) -> u64 {
     // SAFETY: U1.
-    let wait = unsafe { look(gate) }.and_then(Gate::poll);
+    let wait = unsafe { look(gate) }.and_then(|gate| gate.poll());
     wait.map_or(FOREVER, |wait| u64::try_from(wait.as_nanos()).unwrap_or(FOREVER))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_gate_in_all(gate: *const Gate, waiting: *mut u32, out: *mut u32) -> c_int {
+unsafe extern "C" fn pn_gate_in_all(gate: *const Door, waiting: *mut u32, out: *mut u32) -> c_int {
     // SAFETY: U1.
     let Some(gate) = (unsafe { look(gate) }) else { return INVALID };
     let (waits, are_out) = gate.in_all();
@@ -214,14 +296,14 @@ unsafe extern "C" fn pn_gate_in_all(gate: *const Gate, waiting: *mut u32, out: *
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_gate_metrics(gate: *const Gate, text: *mut c_char, room: usize) -> usize {
+unsafe extern "C" fn pn_gate_metrics(gate: *const Door, text: *mut c_char, room: usize) -> usize {
     // SAFETY: U1, U2.
     unsafe { look(gate).map_or(0, |gate| tell(&gate.metrics(), text, room)) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pn_gate_explain(
-    gate: *const Gate,
+    gate: *const Door,
     most: usize,
     text: *mut c_char,
     room: usize,
@@ -231,9 +313,9 @@ unsafe extern "C" fn pn_gate_explain(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_gate_report(gate: *mut Gate, text: *mut c_char, room: usize) -> usize {
+unsafe extern "C" fn pn_gate_report(gate: *mut Door, text: *mut c_char, room: usize) -> usize {
     // SAFETY: U1.
-    let Some(report) = (unsafe { look(gate) }).and_then(Gate::report) else { return 0 };
+    let Some(report) = (unsafe { look(gate) }).and_then(|gate| gate.report()) else { return 0 };
     let mut words = String::new();
     let written = write!(words, "{report}");
     debug_assert!(written.is_ok(), "a string takes everything");
@@ -243,7 +325,7 @@ unsafe extern "C" fn pn_gate_report(gate: *mut Gate, text: *mut c_char, room: us
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pn_class_open(
-    gate: *mut Gate,
+    gate: *mut Door,
     above: *mut Class,
     name: *const c_char,
     weight: u32,
@@ -267,6 +349,17 @@ unsafe extern "C" fn pn_class_open(
 unsafe extern "C" fn pn_class_set_weight(class: *mut Class, weight: u32) -> c_int {
     // SAFETY: U1.
     unsafe { look(class) }.map_or(INVALID, |class| of_class(class.set_weight(weight)))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pn_class_set_rates(class: *mut Class, rates: *const CRates) -> c_int {
+    // SAFETY: U1.
+    let Some(class) = (unsafe { look(class) }) else { return INVALID };
+    // SAFETY: U2, U3; all of it are numbers.
+    let given = unsafe { structure(rates) };
+    let cap = Rate { bytes: given.cap_bytes, requests: given.cap_requests };
+    let floor = Rate { bytes: given.floor_bytes, requests: given.floor_requests };
+    of_class(class.set_rates(cap, floor))
 }
 
 #[unsafe(no_mangle)]
@@ -406,7 +499,7 @@ unsafe extern "C" fn pn_permit_async(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pn_permit_give_back(gate: *mut Gate, permit: u64) -> c_int {
+unsafe extern "C" fn pn_permit_give_back(gate: *mut Door, permit: u64) -> c_int {
     // SAFETY: U1.
     let Some(gate) = (unsafe { look(gate) }) else { return INVALID };
     gate.give_back(Ticket::from_bits(permit)).map_or(NOT_OUT, |()| OK)
@@ -433,4 +526,6 @@ unsafe extern "C" fn pn_class_eta(
     OK
 }
 
-const _: () = assert!(size_of::<CSettings>() == 32 && size_of::<CCounts>() == 80);
+const _: () = assert!(
+    size_of::<CSettings>() == 40 && size_of::<CRates>() == 40 && size_of::<CCounts>() == 80
+);

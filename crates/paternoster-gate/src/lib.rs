@@ -31,7 +31,7 @@ mod machine;
 mod shell;
 
 pub use machine::{
-    Ask, AskError, ClassError, ClassId, ClassSpec, Core, Counts, Eta, Kind, Next, NotOut, Op,
+    Ask, AskError, ClassError, ClassId, ClassSpec, Core, Counts, Eta, Kind, Next, NotOut, Op, Rate,
     ReplayError, Report, Settings, Sink, Ticket,
 };
 pub use paternoster_core::Nanos;

@@ -17,7 +17,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use paternoster_gate::{
-    Ask, AskError, Class, ClassError, ClassSpec, Gate, Kind, Nanos, Op, Permit, PermitError,
+    Ask, AskError, Class, ClassError, ClassSpec, Gate, Kind, Nanos, Op, Permit, PermitError, Rate,
     Settings,
 };
 use pyo3::prelude::*;
@@ -182,6 +182,12 @@ impl PyClass {
 
     fn set_weight(&self, py: Python<'_>, weight: u32) -> PyResult<()> {
         let set = py.detach(|| self.0.set_weight(weight));
+        set.map_err(|error| exception(py, "RequestError", &error.to_string()))
+    }
+
+    fn set_rates(&self, py: Python<'_>, cap: (u64, u64), floor: (u64, u64)) -> PyResult<()> {
+        let rate = |(bytes, requests)| Rate { bytes, requests };
+        let set = py.detach(|| self.0.set_rates(rate(cap), rate(floor)));
         set.map_err(|error| exception(py, "RequestError", &error.to_string()))
     }
 

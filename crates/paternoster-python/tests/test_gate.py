@@ -142,6 +142,31 @@ def test_many_threads_end():
     assert [of.counts()["given_back"] for of in classes] == [220] * 3
 
 
+def test_rates_hold():
+    """Has a class with a cap of 50 a second no more than its tenth of a second's worth, 5 and one,
+    at once; and beside a flood that weighs 10,000 times as much, one with a floor its next at once?
+    """
+    gate = pt.Gate()
+    capped = gate.open("capped")
+    capped.set_rates(cap_requests=50)
+    began, had = time.monotonic(), 0
+    while time.monotonic() < began + 0.3:
+        if (permit := capped.try_permit("read", 4096)) is not None:
+            had += permit.give_back()
+    # However late this thread is: 50 a second, 5 at once, and one.
+    assert 1 <= had <= 6 + 50 * (time.monotonic() - began)
+    capped.set_rates()
+    assert all(capped.try_permit("read", 4096) is not None for _ in range(100))
+    below = capped.open("below")
+    with pytest.raises(pt.RequestError, match="without a floor"):
+        capped.set_rates(floor_bytes=1)
+    below.set_rates(floor_bytes=1 << 20, floor_requests=10)
+    with below.permit("read", 4096):
+        assert out(below) == 1
+    with pytest.raises(OverflowError):
+        below.set_rates(cap_bytes=-1)
+
+
 @pytest.mark.parametrize(
     ("ask", "said"),
     [

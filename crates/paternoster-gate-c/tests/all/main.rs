@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod nbdkit;
+mod recording;
 mod sqlite;
 
 use std::path::Path;
@@ -34,7 +35,7 @@ fn the_example_compiles_and_runs() {
 }
 
 /// A program under valgrind, which ends with 9 if there is something to say.
-fn under_valgrind(program: &Path) -> Command {
+pub(crate) fn under_valgrind(program: &Path) -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
     valgrind.arg("--errors-for-leak-kinds=definite").arg(program);
@@ -153,6 +154,7 @@ fn header_and_library_agree() {
     };
     let read = |file: &str| std::fs::read_to_string(Path::new(ROOT).join(file)).expect(file);
     let header = names(&read("include/paternoster.h"));
-    assert_eq!(header, names(&read("src/lib.rs")));
+    let library = read("src/lib.rs") + &read("src/recording.rs");
+    assert_eq!(header, names(&library));
     assert!(header.len() >= 20, "{header:?}");
 }

@@ -5,7 +5,9 @@ use alloc::format;
 use alloc::string::String;
 
 use super::Core;
-use super::entry::Stage;
+use super::class::ClassId;
+use super::entry::{Lane, Stage};
+use super::rates::Cap;
 
 pub(super) fn check(core: &Core) -> Result<(), String> {
     core.queue.audit().map_err(|fault| format!("{fault:?}"))?;
@@ -31,7 +33,8 @@ pub(super) fn check(core: &Core) -> Result<(), String> {
     if deadlines != core.deadlines.len() {
         return Err(format!("I4: {} deadlines of {deadlines}", core.deadlines.len()));
     }
-    core.classes_count_their_own()
+    core.classes_count_their_own()?;
+    core.lines_are_sound()
 }
 
 impl Core {
@@ -47,6 +50,49 @@ impl Core {
             last = granted;
         }
         Ok(())
+    }
+
+    /// Those of `admission`.
+    fn lines_are_sound(&self) -> Result<(), String> {
+        let mut kept = 0;
+        for (key, entry) in self.entries.iter() {
+            let waits = entry.stage == Stage::Waiting;
+            let is_kept = waits && entry.lane == Lane::Kept;
+            kept += u32::from(is_kept);
+            if waits && is_kept != entry.bio.is_none() {
+                return Err(format!("admission I1: {} waits in {:?}", key.index(), entry.lane));
+            }
+        }
+        if kept != self.kept {
+            return Err(format!("admission I1: {kept} stand in line, {} are counted", self.kept));
+        }
+        let mut in_lines = 0;
+        for (key, class) in self.classes.iter() {
+            class.kept.check(&self.lines)?;
+            class.queued.check(&self.lines)?;
+            let (id, name) = (ClassId(key), &class.name);
+            let mut promised = Cap::default();
+            promised.set(class.cap.rate());
+            let below = self.waiting_in_queue().filter(|(of, _)| self.is_at_or_below(*of, id));
+            below.for_each(|(_, len)| promised.promise(len));
+            if class.cap.rate().is_said() && promised.promised() != class.cap.promised() {
+                return Err(format!("admission I2: {name} has promised {:?}", class.cap));
+            }
+            let of = |lane: Lane| {
+                let own = self.entries.iter().filter(|(_, entry)| entry.class == Some(id));
+                let waits = own.filter(|(_, entry)| entry.stage == Stage::Waiting);
+                waits.filter(|(_, entry)| entry.lane == lane).count()
+            };
+            let has_floor = class.floor.rate().is_said();
+            let queued = if has_floor { of(Lane::Usual) } else { 0 };
+            let counted = (class.kept.len(), class.queued.len(), class.moved);
+            let are = [of(Lane::Kept), queued, of(Lane::Urgent)];
+            if are.map(u32::try_from) != [Ok(counted.0), Ok(counted.1), Ok(counted.2)] {
+                return Err(format!("admission I3: {name} counts {counted:?} of {are:?}"));
+            }
+            in_lines += counted.0;
+        }
+        if in_lines == self.kept { Ok(()) } else { Err(format!("admission I1: {in_lines}")) }
     }
 
     fn classes_count_their_own(&self) -> Result<(), String> {

@@ -13,10 +13,13 @@
 
 use alloc::string::String;
 
+use paternoster_core::list::List;
 use paternoster_core::{Class as Urgency, ClientId, GroupId, Nanos, Priority};
 
+use super::rates::{Cap, Floor, Rate};
+
 /// The weight of a class that says nothing.
-const WEIGHT: u32 = 100;
+pub(super) const WEIGHT: u32 = 100;
 /// So many times less weighs a class in the background than it says.
 const BACKGROUND: u32 = 16;
 /// What the queue takes.
@@ -56,13 +59,16 @@ pub struct ClassSpec {
     pub(super) weight: u32,
     pub(super) kind: Kind,
     pub(super) below: Option<ClassId>,
+    pub(super) cap: Rate,
+    pub(super) floor: Rate,
 }
 
 impl ClassSpec {
     /// A class of this name: weight 100, of the normal kind, below no other.
     #[must_use]
     pub fn new(name: &str) -> ClassSpec {
-        ClassSpec { name: name.into(), weight: WEIGHT, kind: Kind::Normal, below: None }
+        let (weight, kind, none) = (WEIGHT, Kind::Normal, Rate::NONE);
+        ClassSpec { name: name.into(), weight, kind, below: None, cap: none, floor: none }
     }
 
     /// Share relative to the siblings: 1 to 10,000, others are brought into that range.
@@ -87,6 +93,23 @@ impl ClassSpec {
         self.below = Some(class);
         self
     }
+
+    /// It and those below it are granted no more than this, also while nothing else asks; a tenth
+    /// of a second's worth at once.
+    #[must_use]
+    pub const fn cap(mut self, rate: Rate) -> ClassSpec {
+        self.cap = rate;
+        self
+    }
+
+    /// It is granted no less than this while it asks for that much, whatever it weighs, if the
+    /// device does as much as all floors say. A cap goes before a floor. Only a class that has none
+    /// below it has one.
+    #[must_use]
+    pub const fn floor(mut self, rate: Rate) -> ClassSpec {
+        self.floor = rate;
+        self
+    }
 }
 
 /// What is kept of a class.
@@ -104,6 +127,21 @@ pub(super) struct Class {
     pub(super) inside: u32,
     pub(super) counts: Counts,
     pub(super) pace: super::eta::Pace,
+    pub(super) corrections: super::eta::Corrections,
+    pub(super) cap: Cap,
+    /// What stands before its cap, or one above it.
+    pub(super) kept: List,
+    pub(super) floor: Floor,
+    /// While it has a floor: what waits in the queue for its usual client.
+    pub(super) queued: List,
+    /// The client of what a floor moves, and how many wait for it.
+    pub(super) urgent: Option<ClientId>,
+    pub(super) moved: u32,
+    /// Start tags: its own among its siblings; of what is asked for itself among those below it;
+    /// and that of the one below it that was let in last.
+    pub(super) tag: u64,
+    pub(super) own_tag: u64,
+    pub(super) tag_below: u64,
 }
 
 impl Class {
@@ -111,6 +149,11 @@ impl Class {
     pub(super) fn effective_weight(&self) -> u32 {
         let weight = self.weight.clamp(1, WEIGHT_MOST);
         if self.kind == Kind::Background { (weight / BACKGROUND).max(1) } else { weight }
+    }
+
+    /// What its line weighs before a cap, among those of its siblings.
+    pub(super) fn weight_in_line(&self) -> u64 {
+        u64::from(if self.kind == Kind::Idle { 1 } else { self.effective_weight() })
     }
 
     /// What its client weighs beside those below it, or beside its siblings.

@@ -12,7 +12,9 @@
 use alloc::vec::Vec;
 
 use paternoster_core::slab::{Key, Slab};
-use paternoster_core::{AddError, ClientSpec, GroupId, GroupSpec, Nanos, RequestQueue};
+use paternoster_core::{
+    AddError, Class as Urgency, ClientSpec, GroupId, GroupSpec, Nanos, Priority, RequestQueue,
+};
 
 use super::class::{Class, ClassId, ClassSpec, Kind};
 
@@ -26,7 +28,7 @@ pub enum ClassError {
     NoClass,
     /// Others are below it, so it cannot be closed.
     InUse,
-    /// Only a class of the normal kind has others below it.
+    /// Only a class of the normal kind without a floor has others below it.
     Kind,
 }
 
@@ -36,7 +38,9 @@ impl core::fmt::Display for ClassError {
             ClassError::Full => "there are as many classes as the gate has places for",
             ClassError::NoClass => "the class was closed",
             ClassError::InUse => "other classes are below it",
-            ClassError::Kind => "only a class of the normal kind has others below it",
+            ClassError::Kind => {
+                "only a class of the normal kind without a floor has others below it"
+            }
         })
     }
 }
@@ -118,7 +122,7 @@ impl Classes {
         id: ClassId,
     ) -> Result<GroupId, ClassError> {
         let class = self.get(id).ok_or(ClassError::NoClass)?;
-        if class.kind != Kind::Normal {
+        if class.kind != Kind::Normal || class.floor.rate().is_said() {
             return Err(ClassError::Kind);
         }
         if let Some(group) = class.group {
@@ -188,6 +192,11 @@ impl Classes {
 fn tell_weight(queue: &mut RequestQueue, now: Nanos, class: &Class) {
     let told = queue.set_priority(now, class.client, class.priority(), class.client_weight());
     debug_assert!(told.is_ok(), "an open class has a client");
+    if let Some(urgent) = class.urgent {
+        let priority = Priority { class: Urgency::Realtime, ..class.priority() };
+        let told = queue.set_priority(now, urgent, priority, class.effective_weight());
+        debug_assert!(told.is_ok(), "it was attached");
+    }
     if let Some(group) = class.group {
         let told = queue.set_group_weight(now, group, class.effective_weight());
         debug_assert!(told.is_ok(), "an open class has its group");

@@ -166,14 +166,33 @@ pub(super) enum Stage {
     TooLate,
 }
 
+/// Where it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Lane {
+    /// In the queue, as its class's order has it.
+    #[default]
+    Usual,
+    /// In the queue, before all that are usual: a floor is behind.
+    Urgent,
+    /// In the line of its class: a cap is closed.
+    Kept,
+}
+
 /// One ask.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entry {
     pub(super) class: Option<ClassId>,
     pub(super) stage: Stage,
+    pub(super) lane: Lane,
     pub(super) op: Op,
+    /// Where it lies in the queue.
+    pub(super) sector: u64,
     /// Nothing of its class waited when it came, but others did, or held all permits.
     pub(super) was_first: bool,
+    /// Something of it did.
+    pub(super) was_behind: bool,
+    /// How long it was told that it would take, uncorrected; 0: it is none that counts.
+    pub(super) told: u64,
     pub(super) len: u64,
     pub(super) holder: u64,
     pub(super) asked: Nanos,

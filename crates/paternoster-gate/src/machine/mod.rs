@@ -23,6 +23,7 @@
 //!     that it is too late.
 //! I4  What waits for its deadline stands in `deadlines`, and nothing else.
 
+mod admission;
 mod ceiling;
 mod check;
 mod class;
@@ -30,21 +31,23 @@ mod classes;
 mod entry;
 mod eta;
 mod out;
+mod rates;
 mod record;
 mod report;
 mod settings;
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use paternoster_core::device::ServiceClock;
 use paternoster_core::list::{Links, List};
 use paternoster_core::slab::Slab;
-use paternoster_core::{Bio, Flags, Nanos, Outcome, Output, RequestQueue, Tag};
+use paternoster_core::{Nanos, Outcome, Output, RequestQueue, Tag};
 
 use ceiling::Ceiling;
 use classes::Classes;
-use entry::{Entry, Stage};
+use entry::{Entry, Lane, Stage};
 use eta::Held;
 use out::Out;
 use record::{Opened, Record};
@@ -56,9 +59,13 @@ pub use classes::ClassError;
 pub use entry::{Ask, AskError, Next, Op, Ticket};
 pub use eta::Eta;
 pub use out::NotOut;
+pub use rates::Rate;
 pub use record::{ReplayError, Sink};
 pub use report::Report;
 pub use settings::Settings;
+
+/// Of so many asks one is looked at for how the estimate did.
+const TOLD: u64 = 4;
 
 /// A gate as a state machine. Calls come in order of time: an earlier `now` counts as the latest.
 ///
@@ -93,6 +100,16 @@ pub struct Core {
     record: Option<Record>,
     /// When the queue wants to be asked again.
     queue_wakes: Option<Nanos>,
+    /// When a cap opens for something that waits, or a floor falls behind.
+    rates_wake: Option<Nanos>,
+    /// Classes with a cap or a floor.
+    rated: Vec<ClassId>,
+    /// By entry: the lines of classes, `kept` and `queued`.
+    lines: Links,
+    /// Of those that wait, how many stand before a cap.
+    kept: u32,
+    /// The start tag of the class above all that was let in last.
+    tag: u64,
     waiting: u32,
     asked: u64,
     now: Nanos,
@@ -119,6 +136,11 @@ impl Core {
             reports: Reports::new(),
             record: None,
             queue_wakes: None,
+            rates_wake: None,
+            rated: Vec::with_capacity(settings.classes.max(1) as usize),
+            lines: Links::with_capacity(asks),
+            kept: 0,
+            tag: 0,
             waiting: 0,
             asked: 0,
             now: Nanos::ZERO,
@@ -131,7 +153,15 @@ impl Core {
     /// [`ClassError`]; nothing has changed then.
     pub fn open(&mut self, spec: ClassSpec) -> Result<ClassId, ClassError> {
         let said = self.record.is_some().then(|| Opened::new(&spec));
-        let opened = self.classes.open(&mut self.queue, self.now, spec);
+        let (cap, floor) = (spec.cap, spec.floor);
+        let mut opened = self.classes.open(&mut self.queue, self.now, spec);
+        if let (Ok(id), true) = (opened, cap.is_said() || floor.is_said())
+            && let Err(error) = self.give_rates(id, cap, floor)
+        {
+            let closed = self.classes.close(&mut self.queue, self.now, id);
+            debug_assert!(closed.is_ok(), "it was opened");
+            opened = Err(error);
+        }
         if let (Some(record), Some(said)) = (&mut self.record, said) {
             record.open(&said, opened);
         }
@@ -160,7 +190,13 @@ impl Core {
     /// [`ClassError`]: it was closed, or others are below it.
     pub fn close(&mut self, now: Nanos, id: ClassId) -> Result<(), ClassError> {
         self.now = self.now.max(now);
+        if self.classes.get(id).is_some_and(|class| class.below == 0) {
+            self.stops_rating(id);
+        }
         let closed = self.classes.close(&mut self.queue, self.now, id);
+        if closed.is_ok() {
+            self.pump();
+        }
         if let Some(record) = &mut self.record {
             record.call("close", &[now.0, id.0.bits()], &closed);
         }
@@ -186,25 +222,18 @@ impl Core {
             _ => self.eta(self.now, class, ask.op, ask.len),
         };
         let is_busy = self.is_busy();
+        let told = match self.asked % TOLD {
+            0 => self.estimate(class, ask.op, ask.len).map_or(0, |(wait, held)| wait + held),
+            _ => 0,
+        };
         let own = self.classes.get_mut(class).ok_or(AskError::NoClass)?;
         own.counts.asked += 1;
         if let Some(eta) = eta.filter(|eta| eta.done > ask.deadline) {
             own.counts.too_late += 1;
             return Err(AskError::TooLate(eta));
         }
-        let client = own.client;
+        let waits = own.waiting > 0;
         let Some((key, entry)) = self.entries.take() else {
-            own.counts.asked -= 1;
-            return Err(AskError::Full);
-        };
-        let (sector, sectors) = place(ask.offset, ask.len, self.asked);
-        let flags = Flags::SYNC | Flags::NOMERGE;
-        let bio = Bio::new(client, ask.op.in_queue(), sector, sectors)
-            .flags(flags)
-            .cookie(key.index().into());
-        let Ok(bio) = self.queue.submit(self.now, bio) else {
-            // As many requests as entries: not reached.
-            self.entries.free(key.index());
             own.counts.asked -= 1;
             return Err(AskError::Full);
         };
@@ -212,24 +241,41 @@ impl Core {
         *entry = Entry {
             class: Some(class),
             stage: Stage::Waiting,
+            lane: Lane::Usual,
             op: ask.op,
-            was_first: is_busy && own.waiting == 0,
+            sector: place(ask.offset, ask.len, self.asked),
+            was_first: is_busy && !waits,
+            was_behind: waits,
+            told,
             len: ask.len,
             holder: ask.holder,
             asked: self.now,
             granted: Nanos::ZERO,
             gives_up: (gives_up != Nanos::MAX).then_some(gives_up),
-            bio: Some(bio),
+            bio: None,
             tag: None,
             clock: Nanos::ZERO,
         };
-        self.asked += 1;
-        if own.waiting == 0 {
-            own.pace.begins(self.now);
+        let at = entry.gives_up;
+        if self.is_kept(class) {
+            self.keep(class, key.index());
+        } else if self.submit(key.index(), Lane::Usual) {
+            self.promise(class, ask.len);
+        } else {
+            // As many requests as entries: not reached.
+            self.entries.free(key.index());
+            return Err(AskError::Full);
         }
-        own.waiting += 1;
+        self.asked += 1;
+        if let Some(own) = self.classes.get_mut(class) {
+            if !waits {
+                own.pace.begins(self.now);
+                own.floor.begins(self.now);
+            }
+            own.waiting += 1;
+        }
         self.waiting += 1;
-        if let Some(at) = entry.gives_up {
+        if let Some(at) = at {
             self.deadlines.insert((at, key.index()));
         }
         let ticket = Ticket(key);
@@ -256,7 +302,8 @@ impl Core {
         }
         let ended = self.take_back_expired() | self.give_up_late();
         // Whatever else changes anything asks the queue by itself.
-        if ended || self.queue_wakes.is_some_and(|at| at <= self.now) {
+        let wakes = [self.queue_wakes, self.rates_wake].into_iter().flatten().min();
+        if ended || wakes.is_some_and(|at| at <= self.now) {
             self.pump();
         }
         if let Some(told) = self.tell() {
@@ -274,7 +321,7 @@ impl Core {
         }
         let expires = self.first_out().map(|(_, expires)| expires);
         let gives_up = self.deadlines.first().map(|(at, _)| *at);
-        [self.queue_wakes, expires, gives_up].into_iter().flatten().min()
+        [self.queue_wakes, self.rates_wake, expires, gives_up].into_iter().flatten().min()
     }
 
     /// The permit that expires first, and when.
@@ -381,11 +428,12 @@ impl Core {
             let withdrawn = self.queue.cancel(self.now, bio);
             debug_assert!(withdrawn.is_ok(), "what waits can be withdrawn: {withdrawn:?}");
         }
-        self.stops_waiting(index);
+        self.stops_waiting(index, false);
     }
 
-    fn stops_waiting(&mut self, index: u32) {
+    fn stops_waiting(&mut self, index: u32, granted: bool) {
         self.waiting -= 1;
+        self.leaves(index, granted);
         let entry = self.entries.at_mut(index);
         if let Some(at) = entry.gives_up.take() {
             self.deadlines.remove(&(at, index));
@@ -401,6 +449,7 @@ impl Core {
         let out = self.out.len();
         let entry = self.entries.at_mut(index);
         let (op, len, class) = (entry.op, entry.len, entry.class);
+        let (told, behind, took) = (entry.told, entry.was_behind, self.now - entry.asked);
         self.out.leave(index, entry.holder);
         let served = self.clock.leave(self.now, entry.clock);
         if let Some(tag) = entry.tag.take() {
@@ -413,11 +462,14 @@ impl Core {
             if in_time {
                 class.counts.given_back += 1;
                 class.counts.bytes += len;
+                if told > 0 {
+                    class.corrections.add(op, behind, told, took.0);
+                }
             } else {
                 class.counts.expired += 1;
             }
         }
-        let waits = self.waiting > 0;
+        let waits = self.waiting > self.kept;
         self.entries.free(index);
         if self.ceiling.ended(self.now, (op, len), served, (out, waits)) {
             let set = self.queue.set_value(self.now, "depth_max", self.ceiling.used());
@@ -453,25 +505,40 @@ impl Core {
         self.waiting != before
     }
 
-    /// Lets the queue do what it wants done.
+    /// Lets in what may be, and lets the queue do what it wants done.
     fn pump(&mut self) {
         loop {
-            match self.queue.next(self.now) {
-                Output::Issue(command) => self.grant(command.tag),
-                Output::Done(..) | Output::Wake(_) => {}
-                Output::Wait { until, .. } => {
-                    self.queue_wakes = until;
-                    break;
-                }
+            self.admit();
+            // What is granted is paid for, and a floor behind which it was may have more to move.
+            if !self.issue() || self.rated.is_empty() {
+                break;
             }
         }
         self.classes.let_groups_go(&mut self.queue, self.now);
     }
 
+    /// Whether anything was granted.
+    fn issue(&mut self) -> bool {
+        let mut granted = false;
+        loop {
+            match self.queue.next(self.now) {
+                Output::Issue(command) => {
+                    self.grant(command.tag);
+                    granted = true;
+                }
+                Output::Done(..) | Output::Wake(_) => {}
+                Output::Wait { until, .. } => {
+                    self.queue_wakes = until;
+                    return granted;
+                }
+            }
+        }
+    }
+
     fn grant(&mut self, tag: Tag) {
         let cookie = self.queue.cookies(tag).next();
         let Some(index) = cookie.and_then(|cookie| u32::try_from(cookie).ok()) else { return };
-        self.stops_waiting(index);
+        self.stops_waiting(index, true);
         let entry = self.entries.at_mut(index);
         entry.stage = Stage::Granted;
         entry.granted = self.now;
@@ -489,16 +556,7 @@ impl Core {
 
     /// Others wait, or hold all permits that there are.
     fn is_busy(&self) -> bool {
-        self.waiting > 0 || self.out.len() >= self.ceiling.used()
-    }
-
-    /// When would a permit be given, and the I/O be done? `None` if the class was closed.
-    #[must_use]
-    pub fn eta(&self, now: Nanos, class: ClassId, op: Op, len: u64) -> Option<Eta> {
-        let class = self.classes.get(class)?;
-        let next = self.is_busy().then(|| self.held.any() / (u64::from(self.out.len()) + 1));
-        let permit = now.max(self.now) + Nanos(class.pace.wait(class.waiting, next));
-        Some(Eta { permit, done: permit + Nanos(self.held.expect(op, len)) })
+        self.waiting > self.kept || self.out.len() >= self.ceiling.used()
     }
 
     /// What a class has had so far.

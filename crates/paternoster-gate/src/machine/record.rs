@@ -6,8 +6,8 @@
 //! each step with [`super::Core::explain_all`]:
 //!
 //! ```text
-//! gate 1 256 4096 255 30000000000 false        the version of the lines, settings
-//! open 400 0 0 reads = Ok(4294967296)          weight, kind, class above or 0, name
+//! gate 2 256 4096 255 30000000000 false        the version of the lines, settings
+//! open 400 0 0 0 0 0 0 reads = Ok(4294967296)  weight, kind, class above or 0, cap, floor, name
 //! ask 1000 4294967296 0 - 4096 7 … = Ok(…)     time, class, kind, offset, length, holder …
 //! next 1000 = granted 4294967296               time
 //! give-back 81000 4294967296 = Ok(())          time, permit
@@ -29,11 +29,12 @@ use paternoster_core::slab::Key;
 
 use super::class::{ClassId, ClassSpec, Kind};
 use super::entry::{Ask, Next, Op, Ticket};
+use super::rates::Rate;
 use super::settings::Settings;
 use super::{AskError, Core};
 
 /// The version of the lines.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const KINDS: [Kind; 4] = [Kind::Normal, Kind::Urgent, Kind::Background, Kind::Idle];
 const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Flush, Op::Discard];
 
@@ -74,9 +75,11 @@ impl Record {
     }
 
     pub(super) fn open<E: fmt::Debug>(&mut self, spec: &Opened, answer: Result<ClassId, E>) {
-        let Opened { weight, kind, below, name } = spec;
+        let Opened { weight, kind, below, rates: [cb, cr, fb, fr], name } = spec;
         let answer = answer.map(|id| id.0.bits());
-        self.add(format_args!("open {weight} {kind} {below} {name} = {answer:?}"));
+        let line =
+            format_args!("open {weight} {kind} {below} {cb} {cr} {fb} {fr} {name} = {answer:?}");
+        self.add(line);
     }
 
     pub(super) fn ask(
@@ -134,6 +137,7 @@ pub(super) struct Opened {
     weight: u32,
     kind: usize,
     below: u64,
+    rates: [u64; 4],
     name: String,
 }
 
@@ -143,7 +147,9 @@ impl Opened {
         let below = spec.below.map_or(0, |class| class.0.bits());
         // A line is a line, and ends with the last ` = `.
         let name = spec.name.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
-        Opened { weight: spec.weight, kind, below, name: name.collect() }
+        let (cap, floor) = (spec.cap, spec.floor);
+        let rates = [cap.bytes, cap.requests, floor.bytes, floor.requests];
+        Opened { weight: spec.weight, kind, below, rates, name: name.collect() }
     }
 }
 
@@ -237,9 +243,12 @@ fn again(core: &mut Core, line: &str) -> Option<()> {
     match what {
         "open" => {
             let (weight, kind, below) = (number()?, number()?, number()?);
-            let name = rest.splitn(4, ' ').nth(3)?;
+            let cap = Rate { bytes: number()?, requests: number()? };
+            let floor = Rate { bytes: number()?, requests: number()? };
+            let name = rest.splitn(8, ' ').nth(7)?;
             let kind = *KINDS.get(usize::try_from(kind).ok()?)?;
             let spec = ClassSpec::new(name).weight(u32::try_from(weight).ok()?).kind(kind);
+            let spec = spec.cap(cap).floor(floor);
             let _recorded = core.open(if below == 0 { spec } else { spec.below(class(below)) });
         }
         "ask" => {
@@ -266,6 +275,12 @@ fn again(core: &mut Core, line: &str) -> Option<()> {
         "weigh" => {
             let (now, id, weight) = (number()?, number()?, number()?);
             let _recorded = core.set_weight(Nanos(now), class(id), u32::try_from(weight).ok()?);
+        }
+        "rates" => {
+            let (now, id) = (number()?, number()?);
+            let cap = Rate { bytes: number()?, requests: number()? };
+            let floor = Rate { bytes: number()?, requests: number()? };
+            let _recorded = core.set_rates(Nanos(now), class(id), cap, floor);
         }
         "close" => {
             let (now, id) = (number()?, number()?);

@@ -8,7 +8,7 @@ use paternoster_core::{Nanos, Value};
 
 use super::Core;
 use super::class::{Class, ClassId};
-use super::entry::{Stage, Ticket};
+use super::entry::{Entry, Lane, Stage, Ticket};
 
 /// So many are kept until they are read.
 const KEPT: usize = 64;
@@ -103,8 +103,21 @@ impl Core {
             (Stage::Granted, _) => {
                 write!(out, "it has had its permit for {}", self.now - entry.granted)
             }
+            (Stage::Waiting, None) => self.explain_cap(entry, out),
+            (Stage::Waiting, Some(_)) if entry.lane == Lane::Urgent => {
+                out.write_str("its class is behind its floor: it is the next of all")
+            }
             (Stage::Waiting, Some(bio)) => write!(out, "{}", self.queue.explain(bio)),
             _ => out.write_str("it came too late"),
+        }
+    }
+
+    fn explain_cap(&self, entry: &Entry, out: &mut dyn Write) -> fmt::Result {
+        let Some(class) = entry.class else { return Ok(()) };
+        let opens = self.opens(class);
+        match self.closed_cap(class) {
+            Some(name) => write!(out, "it waits for the cap of {name}, which opens at {opens}"),
+            None => out.write_str("it waits in the line behind a cap"),
         }
     }
 

@@ -72,7 +72,8 @@ impl Settings {
         let limits = Limits {
             requests: asks,
             bios: asks,
-            clients: classes,
+            // Each may have a second one, for its floor.
+            clients: classes.saturating_mul(2),
             groups: classes.saturating_add(1),
             notes: 0,
         };
@@ -95,10 +96,14 @@ impl Settings {
     }
 }
 
+/// How many sectors the queue is told of.
+pub(super) fn sectors(len: u64) -> u32 {
+    u32::try_from(len.div_ceil(512)).unwrap_or(u32::MAX).clamp(1, SECTORS_MOST)
+}
+
 /// Where an I/O lies, in sectors. One of which nobody says where comes behind all others.
-pub(super) fn place(offset: Option<u64>, len: u64, number: u64) -> (u64, u32) {
-    let sectors = u32::try_from(len.div_ceil(512)).unwrap_or(u32::MAX).clamp(1, SECTORS_MOST);
-    let last = CAPACITY - u64::from(sectors);
+pub(super) fn place(offset: Option<u64>, len: u64, number: u64) -> u64 {
+    let last = CAPACITY - u64::from(sectors(len));
     let next = number.wrapping_mul(STRIDE) % CAPACITY;
-    (offset.map_or(next, |offset| offset / 512).min(last), sectors)
+    offset.map_or(next, |offset| offset / 512).min(last)
 }

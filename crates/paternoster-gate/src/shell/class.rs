@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::permit::this_thread;
 use super::waiter::Waiter;
 use super::{Gate, Permit, PermitError, PermitFuture};
-use crate::machine::{Ask, ClassError, ClassId, ClassSpec, Counts, Eta, Op};
+use crate::machine::{Ask, ClassError, ClassId, ClassSpec, Counts, Eta, Op, Rate};
 use paternoster_core::Nanos;
 
 /// A class of a gate; a clone is the same class. It stays open until [`Class::close`].
@@ -116,6 +116,16 @@ impl Class {
     pub fn set_weight(&self, weight: u32) -> Result<(), ClassError> {
         let (now, id) = (self.gate.now(), self.id);
         let set = self.gate.shared.act(|state| state.core.set_weight(now, id, weight));
+        set.unwrap_or(Err(ClassError::NoClass))
+    }
+
+    /// Another cap and another floor from now on; [`Rate::NONE`] for none.
+    ///
+    /// # Errors
+    /// [`ClassError`]: it was closed, or shall have a floor and has others below it.
+    pub fn set_rates(&self, cap: Rate, floor: Rate) -> Result<(), ClassError> {
+        let (now, id) = (self.gate.now(), self.id);
+        let set = self.gate.shared.act(|state| state.core.set_rates(now, id, cap, floor));
         set.unwrap_or(Err(ClassError::NoClass))
     }
 

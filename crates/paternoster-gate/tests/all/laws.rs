@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use paternoster_gate::{
-    Ask, AskError, ClassId, ClassSpec, Core, Kind, Nanos, Next, Op, ReplayError, Settings, Ticket,
+    Ask, AskError, ClassId, ClassSpec, Core, Kind, Nanos, Next, Op, Rate, ReplayError, Settings,
+    Ticket,
 };
 use proptest::prelude::*;
 
@@ -24,6 +25,11 @@ enum Step {
     Weigh {
         class: usize,
         weight: u32,
+    },
+    Rates {
+        class: usize,
+        cap: u64,
+        floor: u64,
     },
     Ask {
         class: usize,
@@ -58,6 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..500_u32, 0..8_u8, class.clone())
             .prop_map(|(weight, kind, below)| Step::Open { weight, kind, below }),
         1 => class.clone().prop_map(|class| Step::Close { class }),
+        1 => (class.clone(), 0..8000_u64, 0..8000_u64)
+            .prop_map(|(class, cap, floor)| Step::Rates { class, cap, floor }),
         1 => (class, 0..20_000_u32).prop_map(|(class, weight)| Step::Weigh { class, weight }),
         12 => ask.prop_map(|(class, op, len, at, holder, by, until)| Step::Ask {
             class, op, len, at, holder, by, until,
@@ -170,6 +178,16 @@ impl World {
                     self.gate.set_weight(now, *id, weight).unwrap();
                 }
             }
+            Step::Rates { class, cap, floor } => {
+                let Some(id) = self.classes.get(class).copied() else { return };
+                // Of four none, one of requests, one of bytes, one of both.
+                let rate = |number: u64| Rate {
+                    bytes: if number & 1 == 1 { number * 1000 } else { 0 },
+                    requests: if number & 2 == 2 { number / 8 } else { 0 },
+                };
+                let set = self.gate.set_rates(now, id, rate(cap), rate(floor));
+                assert!(set.is_ok() || floor > 0, "{set:?}");
+            }
             Step::Ask { class, op, len, at, holder, by, until } => {
                 let Some(id) = self.classes.get(class).copied() else { return };
                 let op = [Op::Read, Op::Write, Op::Flush, Op::Discard][usize::from(op)];
@@ -259,10 +277,13 @@ impl World {
         self.gate.check().unwrap();
     }
 
-    /// Nobody asks any more, and what is granted is held for a millisecond: until everything has
-    /// ended. Nothing waits for longer than this: one behind the other, each has a millisecond, and
-    /// may be waited for by the idle class for 200 ms.
+    /// No class has a cap any more, nothing is asked for, and what is granted is held for a
+    /// millisecond: until everything has ended. Nothing waits for longer than this: one behind the
+    /// other, each has a millisecond, and may be waited for by the idle class for 200 ms.
     fn drain(&mut self) {
+        for class in &self.classes {
+            self.gate.set_rates(Nanos(self.now), *class, Rate::NONE, Rate::NONE).unwrap();
+        }
         let most = (self.waiting.len() + self.out.len() + 1) as u64 * 201_000_000;
         let ends = self.now + most;
         while !(self.waiting.is_empty() && self.out.is_empty()) {

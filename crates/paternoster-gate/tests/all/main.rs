@@ -4,4 +4,5 @@
 
 mod face;
 mod laws;
+mod rates;
 mod shell;

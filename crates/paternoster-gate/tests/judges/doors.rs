@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Doors: what stands between clients and a device: nothing, a semaphore, token buckets, the gate.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use paternoster_gate::{Ask, ClassId, ClassSpec, Core, Nanos, Next, Op, Settings, Ticket};
 
@@ -183,7 +183,13 @@ pub(crate) struct Gated {
     /// From then on it is compared: how many were within a quarter, of how many.
     pub(crate) from: Nanos,
     pub(crate) told: (u64, u64),
+    /// By what any estimate may know when an I/O is asked for: how long such took.
+    pub(crate) took: BTreeMap<Known, Vec<u64>>,
+    known: Vec<Known>,
 }
+
+/// Class, kind, how many of the class wait, how many permits are out.
+pub(crate) type Known = (usize, Op, u64, u32);
 
 impl Gated {
     pub(crate) fn new(settings: Settings, weights: &[u32], places: bool) -> Gated {
@@ -201,6 +207,8 @@ impl Gated {
             etas: Vec::new(),
             from: Nanos::MAX,
             told: (0, 0),
+            took: BTreeMap::new(),
+            known: Vec::new(),
         }
     }
 }
@@ -221,6 +229,9 @@ impl Door for Gated {
         let class = self.classes[wish.class];
         let eta = self.core.eta(now, class, wish.op, wish.len).unwrap();
         put(&mut self.etas, io, (now.0, eta.done.0));
+        let counts = self.core.counts(class).unwrap();
+        let waiting = counts.asked - counts.granted - counts.withdrawn - counts.too_late;
+        put(&mut self.known, io, (wish.class, wish.op, waiting, self.core.in_all().1));
         let ticket = self.core.ask(now, class, ask).unwrap();
         put(&mut self.ios, ticket.index() as usize, io);
         put(&mut self.tickets, io, Some(ticket));
@@ -243,6 +254,7 @@ impl Door for Gated {
             let took = now.0 - asked;
             self.told.0 += u64::from(told.abs_diff(now.0) * 4 <= took);
             self.told.1 += 1;
+            self.took.entry(self.known[io]).or_default().push(took);
         }
         let ticket = self.tickets[io].take().expect("it was asked for");
         self.core.give_back(now, ticket).unwrap();

@@ -14,6 +14,7 @@ mod doors;
 mod tables;
 mod world;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -276,11 +277,42 @@ fn alone_at_depth_one() {
     }
 }
 
-/// How often is a permit's end within a quarter of what was told when it was asked for?
+/// The most that are within a quarter of one and the same estimate, whatever that is: a window from
+/// x / 1.25 to x / 0.75 over all that took so long.
+fn best_window(took: &mut [u64]) -> usize {
+    took.sort_unstable();
+    let ends = |from: usize| took.partition_point(|time| 3 * time <= 5 * took[from]);
+    (0..took.len()).map(|from| ends(from) - from).max().unwrap_or(0)
+}
+
+/// What an estimate could reach that knows in hindsight how long I/Os of this class and kind took,
+/// with so many waiting and so many out when they were asked for: the best number for each such
+/// moment of which there were fifty or more, and one for the others of each class and kind.
+fn within_in_hindsight(gate: Gated) -> u64 {
+    let (mut within, mut all) = (0, 0);
+    let mut others: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+    for ((class, op, ..), mut took) in gate.took {
+        if took.len() < 50 {
+            others.entry((class, op)).or_default().append(&mut took);
+            continue;
+        }
+        all += took.len();
+        within += best_window(&mut took);
+    }
+    for mut took in others.into_values() {
+        all += took.len();
+        within += best_window(&mut took);
+    }
+    within as u64 * 1000 / all.max(1) as u64
+}
+
+/// How often is a permit's end within a quarter of what was told when it was asked for; and how
+/// often could it have been, by estimates that know how it came?
 #[test]
 fn eta() {
-    let (mut within, mut all) = (0, 0);
-    for number in 0..24 {
+    let (mut within, mut could, mut all) = (0, 0, 0);
+    let from: u64 = std::env::var("ETA_FROM").map_or(0, |from| from.parse().unwrap());
+    for number in from..from + 24 {
         let (name, load) = drawn(number);
         let device = Device::named(name).unwrap().without_data();
         let mut clients = many(load, 0, 16);
@@ -289,12 +321,17 @@ fn eta() {
         gate.from = Nanos(times(name)[0]);
         run(&device, &mut gate, &clients, number + 1, times(name));
         let (own, of) = gate.told;
-        println!("{name} {load:?}: {} of 1000 within a quarter", own * 1000 / of.max(1));
+        let (own, best) = (own * 1000 / of.max(1), within_in_hindsight(gate));
+        println!("{name} {load:?}: {own} of 1000 within a quarter, {best} in hindsight");
         // Each load counts alike, however fast its device is.
-        within += own * 1000 / of.max(1);
+        within += own;
+        could += best;
         all += 1000;
     }
-    let table = format!("{}.{} %\n", within * 100 / all, within * 1000 / all % 10);
+    let percent = |of: u64| format!("{}.{} %", of * 100 / all, of * 1000 / all % 10);
+    let table = format!("{}, {} in hindsight\n", percent(within), percent(could));
     println!("in all: {table}");
-    publish("eta", &table);
+    if from == 0 {
+        publish("eta", &table);
+    }
 }

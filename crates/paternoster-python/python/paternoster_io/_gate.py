@@ -119,6 +119,15 @@ class GateClass:
         """Another weight from now on."""
         self._class.set_weight(weight)
 
+    def set_rates(
+        self, *, cap_bytes: int = 0, cap_requests: int = 0, floor_bytes: int = 0,
+        floor_requests: int = 0,
+    ) -> None:  # fmt: skip
+        """The most and the least that it gets each second from now on; 0: not said. A cap is for
+        the class and those below it together. A floor is had before any weight counts, by a class
+        that has none below it."""
+        self._class.set_rates((cap_bytes, cap_requests), (floor_bytes, floor_requests))
+
     def close(self) -> None:
         """Nothing more can be asked for it."""
         self._class.close()
