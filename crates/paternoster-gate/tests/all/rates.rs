@@ -185,8 +185,8 @@ proptest! {
                     // for, but for 100 ms. Which it was is not known, and it is no larger than the
                     // largest.
                     let most = u128::from(at - own[first].0 + BURST);
-                    for place in 0..2 {
-                        let paid = sums[place] - largest[place];
+                    for (sum, one) in sums.into_iter().zip(largest) {
+                        let paid = sum - one;
                         prop_assert!(paid <= most, "{cap:?}: {paid} > {most}");
                     }
                 }
