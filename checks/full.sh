@@ -59,6 +59,7 @@ step "pictures as PNG and in a browser, columns as Parquet"
 run_tests pictures cargo test -p paternoster-trace --features png --test pictures
 run_tests columns cargo test -p paternoster --features parquet,png columns
 
+. checks/engines.sh
 . checks/packages.sh
 . checks/dist.sh
 . checks/perfetto.sh

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The Python package: is a wheel made, does it install where there is no Rust and nothing else, and do its own
-# tests hold there? Read by `judges.sh`. Its tools come from PyPI; where that cannot be asked, it is skipped.
+# tests hold there? Read by `judges.sh`, and by `engines.sh`. Its tools come from PyPI; where that cannot be asked,
+# it is skipped.
 
 # python_venv FOLDER PACKAGE…: an environment with these packages, unless it is there.
 python_venv() {
@@ -23,20 +24,7 @@ python_package() {
     skip "the Python package: PyPI cannot be asked; see $logs/python.log"
     return 0
   fi
-  # Each by itself: the tests that need a missing one are skipped. Engines of sweeps are for `--full`.
-  local consumer all=(pyarrow pandas polars duckdb fsspec pyyaml)
-  local without=(-k 'not (with_joblib or with_dask or with_ray or of_ray or with_spark or with_optuna)')
-  local with_parquet=()
-  if [ "$mode" = --full ]; then
-    all+=(joblib distributed ray pyspark optuna) without=()
-    cargo build -q -p paternoster --features parquet,png
-    with_parquet=(PATERNOSTER_WITH_PARQUET="$folder/../debug/paternoster")
-  fi
-  for consumer in "${all[@]}"; do
-    "$folder/venv/bin/python" -c "import ${consumer/pyyaml/yaml}" 2>/dev/null ||
-      "$folder/venv/bin/pip" install -q "$consumer" >>"$logs/python.log" 2>&1 ||
-      skip "the Python package with $consumer: it cannot be installed"
-  done
+  python_packages "$folder" pyarrow pandas polars duckdb fsspec pyyaml
 
   step "the Python package: wheel"
   rm -rf "$folder/wheels"
@@ -63,11 +51,31 @@ python_package() {
     crates/paternoster-python/python/paternoster_io
   "$folder/venv/bin/pip" install -q --no-index --no-deps --force-reinstall "$wheel"
   local status=0
-  env "${with_parquet[@]}" "$folder/venv/bin/python" -m pytest -q -rs -p no:cacheprovider "${without[@]}" \
-    crates/paternoster-python/tests \
-    >"$logs/python-tests.log" 2>&1 || status=$?
-  tail -n 20 "$logs/python-tests.log"
-  count_pytest "$logs/python-tests.log"
+  python_tests python-tests "$folder" crates/paternoster-python/tests --ignore-glob='*/test_engines.py' || status=$?
+  return "$status"
+}
+
+# python_packages FOLDER PACKAGE…: each by itself, so that only the tests that need a missing one are skipped.
+python_packages() {
+  local folder=$1 package
+  shift
+  for package in "$@"; do
+    [ -e "$folder/venv/has-$package" ] && continue
+    if "$folder/venv/bin/pip" install -q "$package" >>"$logs/python.log" 2>&1; then
+      touch "$folder/venv/has-$package"
+    else
+      skip "the Python package with $package: it cannot be installed"
+    fi
+  done
+}
+
+# python_tests LOG FOLDER WORDS…: the package's own tests, counted.
+python_tests() {
+  local log=$logs/$1.log folder=$2 status=0
+  shift 2
+  "$folder/venv/bin/python" -m pytest -q -rs -p no:cacheprovider "$@" >"$log" 2>&1 || status=$?
+  if [ "$status" = 0 ]; then tail -n 20 "$log"; else cat "$log"; fi
+  count_pytest "$log"
   return "$status"
 }
 

@@ -6,22 +6,23 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import ray
+import ray.data
 
 import paternoster_io as pt
 
 CHUNK = 20
 
 
-@ray.remote(max_retries=3)
-def rows(chunk):
-    return pt.run_rows(chunk)
+def rows(batch):
+    return pa.table(pt.run_rows(batch))
 
 
 if __name__ == "__main__":
     plan = pq.read_table(sys.argv[1])
-    chunks = [batch.to_pylist() for batch in plan.to_batches(max_chunksize=CHUNK)]
+    chunks = [plan.slice(start, CHUNK) for start in range(0, len(plan), CHUNK)]
     # A cluster elsewhere: ray.init("auto").
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    done = ray.get([rows.remote(chunk) for chunk in chunks])
+    tasks = ray.data.from_arrow(chunks).map_batches(rows, batch_size=None, batch_format="pyarrow")
+    done = ray.get(tasks.to_arrow_refs())
     ray.shutdown()
-    pq.write_table(pa.concat_tables(pa.table(one) for one in done), sys.argv[2])
+    pq.write_table(pa.concat_tables(done), sys.argv[2])

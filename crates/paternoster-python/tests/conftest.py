@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from plans import DEVICES as PLANNED_DEVICES
+from plans import JOBS
+from plans import SCHEDULERS as PLANNED_SCHEDULERS
 
 import paternoster_io as pt
+from paternoster_io import sweeps
 
 # The same cases every time; PATERNOSTER_PYTHON_CASES asks for more.
 settings.register_profile(
@@ -74,3 +78,15 @@ def jobs(draw) -> list[pt.Job]:
 def small() -> pt.Job:
     """256 reads of 4 KiB."""
     return pt.Job("a", rw="randread", bs="4k", size="1m", direct=1)
+
+
+@pytest.fixture(scope="session")
+def plan() -> pt.Table:
+    """240 rows: four jobs of 20 ms, twelve devices, five schedulers."""
+    return sweeps.plan(JOBS, PLANNED_DEVICES, PLANNED_SCHEDULERS, [7], runtime="20ms")
+
+
+@pytest.fixture(scope="session")
+def done(plan) -> pt.Table:
+    """Their results by one loop."""
+    return pt.run_rows(plan)

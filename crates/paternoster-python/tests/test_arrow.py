@@ -68,6 +68,35 @@ def test_duckdb(table):
     assert figures is table and found.fetchall() == [(None, -2), ("a", 1)]
 
 
+def addresses(array) -> int:
+    """Where numpy's view of a column begins."""
+    return array.__array_interface__["data"][0]
+
+
+def test_columns_are_not_copied():
+    """Has pyarrow the table's own memory, and have polars and pandas what pyarrow has? (pandas'
+    `from_arrow` lays columns of a type together, which is a copy of its own.)"""
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = [("word", "string", ["a", "ä"]), ("count", "int64", [1, -2]),
+               ("seed", "uint64", [2**64 - 1, 0]), ("rate", "double", [0.5, 1e300])]  # fmt: skip
+    table = pt.Table.from_columns(columns)
+    first, second = pyarrow.table(table), pyarrow.table(table)
+    for name, _, _ in columns:
+        first_at, second_at = (
+            [part.address for part in taken[name].chunk(0).buffers() if part is not None]
+            for taken in (first, second)
+        )
+        assert first_at == second_at
+    numbers = ["count", "seed", "rate"]
+    at = [first[name].chunk(0).buffers()[1].address for name in numbers]
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    frame = polars.DataFrame(table)
+    assert [addresses(frame[name].to_numpy(allow_copy=False)) for name in numbers] == at
+    frame = first.to_pandas(types_mapper=pandas.ArrowDtype)
+    taken = [pyarrow.table(frame)[name].chunk(0).buffers()[1].address for name in numbers]
+    assert taken == at
+
+
 def test_results_join(small):
     """Can a result be asked as a relation: the mean latency by scheduler?"""
     polars = pytest.importorskip("polars")

@@ -1,70 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Does a plan give the same results in one process, in several, in parts and in pieces?"""
+"""Does a plan give the same results in one process, in parts and in pieces?"""
 
-import ast
-import contextlib
-import csv
 import hashlib
-import importlib.util
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
+import time
 
 import pytest
 from conftest import program
+from hypothesis import given
+from hypothesis import strategies as st
+from plans import JOBS, RECIPES, as_csv, without_cost
 
 import paternoster_io as pt
 from paternoster_io import sweeps
-
-RECIPES = Path(__file__).parent.parent / "recipes"
-
-#: Four jobs of 20 ms; with twelve devices and five schedulers 240 rows.
-JOBS = [
-    "[reader]\nrw=randread\nbs=4k\nsize=64m\ndirect=1\nioengine=libaio\niodepth=8\n",
-    "[writer]\nrw=write\nbs=64k\nsize=64m\ndirect=1\n",
-    "[a]\nrw=randrw\nbs=4k\nsize=64m\ndirect=1\nnumjobs=2\nrandrepeat=0\n",
-    "[log]\nrw=write\nbs=4k\nsize=1m\ndirect=1\nfdatasync=1\n[scan]\nrw=read\nbs=1m\nsize=64m\n",
-]
-DEVICES = [
-    "array-eva", "flash-card-2010", "hdd-7200", "hdd-7200-no-ncq", "lab-disk", "lab-flash",
-    "null", "nvme-7300", "nvme-kc3000", "nvme-pm9a3", "ssd-870evo", "ssd-pm883",
-]  # fmt: skip
-SCHEDULERS = ["none", "mq-deadline", "kyber", "bfq", "paternoster"]
-
-
-def without_cost(rows: list[dict]) -> list[dict]:
-    """What must be equal, in the order of the rows' names."""
-    kept = [{name: row[name] for name in row if name != "cost_ns"} for row in rows]
-    return sorted(kept, key=lambda row: row["row"])
-
-
-def sorted_bytes(table, folder: Path) -> bytes:
-    """A Parquet file of what must be equal, in the order of the rows' names."""
-    pq = pytest.importorskip("pyarrow.parquet")
-    table = table.drop_columns(["cost_ns"]).sort_by("row").combine_chunks()
-    pq.write_table(table.replace_schema_metadata(None), folder / "sorted.parquet")
-    return hashlib.sha256((folder / "sorted.parquet").read_bytes()).digest()
-
-
-def as_csv(plan, folder: Path) -> Path:
-    """The plan as a file."""
-    with (folder / "plan.csv").open("w", newline="") as out:
-        writer = csv.DictWriter(out, plan.column_names)
-        writer.writeheader()
-        writer.writerows(plan.rows())
-    return folder / "plan.csv"
-
-
-@pytest.fixture(scope="module")
-def plan():
-    return sweeps.plan(JOBS, DEVICES, SCHEDULERS, [7], runtime="20ms")
-
-
-@pytest.fixture(scope="module")
-def done(plan):
-    return pt.run_rows(plan)
 
 
 def test_a_plan_is_done_in_one_loop(plan, done):
@@ -101,31 +51,9 @@ def test_parts_make_the_whole(plan, done, tmp_path):
     assert without_cost(sweeps.results(tmp_path / "out").rows()) == without_cost(done.rows())
 
 
-@pytest.mark.parametrize("engine", ["plain", "with_joblib", "with_dask", "with_ray", "with_spark"]
-)
-def test_recipes_give_the_same(plan, done, tmp_path, engine):
-    """Does each engine give the results of the loop, byte for byte as sorted Parquet?"""
-    pyarrow = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    module = {"plain": "sys", "with_joblib": "joblib", "with_dask": "distributed",
-              "with_ray": "ray", "with_spark": "pyspark"}[engine]  # fmt: skip
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"could not import '{module}'")
-    recipe = RECIPES / f"{engine}.py"
-    assert len(recipe.read_text().splitlines()) <= 30
-    pq.write_table(pyarrow.table(plan), tmp_path / "plan.parquet")
-    command = [sys.executable, recipe, tmp_path / "plan.parquet", tmp_path / "found.parquet"]
-    subprocess.run(command, check=True, capture_output=True, timeout=600)
-
-    found = pq.read_table(tmp_path / "found.parquet")
-    assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
-
-
-#: The program that has no Python: the one inside of the package, and, if it is named, one that was
-#: built with the feature `parquet`.
+#: The program that has no Python, inside of the package.
 INSIDE = [sys.executable, "-c", "import sys; from paternoster_io import _native; "
           "sys.exit(_native.program(['paternoster', *sys.argv[1:]]))"]  # fmt: skip
-WITH_PARQUET = os.environ.get("PATERNOSTER_WITH_PARQUET")
 
 
 def test_the_program_does_the_same(plan, done, tmp_path):
@@ -142,26 +70,9 @@ def test_the_program_does_the_same(plan, done, tmp_path):
     assert without_cost(sweeps.results(tmp_path / "out").rows()) == without_cost(done.rows())
 
 
-@pytest.mark.skipif(WITH_PARQUET is None, reason="no program with Parquet: for --full")
-def test_the_programs_parquet_is_equal(plan, done, tmp_path):
-    """Is the program's Parquet, read and sorted, equal byte for byte?"""
-    pyarrow = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pyarrow.table(plan), tmp_path / "plan.parquet")
-    out = tmp_path / "out"
-    words = ["sweep", tmp_path / "plan.parquet", "--out", out, "--form", "parquet", "--chunk", "1"]
-    for part in range(1, 9):
-        subprocess.run([WITH_PARQUET, *words, "--part", f"{part}/8"], check=True)
-    files = sorted(out.glob("rows-*.parquet"))
-    found = pyarrow.concat_tables(pq.read_table(file) for file in files)
-    assert len(files) >= 8 and len(found) == 240
-    assert found.schema.equals(pyarrow.table(done).schema)
-    assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
-
-
 def test_costs_are_predicted(plan, done):
-    """Is each row's cost predicted without a clock, and are parts by it even? The sum of the
-    dearest of four parts is at most 1.5 times that of the least, by what the rows took."""
+    """Is each row's cost predicted without a clock, and are parts by it even, within the dearest
+    row?"""
     told = sweeps.predict(plan)
     assert told == sweeps.predict(plan)
     costs = told["cost"]
@@ -189,30 +100,6 @@ def test_the_manifest_of_kubernetes_is_right():
         for index in (0, 1, spec["completions"] - 1)
     }  # fmt: skip
     assert parts == {"1/200", "2/200", "200/200"}
-
-
-def test_a_killed_worker_of_ray_changes_nothing(plan, done, tmp_path):
-    """Does the recipe give the same although one of its workers is killed in the middle?"""
-    pyarrow = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("could not import 'ray'")
-    pq.write_table(pyarrow.table(plan), tmp_path / "plan.parquet")
-    command = [sys.executable, RECIPES / "with_ray.py", tmp_path / "plan.parquet"]
-    running = subprocess.Popen([*command, tmp_path / "found.parquet"], stderr=subprocess.DEVNULL)
-    killed = None
-    while killed is None and running.poll() is None:
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                # A worker is called so only while it does rows.
-                if (process / "cmdline").read_bytes().startswith(b"ray::rows"):
-                    killed = int(process.name)
-                    os.kill(killed, signal.SIGKILL)
-                    break
-    assert running.wait(timeout=600) == 0
-    assert killed is not None, "no worker was seen at its work"
-    found = pq.read_table(tmp_path / "found.parquet")
-    assert sorted_bytes(found, tmp_path) == sorted_bytes(pyarrow.table(done), tmp_path)
 
 
 def test_a_failing_row_is_a_row():
@@ -296,39 +183,115 @@ def test_a_wrong_sweep_is_refused(tmp_path, words, said):
     assert (told.returncode, told.stderr) == (2, f"paternoster: {said}\n")
 
 
-def test_an_array_of_slurm_does_its_part(plan, done, tmp_path):
-    """Does a task of the array do the part that Slurm numbers, once?"""
-    file = as_csv(plan, tmp_path)
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "SLURM_ARRAY_TASK_ID": "40",
-        "SLURM_ARRAY_TASK_COUNT": "40",
-    }
-    command = ["bash", str(RECIPES / "slurm.sh"), str(file), str(tmp_path / "out")]
-    for count in (6, 0):
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert told.stderr == f"{count} rows done, 0 with errors\n"
-    found = without_cost(sweeps.results(tmp_path / "out").rows())
-    assert len(found) == 6 and all(row in without_cost(done.rows()) for row in found)
+def test_ctrl_c_keeps_whole_chunks(tmp_path):
+    """Does SIGINT in the middle of a sweep end it with 130 and no traceback, with whole files of
+    what was done, and does it go on from there?"""
+    job = "[a]\nrw=randread\nsize=1g\ndirect=1\n"
+    rows = [{"job": job + "number_ios=9\n", "seed": seed} for seed in range(3)]
+    long = {"job": job + "time_based=1\nruntime=1000h\n", "seed": 9, "device": "null"}
+    file = as_csv(pt.Table.from_columns(
+        [(name, kind, [row.get(name) for row in [*rows, long]])
+         for name, kind in sweeps.PLAN.items()]
+    ), tmp_path)  # fmt: skip
+    command = [sys.executable, "-m", "paternoster_io", "sweep", file, "--out", tmp_path / "out"]
+    running = subprocess.Popen([*command, "--chunk", "0"], stderr=subprocess.PIPE, text=True)
+    while len(list(tmp_path.glob("out/rows-*"))) < 3:
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert (running.returncode, told) == (130, "")
+    assert sorted(sweeps.results(tmp_path / "out")["seed"]) == [0, 1, 2]
+    assert list(sweeps.sweep(rows, tmp_path / "out")) == []
 
 
-def test_a_search_with_optuna_is_repeated(tmp_path):
-    """Does the search find the same twice, nothing worse than the plan's defaults for the device,
-    and what it found when that is run again?"""
-    if importlib.util.find_spec("optuna") is None:
-        pytest.skip("could not import 'optuna'")
-    job = tmp_path / "job.fio"
-    job.write_text(JOBS[0] + "runtime=50ms\ntime_based=1\n")
-    recipe = RECIPES / "with_optuna.py"
-    assert len(recipe.read_text().splitlines()) <= 30
-    command = [sys.executable, recipe, job, "ssd-870evo", "12"]
-    first, second = (
-        subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in "ab"
+#: What a cell may be, in whatever a researcher's frame holds.
+CELLS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.integers(2**63, 2**65), st.floats(), st.text(),
+    st.binary(max_size=9), st.just("\udcff"), st.just(JOBS[3]), st.just(10**400),
+    st.sampled_from(["null", "noop", "0", "5ms", "nr_requests=8", "/nowhere.fio", "a\0b"]),
+)  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.one_of(st.sampled_from([*sweeps.PLAN]), st.text()), CELLS), max_size=4
     )
-    assert first == second
-    value, params = first.split(" ", 1)
-    params = ast.literal_eval(params)
-    row = {"job": str(job), "device": "ssd-870evo"}
-    best = {**row, "scheduler": params["scheduler"], "set": f"nr_requests={params['nr_requests']}"}
-    found, default = pt.run_rows([best, row])["p99_ns"]
-    assert found == float(value) <= default
+)
+def test_any_row_is_a_row(rows):
+    """Has a drawn plan, with any columns and whatever in them, as many rows of results, each with
+    a digest or an error, and the same when it is done again?"""
+    found = pt.run_rows([{"runtime": "1ms", "device": "null", **row} for row in rows])
+    assert len(found) == len(rows)
+    assert all((one["digest"] is None) != (one["error"] is None) for one in found.rows())
+    for one, again in zip(found.rows(), pt.run_rows(found).rows(), strict=True):
+        if one["error"] is None:
+            assert {**again, "cost_ns": 0} == {**one, "cost_ns": 0}
+
+
+def test_odd_plans_are_taken_or_refused(tmp_path):
+    """Are an empty plan of each kind, a column of one's own and the last seed taken, and what is no
+    plan refused by a RequestError?"""
+    job = "[a]\nrw=read\nsize=64k\n"
+    assert len(pt.run_rows([])) == len(sweeps.predict([])) == len(sweeps.plan([])) == 0
+    assert list(sweeps.sweep([], tmp_path / "none")) == []
+    one = {"job": job, "seed": 2**64 - 1}
+    own, plain = pt.run_rows([{**one, "owner": "me", "ios": 5}, one]).rows()
+    assert {**own, "cost_ns": 0} == {**plain, "cost_ns": 0} and own["seed"] == 2**64 - 1
+    for wrong in ("abc", {"job": job}):
+        with pytest.raises(pt.RequestError, match="a plan is a table"):
+            pt.run_rows(wrong)
+    for seeds, why in [([-1], "seed -1"), (2**64, "18446744073709551616"), ("7", "integers")]:
+        with pytest.raises(pt.RequestError, match=why):
+            sweeps.plan([job], seeds=seeds)
+        with pytest.raises(pt.RequestError, match=why):
+            pt.run(job, seeds=seeds)
+    for interval in (-1, float("nan"), 1e300):
+        with pytest.raises(pt.RequestError, match="interval"):
+            pt.run(job, interval=interval)
+
+
+def test_names_in_any_script_are_names(tmp_path):
+    """Are a job and a folder found whose names have blanks, umlauts and kana, by function and by
+    command?"""
+    folder = tmp_path / "für 日本 %s"
+    folder.mkdir()
+    (folder / "jöb.fio").write_text("[ä]\nrw=read\nsize=64k\n")
+    row = {"job": str(folder / "jöb.fio")}
+    assert pt.run_rows([row])["error"] == [None]
+    (folder / "plän.csv").write_text(f"job\n{row['job']}\n", encoding="utf-8")
+    told = program("sweep", str(folder / "plän.csv"), "--out", str(folder / "aus"))
+    assert (told.returncode, told.stderr) == (0, "1 rows done, 0 with errors\n")
+    assert [len(table) for table in sweeps.sweep([row], folder / "aus")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows-a.csv", b"row,ios\nabc,many\n"), ("rows-a.csv", b"row\n\xff\xfe\n"),
+        ("rows-a.parquet", b"nothing"),
+    ],
+)  # fmt: skip
+def test_what_is_no_result_is_named(tmp_path, name, content):
+    """Does a foreign file among the results give its name, and no traceback?"""
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(pt.RequestError, match=name):
+        sweeps.results(tmp_path)
+
+
+def test_results_that_cannot_be_written_are_told(tmp_path):
+    """Is a folder that is a file, a form that is none, and a plan that is none refused with exit
+    status 2 or a RequestError?"""
+    plan = tmp_path / "plan.csv"
+    plan.write_text("job\n/no.fio\n")
+    told = program("sweep", str(plan), "--out", str(plan))
+    assert (told.returncode, told.stderr) == (2, f"paternoster: {plan}: File exists\n")
+    with pytest.raises(pt.RequestError, match="there is no form `xls`"):
+        list(sweeps.sweep([], tmp_path / "out", form="xls"))
+    plan.write_bytes(b"job\n\xff\n")
+    told = program("sweep", str(plan), "--out", str(tmp_path / "out"))
+    assert told.returncode == 2 and told.stderr.startswith(f"paternoster: plan {plan}: 'utf-8'")
+    told = program("sweep", str(tmp_path / "no.csv"), "--out", str(tmp_path / "out"))
+    assert told.stderr == f"paternoster: plan {tmp_path}/no.csv: No such file or directory\n"

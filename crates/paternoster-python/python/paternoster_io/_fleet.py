@@ -13,7 +13,6 @@ from __future__ import annotations
 import glob
 import importlib
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -185,6 +184,8 @@ def fleet(
 
 def _row(name: str, device: DeviceLike, schedulers: list[str], window: str | None
          ) -> dict[str, Any]:  # fmt: skip
+    import tempfile  # compression and chance, which no other part of the package needs
+
     row: dict[str, Any] = {"trace": name}
     try:
         with tempfile.TemporaryDirectory() as folder:

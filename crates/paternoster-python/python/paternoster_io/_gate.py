@@ -9,13 +9,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _native
 from ._errors import GateError
+
+if TYPE_CHECKING:
+    import asyncio
 
 Op = Literal["read", "write", "flush", "discard"]
 Kind = Literal["normal", "urgent", "background", "idle"]
@@ -44,6 +46,9 @@ class Permit:
 
     async def __aenter__(self) -> Permit:
         self._only_once()
+        # Half of what it would take to import the package, and a sweep needs none of it.
+        import asyncio
+
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_native.GatePermit] = loop.create_future()
 

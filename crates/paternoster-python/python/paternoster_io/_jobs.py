@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -170,3 +171,22 @@ def schedulers() -> list[Scheduler]:
         return Scheduler(told["name"], told["summary"], attributes)
 
     return [scheduler(each["name"]) for each in listed]
+
+
+def seeds_of(given: Any) -> list[int]:
+    """Seeds, one or several, of any integer type."""
+    try:
+        several = [operator.index(given)]
+    except TypeError:
+        several = []
+        if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
+            raise RequestError(f"seeds are integers: {given!r}") from None
+        for seed in given:
+            try:
+                several.append(operator.index(seed))
+            except TypeError:
+                raise RequestError(f"seeds are integers: {seed!r}") from None
+    for seed in several:
+        if not 0 <= seed < 1 << 64:
+            raise RequestError(f"seed {seed}: it is 0 to 18446744073709551615")
+    return several

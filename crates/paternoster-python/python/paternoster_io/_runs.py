@@ -16,7 +16,7 @@ from typing import Any, Union
 from . import _native
 from ._elevators import Elevator, lent
 from ._errors import JobError, RequestError
-from ._jobs import Device, Jobs, text_of
+from ._jobs import Device, Jobs, seeds_of, text_of
 from ._native import Table
 
 #: A device's name, the path of a device file, or a device.
@@ -110,7 +110,12 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _nanos(interval: float | None) -> int:
-    return 0 if interval is None else round(interval * 1e9)
+    if not interval:
+        return 0
+    # At least a nanosecond, at most what 64 bits hold: 292 years.
+    if not 1e-9 <= interval < 2**63 / 1e9:
+        raise RequestError(f"interval {interval}: seconds, more than none")
+    return round(interval * 1e9)
 
 
 def run(
@@ -149,8 +154,7 @@ def run(
         words.option(name, value)
     if not entitlement:
         words.words.append("--no-entitlement")
-    seeds = _several(seeds, (int,))
-    found = _native.run(words.words, words.files, seeds, _nanos(interval), words.own)
+    found = _native.run(words.words, words.files, seeds_of(seeds), _nanos(interval), words.own)
     failed = found.pop("failed")
     result = Result(
         documents=tuple(found.pop("documents")), notes=tuple(found.pop("notes")), **found

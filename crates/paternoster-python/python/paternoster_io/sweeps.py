@@ -10,7 +10,6 @@ rows give equal results, but for `cost_ns`, the time that it took.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import hashlib
 import importlib
@@ -19,12 +18,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _native
 from ._errors import RequestError
+from ._jobs import seeds_of
 from ._native import Table
 
 #: What a row of a plan may have: a job (fio's text, or a path) or a trace (a path), each with the
@@ -53,7 +53,7 @@ def plan(
     runtime: str | None = None,
 ) -> Table:
     """A plan of every job on every device under every scheduler with every seed."""
-    devices, schedulers, seeds = list(devices), list(schedulers), list(seeds)
+    devices, schedulers, seeds = list(devices), list(schedulers), seeds_of(seeds)
     rows = [
         {"job": str(job), "device": device, "scheduler": scheduler, "seed": seed,
          "runtime": runtime}
@@ -77,6 +77,8 @@ def rows_of(batch: Any) -> list[dict[str, Any]]:
     for method, arguments in known:
         if hasattr(batch, method):
             return list(getattr(batch, method)(*arguments))
+    if isinstance(batch, (str, bytes, Mapping)):
+        raise RequestError(f"a plan is a table, or a list of mappings: {batch!r:.80}")
     return [dict(row) for row in batch]
 
 
@@ -86,8 +88,12 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
     def told(value: Any) -> Any:
         # Numbers of other libraries are Python's as `item()`.
         value = value.item() if hasattr(value, "item") else value
-        number = isinstance(value, (int, float)) and math.isfinite(value)
-        return value if number or isinstance(value, str) else str(value)
+        # What no column holds goes as text, and is the row's error.
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        if isinstance(value, int) and abs(value) < 1 << 64:
+            return value
+        return str(value).encode(errors="backslashreplace").decode()
 
     def empty(value: Any) -> bool:
         return value is None or value == "" or value != value
@@ -139,7 +145,10 @@ def _read(path: Path) -> list[dict[str, Any]]:
         with path.open(newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file))
     except OSError as error:
-        raise RequestError(f"plan {path}: {error.strerror}") from error
+        raise RequestError(f"{path}: {error.strerror or error}") from error
+    # Neither text nor a table: pyarrow's errors are a ValueError, too.
+    except (ValueError, csv.Error) as error:
+        raise RequestError(f"{path}: {error}") from error
 
 
 def _parquet() -> Any:
@@ -171,10 +180,13 @@ def results(folder: str | os.PathLike[str]) -> Table:
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(Path(folder).glob("rows-*")):
         for row in _read(path):
-            typed: dict[str, Any] = {
-                name: None if row.get(name) in (None, "") else kinds[kind](row[name])
-                for name, kind in columns.items()
-            }
+            try:
+                typed: dict[str, Any] = {
+                    name: None if row.get(name) in (None, "") else kinds[kind](row[name])
+                    for name, kind in columns.items()
+                }
+            except (ValueError, TypeError) as error:
+                raise RequestError(f"{path}: no results of a sweep: {error}") from error
             found[str(typed["row"])] = typed
     return _table([found[key] for key in sorted(found)], columns)
 
@@ -186,23 +198,36 @@ def sweep(
     """Does a part of a plan, but for what the results have already. Each chunk of about `chunk_s`
     seconds becomes a file in `out`, and is given back."""
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    done = set(results(folder)["row"])
-    left = [row for row in part_of(rows_of(rows), *part) if row_id(row) not in done]
+    if form not in ("csv", "parquet"):
+        raise RequestError(f"there is no form `{form}`; there are csv and parquet")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RequestError(f"{folder}: {error.strerror}") from error
+    done = {str(row.get("row")) for path in folder.glob("rows-*") for row in _read(path)}
+    mine = part_of(rows_of(rows), *part)
+    names = _native.sweep_names(_cells(mine))
+    # From the back, so that a plan of a million rows is not moved up for each.
+    left = [row for row, name in zip(mine, names, strict=True) if name not in done][::-1]
     while left:
         chunk: list[dict[str, Any]] = []
         began = time.monotonic()
         while left and (not chunk or time.monotonic() - began < chunk_s):
-            chunk += _done([left.pop(0)])
+            chunk += _done([left.pop()])
         table = _results(chunk)
         # Named by what is in it: no two parts write one file.
         name = hashlib.sha256("".join(table["row"]).encode()).hexdigest()[:16]
-        _write(folder / f"rows-{name}.{form}", table)
+        try:
+            _write(folder / f"rows-{name}.{form}", table)
+        except OSError as error:
+            raise RequestError(f"{folder}: {error.strerror or error}") from error
         yield table
 
 
 def main(words: Sequence[str]) -> int:
     """`python -m paternoster_io sweep`."""
+    import argparse  # for the command line alone
+
     parser = argparse.ArgumentParser(
         prog="paternoster sweep",
         description="Does the rows of a plan that the results have not. Exit status: 0 done, 1 rows"
@@ -220,7 +245,10 @@ def main(words: Sequence[str]) -> int:
         part, _, parts = asked.part.partition("/")
         if not (part.isdecimal() and parts.isdecimal()):
             raise RequestError(f"--part {asked.part}: it is I/N, as 17/200")
-        rows = _read(asked.plan)
+        try:
+            rows = _read(asked.plan)
+        except RequestError as error:
+            raise RequestError(f"plan {error}") from error
         which = (int(part), int(parts))
         for table in sweep(rows, asked.out, part=which, chunk_s=asked.chunk, form=asked.form):
             count += len(table)
