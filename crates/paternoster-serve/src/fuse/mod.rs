@@ -38,5 +38,6 @@ pub(crate) fn show(config: &Config, settings: &Fuse, files: Vec<File>) -> Result
             return Err(format!("two volumes are called {name}: they cannot be files of a folder"));
         }
     }
+    crate::vital::watch_fuse();
     Mounted::start(Front::new(files, settings), &settings.mount, settings.allow_other)
 }
