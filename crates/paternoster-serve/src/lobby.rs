@@ -14,9 +14,9 @@
 //! Invariants: I1 a seat is taken before a visitor is greeted; I2 nothing here blocks.
 
 mod entrance;
+mod room;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::io::{ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -42,13 +42,12 @@ use crate::nbd::{Handshake, Negotiated, Step};
 use crate::reload::{Changed, Word};
 use crate::wire::Wire;
 pub(crate) use entrance::{Entrance, Who};
+use room::{Stands, for_seat, to_go};
 
 /// Clients that shake hands at a time; more wait in the listener's queue.
 const VISITORS: u32 = 1024;
 /// Clients let in, or turned away, before others are heard.
 const AT_ONCE: u32 = 64;
-/// How long a visitor is left alone by newcomers of its own user or address.
-const AGE: Nanos = Nanos::from_secs(1);
 /// How long listeners are left alone that would ring for nothing.
 const REST: Nanos = Nanos::from_millis(100);
 const EVENTS: usize = 128;
@@ -235,7 +234,7 @@ impl<E: Entrance> Lobby<E> {
                 }
             };
             let origin = Origin::of(&who.identity);
-            let Some(seat) = self.seats.take(origin) else {
+            let Some(seat) = self.seat(origin) else {
                 crate::log::tell_of(
                     origin,
                     format_args!(
@@ -253,6 +252,15 @@ impl<E: Entrance> Lobby<E> {
         }
     }
 
+    /// A seat for a newcomer: if there is none, that of a visitor that makes room.
+    fn seat(&mut self, origin: Origin) -> Option<Seat> {
+        self.seats.take(origin).or_else(|| {
+            let goes = for_seat(&self.visitors_now(), origin, self.clock.now())?;
+            self.send_away(goes);
+            self.seats.take(origin)
+        })
+    }
+
     /// Greets a client that waits for room; whether none waits any more.
     fn unpark(&mut self) -> bool {
         let Some(parked) = self.parked.take() else { return true };
@@ -266,14 +274,21 @@ impl<E: Entrance> Lobby<E> {
 
     /// Sends a visitor away for one of this origin; whether one could be.
     fn make_room(&mut self, origin: Origin) -> bool {
-        let visitors = self.visitors.iter().map(|(place, visitor)| Stands {
+        let goes = to_go(&self.visitors_now(), origin, self.clock.now());
+        goes.inspect(|&place| self.send_away(place)).is_some()
+    }
+
+    fn visitors_now(&self) -> Vec<Stands> {
+        let stands = self.visitors.iter().map(|(place, visitor)| Stands {
             place,
             origin: visitor.peer.origin,
             is_silent: visitor.is_silent,
             came: visitor.came,
         });
-        let visitors: Vec<Stands> = visitors.collect();
-        let Some(place) = to_go(&visitors, origin, self.clock.now()) else { return false };
+        stands.collect()
+    }
+
+    fn send_away(&mut self, place: u32) {
         let visitor = self.visitors.release(place);
         crate::log::tell_of(
             visitor.peer.origin,
@@ -282,7 +297,6 @@ impl<E: Entrance> Lobby<E> {
                 visitor.peer
             ),
         );
-        true
     }
 
     /// Listeners are not looked at for a moment: they would ring all the time.
@@ -436,6 +450,17 @@ impl<E: Entrance> Lobby<E> {
             export: negotiated.export.clone(),
             ..visitor.identity.with_certificate(visitor.wire.certificate_name())
         };
+        let tenant = config::rules::tenant_of(&self.config.rules, &identity);
+        let mut seat = visitor.seat;
+        if !self.seats.admit(&mut seat, &tenant) {
+            return crate::log::tell_of(
+                visitor.peer.origin,
+                format_args!(
+                    "paternoster: {}: turned away: tenant {tenant} has {} connections already",
+                    visitor.peer, self.config.server.connections
+                ),
+            );
+        }
         let newcomer = Newcomer {
             tenant: String::new(),
             pid: identity.pid.unwrap_or(0),
@@ -445,7 +470,7 @@ impl<E: Entrance> Lobby<E> {
             peer: visitor.peer,
             input: visitor.input,
             output: visitor.output[visitor.sent..].to_vec(),
-            seat: visitor.seat.and(place),
+            seat: seat.and(place),
             negotiated,
         };
         // A desk that has ended lets nobody in.
@@ -506,35 +531,6 @@ impl Visitor {
     }
 }
 
-/// A visitor, as far as it matters when one has to go.
-#[derive(Debug, Clone, Copy)]
-struct Stands {
-    place: u32,
-    origin: Origin,
-    is_silent: bool,
-    came: Nanos,
-}
-
-/// Which visitor goes for one of `newcomer`: of the origin that has most, the oldest silent one, or
-/// the oldest. One of the newcomer's own only if it has had [`AGE`] to speak.
-fn to_go(visitors: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
-    let mut counts: HashMap<Origin, u32> = HashMap::new();
-    for visitor in visitors {
-        *counts.entry(visitor.origin).or_default() += 1;
-    }
-    // Of several the newcomer's own last, then as they are ordered: not as a hash has them.
-    let greediest = counts
-        .iter()
-        .max_by_key(|&(&origin, &count)| (count, origin != newcomer, std::cmp::Reverse(origin)));
-    let greediest = *greediest?.0;
-    visitors
-        .iter()
-        .filter(|visitor| visitor.origin == greediest)
-        .filter(|visitor| greediest != newcomer || visitor.came + AGE <= now)
-        .min_by_key(|visitor| (!visitor.is_silent, visitor.came))
-        .map(|visitor| visitor.place)
-}
-
 /// A client that was let in and not greeted yet.
 struct Parked {
     socket: OwnedFd,
@@ -547,53 +543,4 @@ struct Parked {
 /// Whether any listener speaks TLS.
 pub(crate) fn wants_tls(listeners: &[Socket]) -> bool {
     listeners.iter().any(|listener| listener.tls != TlsMode::Off)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(place: u32, origin: Origin, is_silent: bool, ms: u64) -> Stands {
-        Stands { place, origin, is_silent, came: Nanos::from_millis(ms) }
-    }
-
-    /// Who makes room? A user with 3 of 4 places, of which one has spoken; for another user the
-    /// oldest silent one goes, however new it is; for its own only one that is a second old.
-    #[test]
-    fn the_greediest_makes_room() {
-        let (crowd, other, third) = (Origin::User(1), Origin::User(2), Origin::User(3));
-        let visitors = [
-            at(0, crowd, false, 0),
-            at(1, crowd, true, 200),
-            at(2, crowd, true, 100),
-            at(3, other, true, 0),
-        ];
-        let goes = |newcomer, ms| to_go(&visitors, newcomer, Nanos::from_millis(ms));
-        assert_eq!(goes(third, 300), Some(2));
-        assert_eq!(goes(other, 300), Some(2));
-        assert_eq!(goes(crowd, 300), None);
-        assert_eq!(goes(crowd, 1000), Some(0), "it has spoken, and is the only one of that age");
-        assert_eq!(goes(crowd, 1100), Some(2));
-        // Where two have as many, another's goes.
-        let two = [at(0, crowd, true, 0), at(1, other, true, 0)];
-        assert_eq!(to_go(&two, crowd, Nanos::ZERO), Some(1));
-    }
-
-    /// Does a newcomer find a place in the crowd of another, each time, and once it has spoken keep
-    /// it, as long as others of the crowd are silent? 1024 places, 10,000 newcomers of the crowd.
-    #[test]
-    fn a_crowd_locks_no_one_out() {
-        let (crowd, other) = (Origin::Address([10, 0, 0, 1].into()), Origin::User(2));
-        let mut visitors: Vec<Stands> = (0..1024).map(|n| at(n, crowd, true, 0)).collect();
-        let mut come = |origin, ms| {
-            let now = Nanos::from_millis(ms);
-            let goes = to_go(&visitors, origin, now)?;
-            visitors[goes as usize] = at(goes, origin, origin != other, ms);
-            Some(goes)
-        };
-        let place = come(other, 1).expect("it finds a place at once");
-        for ms in 2..10_000 {
-            assert_ne!(come(crowd, ms), Some(place), "after {ms} ms");
-        }
-    }
 }

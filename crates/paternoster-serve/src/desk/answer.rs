@@ -253,7 +253,7 @@ impl Desk {
     }
 
     /// A guest's socket is full: it is sent to again when it tells of room.
-    fn await_room(&mut self, index: u32) {
+    pub(super) fn await_room(&mut self, index: u32) {
         let now = self.now;
         let guest = self.guests.at_mut(index);
         guest.writable = false;
@@ -295,7 +295,7 @@ impl Desk {
             let guest = self.guests.at(index);
             let gone = before - guest.out.to_send();
             self.freed += gone;
-            if gone != 0 && guest.blocked == Blocked::Share {
+            if gone != 0 && matches!(guest.blocked, Blocked::Share | Blocked::Client) {
                 self.unblock(index);
             }
             let guest = self.guests.at(index);

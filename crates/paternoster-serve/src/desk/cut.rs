@@ -74,7 +74,7 @@ impl Desk {
                 self.guests.at_mut(self.errands.at(errand).guest).blocked = Blocked::Own;
                 return false;
             }
-            let Some(part) = self.next_part(errand) else { return false };
+            let Some(part) = self.next_part(errand, 0) else { return false };
             self.enqueue(part);
             if whole {
                 if self.errands.at(errand).left == 0 {
@@ -93,8 +93,9 @@ impl Desk {
     }
 
     /// The next part of an errand, with its memory; `None` when there is no room, and the guest is
-    /// blocked then.
-    pub(super) fn next_part(&mut self, errand: u32) -> Option<u32> {
+    /// blocked then. `there`: bytes of its payload that were read.
+    pub(super) fn next_part(&mut self, errand: u32, there: usize) -> Option<u32> {
+        self.look_at_credit(errand, there);
         let part = self.measure(errand);
         let Errand { guest, request, cut, .. } = *self.errands.at(errand);
         let data = Passing::Data(part.length.into());
@@ -107,6 +108,9 @@ impl Desk {
         }
         if request.kind.modifies() && self.guests.at(guest).changes_waiting >= CHANGES_WAITING {
             self.block(guest, Blocked::Changes);
+            return None;
+        }
+        if moves_data && self.awaits_client(guest, &part) {
             return None;
         }
         let needs_memory = matches!(part.work, Work::Read | Work::Write { .. });
@@ -149,8 +153,9 @@ impl Desk {
         Some(key)
     }
 
-    /// Gives a part its memory; whether there was any. What is guaranteed to a tenant is free, but
-    /// perhaps in small pieces alone: then the part becomes smaller, and does not wait.
+    /// Gives a part its memory; whether there was any. What is guaranteed to a tenant is free, and
+    /// what is kept from those that wait for their clients, but perhaps in small pieces alone: then
+    /// the part becomes smaller, and does not wait.
     fn give_memory(&mut self, errand: u32, part: &mut Part) -> bool {
         let guest = self.errands.at(errand).guest;
         loop {
@@ -165,7 +170,8 @@ impl Desk {
                 }
                 self.give_back(guest, block);
             }
-            let is_owed = self.pools.memory.owed_to(self.guests.at(guest).tenant) != 0;
+            let tenant = self.guests.at(guest).tenant;
+            let is_owed = self.pools.memory.owed_to(tenant) != 0 || self.is_short(tenant);
             let hunger = &mut self.guests.at_mut(guest).hunger;
             if !is_owed || *hunger >= HUNGRIEST {
                 return false;
@@ -211,7 +217,8 @@ impl Desk {
         let block = u64::from(self.places[guest.place as usize].facts.block).max(PAGE as u64);
         let free = self.free_memory().min(self.may_get(errand.guest));
         let fair = most.min((free / PIECES).max(1).next_power_of_two());
-        (fair >> (guest.hunger / PATIENT).min(20)).max(block).min(most)
+        let sure = guest.sure / block * block;
+        (fair >> (guest.hunger / PATIENT).min(20)).min(sure).max(block).min(most)
     }
 
     /// What the next part of an errand is, without memory.

@@ -107,6 +107,7 @@ impl Desk {
             errands: 0,
             reads: 0,
             piece: PIECE,
+            sure: u64::MAX,
             memory: 0,
             counted: 0,
             is_listed: false,

@@ -122,6 +122,8 @@ pub(super) enum Blocked {
     Share,
     /// Its tenant has as much of something as it may; some of that must come back first.
     Tenant,
+    /// Its tenant has little left: it must bring its payload, or take its answers, first.
+    Client,
     /// The queue took no more; a wake will come.
     Queue,
     /// Its tenant, or a group above, is above its cap until then.
@@ -189,6 +191,8 @@ pub(super) struct Guest {
     pub reads: u32,
     /// Bytes of payload at most that are given memory before they have come.
     pub piece: u64,
+    /// Bytes of its next part for which no client is waited for (`credit`).
+    pub sure: u64,
     /// Bytes of memory.
     pub memory: u64,
     /// How many of them its tenant knows of.

@@ -242,7 +242,7 @@ impl Desk {
         input: &[u8],
         from: &mut usize,
     ) -> Option<Need> {
-        let Some(place) = part.or_else(|| self.next_part(errand)) else {
+        let Some(place) = part.or_else(|| self.next_part(errand, input.len() - *from)) else {
             return Some(Need::Patience);
         };
         let part = self.parts.at_mut(place);
@@ -372,13 +372,14 @@ impl Desk {
         guest.blocked = why;
         match why {
             Blocked::Room => self.hungry.push_back(index),
-            Blocked::Tenant if !guest.is_listed => {
+            Blocked::Tenant | Blocked::Client if !guest.is_listed => {
                 guest.is_listed = true;
                 self.tenants.at_mut(guest.tenant).waiting.push_back(index);
             }
             Blocked::No
             | Blocked::Cap(_)
             | Blocked::Tenant
+            | Blocked::Client
             | Blocked::Queue
             | Blocked::Own
             | Blocked::Share

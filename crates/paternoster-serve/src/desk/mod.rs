@@ -18,7 +18,8 @@
 //!   pieces. `range_lock`: which changes of the same blocks may be under way together. `pump`: the
 //!   queue and the device. `answer`, `outbox`: what clients are told, and in which order.
 //! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
-//!   `pool`, `shared`: whose memory and places. `surveys`: whose question for holes.
+//!   `pool`, `shared`: whose memory and places; `credit`: what of it waits for clients. `surveys`:
+//!   whose question for holes.
 //!   `turns`: whose requests are read. `policy`: a scheduler that fails, and what takes over.
 //! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
 //!   what a running desk can be asked. `reload`: another configuration. `ending`: a device that
@@ -32,6 +33,7 @@ mod bound;
 mod caps;
 mod cgroups;
 mod complaints;
+mod credit;
 mod cut;
 mod departed;
 mod doors;
@@ -400,12 +402,14 @@ impl Desk {
             if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
                 return self.close(index, "");
             }
+            self.client_moved(index);
             self.make_ready(index);
         }
         let guest = self.guests.at_mut(index);
         if flags.contains(epoll::EventFlags::OUT) && !guest.writable {
             guest.writable = true;
             self.watch_guest(index);
+            self.client_moved(index);
             self.make_sending(index);
         }
     }
@@ -472,7 +476,7 @@ impl Desk {
         let all: Vec<u32> = self.guests.iter().map(|(key, _)| key).collect();
         for index in all {
             let guest = self.guests.at_mut(index);
-            if guest.blocked != Blocked::No {
+            if !matches!(guest.blocked, Blocked::No | Blocked::Client) {
                 // It is not read from: that its payload does not come is not its fault.
                 guest.brings.begin_again(now);
             }

@@ -2,7 +2,8 @@
 //! Seats: places for connections, of all desks together.
 //!
 //! One user, or one address, may have all that are configured. That must not lock out others: an
-//! eighth more is there for users and addresses that have few.
+//! eighth more is there for users and addresses that have few. A tenant that comes from many
+//! addresses has no more than what is configured either: the eighth is for other tenants.
 //!
 //! ```text
 //! connections = 4096     |---- anyone's: 4096 ----|- 512: of those that have fewer than 64 -|
@@ -11,6 +12,7 @@
 //! Invariant: a seat is taken back when it is dropped, wherever that is.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -34,17 +36,21 @@ pub(crate) const fn connections_of(seats: u32) -> u32 {
 
 type Counts = Arc<Mutex<HashMap<Origin, u32>>>;
 
+type Tenants = Arc<Mutex<HashMap<String, u32>>>;
+
 /// The seats of a server.
 #[derive(Debug)]
 pub(crate) struct Seats {
     connections: u32,
     taken: Arc<AtomicU32>,
     counts: Counts,
+    tenants: Tenants,
 }
 
 impl Seats {
     pub(crate) fn new(connections: u32) -> Seats {
-        Seats { connections, taken: Arc::default(), counts: Counts::default() }
+        let (counts, tenants) = (Counts::default(), Tenants::default());
+        Seats { connections, taken: Arc::default(), counts, tenants }
     }
 
     /// A seat for a peer, if there is one.
@@ -58,6 +64,18 @@ impl Seats {
         seat.of = Some((Arc::clone(&self.counts), origin));
         Some(seat)
     }
+
+    /// The tenant of a seat is known; whether it may have it.
+    pub(crate) fn admit(&self, seat: &mut Seat, tenant: &str) -> bool {
+        let mut tenants = locked(&self.tenants);
+        let count = tenants.get(tenant).copied().unwrap_or(0);
+        let may = count < self.connections;
+        if may {
+            tenants.insert(tenant.to_owned(), count + 1);
+            seat.tenant = Some((Arc::clone(&self.tenants), tenant.to_owned()));
+        }
+        may
+    }
 }
 
 /// A seat of a connection.
@@ -65,6 +83,7 @@ impl Seats {
 pub struct Seat {
     taken: Arc<AtomicU32>,
     of: Option<(Counts, Origin)>,
+    tenant: Option<(Tenants, String)>,
     /// Another one that is given back with it.
     beside: Option<Box<Seat>>,
 }
@@ -73,7 +92,8 @@ impl Seat {
     /// A seat of nobody in particular, if fewer than `most` are taken.
     pub fn take(seats: &Arc<AtomicU32>, most: u32) -> Option<Seat> {
         let taken = seats.fetch_update(SeqCst, SeqCst, |taken| (taken < most).then_some(taken + 1));
-        taken.is_ok().then(|| Seat { taken: Arc::clone(seats), of: None, beside: None })
+        let taken = taken.is_ok().then(|| Arc::clone(seats));
+        taken.map(|taken| Seat { taken, of: None, tenant: None, beside: None })
     }
 
     /// Both seats, which are given back together.
@@ -86,12 +106,21 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.taken.fetch_sub(1, SeqCst);
-        let Some((counts, origin)) = &self.of else { return };
-        let mut counts = locked(counts);
-        let count = counts.entry(*origin).or_default();
-        *count = count.saturating_sub(1);
+        if let Some((counts, origin)) = &self.of {
+            one_fewer(counts, origin);
+        }
+        if let Some((tenants, name)) = &self.tenant {
+            one_fewer(tenants, name);
+        }
+    }
+}
+
+fn one_fewer<K: Eq + Hash>(counts: &Mutex<HashMap<K, u32>>, of: &K) {
+    let mut counts = locked(counts);
+    if let Some(count) = counts.get_mut(of) {
+        *count -= 1;
         if *count == 0 {
-            counts.remove(origin);
+            counts.remove(of);
         }
     }
 }
@@ -119,6 +148,29 @@ mod tests {
         assert!(seats.take(crowd).is_some());
         drop(taken);
         assert_eq!((seats.taken.load(SeqCst), seats.counts.lock().unwrap().len()), (0, 0));
+    }
+
+    /// And a tenant that comes from 144 addresses, each of which has few? It has 128 of them; another
+    /// tenant's find the other 16, and what goes is free for both.
+    #[test]
+    fn a_crowd_of_one_tenant_leaves_seats() {
+        let seats = Seats::new(128);
+        let mut taken: Vec<Seat> = Vec::new();
+        for uid in 0..200 {
+            let Some(mut seat) = seats.take(Origin::User(uid)) else { continue };
+            if seats.admit(&mut seat, "crowd") {
+                taken.push(seat);
+            }
+        }
+        assert_eq!(taken.len(), 128);
+        let other = || {
+            let mut seat = seats.take(Origin::User(1000))?;
+            seats.admit(&mut seat, "other").then_some(seat)
+        };
+        let theirs = [other(), other()];
+        assert!(theirs.iter().all(Option::is_some));
+        drop((taken, theirs));
+        assert!(locked(&seats.tenants).is_empty() && locked(&seats.counts).is_empty());
     }
 
     /// May few connections be all one user's?

@@ -89,7 +89,7 @@ impl Desk {
             }
             let guest = self.guests.at_mut(index);
             guest.is_listed = false;
-            if guest.blocked == Blocked::Tenant {
+            if matches!(guest.blocked, Blocked::Tenant | Blocked::Client) {
                 self.unblock(index);
             }
         }
@@ -144,7 +144,7 @@ impl Desk {
 
     /// Some memory of a guest has come back: if it waits for that, it goes on.
     pub(super) fn share_again(&mut self, guest: u32) {
-        if self.guests.at(guest).blocked == Blocked::Share {
+        if matches!(self.guests.at(guest).blocked, Blocked::Share | Blocked::Client) {
             self.unblock(guest);
         }
     }

@@ -227,6 +227,11 @@ impl Desk {
                     "it is not read from: its tenant's share of memory or places is used up"
                         .to_owned()
                 }
+                Blocked::Client => {
+                    "it is not read from: its tenant has little memory left, and it does not bring \
+                     its payload or take its answers"
+                        .to_owned()
+                }
                 Blocked::Changes => {
                     "it is not read from: many of its changes wait for others of the same blocks"
                         .to_owned()

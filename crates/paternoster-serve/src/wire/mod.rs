@@ -14,7 +14,7 @@ mod calls;
 mod certificates;
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustls::{ServerConfig, ServerConnection};
@@ -133,6 +133,21 @@ impl Wire {
         !self.is_secure()
     }
 
+    /// Bytes that have come and were not read; `None`: that is not known.
+    pub(crate) fn arrived(&self) -> Option<u64> {
+        let Line::Socket(socket, None) = &self.0 else { return None };
+        number(socket, libc::FIONREAD)
+    }
+
+    /// Bytes that the socket surely takes at once; `None`: all, or that is not known.
+    pub(crate) fn room(&self) -> Option<u64> {
+        let Line::Socket(socket, _) = &self.0 else { return None };
+        let all = rustix::net::sockopt::socket_send_buffer_size(socket).ok()?;
+        let waiting = number(socket, libc::TIOCOUTQ)?;
+        // The system counts what it spends on each piece, too.
+        Some((all as u64).saturating_sub(waiting) / 2)
+    }
+
     /// Writes from the slices; how many bytes were taken.
     ///
     /// # Errors
@@ -160,6 +175,14 @@ impl Wire {
         send_records(tls, socket.as_fd())?;
         Ok(!tls.wants_write())
     }
+}
+
+/// What the system counts of a socket's bytes.
+fn number(socket: &OwnedFd, what: libc::Ioctl) -> Option<u64> {
+    let mut found: libc::c_int = 0;
+    // SAFETY: both questions write one `int`, which is there.
+    let told = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut found) };
+    (told == 0).then(|| u64::try_from(found).unwrap_or(0))
 }
 
 /// Sends records until the socket takes no more.

@@ -139,3 +139,50 @@ fn a_guarantee_in_small_pieces() {
     kept.into_iter().for_each(|(_, block)| rig.desk.arena.give_back(block));
     assert_eq!(rig.desk.arena.used(), 0);
 }
+
+/// Connections of one tenant, and one more of it that reads while these wait for their clients:
+/// how many of 100 reads it has.
+fn reads_beside_siblings(attack: impl Fn(&mut Client)) -> u32 {
+    let mut rig = Rig::new("noop", many);
+    let mut floods: Vec<Client> = (0..240).map(|_| rig.connect("one")).collect();
+    for flood in &mut floods {
+        attack(flood);
+    }
+    for _ in 0..200 {
+        rig.settle();
+    }
+    let mut victim = rig.connect("one");
+    let done = reads(&mut rig, &mut victim);
+    drop(floods);
+    drop(victim);
+    for _ in 0..10 {
+        rig.settle();
+    }
+    assert_eq!((rig.desk.arena.used(), rig.desk.pools.memory.lent()), (0, 0));
+    done
+}
+
+/// Does a client of the same tenant find memory beside 240 connections that each begin a write of
+/// 32 MiB and bring 1 kB of it? Each of 64 KiB at first would be 15 MiB of the 3 that there are.
+#[test]
+fn begun_writes_leave_memory_to_siblings() {
+    assert_eq!(
+        reads_beside_siblings(|flood| {
+            flood.send(WRITE, 1 << 20, 32 << 20, &[7; 1000]);
+        }),
+        100
+    );
+}
+
+/// And beside 240 that ask for 4 MiB and take no answer?
+#[test]
+fn answers_that_are_not_taken_leave_memory_to_siblings() {
+    assert_eq!(
+        reads_beside_siblings(|flood| {
+            for at in 0..4 {
+                flood.send(READ, at << 20, 1 << 20, &[]);
+            }
+        }),
+        100
+    );
+}
