@@ -5,9 +5,9 @@
 //! for ever, and a service manager sees a process that runs. So the loss ends the process, as a
 //! kill would: what was flushed is durable, and what starts it again can see that it has ended.
 //!
-//! A library may start such a thread, too: FUSE's is known by its name. What is said of a loss waits
-//! for standard error no longer than a second: a pipe that is full and not read would keep the
-//! process for ever otherwise.
+//! A library may start such a thread, too: FUSE's is known by its name. What is said of a loss
+//! waits for standard error no longer than a second: a pipe that is full and not read would keep
+//! the process for ever otherwise.
 //!
 //! Invariant: a thread started here has either returned, or the process ends.
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Room: which visitor goes when all places, or all seats, are taken and another one comes.
 //!
-//! The user or address that has most visitors makes room: its oldest goes, one that has said nothing
-//! first. For a newcomer of its own only one goes that had a second to speak. So a crowd keeps
-//! others out for no longer than a call takes, and one of them that speaks is not sent away by the
-//! next that does not.
+//! The user or address that has most visitors makes room: its oldest goes, one that has said
+//! nothing first. For a newcomer of its own only one goes that had a second to speak. So a crowd
+//! keeps others out for no longer than a call takes, and one of them that speaks is not sent away
+//! by the next that does not.
 
 use std::collections::HashMap;
 
