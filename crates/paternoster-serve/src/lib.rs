@@ -43,6 +43,7 @@ mod save;
 pub mod server;
 mod spool;
 mod table;
+mod tally;
 mod vital;
 pub mod watchdog;
 mod wire;

@@ -40,6 +40,7 @@ use crate::host::peer::{Origin, Peer};
 use crate::nbd::handshake::ANSWERS_MOST;
 use crate::nbd::{Handshake, Negotiated, Step};
 use crate::reload::{Changed, Word};
+use crate::tally;
 use crate::wire::Wire;
 pub(crate) use entrance::{Entrance, Who};
 use room::{Stands, for_seat, to_go};
@@ -158,6 +159,7 @@ impl<E: Entrance> Lobby<E> {
     /// Waits for something to happen, so long at most, and does it; whether it is to end.
     pub(crate) fn round(&mut self, timeout: &Timespec) -> bool {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        tally::call();
         let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(timeout)) {
             Ok(found) => found,
             Err(_) => (&mut [][..], &mut [][..]),
@@ -213,6 +215,7 @@ impl<E: Entrance> Lobby<E> {
         }
         let most = self.config.server.connections;
         for _ in 0..AT_ONCE {
+            tally::call();
             let (socket, who) = match self.listeners[place].let_in() {
                 Ok(client) => client,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -279,6 +282,7 @@ impl<E: Entrance> Lobby<E> {
     }
 
     fn visitors_now(&self) -> Vec<Stands> {
+        tally::looked(self.visitors.len().into());
         let stands = self.visitors.iter().map(|(place, visitor)| Stands {
             place,
             origin: visitor.peer.origin,
@@ -342,6 +346,7 @@ impl<E: Entrance> Lobby<E> {
             | epoll::EventFlags::ET;
         let token = epoll::EventData::new_u64(index.into());
         let socket = self.visitors.at(index).wire.socket();
+        tally::call();
         let watched = socket.map(|socket| epoll::add(&self.poll, socket, token, flags));
         if !matches!(watched, Some(Ok(()))) {
             self.visitors.release(index);
@@ -391,6 +396,7 @@ impl<E: Entrance> Lobby<E> {
                     Ok(read) => {
                         visitor.is_silent = false;
                         visitor.input.extend_from_slice(&self.buffer[..read]);
+                        tally::copied(read);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                     Err(error) => return Err(error.to_string()),
@@ -413,6 +419,7 @@ impl<E: Entrance> Lobby<E> {
                     ),
                 );
             }
+            tally::copied(visitor.input.len() - taken);
             visitor.input.drain(..taken);
             match step {
                 // Its answers go first; once they have gone it is heard again.
@@ -444,6 +451,7 @@ impl<E: Entrance> Lobby<E> {
     /// A client has chosen: from now on it is its desk's.
     fn show_to_desk(&mut self, index: u32, negotiated: Negotiated) {
         let visitor = self.visitors.release(index);
+        tally::call();
         let _watched = visitor.wire.socket().map(|socket| epoll::delete(&self.poll, socket));
         let Some((desk, place)) = self.catalog.enter(&negotiated.export) else { return };
         let identity = Identity {

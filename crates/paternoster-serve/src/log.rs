@@ -91,6 +91,8 @@ impl Entry {
         // Of requests an administrator wants to hear of all: as far as they leave half of the
         // places to others.
         let room = if self.level == Level::Debug { LINES / 2 } else { LINES };
+        #[cfg(test)]
+        self.count(None, words);
         if self.is_told() {
             LOG.add(None, room, Instant::now(), |style| self.line(style, words));
         }
@@ -98,9 +100,23 @@ impl Entry {
 
     /// Tells it of a client of this origin.
     pub(crate) fn tell_of(&self, origin: Origin, words: Arguments<'_>) {
+        #[cfg(test)]
+        self.count(Some(origin), words);
         let origin = Some((origin, self.level));
         if self.is_told() {
             LOG.add(origin, LINES, Instant::now(), |style| self.line(style, words));
+        }
+    }
+
+    /// Counts what a silent thread would say, behind limits of its own whose time does not pass.
+    #[cfg(test)]
+    fn count(&self, origin: Option<Origin>, words: Arguments<'_>) {
+        let is_heard = self.level as u8 <= Level::Info as u8;
+        let admits = |origin| {
+            COUNTED.with_borrow_mut(|(since, limits)| limits.admits(origin, self.level, *since))
+        };
+        if is_silent() && is_heard && origin.is_none_or(admits) {
+            crate::tally::said(self.line(Style::default(), words).len() + 1);
         }
     }
 
@@ -114,6 +130,12 @@ pub fn settle(most: Duration) {
     LOG.settle(most);
 }
 
+/// Limits of what is counted begin anew on this thread.
+#[cfg(test)]
+pub(crate) fn count_anew() {
+    COUNTED.set((Instant::now(), Limits::default()));
+}
+
 fn is_silent() -> bool {
     #[cfg(test)]
     return SILENT.get();
@@ -125,6 +147,8 @@ fn is_silent() -> bool {
 thread_local! {
     /// This thread's desks serve clients of which thousands are closed on purpose.
     pub(crate) static SILENT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    static COUNTED: std::cell::RefCell<(Instant, Limits)> =
+        std::cell::RefCell::new((Instant::now(), Limits::default()));
 }
 
 /// What one origin has said lately.

@@ -48,6 +48,10 @@ impl Desk {
 
     /// Whether a tenant has so little left that its clients are trusted no more.
     pub(super) fn is_short(&self, tenant: u32) -> bool {
+        #[cfg(test)]
+        if super::planted::has(super::planted::Bug::LendsAll) {
+            return false;
+        }
         let pools = [&self.pools.memory, &self.pools.parts];
         pools.iter().any(|pool| pool.may_get(tenant) < pool.held(tenant) / HELD)
     }

@@ -25,6 +25,7 @@ use crate::config::Level;
 use crate::device::arena::{LARGEST, PAGE};
 use crate::log::Entry;
 use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
+use crate::tally;
 
 /// Bytes of the desk's reading buffer.
 pub(super) const BUFFER: usize = 256 << 10;
@@ -69,6 +70,7 @@ impl Desk {
         let mut end = guest.rest.len();
         self.rests -= end as u64;
         buffer[..end].copy_from_slice(&guest.rest);
+        tally::copied(end);
         guest.rest.clear();
         if guest.rest.capacity() > REST {
             guest.rest = Vec::new();
@@ -97,6 +99,7 @@ impl Desk {
                 break;
             }
             buffer.copy_within(from..end, 0);
+            tally::copied(end - from);
             (from, end) = (0, end - from);
             match self.read_more(index, buffer, &mut end)? {
                 0 => break,
@@ -109,6 +112,7 @@ impl Desk {
         let guest = self.guests.at_mut(index);
         if guest.wire.is_some() {
             guest.rest.extend_from_slice(&buffer[from..end]);
+            tally::copied(end - from);
             self.rests += (end - from) as u64;
         }
         Ok(())
@@ -251,6 +255,7 @@ impl Desk {
         let to = part.skew() + part.filled as usize;
         if let Some(block) = &mut part.block {
             block.bytes_mut()[to..to + have].copy_from_slice(&input[*from..*from + have]);
+            tally::copied(have);
         }
         *from += have;
         let guest = self.guests.at_mut(index);

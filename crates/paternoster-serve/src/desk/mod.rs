@@ -360,6 +360,7 @@ impl Desk {
         {
             self.looks += 1;
         }
+        crate::tally::call();
         let mut room = [MaybeUninit::uninit(); EVENTS];
         // A signal: whatever it was for, others look after it.
         let Ok((found, _)) = epoll::wait(&self.poll, &mut room, Some(timeout)) else { return };
@@ -419,6 +420,7 @@ impl Desk {
         let guest = self.guests.at(index);
         let Some(socket) = guest.wire.as_ref().and_then(Wire::socket) else { return };
         let data = epoll::EventData::new_u64(guest.id << 32 | u64::from(index));
+        crate::tally::call();
         if let Err(error) = epoll::modify(&self.poll, socket, data, guest_events(guest.writable)) {
             self.close(index, &error.to_string());
         }
@@ -572,5 +574,6 @@ fn watch(
     token: u64,
     flags: epoll::EventFlags,
 ) -> std::io::Result<()> {
+    crate::tally::call();
     Ok(epoll::add(poll, fd, epoll::EventData::new_u64(token), flags)?)
 }

@@ -51,6 +51,7 @@ impl Desk {
         {
             self.cap_looks += 1;
         }
+        crate::tally::looked(1);
         let (tenant, line) = (guest.tenant, line_of(what));
         let own = guest.nap.filter(|(of, _)| *of == line).map(|(_, number)| number);
         let first = self.tenants.at(tenant).naps[line].first_key_value().map(|(first, _)| *first);

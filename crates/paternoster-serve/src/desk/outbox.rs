@@ -56,6 +56,7 @@ enum Segment {
 
 impl Segment {
     fn of(text: &[u8]) -> Segment {
+        crate::tally::copied(text.len());
         if text.len() > HEAD {
             return Segment::Text(text.to_vec());
         }

@@ -12,6 +12,8 @@ pub(crate) enum Bug {
     Interleaves,
     /// A failed durable write is forgotten (finding 2).
     ForgetsDoubt,
+    /// All memory is lent to those that ask first (finding 4).
+    LendsAll,
     /// A cap is charged for data that a refused request asked for (finding 7).
     ChargesRefused,
     /// A new server owes no flush for what the one before has left.

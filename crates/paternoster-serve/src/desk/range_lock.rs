@@ -189,6 +189,12 @@ impl RangeLocks {
         self.steps += steps;
     }
 
+    /// Segments and locks that were looked at.
+    #[cfg(test)]
+    pub(super) const fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// Whether there is no lock.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {

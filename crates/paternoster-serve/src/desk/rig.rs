@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use paternoster_core::{DeviceFacts, Nanos};
 
-use super::{Desk, NO_TIME, Newcomer, Opened, Seat};
+use super::inbox::Slot;
+use super::{Desk, Letter, NO_TIME, Newcomer, Opened, Seat};
 use crate::clock::Clock;
 use crate::config::{Config, Device, Direct, Engine, Volume};
 use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job};
@@ -113,10 +114,13 @@ pub(super) struct Rig {
     pub(super) commands: Arc<AtomicU32>,
     /// Bytes of the longest of them.
     pub(super) longest: Arc<AtomicU64>,
-    now: Nanos,
+    pub(super) now: Nanos,
     number: u64,
     seats: Arc<AtomicU32>,
-    exports: Vec<crate::nbd::ExportFacts>,
+    pub(super) exports: Vec<crate::nbd::ExportFacts>,
+    pub(super) config: Config,
+    /// Where a lobby puts newcomers.
+    pub(super) letters: Slot<Letter>,
 }
 
 impl Rig {
@@ -149,7 +153,7 @@ impl Rig {
         });
         let device = &config.devices[0];
         let opened = Desk::before(backend, Vec::new(), &config, device, &Options::default());
-        let Opened { mut desk, exports, .. } = opened.expect("a desk");
+        let Opened { mut desk, exports, slot: letters, .. } = opened.expect("a desk");
         desk.clock = Clock::Told(Nanos::ZERO);
         let seats = Arc::new(AtomicU32::new(0));
         Rig {
@@ -162,6 +166,8 @@ impl Rig {
             number: 0,
             seats,
             exports,
+            config,
+            letters,
         }
     }
 
@@ -230,9 +236,21 @@ pub(super) struct Client {
 impl Client {
     /// Sends a request; its cookie.
     pub(super) fn send(&mut self, kind: u16, at: u64, length: u64, payload: &[u8]) -> u64 {
+        self.send_flagged(0, kind, at, length, payload)
+    }
+
+    /// As [`Client::send`], with flags.
+    pub(super) fn send_flagged(
+        &mut self,
+        flags: u16,
+        kind: u16,
+        at: u64,
+        length: u64,
+        payload: &[u8],
+    ) -> u64 {
         self.cookie += 1;
         let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
-        bytes.extend(0u16.to_be_bytes());
+        bytes.extend(flags.to_be_bytes());
         bytes.extend(kind.to_be_bytes());
         bytes.extend(self.cookie.to_be_bytes());
         bytes.extend(at.to_be_bytes());

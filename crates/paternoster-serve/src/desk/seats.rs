@@ -150,8 +150,8 @@ mod tests {
         assert_eq!((seats.taken.load(SeqCst), seats.counts.lock().unwrap().len()), (0, 0));
     }
 
-    /// And a tenant that comes from 144 addresses, each of which has few? It has 128 of them; another
-    /// tenant's find the other 16, and what goes is free for both.
+    /// And a tenant that comes from 144 addresses, each of which has few? It has 128 of them;
+    /// another tenant's find the other 16, and what goes is free for both.
     #[test]
     fn a_crowd_of_one_tenant_leaves_seats() {
         let seats = Seats::new(128);

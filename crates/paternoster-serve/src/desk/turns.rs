@@ -97,6 +97,7 @@ impl Desk {
                 break;
             }
             let Some(index) = self.tenants.at_mut(tenant).ready.pop_front() else { break };
+            crate::tally::looked(1);
             if self.guests.is_live(index) {
                 self.guests.at_mut(index).is_ready = false;
                 self.serve(index);

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use rustls::{ServerConfig, ServerConnection};
 
+use crate::tally;
 pub(crate) use calls::Calls;
 pub(crate) use certificates::server_config;
 
@@ -142,6 +143,7 @@ impl Wire {
     /// Bytes that the socket surely takes at once; `None`: all, or that is not known.
     pub(crate) fn room(&self) -> Option<u64> {
         let Line::Socket(socket, _) = &self.0 else { return None };
+        tally::call();
         let all = rustix::net::sockopt::socket_send_buffer_size(socket).ok()?;
         let waiting = number(socket, libc::TIOCOUTQ)?;
         // The system counts what it spends on each piece, too.
@@ -180,6 +182,7 @@ impl Wire {
 /// What the system counts of a socket's bytes.
 fn number(socket: &OwnedFd, what: libc::Ioctl) -> Option<u64> {
     let mut found: libc::c_int = 0;
+    tally::call();
     // SAFETY: both questions write one `int`, which is there.
     let told = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut found) };
     (told == 0).then(|| u64::try_from(found).unwrap_or(0))
@@ -199,6 +202,7 @@ fn send_records(tls: &mut ServerConnection, socket: BorrowedFd<'_>) -> io::Resul
 
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
+        tally::call();
         match call() {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             done => return done,

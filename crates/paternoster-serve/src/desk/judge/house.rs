@@ -46,21 +46,21 @@ struct Waiting {
 
 /// Clients that wait to be let in: a listener's queue.
 #[derive(Debug, Clone)]
-pub(super) struct Street {
+pub(in crate::desk) struct Street {
     waiting: Arc<Mutex<Waiting>>,
     /// Readable while one waits.
     bell: Arc<OwnedFd>,
 }
 
 impl Street {
-    pub(super) fn new() -> Street {
+    pub(in crate::desk) fn new() -> Street {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("a bell");
         let waiting = Waiting { clients: VecDeque::new(), fails: None };
         Street { waiting: Arc::new(Mutex::new(waiting)), bell: Arc::new(bell) }
     }
 
     /// A client of this tenant comes; the call that lets it in fails first, if it is to.
-    pub(super) fn come(&self, socket: OwnedFd, tenant: usize, fails: Option<i32>) {
+    pub(in crate::desk) fn come(&self, socket: OwnedFd, tenant: usize, fails: Option<i32>) {
         let uid = FIRST_USER + u32::try_from(tenant).unwrap();
         let identity = Identity { uid: Some(uid), ..Identity::default() };
         let mut waiting = locked(&self.waiting);

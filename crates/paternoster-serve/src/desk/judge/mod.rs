@@ -38,7 +38,7 @@ mod book;
 mod calls;
 mod client;
 mod engine;
-mod house;
+pub(super) mod house;
 mod life;
 mod medium;
 mod plan;

@@ -2,6 +2,7 @@
 //! Nobody harms anybody: attacks of one client, and what a client beside it gets, as counted work.
 
 mod ahead;
+mod attacks;
 mod awake;
 mod caps;
 mod ending;
