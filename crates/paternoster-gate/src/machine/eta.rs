@@ -66,7 +66,7 @@ impl Ratios {
         let ratio = u128::from(truth) * u128::from(ONE) / u128::from(told.max(1));
         let ratio = u64::try_from(ratio).unwrap_or(u64::MAX).max(8);
         let octave = ratio.ilog2() as usize - 3;
-        (8 * octave + (ratio >> octave) as usize % 8).min(RATIOS - 1)
+        (8 * octave + ((ratio >> octave) % 8) as usize).min(RATIOS - 1)
     }
 
     fn add(&mut self, told: u64, truth: u64) {
@@ -76,7 +76,7 @@ impl Ratios {
         }
         self.counts[Ratios::place(told, truth)] += 1;
         self.all += 1;
-        if self.all >= SAYS && self.all % 8 == 0 {
+        if self.all >= SAYS && self.all.is_multiple_of(8) {
             self.choose();
         }
     }

@@ -6,9 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use paternoster_core::{
-    Bio, ClientSpec, Device, Limits, Nanos, Op, Output, RequestQueue, elevators,
-};
+use paternoster_core::{Bio, ClientSpec, Device, Nanos, Op, Output, RequestQueue, elevators};
 use paternoster_sim::{Rule, Simulated, catalog};
 
 const COMMANDS: u64 = 20_000;

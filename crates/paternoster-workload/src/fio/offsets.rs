@@ -95,8 +95,8 @@ pub struct Offsets {
     /// I/Os and bytes of all passes together.
     ios_most: u64,
     bytes_most: u64,
-    /// With an `io_size` in bytes: passes are begun until so many bytes are made, but for less than a
-    /// largest block.
+    /// With an `io_size` in bytes: passes are begun until so many bytes are made, but for less than
+    /// a largest block.
     wanted: Option<u64>,
     largest_block: u64,
     passes_left: u64,

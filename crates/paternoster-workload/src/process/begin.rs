@@ -211,8 +211,8 @@ impl Process {
     }
 
     /// The syncs at the end of a loop, once everything of it has ended: of every file of a job that
-    /// may write, else of each that was written; and with `fsync_on_close` again when it is closed, before the next
-    /// loop opens it.
+    /// may write, else of each that was written; and with `fsync_on_close` again when it is closed,
+    /// before the next loop opens it.
     pub(super) fn plan_last_syncs(&mut self, last_loop: bool) {
         if !self.syncs.ends_with_sync() || self.error != 0 {
             return;

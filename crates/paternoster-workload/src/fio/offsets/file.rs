@@ -218,8 +218,8 @@ impl FileOffsets {
             if between { shared.until_random } else { shared.pattern.skip.max(1) } - 1;
         if self.trims_first && direction == Direction::Write {
             let (at, end) = self.last[Direction::Trim as usize]?;
-            // fio 3.33 counts the start of region and zone twice here, and then takes it for another
-            // place.
+            // fio 3.33 counts the start of region and zone twice here, and then takes it for
+            // another place.
             let twice = self.start + self.zone.as_ref().map_or(0, |zone| zone.zone().0);
             let again = at.checked_add(twice)?;
             self.unwritten = twice > 0;

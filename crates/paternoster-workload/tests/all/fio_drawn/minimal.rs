@@ -105,9 +105,10 @@ const MINIMAL: &[Minimal] = &[
     ("rw=randrw rwmixread=100 size=8k end_fsync=1", 3, (2, "a.0.0 sync 0+0")),
     ("rw=write size=16k number_ios=1 loops=4 end_fsync=1", 6, (5, "a.0.0 sync 0+0")),
     ("rw=write size=16k loops=2 fsync_on_close=1", 10, (4, "a.0.0 sync 0+0")),
-    // In zones: a draw of 9 blocks in a region of 3 ends the pass when it is beyond; what is between
-    // two draws goes from a zone's start over its end; a step beyond the region is the end; and a
-    // file's zone that is used up is free again only where the bytes of all files are whole zones.
+    // In zones: a draw of 9 blocks in a region of 3 ends the pass when it is beyond; what is
+    // between two draws goes from a zone's start over its end; a step beyond the region is the end;
+    // and a file's zone that is used up is free again only where the bytes of all files are whole
+    // zones.
     ("rw=randread size=12k zonemode=strided zonesize=36k", 1, (0, "a.0.0 read 0+4096")),
     ("rw=randwrite:5 size=76k zonemode=strided zonesize=16k", 19, (7, "a.0.0 write 16384+4096")),
     ("rw=trim:12k size=120k zonemode=strided zonesize=36k", 28, (27, "a.0.0 trim 110592+4096")),
