@@ -27,13 +27,17 @@ use paternoster_workload::{RunError, Settings, Watcher, run};
 
 use crate::common::jobs_of;
 
-/// Seconds that fio has for one file; every job here ends in milliseconds.
-const SECONDS: u32 = 5;
+/// Seconds of CPU that each process of fio has for one file; every job here ends in milliseconds.
+const CPU_SECONDS: u32 = 3;
+/// Seconds that fio has by the clock, on however busy a machine.
+const SECONDS: u32 = 60;
 /// Blocks of 512 bytes of its largest file: 16 MiB.
 const BLOCKS_MOST: u32 = 32_768;
 
-/// What fio answers that was still running when its time was over.
+/// What fio answers that used up its CPU, or filled its log.
 pub(crate) const ENDLESS: &str = "it does not end";
+/// And that was still running, or slept, when its time by the clock was over.
+pub(crate) const LATE: &str = "it did not end in time";
 
 /// One I/O: file, what is done, offset, bytes; the last two are 0 for syncs.
 pub(crate) type Io = (String, String, u64, u64);
@@ -100,22 +104,28 @@ pub(crate) fn theirs(text: &str, folder: &Path) -> Answer {
     fs::create_dir_all(folder).expect("a folder in memory");
     fs::write(folder.join("job.fio"), text).expect("a file in it");
     // A job that does not end would fill the memory with its log.
-    let command =
-        format!("ulimit -f {BLOCKS_MOST}; exec timeout -k 1 {SECONDS} fio --minimal job.fio");
+    let limits = format!("ulimit -t {CPU_SECONDS}; ulimit -f {BLOCKS_MOST}");
     let output = Command::new("sh")
-        .args(["-c", &command])
+        .args(["-c", &format!("{limits}; exec timeout -k 1 {SECONDS} fio --minimal job.fio")])
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
         .expect("fio starts");
-    // `timeout` says 124; or 137, where fio had to be killed.
-    if matches!(output.status.code(), Some(124 | 137) | None) {
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    // `timeout` says 124. fio says which signal ended a job, and that all is well.
+    let told = said(&output.stderr) + &said(&output.stdout);
+    if output.status.code() == Some(124) {
+        return Err(LATE.to_owned());
+    }
+    let signals = ["got signal=9", "got signal=24", "got signal=25"];
+    // 137: fio was killed before there were jobs, while it laid out files.
+    if matches!(output.status.code(), Some(137) | None)
+        || told.lines().any(|line| signals.iter().any(|signal| line.ends_with(signal)))
+    {
         return Err(ENDLESS.to_owned());
     }
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if !output.status.success() {
-        let said = said(&output.stderr) + &said(&output.stdout);
-        let lines = said.lines().filter(|line| !line.starts_with("3;") && !line.is_empty());
+        let lines = told.lines().filter(|line| !line.starts_with("3;") && !line.is_empty());
         return Err(lines.take(3).collect::<Vec<_>>().join(" / "));
     }
     let mut logs = BTreeMap::new();
