@@ -39,6 +39,15 @@ pub(super) fn complete(job: &mut Job, notes: &mut Vec<String>) -> Result<(), Str
         // The log says where and how much.
         return replay(job, notes);
     }
+    if let Some((low, high)) = job.filesize_range.filter(|(low, high)| low > high) {
+        // fio 3.33 fails to lay the files out, or does not end; null has none.
+        if job.engine != Engine::Null {
+            return Err(format!(
+                "filesize goes from {low} to {high} bytes: write the lesser one first"
+            ));
+        }
+        job.filesize_range = Some((high, low));
+    }
     whole_sectors(job)?;
     sizes(job)?;
     small_files(job, notes);

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! With the last three a file that was drawn at its end begins anew, for later draws, and this
-//! draw is lost; so the favoured file stays so to the end of the job.
+//! draw is lost; so the favoured file stays so to the end of the job. With `openfiles` a draw of a
+//! file that cannot be opened beside the others is lost, too; one at its end is closed.
 //!
 //! The order of blocks inside a file is not decided here (`offsets.rs`).
 //!
@@ -78,6 +79,9 @@ impl FileService {
         }
     }
 }
+
+/// Draws among files of which `openfiles` opens no more, before one is served all the same.
+const DRAWS_MAX: u32 = 1 << 20;
 
 /// Chooses among the files of one clone.
 #[derive(Debug, Clone)]
@@ -146,9 +150,19 @@ impl FileChoice {
         if self.done_count == self.files {
             return None;
         }
-        if let Some(skew) = &mut self.skew {
-            let place = usize::try_from(skew.next() / PLACES).unwrap_or(0);
-            return Some(place.min(self.files - 1));
+        if let Some(mut skew) = self.skew.take() {
+            let last = self.files - 1;
+            let mut draw = || usize::try_from(skew.next() / PLACES).unwrap_or(0).min(last);
+            let mut file = draw();
+            // A file that cannot be opened beside the others is drawn over.
+            for _ in 0..DRAWS_MAX {
+                if self.opens(file) {
+                    break;
+                }
+                file = draw();
+            }
+            self.skew = Some(skew);
+            return Some(file);
         }
         if self.left == 0 || self.done[self.current] {
             self.turn();
@@ -157,11 +171,12 @@ impl FileChoice {
         Some(self.current)
     }
 
-    /// The file that was chosen last has no further I/O: it was not served, and is left out.
+    /// The file that was chosen last has no further I/O: it was not served, and is left out; or
+    /// begins anew, if files do.
     pub fn at_end(&mut self, file: usize) {
+        self.open_count -= usize::from(core::mem::take(&mut self.open[file]));
         if self.skew.is_none() && !core::mem::replace(&mut self.done[file], true) {
             self.done_count += 1;
-            self.open_count -= usize::from(core::mem::take(&mut self.open[file]));
         }
     }
 

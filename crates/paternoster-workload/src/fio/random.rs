@@ -14,7 +14,7 @@
 //! | options | offsets | the rest |
 //! |---|---|---|
 //! | none, or `randrepeat=1` | 0xb1899bed * T | s * T + i, s from 0x89 |
-//! | `randseed=S` | 0xb1899bed * T | s * T + i, s from S |
+//! | `randseed=S` | 0xb1899bed * T; of clones behind the first s * T + 6 | s * T + i, s from S |
 //! | `randseed=S`, `randrepeat=0` | s * T + 6, s from S | s * T + i, s from S |
 //! | `randrepeat=0` | s * T + 6, s from the run's entropy | likewise |
 //! | `allrandrepeat=1` | 0xb1899bed * T | 0xb1899bed * T + i |

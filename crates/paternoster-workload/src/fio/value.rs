@@ -141,21 +141,21 @@ impl<'a> Reader<'a> {
         Ok((low.min(high), low.max(high)))
     }
 
-    /// The range of a file's size, whose first number fio reads as hexadecimal where the second is:
-    /// `40k-0x60600` begins at 64k.
+    /// The range of a file's size as it is written, perhaps backwards. fio reads its first number as
+    /// hexadecimal where the second is: `40k-0x60600` begins at 64k.
     ///
     /// # Errors
     /// As [`Reader::range`].
     pub fn range_of_files(&mut self, text: &str) -> Result<(u64, u64), String> {
         let is_hexadecimal = |text: &str| text.contains("0x") || text.contains("0X");
-        match text.split_once(['-', ':']) {
-            Some((low, high)) if is_hexadecimal(high) && !is_hexadecimal(low) => {
-                self.notes
-                    .push(format!("fio reads `{low}` in `{text}` as `0x{low}`, and so it is"));
-                self.range(&format!("0x{text}"))
-            }
-            _ => self.range(text),
+        let Some((low, high)) = text.split_once(['-', ':']) else { return self.range(text) };
+        if is_hexadecimal(high) && !is_hexadecimal(low) {
+            let note =
+                format!("fio reads `{low}` in `{text}` as `0x{low}`, and so it is read here");
+            self.notes.push(note);
+            return Ok((self.size(&format!("0x{low}"))?, self.size(high)?));
         }
+        Ok((self.size(low)?, self.size(high)?))
     }
 
     /// A time, `unit` nanoseconds being what a bare number counts.

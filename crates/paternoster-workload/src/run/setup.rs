@@ -153,7 +153,11 @@ impl Seats<'_> {
             .collect();
         let seeds = Seeds::of(job, thread, entropy);
         let delay = start_delay(job, &seeds);
-        let offsets = Offsets::over(job, thread, &extents, region.io_bytes, entropy);
+        // With a randseed the offsets of the clones behind the first follow from it.
+        let clones = clone > 0 && job.randseed.is_some();
+        let of_clone = clones.then(|| Job { randrepeat: false, ..job.clone() });
+        let draws = of_clone.as_ref().unwrap_or(job);
+        let offsets = Offsets::over(draws, thread, &extents, region.io_bytes, entropy);
         let setup = ProcessSetup {
             identity,
             files: region.files.iter().map(|file| file.file).collect(),

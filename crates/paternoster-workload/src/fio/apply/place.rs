@@ -32,7 +32,7 @@ pub(super) fn place(
         "offset_increment" => job.offset_increment = read.amount(text)?,
         "filesize" => {
             let (low, high) = read.range_of_files(text)?;
-            job.filesize = Some(high).filter(|size| *size > 0);
+            job.filesize = Some(high.max(low)).filter(|size| *size > 0);
             job.filesize_range = Some((low, high)).filter(|_| low != high);
         }
         "offset_align" => job.offset_align = read.size(text)?,

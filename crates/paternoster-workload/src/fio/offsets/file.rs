@@ -136,6 +136,8 @@ impl FileOffsets {
         );
         let scattered = job.rw.random && !skewed && job.random_generator == Generator::Lfsr;
         let units = region / unit;
+        let zone = ZoneCursor::new(&job.strides);
+        let in_zone = zone.as_ref().map(|zone| zone.zone().1 / unit);
         let seed = seeds.of_file(job, thread, name_hash(extent.file));
         // A place for each smallest block of reads or writes, the last one perhaps in part.
         let places = region.div_ceil(least(Direction::Read).min(least(Direction::Write)));
@@ -147,9 +149,10 @@ impl FileOffsets {
             blocks,
             unit,
             map: (job.has_random_map() && units <= MAP_BLOCKS_MAX).then(|| BlockMap::new(units)),
-            lfsr: scattered.then(|| Lfsr::new(units, seeds.seed(Choice::Offset))),
+            lfsr: scattered
+                .then(|| Lfsr::new(in_zone.unwrap_or(units), seeds.seed(Choice::Offset))),
             skew: skew(&job.random_distribution, places, seed).filter(|_| job.rw.random),
-            zone: ZoneCursor::new(&job.strides),
+            zone,
             last: [None; 3],
             trims_first: job.rw.kind == Kind::TrimWrite,
             unwritten: false,
@@ -185,11 +188,17 @@ impl FileOffsets {
 
     /// Offset in the file and length of the next I/O; `None` if the region is used up.
     pub(super) fn next(&mut self, shared: &mut Shared, direction: Direction) -> Option<(u64, u64)> {
-        let done = &mut shared.zone_done;
-        if self.zone.as_mut().is_some_and(|zone| zone.advance(self.room, done)) {
-            self.last = [None; 3];
-            if let Some(map) = &mut self.map {
-                map.clear();
+        if let Some(zone) = &mut self.zone {
+            let moved = zone.advance(self.room, &mut shared.zone_done);
+            // Whenever a zone has had as many bytes as it is long, it begins again.
+            if moved || shared.zone_done.is_multiple_of(zone.zone().1.max(1)) {
+                self.last = [None; 3];
+                if let Some(map) = &mut self.map {
+                    map.clear();
+                }
+                if let Some(lfsr) = &mut self.lfsr {
+                    lfsr.restart();
+                }
             }
         }
         shared.drew = false;
@@ -265,10 +274,6 @@ impl FileOffsets {
         // Each direction counts in blocks of its own size, on one map: where sizes differ, a block
         // of one direction hides the block of the same number of the other, as in fio.
         let block = if let Some(zone) = &self.zone {
-            // Once a zone has had its bytes, all of it is free again.
-            if shared.zone_done.is_multiple_of(zone.zone().1.max(1)) {
-                map.clear();
-            }
             free_in_zone(map, drawn, zone.zone().1 / self.unit)?
         } else {
             map.next_free(drawn).or_else(|| map.next_free(0))?
@@ -280,7 +285,9 @@ impl FileOffsets {
         }
         let units = if bytes == align { 1 } else { bytes.div_ceil(align) };
         let run = map.take_run(block, units);
-        Some((at, bytes.min(run * align)))
+        // Only a used block cuts; the rest behind the last whole one does not.
+        let whole = run >= units || block + run >= map.count();
+        Some((at, if whole { bytes } else { bytes.min(run * align) }))
     }
 
     /// A block below `blocks`, by the job's generator and distribution; a skewed or zoned draw may

@@ -9,6 +9,7 @@
 //!   draw 1..60     blocks 0 .. 102        1024 * 10 % = 102
 //!   draw 61..100   blocks 102 .. 1023     1024 * 90 % = 921: block 1023 is never drawn
 //! zoned_abs:60/100k:40/1000k          100k / 4k = 25 blocks, then 250 from block 25 on
+//! zoned_abs:60/20k:40/44k in 16k      20k / 16k = 1 block, then up to 64k / 16k = 4: 3 blocks
 //! ```
 //!
 //! A zone of bytes may end beyond the region; the first draw of it ends the pass. A zone of no
@@ -54,7 +55,8 @@ impl ZoneDraw {
             }
         }
         if self.in_bytes {
-            let (first, count) = (before / align, size / align);
+            let first = before / align;
+            let count = before.saturating_add(size) / align - first;
             return Some((first, count)).filter(|_| first.saturating_add(count) <= blocks);
         }
         // Percent of at most 2^63 blocks: wide, and small enough after the division.
@@ -93,6 +95,9 @@ mod tests {
         let mut bytes = zones("zoned_abs:60/100k:40/1000k");
         let bounds: Vec<_> = (0..4).map(|_| bytes.next(0, 4096, 1024).unwrap()).collect();
         assert_eq!(bounds, [(0, 25), (0, 25), (0, 25), (25, 250)]);
+        let mut parts = zones("zoned_abs:60/20k:40/44k");
+        let bounds: Vec<_> = (0..4).map(|_| parts.next(0, 16_384, 7).unwrap()).collect();
+        assert_eq!(bounds, [(0, 1), (0, 1), (0, 1), (1, 3)]);
         let mut beyond = zones("zoned_abs:60/1m:40/5m");
         let found: Vec<bool> = (0..4).map(|_| beyond.next(0, 4096, 1024).is_some()).collect();
         assert_eq!(found, [true, true, true, false]);

@@ -68,12 +68,15 @@ const MINIMAL: &[Minimal] = &[
     // A randseed of one's own: the second pass is another, of all generators.
     ("rw=randwrite size=24k loops=2 randseed=7", 12, (6, "a.0.0 write 8192+4096")),
     ("rw=randwrite size=24k loops=2 allrandrepeat=1", 12, (6, "a.0.0 write 0+4096")),
+    ("rw=randread size=64k numjobs=2 randseed=7", 32, (16, "a.1.0 read 36864+4096")),
     // null has no file that ends: I/O begins within filesize, and reaches at most to size. A range
     // that has the size in it is not drawn from.
     ("size=30k filesize=25k", 7, (6, "a.0.0 read 24576+4096")),
     ("size=27k filesize=25k", 6, (5, "a.0.0 read 20480+4096")),
     ("size=100k filesize=25k rw=read:2000", 5, (4, "a.0.0 read 24384+4096")),
     ("size=30k filesize=20k-50k", 7, (6, "a.0.0 read 24576+4096")),
+    // The last of 24 whole blocks: what is behind it cuts nothing.
+    ("rw=randread bsrange=4k-10k bs_unaligned size=100000", 13, (5, "a.0.0 read 94208+5330")),
     // lfsr is over blocks of the least size of all directions, used or not: the fourth of 32 is 14
     // or more, 14 * 4k of 64k. Of 16 the first is 15: 15 * 8k are beyond 64k, and end the pass. A
     // zone's first block is added to each: 60 44 36, 56 + 4.
@@ -83,6 +86,18 @@ const MINIMAL: &[Minimal] = &[
         "rw=randread size=64k random_generator=lfsr random_distribution=zoned:60/10:40/90",
         16,
         (3, "a.0.0 read 61440+4096"),
+    ),
+    // The second zone is from 20k to 64k, in blocks of 16k 1 to 3.
+    (
+        "rw=randtrim bs=4k ba=16k size=112k random_distribution=zoned_abs:60/20k:40/44k",
+        28,
+        (8, "a.0.0 trim 49152+4096"),
+    ),
+    // In zones an lfsr is over a zone's blocks, and begins again with each.
+    (
+        "rw=randread size=64k random_generator=lfsr zonemode=strided zonesize=16k",
+        16,
+        (5, "a.0.0 read 16384+4096"),
     ),
     // Each trim has its write, and only writes count: 12 of 47k are 48k.
     ("rw=randtrimwrite size=47k norandommap", 24, (23, "a.0.0 write 28672+4096")),
@@ -124,6 +139,12 @@ const MINIMAL: &[Minimal] = &[
         50,
         (32, "a.0.0 read 90112+4096"),
     ),
+    // A zone begins again for both directions when they have made its 20k together.
+    (
+        "rw=rw rwmixread=55 size=100k zonemode=strided zonesize=32k zonerange=20k",
+        25,
+        (5, "a.0.0 read 0+4096"),
+    ),
     // Zones under null go on behind filesize.
     (
         "size=192k filesize=68k zonemode=strided zonesize=44k zoneskip=12k",
@@ -132,6 +153,8 @@ const MINIMAL: &[Minimal] = &[
     ),
     // A step back from a start that is not the file's own.
     ("rw=read:-8k offset=8k size=64k", 16, (0, "a.0.0 read 57344+4096")),
+    // With one file open a drawn file stays to its end.
+    ("size=60k nrfiles=3 file_service_type=zipf openfiles=1", 15, (6, "a.0.1 read 4096+4096")),
     // tausworthe64 draws sizes and files, too.
     ("bsrange=1k-5k size=4k random_generator=tausworthe64", 2, (0, "a.0.0 read 0+2048")),
     (
