@@ -141,8 +141,8 @@ impl<'a> Reader<'a> {
         Ok((low.min(high), low.max(high)))
     }
 
-    /// The range of a file's size as it is written, perhaps backwards. fio reads its first number as
-    /// hexadecimal where the second is: `40k-0x60600` begins at 64k.
+    /// The range of a file's size as it is written, perhaps backwards. fio reads its first number
+    /// as hexadecimal where the second is: `40k-0x60600` begins at 64k.
     ///
     /// # Errors
     /// As [`Reader::range`].
