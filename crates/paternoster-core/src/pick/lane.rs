@@ -53,16 +53,19 @@ impl LaneSpace {
         self.nodes.key(request.index()).unwrap_or(0)
     }
 
-    /// The request behind `request` in sector order.
+    /// The request behind `request` in sector order. One that is in no lane has none: what it stood
+    /// before when it left may have ended.
     #[must_use]
     pub fn latter(&self, request: RequestId) -> Option<RequestId> {
-        self.nodes.next(request.index()).map(RequestId::from_index)
+        let next = self.nodes.next(request.index()).map(RequestId::from_index);
+        next.filter(|_| self.contains(request))
     }
 
-    /// The request before `request` in sector order.
+    /// The request before `request` in sector order; likewise.
     #[must_use]
     pub fn former(&self, request: RequestId) -> Option<RequestId> {
-        self.nodes.prev(request.index()).map(RequestId::from_index)
+        let prev = self.nodes.prev(request.index()).map(RequestId::from_index);
+        prev.filter(|_| self.contains(request))
     }
 }
 

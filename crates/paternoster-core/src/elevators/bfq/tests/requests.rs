@@ -23,6 +23,28 @@ fn bfq_28_at_the_head() {
     });
 }
 
+/// Has what comes at the head no neighbour to become one with, also in a slot whose last request
+/// had one when it was dispatched, which has ended since?
+#[test]
+fn bfq_28_at_the_head_stands_beside_none() {
+    each(disk(32), |mut bench| {
+        let client = bench.client();
+        let waiting = [0, 100, 200].map(|place| bench.read(client, FAR + place));
+        let order = [(); 3].map(|()| bench.pick().expect("three wait"));
+        assert_eq!(order, waiting);
+        for id in [waiting[0], waiting[2], waiting[1]] {
+            bench.end(id);
+        }
+        for place in 0..3 {
+            let id = bench.bound(client, Op::Read, Flags::NONE, (place * 100, 8));
+            bench.bfq.insert(&mut bench.scene, id, Position::Head);
+            for side in [Side::Front, Side::Back] {
+                assert_eq!(bench.bfq.neighbour(&bench.scene, id, side), None, "{id:?}");
+            }
+        }
+    });
+}
+
 /// Does it go whatever the budget, the idling and strict_guarantees say, and counts it as in flight
 /// for its queue all the same?
 #[test]
