@@ -6,9 +6,21 @@
 use libfuzzer_sys::fuzz_target;
 use paternoster_serve::config::ServiceClass;
 use paternoster_serve::control::answer::answer;
-use paternoster_serve::control::order::Order;
+use paternoster_serve::control::order::{Answer, Order};
 use paternoster_serve::control::request::{MAX_LEVEL, MAX_WEIGHT, What, parse};
+use paternoster_serve::control::server::Host;
 use paternoster_serve::desk::DeskHandle;
+
+/// A server that does nothing.
+struct Idle;
+
+impl Host for Idle {
+    fn stop(&self) {}
+
+    fn reload(&self) -> Answer {
+        Err("there is no configuration".to_owned())
+    }
+}
 
 fuzz_target!(|line: &[u8]| {
     let request = match parse(line) {
@@ -32,6 +44,6 @@ fuzz_target!(|line: &[u8]| {
     let desk = DeskHandle::new("disk0".to_owned(), vec!["a".to_owned()], |order| {
         Err(format!("{order:?}"))
     });
-    let said = answer(&[desk], &request).to_string();
+    let said = answer(&[desk], &Idle, &request).to_string();
     assert!(said.starts_with('{') && !said.contains('\n'));
 });
