@@ -21,6 +21,7 @@
 //! * [`witness`]: who got how much of the device, and a blktrace of it at any time.
 //! * [`control`]: orders to a running server, and what it tells of itself.
 //! * [`log`]: what it tells on standard error.
+//! * [`handover`]: a new process takes over from a running one.
 //! * [`host`]: sockets, peers, privileges, signals: what the system gives and takes.
 
 mod catalog;
@@ -32,6 +33,7 @@ pub mod desk;
 pub mod device;
 pub mod emulate;
 pub mod fuse;
+pub mod handover;
 pub mod host;
 pub mod ledger;
 mod lobby;

@@ -14,6 +14,7 @@
 //! Invariants: I1 a seat is taken before a visitor is greeted; I2 nothing here blocks.
 
 mod entrance;
+mod handover;
 mod room;
 
 use std::cell::OnceCell;
@@ -43,6 +44,7 @@ use crate::reload::{Changed, Word};
 use crate::tally;
 use crate::wire::Wire;
 pub(crate) use entrance::{Entrance, Who};
+pub(crate) use handover::{Arrived, Pause, Sockets};
 use room::{Stands, for_seat, to_go};
 
 /// Clients that shake hands at a time; more wait in the listener's queue.
@@ -99,6 +101,8 @@ pub(crate) struct Lobby<E: Entrance = Socket> {
     rest_until: Option<Nanos>,
     /// A service manager waits for signs of life.
     heart: Option<Heart>,
+    /// Another process takes over.
+    pause: Option<Pause>,
 }
 
 impl<E: Entrance> std::fmt::Debug for Lobby<E> {
@@ -143,6 +147,7 @@ impl<E: Entrance> Lobby<E> {
             parked: None,
             rest_until: None,
             heart: None,
+            pause: None,
         })
     }
 
@@ -172,6 +177,8 @@ impl<E: Entrance> Lobby<E> {
                 while let Some(word) = self.inbox.take() {
                     match word {
                         Word::End => return true,
+                        Word::Sockets(answer) => self.tell_sockets(&answer),
+                        Word::Pause(pause) => self.pause(pause),
                         Word::Changed(Changed { config, mut catalog, tls, heard }) => {
                             catalog.goes_on_from(&self.catalog);
                             (self.config, self.catalog, self.tls) = (config, catalog, tls);
@@ -187,6 +194,9 @@ impl<E: Entrance> Lobby<E> {
             {
                 self.hear(index);
             }
+        }
+        if self.is_gone_for_good() {
+            return true;
         }
         self.see_off_the_slow();
         if let Some(heart) = &mut self.heart {
@@ -210,7 +220,7 @@ impl<E: Entrance> Lobby<E> {
 
     /// Lets in who waits at a listener.
     fn accept(&mut self, place: usize) {
-        if !self.unpark() {
+        if !self.unpark() || self.pause.is_some() {
             return self.rest();
         }
         let most = self.config.server.connections;
@@ -479,6 +489,7 @@ impl<E: Entrance> Lobby<E> {
             input: visitor.input,
             output: visitor.output[visitor.sent..].to_vec(),
             seat: seat.and(place),
+            handed: None,
             negotiated,
         };
         // A desk that has ended lets nobody in.
@@ -498,7 +509,7 @@ impl<E: Entrance> Lobby<E> {
                 format_args!("paternoster: {}: gone: no export was chosen in time", visitor.peer),
             );
         }
-        if self.rest_until.is_some_and(|until| until <= now) {
+        if self.pause.is_none() && self.rest_until.is_some_and(|until| until <= now) {
             self.rest_until = None;
             if !self.unpark() {
                 self.rest_until = Some(now + REST);

@@ -35,6 +35,7 @@ use crate::device::claim::Claims;
 use crate::device::{self, NewFile, content};
 use crate::host::notify::Notify;
 use crate::host::sandbox;
+use crate::lobby::{Pause, Sockets};
 use crate::locked::locked;
 use crate::log::Entry;
 use crate::{save, wire};
@@ -47,6 +48,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Word {
     /// It closes.
     End,
+    /// What are the listening sockets?
+    Sockets(Sender<Sockets>),
+    /// Another process takes over.
+    Pause(Pause),
     /// Something else holds.
     Changed(Changed),
 }
@@ -150,6 +155,19 @@ impl Keeper {
         let devices = &running.config.devices;
         let volumes: usize = devices.iter().map(|device| device.volumes.len()).sum();
         format!("serving {volumes} volumes of {} devices", devices.len())
+    }
+
+    /// Does something while nothing else is changed: no reload, no `ctl save`.
+    pub(crate) fn hold<T>(&self, what: impl FnOnce(&Config, &Claims) -> T) -> T {
+        let running = locked(&self.running);
+        what(&running.config, &running.claims)
+    }
+
+    /// What is claimed and not served is given back.
+    pub(crate) fn keep_what_is_served(&self) {
+        let mut running = locked(&self.running);
+        let devices = running.config.devices.clone();
+        let _given_back = running.claims.keep(&devices, &[]);
     }
 
     /// Nothing is served any more: others may have the images.

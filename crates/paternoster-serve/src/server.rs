@@ -11,6 +11,8 @@
 //! Invariant: a server that was asked to stop has written and flushed what it acknowledged.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -19,21 +21,28 @@ use std::time::Duration;
 use rustls::ServerConfig;
 
 use crate::catalog::Catalog;
-use crate::config::{Config, Device, Level};
-use crate::control::http::HttpServer;
+use crate::config::{Config, Device, Identity, Level};
+use crate::control::Certified;
+use crate::control::http::{HttpServer, HttpSocket};
 use crate::control::order::{Answer, Order};
-use crate::control::server::{self as control, Access, ControlServer};
+use crate::control::server::{self as control, Access, ControlServer, ControlSocket};
+use crate::desk::handover;
 use crate::desk::inbox::{Slot, inbox};
-use crate::desk::{Desk, DeskHandle, Opened, seats};
+use crate::desk::{Desk, DeskHandle, Letter, Opened, seats};
 use crate::device::Backend;
 use crate::device::claim::Claims;
 use crate::device::content;
+use crate::device::handed::Handed;
 use crate::fuse;
 use crate::fuse::front::File;
 use crate::fuse::mounted::Mounted;
+use crate::handover::giver::{Giver, Left};
+use crate::handover::taker::Guests;
+use crate::handover::{Takeover, record};
 use crate::host::descriptors;
 use crate::host::listen::Socket;
 use crate::host::notify::{Heart, Notify};
+use crate::host::pidfile::Pidfile;
 use crate::host::privileges::Account;
 use crate::host::sandbox::{Sandbox, missing_image_folders};
 use crate::lobby::{Lobby, wants_tls};
@@ -66,6 +75,17 @@ pub struct Options {
     pub notify: Option<Notify>,
     /// Put in front of each device's backend: faults, for tests.
     pub wrap: Option<Wrap>,
+    /// A server that runs, whose place this one takes.
+    pub takeover: Option<Arc<Takeover>>,
+    /// Holds the process's number; another process may take it over.
+    pub pidfile: Option<Arc<Pidfile>>,
+}
+
+impl Options {
+    /// Files of another process.
+    pub(crate) fn handed_files(&self) -> Option<Arc<Handed>> {
+        self.takeover.as_ref().map(|takeover| Arc::clone(&takeover.files))
+    }
 }
 
 /// A running server.
@@ -77,6 +97,7 @@ pub struct Server {
     stop_asked: Sender<()>,
     keeper: Arc<Keeper>,
     notify: Option<Notify>,
+    left: Arc<Left>,
     running: Mutex<Option<Running>>,
 }
 
@@ -111,7 +132,12 @@ impl Server {
         };
         let left_out = content::leave_out(&mut config.devices).map_err(told)?;
         let account = Account::of(&config.server)?;
-        let mut claims = Claims::take(&config.devices, options.force).map_err(told)?;
+        let takeover = options.takeover.clone();
+        let claims = match &takeover {
+            Some(takeover) => takeover.claims.more(&config.devices, options.force),
+            None => Claims::take(&config.devices, options.force),
+        };
+        let mut claims = claims.map_err(told)?;
         let (mut catalog, mut desks) = (Catalog::default(), Vec::new());
         let mut notes: Vec<String> =
             left_out.iter().map(|why| format!("left out: {why}")).collect();
@@ -136,24 +162,55 @@ impl Server {
         let asked = Config { server: asked, ..config.clone() };
         let running = reload::Running { config: asked, claims };
         let source = options.source.clone();
-        let http = start_http(&config, tls.clone(), &handles)?;
-        let certified = http.as_ref().and_then(HttpServer::certified);
-        let keeper = Keeper::new(source, options.force, running, slots, door.clone(), certified);
+        let doors = Doors::open(&config, tls.clone(), takeover.as_deref())?;
+        let certified = doors.certified();
+        let (pairs, wants) = (slots.clone(), door.clone());
+        let keeper = Keeper::new(source, options.force, running, slots, wants, certified);
         let keeper = keeper.tells(options.notify.clone());
         let keeper = Arc::new(keeper);
-        let control = start_control(&config, &handles, &stop_asked, &keeper)?;
+        let left = Arc::<Left>::default();
+        let giver = Giver {
+            desks: pairs,
+            lobby: door.clone(),
+            keeper: Arc::clone(&keeper),
+            stop: stop_asked.clone(),
+            notify: options.notify.clone(),
+            sockets: doors.again().map_err(told)?,
+            pidfile: options.pidfile.clone(),
+            control: doors.control.as_ref().map(ControlSocket::ours),
+            left: Arc::clone(&left),
+            busy: Mutex::default(),
+        };
         let shown = config.server.fuse.as_ref();
-        let folder = shown.map(|settings| fuse::show(&config, settings, files)).transpose()?;
+        let mut arrived = None;
+        let folder = match (shown, &takeover) {
+            (None, _) => None,
+            (Some(settings), None) => Some(fuse::show(&config, settings, files)?),
+            (Some(settings), Some(takeover)) => {
+                // No two can have the folder; and who mounts must do it before it is bounded.
+                arrived = Some(takeover.commit()?);
+                takeover.wait_for_unmount();
+                let shown = fuse::show(&config, settings, files);
+                shown.inspect_err(|why| notes.push(format!("no files are shown: {why}"))).ok()
+            }
+        };
         if let Some(account) = account {
             account.assume()?;
         }
         notes.extend(fit_connections(&mut config));
         // Clients wait in the listeners' queues still.
         notes.extend(sandbox.and_then(|it| it.bound_calls(&config)));
-        let lobby = Lobby::new(Arc::new(config), catalog, sockets, tls, letters).map_err(told)?;
+        let config = Arc::new(config);
+        let lobby =
+            Lobby::new(Arc::clone(&config), catalog, sockets, tls, letters).map_err(told)?;
         let pulses = desks.iter().map(|opened| opened.desk.pulse());
         let heart = options.notify.as_ref().and_then(|notify| Heart::new(notify, pulses));
         let lobby = lobby.with_heart(heart);
+        if let Some(takeover) = &takeover {
+            let arrived = arrived.map_or_else(|| takeover.commit(), Ok)?;
+            let notify = options.notify.as_ref();
+            notes.extend(took_over(takeover, arrived, &lobby, &giver, notify));
+        }
         let desks = desks
             .into_iter()
             .map(|opened| {
@@ -161,11 +218,13 @@ impl Server {
             })
             .collect::<Result<_, _>>()?;
         let lobby = thread("lobby".to_owned(), move || lobby.run())?;
+        let host = Host { stop: stop_asked.clone(), keeper: Arc::clone(&keeper), giver };
+        let (control, http) = doors.start(&config, &handles, &left, host)?;
         let metrics = http.as_ref().map(HttpServer::local_addr);
         let running = Running { stop, door, lobby, desks, control, http, folder };
         let running = Mutex::new(Some(running));
         let notify = options.notify.inspect(|notify| notify.ready(&keeper.status()));
-        Ok(Server { handles, notes, metrics, stop_asked, keeper, notify, running })
+        Ok(Server { handles, notes, metrics, stop_asked, keeper, notify, left, running })
     }
 
     /// Its desks.
@@ -214,9 +273,11 @@ impl Server {
         let running = locked(&self.running).take();
         let Some(running) = running else { return Ok(()) };
         let _asked = running.stop.recv();
-        self.notify.as_ref().inspect(|notify| notify.stopping());
-        Entry::new(Level::Info, "stop").tell(format_args!("stopping: no clients are let in"));
-        let ended = running.end(&self.handles);
+        if !self.left.is() {
+            self.notify.as_ref().inspect(|notify| notify.stopping());
+            Entry::new(Level::Info, "stop").tell(format_args!("stopping: no clients are let in"));
+        }
+        let ended = running.end(&self.handles, &self.left);
         self.keeper.give_back();
         match &ended {
             Ok(()) => Entry::new(Level::Info, "end").tell(format_args!("stopped in good order")),
@@ -235,14 +296,21 @@ impl Drop for Server {
 }
 
 impl Running {
-    fn end(self, handles: &[DeskHandle]) -> Result<(), String> {
+    fn end(mut self, handles: &[DeskHandle], left: &Left) -> Result<(), String> {
         // First, so that nobody asks for more; who still has a file open fails from now on.
-        if let Some(Err(used)) = self.folder.map(Mounted::end) {
+        if let Some(Err(used)) = self.folder.take().map(Mounted::end) {
             crate::log::tell(format_args!("paternoster: {used}"));
+        }
+        if left.is() {
+            left.unmounted();
+            // Who comes from now on comes to the other process.
+            self.close_doors();
         }
         let _ended = self.door.put(Word::End);
         self.lobby.join().map_err(|_| "the lobby ended with a panic")?;
-        let asking: Vec<_> = handles
+        // Desks that were given away end by themselves.
+        let asked = if left.is() { &[] } else { handles };
+        let asking: Vec<_> = asked
             .iter()
             .cloned()
             .map(|handle| std::thread::spawn(move || handle.ask(Order::Stop)))
@@ -267,12 +335,115 @@ impl Running {
         }
         result
     }
+
+    fn close_doors(&mut self) {
+        self.control.take().into_iter().for_each(ControlServer::stop);
+        self.http.take().into_iter().for_each(HttpServer::stop);
+    }
+}
+
+/// Everything is this process's from now on: clients are let in as they are; what to tell.
+fn took_over(
+    takeover: &Takeover,
+    arrived: Guests,
+    lobby: &Lobby,
+    giver: &Giver,
+    notify: Option<&Notify>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(Err(error)) = giver.pidfile.as_ref().map(|pidfile| pidfile.fill_now()) {
+        notes.push(format!("the pidfile could not be written: {error}"));
+    }
+    notify.inspect(|notify| notify.is_ours());
+    giver.keeper.keep_what_is_served();
+    let count = arrived.guests.len();
+    for guest in arrived.guests {
+        lobby.take_over(guest);
+    }
+    for (_, desk) in &giver.desks {
+        // Behind the clients: their tenants are there then.
+        let tenants = Box::new(handover::Letter::Tenants(arrived.tenants.clone()));
+        let _ended = desk.put(Letter::Handover(handover::Post(tenants)));
+    }
+    let line = format!("taken over from process {}: {count} connections", takeover.pid());
+    Entry::new(Level::Info, "handover").tell(format_args!("{line}"));
+    notes
+}
+
+/// The sockets of control and metrics, open: no one answers there before the server serves.
+struct Doors {
+    control: Option<ControlSocket>,
+    http: Option<HttpSocket>,
+    /// What they are called, for another process.
+    called: [String; 2],
+}
+
+impl Doors {
+    fn open(
+        config: &Config,
+        tls: Option<Arc<ServerConfig>>,
+        takeover: Option<&Takeover>,
+    ) -> Result<Doors, String> {
+        let (control, metrics) = (config.server.control.as_deref(), config.server.metrics);
+        let called = [
+            control.map(|path| path.display().to_string()).unwrap_or_default(),
+            metrics.map(|at| at.to_string()).unwrap_or_default(),
+        ];
+        let control = control.map(|path| {
+            let taken = takeover.and_then(|it| Some((it.control(path)?, &it.ours)));
+            let socket = match taken {
+                Some((socket, ours)) => ControlSocket::taken(path, socket, ours),
+                None => ControlSocket::listen(path, &Access::of(&config.server)),
+            };
+            socket.map_err(|error| format!("control socket {}: {error}", path.display()))
+        });
+        let http = metrics.map(|at| {
+            let taken = takeover.and_then(|it| it.metrics(&at.to_string()));
+            let socket = HttpSocket::with(at, tls, taken);
+            socket.map_err(|error| format!("metrics on {at}: {error}"))
+        });
+        Ok(Doors { control: control.transpose()?, http: http.transpose()?, called })
+    }
+
+    fn certified(&self) -> Option<Certified> {
+        self.http.as_ref().and_then(HttpSocket::certified)
+    }
+
+    /// Both once more: kind, what it is called, and it.
+    fn again(&self) -> std::io::Result<Vec<(u8, String, OwnedFd)>> {
+        let [control, metrics] = &self.called;
+        let mut all = Vec::new();
+        if let Some(socket) = &self.control {
+            all.push((record::CONTROL, control.clone(), socket.again()?));
+        }
+        if let Some(socket) = &self.http {
+            all.push((record::METRICS, metrics.clone(), socket.again()?));
+        }
+        Ok(all)
+    }
+
+    fn start(
+        self,
+        config: &Config,
+        handles: &[DeskHandle],
+        left: &Left,
+        host: Host,
+    ) -> Result<(Option<ControlServer>, Option<HttpServer>), String> {
+        let paused = || Arc::clone(&left.paused);
+        let access = Access::of(&config.server);
+        let http = self.http.map(|it| HttpServer::behind(it, handles.to_vec(), paused()));
+        let control = self
+            .control
+            .map(|it| ControlServer::behind(it, access, handles.to_vec(), host, paused()));
+        Ok((control.transpose().map_err(told)?, http.transpose().map_err(told)?))
+    }
 }
 
 /// What the control socket asks of the server itself.
 struct Host {
     stop: Sender<()>,
     keeper: Arc<Keeper>,
+    giver: Giver,
 }
 
 impl control::Host for Host {
@@ -288,6 +459,10 @@ impl control::Host for Host {
     fn save(&self) -> Answer {
         self.keeper.save()
     }
+
+    fn hand_over(&self, to: UnixStream, who: &Identity) -> Result<(), String> {
+        self.giver.give(to, who)
+    }
 }
 
 /// No more connections than files may be open; what is to be said if they are fewer than wanted.
@@ -302,30 +477,6 @@ fn fit_connections(config: &mut Config) -> Option<String> {
              open (ulimit -n)"
         )
     })
-}
-
-fn start_control(
-    config: &Config,
-    handles: &[DeskHandle],
-    stop: &Sender<()>,
-    keeper: &Arc<Keeper>,
-) -> Result<Option<ControlServer>, String> {
-    let Some(path) = &config.server.control else { return Ok(None) };
-    let host = Host { stop: stop.clone(), keeper: Arc::clone(keeper) };
-    ControlServer::start_for(path, Access::of(&config.server), handles.to_vec(), host)
-        .map(Some)
-        .map_err(|error| format!("control socket {}: {error}", path.display()))
-}
-
-fn start_http(
-    config: &Config,
-    tls: Option<Arc<ServerConfig>>,
-    handles: &[DeskHandle],
-) -> Result<Option<HttpServer>, String> {
-    let Some(address) = config.server.metrics else { return Ok(None) };
-    HttpServer::start(address, tls, handles.to_vec())
-        .map(Some)
-        .map_err(|error| format!("metrics on {address}: {error}"))
 }
 
 /// The volumes of a desk, as files.

@@ -24,6 +24,7 @@ use super::request::{FORMS, Request, What};
 use super::server::Host;
 use super::snapshot::Snapshot;
 use crate::desk::DeskHandle;
+use crate::handover::VERSION;
 
 /// Answers a request; [`What::Stop`] is answered too, but whoever called ends the server.
 #[must_use]
@@ -33,6 +34,10 @@ pub fn answer(desks: &[DeskHandle], host: &impl Host, request: &Request) -> Valu
         What::Stop => Ok(json!({ "ok": true })),
         What::Reload => host.reload(),
         What::Save => host.save(),
+        What::Handover(VERSION) => Ok(json!({ "ok": true, "version": VERSION })),
+        What::Handover(other) => {
+            Err(format!("this server hands over by version {VERSION}, not by {other}"))
+        }
         What::List => ask(desks, request.device.as_deref(), &Order::Snapshot).map(without_figures),
         What::Order(order) => ask(desks, request.device.as_deref(), order),
     };

@@ -18,6 +18,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -192,6 +193,7 @@ impl Door {
         name: &str,
         listener: L,
         most: usize,
+        paused: Arc<AtomicBool>,
         serve: impl Fn(&mut Peer<L::Stream>) + Send + Sync + 'static,
         refuse: impl Fn(&mut Peer<L::Stream>) + Send + 'static,
     ) -> io::Result<Door> {
@@ -200,6 +202,7 @@ impl Door {
             listener,
             bell: Arc::new(hears),
             most,
+            paused,
             serve: Arc::new(serve),
             refuse,
             guests: Vec::new(),
@@ -227,6 +230,8 @@ struct Keeper<L, F, R> {
     listener: L,
     bell: Arc<UnixStream>,
     most: usize,
+    /// Connections wait outside meanwhile.
+    paused: Arc<AtomicBool>,
     serve: Arc<F>,
     refuse: R,
     guests: Vec<JoinHandle<()>>,
@@ -241,11 +246,20 @@ where
     fn keep(mut self) {
         // The bell ends it, and so does a listener that cannot be waited for.
         while let Ok((_, false)) = wait(&self.listener, PollFlags::IN, &self.bell, None) {
-            self.accept();
+            if self.paused.load(Ordering::SeqCst) {
+                self.rest();
+            } else {
+                self.accept();
+            }
         }
         for guest in self.guests {
             let _ = guest.join();
         }
+    }
+
+    /// Not again for a moment, unless the bell rings.
+    fn rest(&self) {
+        let _ = wait(&*self.bell, PollFlags::IN, &self.bell, Some(Instant::now() + PAUSE));
     }
 
     fn accept(&mut self) {
@@ -263,10 +277,7 @@ where
             {
                 return;
             }
-            Err(_) => {
-                let _ = wait(&*self.bell, PollFlags::IN, &self.bell, Some(Instant::now() + PAUSE));
-                return;
-            }
+            Err(_) => return self.rest(),
         };
         if stream.never_waits().is_err() {
             return;

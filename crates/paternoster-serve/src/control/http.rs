@@ -15,7 +15,9 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -40,7 +42,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct HttpServer {
     door: Door,
     address: SocketAddr,
-    certified: Option<Certified>,
 }
 
 impl fmt::Debug for HttpServer {
@@ -69,6 +70,72 @@ impl HttpServer {
         desks: Vec<DeskHandle>,
         patience: Duration,
     ) -> io::Result<HttpServer> {
+        let socket = HttpSocket::listen(address, tls)?;
+        HttpServer::at(socket, desks, patience, Arc::default())
+    }
+
+    /// At a socket that is open.
+    pub(crate) fn behind(
+        socket: HttpSocket,
+        desks: Vec<DeskHandle>,
+        paused: Arc<AtomicBool>,
+    ) -> io::Result<HttpServer> {
+        HttpServer::at(socket, desks, PATIENCE, paused)
+    }
+
+    fn at(
+        socket: HttpSocket,
+        desks: Vec<DeskHandle>,
+        patience: Duration,
+        paused: Arc<AtomicBool>,
+    ) -> io::Result<HttpServer> {
+        let HttpSocket { listener, certified } = socket;
+        let address = listener.local_addr()?;
+        let full = Reply::refusal(503, "too many connections\n").bytes(true);
+        let door = match certified {
+            None => open(listener, desks, (Host::IsAsked, paused), patience, full),
+            // The owner of a name has no certificate of ours for it.
+            Some(tls) => {
+                open(Secured { listener, tls }, desks, (Host::IsKnown, paused), patience, full)
+            }
+        };
+        Ok(HttpServer { door: door?, address })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes all connections and waits for their threads.
+    pub fn stop(mut self) {
+        self.door.close();
+    }
+}
+
+/// A socket for monitors that is open, and at which no one answers yet.
+#[derive(Debug)]
+pub(crate) struct HttpSocket {
+    listener: TcpListener,
+    certified: Option<Certified>,
+}
+
+impl HttpSocket {
+    /// Listens at an address.
+    pub(crate) fn listen(
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> io::Result<HttpSocket> {
+        HttpSocket::with(address, tls, None)
+    }
+
+    /// Listens at an address, by a socket that another process listens by, if there is one.
+    pub(crate) fn with(
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+        taken: Option<OwnedFd>,
+    ) -> io::Result<HttpSocket> {
         let certified = tls.filter(|_| !is_loopback(address.ip())).map(Certified::new);
         if !is_loopback(address.ip()) && certified.is_none() {
             let why = format!(
@@ -82,32 +149,22 @@ impl HttpServer {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("metrics at {address}: {error}"))
         };
-        let listener = TcpListener::bind(address).map_err(named)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let full = Reply::refusal(503, "too many connections\n").bytes(true);
-        let door = match certified.clone() {
-            None => open(listener, desks, Host::IsAsked, patience, full),
-            // The owner of a name has no certificate of ours for it.
-            Some(tls) => open(Secured { listener, tls }, desks, Host::IsKnown, patience, full),
+        let listener = match taken {
+            Some(socket) => TcpListener::from(socket),
+            None => TcpListener::bind(address).map_err(named)?,
         };
-        Ok(HttpServer { door: door?, address, certified })
+        listener.set_nonblocking(true)?;
+        Ok(HttpSocket { listener, certified })
     }
 
-    /// Where it listens.
-    #[must_use]
-    pub const fn local_addr(&self) -> SocketAddr {
-        self.address
+    /// The socket, once more.
+    pub(crate) fn again(&self) -> io::Result<OwnedFd> {
+        Ok(self.listener.try_clone()?.into())
     }
 
     /// What newcomers are shown, if they are.
     pub(crate) fn certified(&self) -> Option<Certified> {
         self.certified.clone()
-    }
-
-    /// Closes all connections and waits for their threads.
-    pub fn stop(mut self) {
-        self.door.close();
     }
 }
 
@@ -121,7 +178,7 @@ enum Host {
 fn open<L: Listener>(
     listener: L,
     desks: Vec<DeskHandle>,
-    host: Host,
+    (host, paused): (Host, Arc<AtomicBool>),
     patience: Duration,
     full: Vec<u8>,
 ) -> io::Result<Door> {
@@ -129,6 +186,7 @@ fn open<L: Listener>(
         "metrics",
         listener,
         CONNECTIONS,
+        paused,
         move |peer| serve(peer, &desks, host, patience),
         move |peer| drop(peer.write_all(&full, Instant::now())),
     )

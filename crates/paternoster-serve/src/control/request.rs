@@ -56,6 +56,8 @@ pub enum What {
     Reload,
     /// The server writes what was ordered into its configuration.
     Save,
+    /// Another process takes over, by this version.
+    Handover(u32),
     /// Something of one desk or several.
     Order(Order),
 }
@@ -73,7 +75,7 @@ impl What {
                     | Order::Attribute { value: None, .. }
                     | Order::Explain { .. }
             ),
-            What::Stop | What::Reload | What::Save => false,
+            What::Stop | What::Reload | What::Save | What::Handover(_) => false,
         }
     }
 }
@@ -187,6 +189,11 @@ pub const FORMS: &[Form] = &[
         fields: &[],
         meaning: "writes what was ordered of tenants, schedulers and attributes into the file",
     },
+    Form {
+        name: "handover",
+        fields: &[needs("version", "a whole number: how both are to speak")],
+        meaning: "gives everything to the process that asks: `paternoster serve --take-over`",
+    },
     Form { name: "stop", fields: &[], meaning: "guests finish, then the server ends" },
 ];
 
@@ -228,6 +235,11 @@ fn what(form: &Form, fields: &mut Fields) -> Result<What, String> {
         "stop" => return Ok(What::Stop),
         "reload" => return Ok(What::Reload),
         "save" => return Ok(What::Save),
+        "handover" => {
+            let version = fields.number(form, "version", 0, u32::MAX)?;
+            let missing = || "\"handover\" wants the field \"version\": a whole number".to_owned();
+            return Ok(What::Handover(version.ok_or_else(missing)?));
+        }
         "snapshot" => Order::Snapshot,
         "weight" => weight(form, fields)?,
         "class" => class(form, fields)?,

@@ -17,10 +17,11 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -32,6 +33,7 @@ use super::request::{LINE_LIMIT, What, parse};
 use crate::config::rights::is_among;
 use crate::config::{self, Identity, Level, Who};
 use crate::desk::{DeskHandle, Seat};
+use crate::host::ours::Ours;
 use crate::host::peer::{self, Origin, PROC};
 use crate::host::unix_socket::{OwnPath, Refusal, listen_at};
 use crate::log::Entry;
@@ -76,6 +78,14 @@ pub trait Host: Send + Sync + 'static {
     fn save(&self) -> Answer {
         Err("this server has no configuration file".to_owned())
     }
+
+    /// Gives everything to the process at the other end, which was told that it may have it.
+    ///
+    /// # Errors
+    /// Why this one goes on; the other was told.
+    fn hand_over(&self, _to: UnixStream, _who: &Identity) -> Result<(), String> {
+        Err("this server does not hand over".to_owned())
+    }
 }
 
 /// Which clients come to a control socket, and which of them may give orders.
@@ -100,6 +110,12 @@ impl Access {
         Access { mode: server.control_mode.unwrap_or(MODE), orders: server.control_orders.clone() }
     }
 
+    /// Whether a client may have everything: root, and the server's user, if they may order.
+    fn may_have_all(&self, who: &Identity, owner: u32) -> bool {
+        self.may_order(who, owner)
+            && [0, owner, rustix::process::geteuid().as_raw()].map(Some).contains(&who.uid)
+    }
+
     /// Whether a client may give orders.
     fn may_order(&self, who: &Identity, owner: u32) -> bool {
         match &self.orders {
@@ -119,6 +135,41 @@ pub struct ControlServer {
 impl fmt::Debug for ControlServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControlServer").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// A control socket that is open, and at which no one answers yet.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    file: OwnPath,
+}
+
+impl ControlSocket {
+    /// Listens at `path`.
+    pub(crate) fn listen(path: &Path, access: &Access) -> io::Result<ControlSocket> {
+        let opened = listen_at(path, access.mode, BACKLOG, None);
+        let (socket, file) = opened.map_err(|refusal| named(path, refusal))?;
+        let listener = UnixListener::from(socket);
+        listener.set_nonblocking(true)?;
+        Ok(ControlSocket { listener, file })
+    }
+
+    /// Another process listens there, until it is ours.
+    pub(crate) fn taken(path: &Path, socket: OwnedFd, ours: &Ours) -> io::Result<ControlSocket> {
+        let listener = UnixListener::from(socket);
+        listener.set_nonblocking(true)?;
+        Ok(ControlSocket { listener, file: OwnPath::taken(path, ours)? })
+    }
+
+    /// Whether its path is removed at its end.
+    pub(crate) fn ours(&self) -> Ours {
+        self.file.ours()
+    }
+
+    /// The socket, once more.
+    pub(crate) fn again(&self) -> io::Result<OwnedFd> {
+        Ok(self.listener.try_clone()?.into())
     }
 }
 
@@ -155,10 +206,30 @@ impl ControlServer {
         host: impl Host,
         patience: Patience,
     ) -> io::Result<ControlServer> {
-        let opened = listen_at(path, access.mode, BACKLOG, None);
-        let (socket, file) = opened.map_err(|refusal| named(path, refusal))?;
-        let listener = UnixListener::from(socket);
-        listener.set_nonblocking(true)?;
+        let socket = ControlSocket::listen(path, &access)?;
+        ControlServer::at(socket, access, desks, host, patience, Arc::default())
+    }
+
+    /// At a socket that is open.
+    pub(crate) fn behind(
+        socket: ControlSocket,
+        access: Access,
+        desks: Vec<DeskHandle>,
+        host: impl Host,
+        paused: Arc<AtomicBool>,
+    ) -> io::Result<ControlServer> {
+        ControlServer::at(socket, access, desks, host, PATIENCE, paused)
+    }
+
+    fn at(
+        socket: ControlSocket,
+        access: Access,
+        desks: Vec<DeskHandle>,
+        host: impl Host,
+        patience: Patience,
+        paused: Arc<AtomicBool>,
+    ) -> io::Result<ControlServer> {
+        let ControlSocket { listener, file } = socket;
         let most = patience.connections;
         let full = refusal(&format!("{most} connections are open, which is the most"));
         let full = line(&full);
@@ -172,6 +243,7 @@ impl ControlServer {
             "control",
             listener,
             most,
+            paused,
             move |peer| {
                 // A peer that the system does not tell of may ask only.
                 let who = peer::of_unix(peer.stream(), Path::new(PROC)).unwrap_or_default();
@@ -181,7 +253,8 @@ impl ControlServer {
                     let _told = peer.write_all(&others, Instant::now());
                     return;
                 }
-                converse(peer, (&who, may_order), &desks, patience, &host);
+                let rights = (may_order, access.may_have_all(&who, owner));
+                converse(peer, (&who, rights), &desks, patience, &host);
             },
             move |peer| drop(peer.write_all(&full, Instant::now())),
         )?;
@@ -223,6 +296,9 @@ fn line(value: &Value) -> Vec<u8> {
 const NO_ORDERS: &str = "you may ask (help, list, snapshot, attributes, get, explain), not order: \
                          `control-orders` of the configuration says who may";
 
+/// What is said to a client that may order, and not have everything.
+const NOT_ALL: &str = "only root and the server's own user may take over";
+
 /// Tells the log of an order, who gave it, and what came of it. There is no limit by client for
 /// those that may give orders: they are few, and no flood of another's lines is to hide one.
 fn note((who, may_order): (&Identity, bool), text: &[u8], said: &Value) {
@@ -248,7 +324,7 @@ fn note((who, may_order): (&Identity, bool), text: &[u8], said: &Value) {
 /// Answers line by line, until the other side ends, errs or loses its time.
 fn converse(
     peer: &mut Peer<UnixStream>,
-    (who, may_order): (&Identity, bool),
+    (who, (may_order, may_have_all)): (&Identity, (bool, bool)),
     desks: &[DeskHandle],
     patience: Patience,
     host: &impl Host,
@@ -275,8 +351,10 @@ fn converse(
         }
         let request = parse(&text);
         let is_order = request.as_ref().is_ok_and(|request| !request.what.only_asks());
+        let hands_over = request.as_ref().is_ok_and(|it| matches!(it.what, What::Handover(_)));
         let said = match &request {
             Ok(_) if is_order && !may_order => refusal(NO_ORDERS),
+            Ok(_) if hands_over && !may_have_all => refusal(NOT_ALL),
             Ok(request) => answer(desks, host, request),
             Err(why) => refusal(why),
         };
@@ -284,6 +362,16 @@ fn converse(
             note((who, may_order), &text, &said);
         }
         let written = peer.write_all(&line(&said), Instant::now() + patience.line);
+        if hands_over && said.get("ok").is_some() {
+            // From here on it is no line. What came behind this one would be lost.
+            if let (Ok(()), false, Ok(to)) =
+                (&written, lines.is_within(), peer.stream().try_clone())
+            {
+                // It was told, and so was the log.
+                let _told = host.hand_over(to, who);
+            }
+            return;
+        }
         if may_order && request.is_ok_and(|request| request.what == What::Stop) {
             host.stop();
         }

@@ -54,6 +54,22 @@ impl Cap {
         }
     }
 
+    /// How long from now on what has passed is not paid for: bytes, and requests.
+    pub(super) const fn ahead(&self, now: Nanos) -> [u64; 2] {
+        [self.bytes_until.0.saturating_sub(now.0), self.requests_until.0.saturating_sub(now.0)]
+    }
+
+    /// What has passed at another process is not paid for so long.
+    pub(super) fn is_ahead(&mut self, now: Nanos, [bytes, requests]: [u64; 2]) {
+        let until = |ahead: u64| Nanos(now.0.saturating_add(ahead));
+        if self.limits.bytes != 0 {
+            self.bytes_until = self.bytes_until.max(until(bytes));
+        }
+        if self.limits.requests != 0 {
+            self.requests_until = self.requests_until.max(until(requests));
+        }
+    }
+
     /// Whether there is any limit.
     pub(super) const fn limits(&self) -> bool {
         self.limits.bytes != 0 || self.limits.requests != 0

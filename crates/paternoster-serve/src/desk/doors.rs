@@ -43,8 +43,14 @@ impl Desk {
             Some(identity) => rules::tenant_of(&self.rules, identity),
             None => std::mem::take(&mut newcomer.tenant),
         };
+        let handed = newcomer.handed.take().map(|handed| (handed, newcomer.peer.clone()));
         // Who finds no place finds its connection closed.
-        let _seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
+        let seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
+        match (handed, seated) {
+            (Some((handed, _)), Some(index)) => self.resume(index, *handed),
+            (Some((_, peer)), None) => self.tell_of_no_place(&peer),
+            (None, _) => {}
+        }
     }
 
     /// Makes a guest of a newcomer, if there is a place for it. Without a priority of its own it
@@ -167,6 +173,11 @@ impl Desk {
             "" => self.tell_of_departure(guest, "it hung up", Level::Info),
             reason => self.tell_of_departure(guest, reason, Level::Warning),
         }
+        self.hang_up(index);
+    }
+
+    /// Closes a guest's socket, and says nothing.
+    pub(super) fn hang_up(&mut self, index: u32) {
         let guest = self.guests.at_mut(index);
         self.rests -= guest.rest.len() as u64;
         guest.hang_up(&mut self.arena);

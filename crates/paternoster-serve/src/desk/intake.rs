@@ -14,6 +14,7 @@
 //! further ahead than one header. Nothing is read from a guest that is blocked; those of a tenant
 //! are served for its turn (`turns`), and then the next one's are.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use super::Desk;
@@ -67,9 +68,12 @@ impl Desk {
         if guest.blocked != Blocked::No || guest.wire.is_none() {
             return Ok(());
         }
-        let mut end = guest.rest.len();
-        self.rests -= end as u64;
-        buffer[..end].copy_from_slice(&guest.rest);
+        // What another process has read may be longer.
+        let mut end = guest.rest.len().min(buffer.len());
+        self.rests -= guest.rest.len() as u64;
+        buffer[..end].copy_from_slice(&guest.rest[..end]);
+        let later = if end < guest.rest.len() { guest.rest.split_off(end) } else { Vec::new() };
+        let mut later = VecDeque::from(later);
         tally::copied(end);
         guest.rest.clear();
         if guest.rest.capacity() > REST {
@@ -86,7 +90,7 @@ impl Desk {
                 Need::Bytes if from != 0 => guest.ahead = (2 * guest.ahead).min(BUFFER),
                 Need::Bytes | Need::Patience | Need::Turn => {}
             }
-            let goes_on = guest.readable && guest.wire.is_some();
+            let goes_on = (guest.readable || !later.is_empty()) && guest.wire.is_some();
             let is_heard_again = match need {
                 Need::Turn => true,
                 Need::Bytes => goes_on && self.turns.is_over(),
@@ -101,6 +105,14 @@ impl Desk {
             buffer.copy_within(from..end, 0);
             tally::copied(end - from);
             (from, end) = (0, end - from);
+            if !later.is_empty() {
+                let count = later.len().min(buffer.len() - end);
+                for (to, byte) in buffer[end..].iter_mut().zip(later.drain(..count)) {
+                    *to = byte;
+                }
+                end += count;
+                continue;
+            }
             match self.read_more(index, buffer, &mut end)? {
                 0 => break,
                 read => {
@@ -113,7 +125,8 @@ impl Desk {
         if guest.wire.is_some() {
             guest.rest.extend_from_slice(&buffer[from..end]);
             tally::copied(end - from);
-            self.rests += (end - from) as u64;
+            guest.rest.extend(later);
+            self.rests += guest.rest.len() as u64;
         }
         Ok(())
     }
@@ -184,8 +197,9 @@ impl Desk {
     /// Understands what is in `input` from `from` on, as far as it can.
     fn digest(&mut self, index: u32, input: &[u8], from: &mut usize) -> Result<Need, String> {
         loop {
+            let is_held_back = self.holds_back(index);
             let guest = self.guests.at_mut(index);
-            if guest.blocked != Blocked::No || guest.wire.is_none() {
+            if guest.blocked != Blocked::No || guest.wire.is_none() || is_held_back {
                 return Ok(Need::Patience);
             }
             match guest.intake {

@@ -21,9 +21,9 @@
 //!   `pool`, `shared`: whose memory and places; `credit`: what of it waits for clients. `surveys`:
 //!   whose question for holes.
 //!   `turns`: whose requests are read. `policy`: a scheduler that fails, and what takes over.
-//! * `seats`: places for connections. `processes`: guests that come by calls. `orders`, `tell`:
-//!   what a running desk can be asked. `reload`: another configuration. `ending`: a device that
-//!   hangs at a stop.
+//! * `handover`: another process takes over. `seats`: places for connections. `processes`: guests
+//!   that come by calls. `orders`, `tell`: what a running desk can be asked. `reload`: another
+//!   configuration. `ending`: a device that hangs at a stop.
 //!
 //! Invariants: I1 no guest can make the desk wait; I2 what is accepted is answered, or its guest
 //! has gone; I3 memory is bounded by what was configured.
@@ -42,6 +42,7 @@ mod errand;
 pub(crate) mod geometry;
 mod guest;
 mod handle;
+pub(crate) mod handover;
 pub mod inbox;
 mod intake;
 mod journal;
@@ -241,6 +242,9 @@ pub struct Desk {
     /// What has ended since the hungry were fed.
     freed: usize,
 
+    /// Another process asks for its guests; has them.
+    leave: Option<handover::Leave>,
+    has_left: bool,
     stopping: bool,
     stop_by: Option<Nanos>,
     stop_asked: Vec<Asked>,
@@ -280,6 +284,7 @@ impl Desk {
             self.sleep(until);
             until = self.turn();
             self.pulse.turned();
+            self.leave_if_quiet();
             if self.stopping && (self.is_done() || self.is_stuck()) {
                 return self.end();
             }
@@ -439,6 +444,7 @@ impl Desk {
                 Letter::Asked(asked) => self.obey(asked),
                 Letter::Call(call) => self.take_call(call),
                 Letter::Reload(reload) => self.reload(*reload),
+                Letter::Handover(post) => self.read_of_handover(*post.0),
             }
         }
     }
@@ -531,6 +537,10 @@ impl Desk {
 
     /// Makes everything durable that was accepted; whether the device has answered.
     fn flush_at_the_end(&mut self) -> bool {
+        if self.has_left {
+            // The description is the other process's, and so is what a flush is told.
+            return true;
+        }
         let job = crate::device::Job {
             slot: 0,
             work: crate::device::Work::Flush,

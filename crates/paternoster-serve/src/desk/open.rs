@@ -23,6 +23,7 @@ use rustix::event::epoll;
 use super::bound::Bound;
 use super::complaints::Complaints;
 use super::geometry::{self, Place};
+use super::handover::{self, Resumed};
 use super::inbox::{Slot, inbox};
 use super::policy::Policy;
 use super::processes::Processes;
@@ -71,6 +72,8 @@ pub enum Letter {
     Call(Call),
     /// Another configuration.
     Reload(Box<Reload>),
+    /// Of another process that takes over, or from one.
+    Handover(handover::Post),
 }
 
 /// A client that has chosen its volume.
@@ -96,6 +99,8 @@ pub struct Newcomer {
     pub output: Vec<u8>,
     /// Given back when it goes.
     pub seat: Seat,
+    /// What it was in the midst of at another process.
+    pub(crate) handed: Option<Box<Resumed>>,
 }
 
 /// A desk that is ready to run.
@@ -123,7 +128,7 @@ impl Desk {
         device: &config::Device,
         options: &Options,
     ) -> Result<Opened, String> {
-        let opened = device::open::open(device);
+        let opened = device::open::open_with(device, options.handed_files().as_deref());
         let opened = opened.map_err(|error| format!("device {}: {error}", device.name))?;
         let notes = opened.note.into_iter().collect();
         let backend = match options.wrap {
@@ -239,6 +244,8 @@ impl Desk {
             rests: 0,
             freed: 0,
             stopping: false,
+            leave: None,
+            has_left: false,
             stop_by: None,
             stop_asked: Vec::new(),
             told_of_loss: false,

@@ -207,7 +207,7 @@ impl Desk {
     }
 
     /// No new requests; guests finish, then the desk ends.
-    fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         if self.stopping {
             return;
         }

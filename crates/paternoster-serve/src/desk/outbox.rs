@@ -103,6 +103,30 @@ pub(super) struct Outbox {
 pub(super) struct OutOfPlace(pub Block);
 
 impl Outbox {
+    /// What another process had to send: what goes now, bytes that an open read still owes, and
+    /// what waits behind that.
+    pub(super) fn taken(now: Vec<u8>, owed: u64, behind: Vec<u8>) -> Outbox {
+        let said = now.len() + behind.len();
+        let segment = |text: Vec<u8>| (!text.is_empty()).then_some(Segment::Text(text));
+        let (queue, behind): (VecDeque<_>, VecDeque<_>) =
+            (segment(now).into_iter().collect(), segment(behind).into_iter().collect());
+        let said = said + (queue.len() + behind.len()) * size_of::<Segment>();
+        Outbox { queue, said, owed, behind, ..Outbox::default() }
+    }
+
+    /// The same, of what is to be sent here; `None` while a read waits for its turn.
+    pub(super) fn to_hand_over(&self) -> Option<(Vec<u8>, u64, Vec<u8>)> {
+        if self.held.is_some() {
+            return None;
+        }
+        let mut now: Vec<u8> = Vec::new();
+        let mut behind = Vec::new();
+        self.queue.iter().for_each(|it| now.extend_from_slice(it.bytes()));
+        self.behind.iter().for_each(|it| behind.extend_from_slice(it.bytes()));
+        now.drain(..self.sent);
+        Some((now, self.owed, behind))
+    }
+
     /// Adds a reply that is whole, or a chunk that is.
     pub(super) fn whole(&mut self, head: &[u8], data: Option<Data>) {
         self.said += head.len() + size_of::<Segment>();

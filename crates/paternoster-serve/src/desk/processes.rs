@@ -221,6 +221,7 @@ impl Desk {
             None => "processes".to_owned().into(),
         };
         let newcomer = Newcomer {
+            handed: None,
             wire: Wire::of_calls(),
             negotiated: Negotiated {
                 export: facts.name.clone(),

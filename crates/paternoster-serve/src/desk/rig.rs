@@ -178,6 +178,7 @@ impl Rig {
         stream.set_nonblocking(true).expect("a socket");
         self.number += 1;
         self.desk.welcome(Newcomer {
+            handed: None,
             wire: Wire::plain(OwnedFd::from(theirs)),
             negotiated: Negotiated {
                 export: "disk".to_owned(),

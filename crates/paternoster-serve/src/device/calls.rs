@@ -63,6 +63,11 @@ pub(crate) trait Calls: Debug + Send + Sync {
     /// Whether flushes have a description of their own.
     fn flushes_alone(&self) -> bool;
 
+    /// The two, or one for both; none that could be given to another process.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
     /// What a ring of the kernel knows the two descriptions by.
     fn raw(&self) -> [RawFd; 2];
 }
@@ -130,6 +135,13 @@ impl Calls for Descriptors {
 
     fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
         seek(&self.data, to)
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        [Some(self.data.as_fd()), self.for_flushes.as_ref().map(AsFd::as_fd)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn flushes_alone(&self) -> bool {

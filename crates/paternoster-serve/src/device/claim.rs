@@ -31,6 +31,7 @@ use rustix::io::Errno;
 use super::identity::{Cover, Places, Span, Thing, thing};
 use super::lock::{self, Refusal, Use};
 use crate::config::{Device, Volume};
+use crate::host::ours::Ours;
 
 /// Something belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +85,7 @@ pub struct Claims {
     going: Vec<(Thing, Weak<Vec<Held>>)>,
     /// What an administrator should know.
     pub notes: Vec<String>,
+    ours: Ours,
 }
 
 /// The locks of a thing: they go with the last clone.
@@ -96,11 +98,14 @@ pub struct Claim {
 
 /// An open file with locks, given back when it goes.
 #[derive(Debug)]
-struct Held(OwnedFd);
+struct Held(OwnedFd, Ours);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        lock::give_back(self.0.as_fd());
+        // One that another process has, too, would be unlocked for that one.
+        if self.1.is() {
+            lock::give_back(self.0.as_fd());
+        }
     }
 }
 
@@ -130,7 +135,8 @@ impl Claims {
     /// As [`Claims::take`]; then what was claimed before is claimed still.
     pub(crate) fn more(&self, devices: &[Device], force: bool) -> Result<Claims, ClaimError> {
         let places = Places::default();
-        let mut more = Claims { held: self.held.clone(), ..Claims::default() };
+        let ours = self.ours.clone();
+        let mut more = Claims { held: self.held.clone(), ours, ..Claims::default() };
         for (thing, held) in self.going.iter().filter_map(|(it, held)| Some((*it, held.upgrade()?)))
         {
             // As it was for others: it may be wanted otherwise now.
@@ -191,7 +197,7 @@ impl Claims {
             if let Some(claim) = self.held.iter().find(|claim| claim.thing == span.thing) {
                 // Another lock of the same file: the system changes what it has.
                 let (is_same, held) = (claim.wanted == wanted, Arc::clone(&claim.held));
-                if let (false, Some(Held(fd))) = (is_same, held.first()) {
+                if let (false, Some(Held(fd, _))) = (is_same, held.first()) {
                     let taken = self.told(&span, lock::take(fd.as_fd(), wanted));
                     self.objection(taken, force)?;
                 }
@@ -208,6 +214,33 @@ impl Claims {
             self.objection(ask_one(&span, wanted), force)?;
         }
         Ok(())
+    }
+
+    /// What another process has claimed, as open files with their locks, how they are used; given
+    /// back at the end only if it is ours by then.
+    pub(crate) fn taken(all: Vec<(Vec<OwnedFd>, [bool; 2])>, ours: &Ours) -> Claims {
+        let claim = |(fds, [writes, shared]): (Vec<OwnedFd>, [bool; 2])| {
+            let found = fs::File::from(fds.first()?.try_clone().ok()?).metadata().ok()?;
+            let held = fds.into_iter().map(|fd| Held(fd, ours.clone())).collect();
+            let (thing, wanted) = (thing(&found)?, Use { writes, shared });
+            Some(Claim { thing, wanted, held: Arc::new(held) })
+        };
+        let held = all.into_iter().filter_map(claim).collect();
+        Claims { held, ours: ours.clone(), ..Claims::default() }
+    }
+
+    /// The same, of what is claimed here. Locks are of the open file: they go with it.
+    pub(crate) fn to_hand_over(&self) -> std::io::Result<Vec<(Vec<OwnedFd>, [bool; 2])>> {
+        let each = self.held.iter().filter(|claim| !claim.held.is_empty()).map(|claim| {
+            let fds = claim.held.iter().map(|held| held.0.try_clone());
+            Ok((fds.collect::<Result<_, _>>()?, [claim.wanted.writes, claim.wanted.shared]))
+        });
+        each.collect()
+    }
+
+    /// Another process has the locks from now on: they are not given back here.
+    pub(crate) fn leave(&self) {
+        self.ours.set(false);
     }
 
     /// Whether every name still means what was claimed.
@@ -248,7 +281,7 @@ impl Claims {
         let alone = wanted.writes && !wanted.shared && !force;
         let Some(fd) = open(span, alone)? else { return Ok(Vec::new()) };
         let taken = self.told(span, lock::take(fd.as_fd(), wanted));
-        let mut held = vec![Held(fd)];
+        let mut held = vec![Held(fd, self.ours.clone())];
         self.objection(taken, force)?;
         if let (Thing::Block(_), true) = (span.thing, wanted.writes) {
             // udev's convention is of whole disks.
@@ -261,7 +294,7 @@ impl Claims {
                 && let Some(fd) = open(disk, false)?
             {
                 let taken = self.told(disk, lock::take_disk(fd.as_fd()));
-                held.push(Held(fd));
+                held.push(Held(fd, self.ours.clone()));
                 self.objection(taken, force)?;
             }
         }

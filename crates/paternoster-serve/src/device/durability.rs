@@ -104,6 +104,11 @@ impl Durability {
         Ok(())
     }
 
+    /// A sync of another process has failed, whose description of the file this is.
+    pub(crate) fn was_lost(&self, errno: i32) {
+        self.lost.store(errno, Ordering::SeqCst);
+    }
+
     /// A sync for a flush has failed.
     pub(crate) fn failed(&self, errno: i32) {
         #[cfg(test)]

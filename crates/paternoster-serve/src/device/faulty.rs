@@ -235,6 +235,10 @@ unsafe impl Backend for Faulty {
         self.inner.lost()
     }
 
+    fn to_hand_over(&self) -> Vec<super::Giving> {
+        self.inner.to_hand_over()
+    }
+
     fn extents(
         &mut self,
         file: u16,

@@ -32,7 +32,7 @@ use super::durability::Durability;
 use super::holes::Holes;
 use super::memory::Memory;
 use super::open::OpenError;
-use super::{FileFacts, NewFile};
+use super::{FileFacts, Giving, NewFile};
 use crate::config::Direct;
 
 /// The least block there is.
@@ -130,6 +130,11 @@ impl File {
         }
     }
 
+    /// The same by other descriptors.
+    pub(super) fn by(self, calls: Arc<dyn Calls>) -> File {
+        File { calls, ..self }
+    }
+
     /// Whether it is what stands where a file was.
     pub(super) const fn is_nothing(&self) -> bool {
         self.facts.size == 0
@@ -174,6 +179,16 @@ impl File {
 /// The errno of a sync that failed, of the first file that has lost data.
 pub(crate) fn lost(files: &[File]) -> Option<i32> {
     files.iter().find_map(|file| file.durability.is_not_lost().err())
+}
+
+/// Files that can be handed to another process.
+pub(super) fn to_hand_over(files: &[File]) -> Vec<Giving> {
+    let used = files.iter().filter(|file| !file.is_nothing());
+    let giving = used.map(|file| Giving {
+        calls: Arc::clone(&file.calls),
+        lost: file.durability.is_not_lost().err().unwrap_or(0),
+    });
+    giving.collect()
 }
 
 /// Adds a file, in the place of one that is used no more if there is such; its number.

@@ -35,6 +35,7 @@ pub(crate) mod durability;
 pub(crate) mod event;
 pub mod faulty;
 pub(crate) mod files;
+pub(crate) mod handed;
 mod holes;
 pub(crate) mod identity;
 pub mod in_use;
@@ -57,6 +58,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
+pub use handed::Giving;
 pub use holes::Holes;
 use paternoster_core::{DeviceFacts, Nanos};
 
@@ -229,6 +231,11 @@ pub unsafe trait Backend: Send {
     /// no flush ends well any more.
     fn lost(&self) -> Option<i32> {
         None
+    }
+
+    /// Its open files, to be handed to another process; none if that cannot be.
+    fn to_hand_over(&self) -> Vec<Giving> {
+        Vec::new()
     }
 
     /// The memory from which all pieces come, to be registered once where that is of use.

@@ -213,6 +213,10 @@ unsafe impl Backend for Modelled {
         files::lost(&self.files)
     }
 
+    fn to_hand_over(&self) -> Vec<super::Giving> {
+        files::to_hand_over(&self.files)
+    }
+
     fn holes(&self, file: u16) -> Option<Holes> {
         Some(self.files[usize::from(file)].holes())
     }

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use paternoster_core::DeviceFacts;
 
 use super::files::File;
+use super::handed::Handed;
 use super::inline::Inline;
 use super::model::{self, Modelled};
 use super::pieces::VECTORS;
@@ -126,6 +127,11 @@ pub enum OpenError {
 /// # Errors
 /// [`OpenError`]: the file, what was done with it, what would be right.
 pub fn open(config: &Device) -> Result<Opened, OpenError> {
+    open_with(config, None)
+}
+
+/// As [`open`], with files that another process has handed over.
+pub(crate) fn open_with(config: &Device, handed: Option<&Handed>) -> Result<Opened, OpenError> {
     let wrong = |why: String| OpenError::Device { device: config.name.clone(), why };
     if config.volumes.is_empty() || config.volumes.len() > usize::from(u16::MAX) {
         let count = config.volumes.len();
@@ -141,7 +147,13 @@ pub fn open(config: &Device) -> Result<Opened, OpenError> {
     let direct = direct(config);
     let files = config.volumes.iter();
     let files = files.map(|volume| File::open(&volume.path, direct, volume.readonly));
-    let files: Vec<File> = files.collect::<Result<_, _>>()?;
+    let files = files.map(|file| {
+        Ok(match handed {
+            Some(handed) => handed.put_into(file?),
+            None => file?,
+        })
+    });
+    let files: Vec<File> = files.collect::<Result<_, OpenError>>()?;
     let mut notes = rounded(config, &files);
     let backend: Box<dyn Backend> = match description {
         Some(model) => {

@@ -186,6 +186,10 @@ unsafe impl Backend for Threads {
         files::lost(&self.shared.files())
     }
 
+    fn to_hand_over(&self) -> Vec<super::Giving> {
+        files::to_hand_over(&self.shared.files())
+    }
+
     fn holes(&self, file: u16) -> Option<Holes> {
         Some(self.shared.files()[usize::from(file)].holes())
     }

@@ -17,6 +17,7 @@ use super::activation::Inherited;
 use super::privileges::Account;
 use super::unix_socket::{self, OwnPath};
 use crate::config::{Address, Listen, Server, TlsMode};
+use crate::handover::Takeover;
 
 /// Clients that wait to be let in; the system has a limit of its own (somaxconn).
 const BACKLOG: i32 = 4096;
@@ -28,7 +29,7 @@ pub struct Socket {
     pub listener: Listener,
     /// Whether clients must, may, or cannot use TLS.
     pub tls: TlsMode,
-    _own: Option<OwnPath>,
+    own: Option<OwnPath>,
 }
 
 /// A listening socket.
@@ -59,6 +60,13 @@ impl AsFd for Socket {
 }
 
 impl Socket {
+    /// Another process listens at it from now on, and removes its path.
+    pub(crate) fn leave(&self) {
+        if let Some(own) = &self.own {
+            own.leave();
+        }
+    }
+
     /// Where it is.
     ///
     /// # Errors
@@ -84,7 +92,29 @@ pub fn open(
     inherited: &mut Inherited,
     owner: Option<&Account>,
 ) -> Result<Vec<Socket>, String> {
+    open_with(server, inherited, owner, None)
+}
+
+/// As [`open`]; what another process listens at, and is called the same, is taken from it.
+///
+/// # Errors
+/// As there.
+pub fn open_with(
+    server: &Server,
+    inherited: &mut Inherited,
+    owner: Option<&Account>,
+    takeover: Option<&Takeover>,
+) -> Result<Vec<Socket>, String> {
     let each = server.listen.iter().map(|listen| {
+        let taken = takeover.and_then(|it| Some((it, it.listener(&listen.at.to_string())?)));
+        if let Some((takeover, socket)) = taken {
+            let listener = usable(socket, listen, server.insecure)?;
+            let own = match &listen.at {
+                Address::Unix { path, .. } => OwnPath::taken(path, &takeover.ours).ok(),
+                _ => None,
+            };
+            return Ok(Socket { listener, tls: listen.tls, own });
+        }
         let (listener, own) = match &listen.at {
             Address::Unix { path, mode } => {
                 let (socket, own) = unix_socket::open(path, *mode, BACKLOG, owner)?;
@@ -98,7 +128,7 @@ pub fn open(
                 (adopt(inherited.socket(*number)?, listen, server.insecure)?, None)
             }
         };
-        Ok(Socket { listener, tls: listen.tls, _own: own })
+        Ok(Socket { listener, tls: listen.tls, own })
     });
     each.collect()
 }
@@ -123,6 +153,12 @@ fn adopt(socket: OwnedFd, listen: &Listen, insecure: bool) -> Result<Listener, S
     }
     // Accepting must wait, whatever the one before us wanted.
     rustix::io::ioctl_fionbio(&socket, false).map_err(|error| wrong(&error.to_string()))?;
+    usable(socket, listen, insecure)
+}
+
+/// A listening socket, as what it is, if its clients may come in the way that is configured.
+fn usable(socket: OwnedFd, listen: &Listen, insecure: bool) -> Result<Listener, String> {
+    let wrong = |why: &str| format!("{}: {why}", listen.at);
     let domain = sockopt::socket_domain(&socket).map_err(|error| wrong(&error.to_string()))?;
     match domain {
         AddressFamily::UNIX => Ok(Listener::Unix(UnixListener::from(socket))),

@@ -21,6 +21,7 @@ pub mod activation;
 pub(crate) mod descriptors;
 pub mod listen;
 pub mod notify;
+pub(crate) mod ours;
 pub mod peer;
 pub mod pidfile;
 pub(crate) mod plain_file;

@@ -89,6 +89,25 @@ impl Notify {
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\n{status}"));
     }
 
+    /// Another process is the service from now on.
+    pub(crate) fn is_now(&self, pid: u32) {
+        self.tell(&format!("MAINPID={pid}\nSTATUS=process {pid} has taken over"));
+    }
+
+    /// This process is the service from now on.
+    pub(crate) fn is_ours(&self) {
+        self.is_now(std::process::id());
+    }
+
+    /// Where the manager is, as [`Notify::new`] has it, and within how many nanoseconds it wants
+    /// a sign of life.
+    pub(crate) fn told_at(&self) -> (Option<String>, Option<u64>) {
+        let path = self.to.as_pathname().and_then(|path| path.to_str()).map(str::to_owned);
+        let name = self.to.as_abstract_name().and_then(|name| str::from_utf8(name).ok());
+        let at = path.or_else(|| name.map(|name| format!("@{name}")));
+        (at, self.watchdog.map(|time| time.0))
+    }
+
     /// It ends.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=stopping: clients finish what they have asked for");

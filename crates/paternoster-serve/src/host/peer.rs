@@ -160,6 +160,21 @@ fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Whether the process at the other end of a unix socket, of this number, has ended.
+pub(crate) fn has_ended(socket: impl AsFd, pid: u32) -> bool {
+    match process(socket) {
+        Ok(process) => !lives(&process),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+            let pid = pid.try_into().ok().and_then(rustix::process::Pid::from_raw);
+            pid.is_none_or(|pid| {
+                rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+            })
+        }
+        // It is forgotten.
+        Err(_) => true,
+    }
+}
+
 /// Whether a process has not ended: its descriptor is readable then.
 fn lives(process: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -8,11 +8,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+
+use super::ours::Ours;
 
 /// A number and its line end are shorter.
 const TEXT_BYTES: u64 = 32;
@@ -24,6 +27,7 @@ const TRIES: usize = 10;
 pub struct Pidfile {
     path: PathBuf,
     file: File,
+    ours: Ours,
 }
 
 impl Pidfile {
@@ -55,7 +59,7 @@ impl Pidfile {
                 }
                 Err(error) => return Err(told(error.to_string())),
             }
-            let mut held = Pidfile { path: path.to_owned(), file };
+            let mut held = Pidfile { path: path.to_owned(), file, ours: Ours::default() };
             if held.is_in_place() {
                 held.fill().map_err(|error| told(error.to_string()))?;
                 return Ok(held);
@@ -63,6 +67,31 @@ impl Pidfile {
             // The path is another's file by now: once more.
         }
         Err(told("others remove it as fast as it is made".to_owned()))
+    }
+
+    /// That of a process which this one takes over from: written when it is ours.
+    pub(crate) fn taken(path: &Path, file: OwnedFd, ours: &Ours) -> Pidfile {
+        Pidfile { path: path.to_owned(), file: file.into(), ours: ours.clone() }
+    }
+
+    /// It is ours: the number of this process.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn fill_now(&self) -> std::io::Result<()> {
+        let mut held =
+            Pidfile { path: PathBuf::new(), file: self.file.try_clone()?, ours: Ours::not_yet() };
+        held.fill()
+    }
+
+    /// Another process holds it from now on.
+    pub(crate) fn leave(&self) {
+        self.ours.set(false);
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn fill(&mut self) -> std::io::Result<()> {
@@ -88,9 +117,15 @@ fn open(path: &Path) -> std::io::Result<File> {
     options.mode(0o644).custom_flags(flags).open(path)
 }
 
+impl AsFd for Pidfile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        if self.is_in_place() && std::fs::remove_file(&self.path).is_err() {
+        if self.ours.is() && self.is_in_place() && std::fs::remove_file(&self.path).is_err() {
             // Another user by now, who may not change the folder; the open file is still ours.
             let _emptied = self.file.set_len(0);
         }

@@ -19,6 +19,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
+use super::ours::Ours;
 use super::privileges::Account;
 
 /// A path that is removed when its owner goes, unless somebody has put another in its place.
@@ -26,12 +27,32 @@ use super::privileges::Account;
 pub(crate) struct OwnPath {
     path: PathBuf,
     identity: (u64, u64),
+    ours: Ours,
+}
+
+impl OwnPath {
+    /// That of a socket which another process listens at, and removes until it is ours.
+    pub(crate) fn taken(path: &Path, ours: &Ours) -> io::Result<OwnPath> {
+        let found = fs::symlink_metadata(path)?;
+        let identity = (found.dev(), found.ino());
+        Ok(OwnPath { path: path.to_owned(), identity, ours: ours.clone() })
+    }
+
+    /// Whether it is removed here.
+    pub(crate) fn ours(&self) -> Ours {
+        self.ours.clone()
+    }
+
+    /// It is another's from now on.
+    pub(crate) fn leave(&self) {
+        self.ours.set(false);
+    }
 }
 
 impl Drop for OwnPath {
     fn drop(&mut self) {
         let ours = |found: fs::Metadata| (found.dev(), found.ino()) == self.identity;
-        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
+        if self.ours.is() && fs::symlink_metadata(&self.path).is_ok_and(ours) {
             // Not allowed any more after a change of user; the next server replaces it.
             let _gone = fs::remove_file(&self.path);
         }
@@ -97,7 +118,8 @@ pub(crate) fn listen_at(
     let address = address(path).map_err(failed("not a socket's path"))?;
     bind(&socket, &address).map_err(|error| failed("cannot be bound")(error.into()))?;
     let found = fs::symlink_metadata(path).map_err(failed("has gone"))?;
-    let own = OwnPath { path: path.to_owned(), identity: (found.dev(), found.ino()) };
+    let (identity, ours) = ((found.dev(), found.ino()), Ours::default());
+    let own = OwnPath { path: path.to_owned(), identity, ours };
     if let Some(owner) = owner {
         owner.give(path).map_err(failed("cannot be given away"))?;
     }

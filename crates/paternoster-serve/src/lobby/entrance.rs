@@ -44,6 +44,9 @@ pub(crate) trait Entrance: AsFd {
     /// # Errors
     /// `WouldBlock`: none waits; others as `accept` has them.
     fn let_in(&self) -> io::Result<(OwnedFd, Who)>;
+
+    /// Another process lets clients in by it from now on.
+    fn leave(&self) {}
 }
 
 impl Entrance for Socket {
@@ -56,6 +59,10 @@ impl Entrance for Socket {
             Listener::Unix(listener) => listener.set_nonblocking(true),
             Listener::Tcp(listener) => listener.set_nonblocking(true),
         }
+    }
+
+    fn leave(&self) {
+        Socket::leave(self);
     }
 
     fn let_in(&self) -> io::Result<(OwnedFd, Who)> {

@@ -36,14 +36,22 @@ pub struct Wire(Line);
 #[derive(Debug)]
 enum Line {
     /// Under TLS, or not.
-    Socket(OwnedFd, Option<Box<ServerConnection>>),
+    Socket(Arc<OwnedFd>, Option<Box<ServerConnection>>),
     Calls(Box<Calls>),
 }
 
 impl Wire {
     /// A plain wire over a socket that does not block.
-    pub const fn plain(socket: OwnedFd) -> Wire {
-        Wire(Line::Socket(socket, None))
+    pub fn plain(socket: OwnedFd) -> Wire {
+        Wire(Line::Socket(Arc::new(socket), None))
+    }
+
+    /// Its socket, to be handed to another process: not under TLS, whose state is no one else's.
+    pub(crate) fn to_hand_over(&self) -> Option<Arc<OwnedFd>> {
+        match &self.0 {
+            Line::Socket(socket, None) => Some(Arc::clone(socket)),
+            _ => None,
+        }
     }
 
     /// A wire of calls.

@@ -13,6 +13,7 @@ mod back_pressure;
 mod conformance;
 mod data;
 mod faults;
+mod handover;
 mod kept;
 mod orders;
 mod owners;

@@ -16,7 +16,7 @@ use paternoster_serve::server::Server;
 use super::{with_files, with_processes};
 use crate::common::{Folder, config, device, end, skipped, start, uneven};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 /// Whether this machine can; says why not.
 fn can() -> bool {
@@ -33,12 +33,22 @@ fn can() -> bool {
 }
 
 /// The turn of a test with files, if this machine can.
-fn turn() -> Option<RwLockReadGuard<'static, ()>> {
+pub(super) fn turn() -> Option<RwLockReadGuard<'static, ()>> {
     can().then(with_files)
 }
 
 /// A server of one volume, `disk`, of so many bytes, shown below `folder`.
 fn shown(folder: &Folder, bytes: u64, change: impl FnOnce(&mut Config)) -> (Server, PathBuf) {
+    let (config, disk) = shown_by(folder, bytes, change);
+    (start(config), disk)
+}
+
+/// The configuration of such a server, and where the volume is shown.
+pub(super) fn shown_by(
+    folder: &Folder,
+    bytes: u64,
+    change: impl FnOnce(&mut Config),
+) -> (Config, PathBuf) {
     let data = folder.file("data", bytes);
     let mount = folder.path("shown");
     std::fs::create_dir_all(&mount).unwrap();
@@ -47,7 +57,7 @@ fn shown(folder: &Folder, bytes: u64, change: impl FnOnce(&mut Config)) -> (Serv
     config.server.connections = 8;
     config.server.fuse = Some(Fuse { processes: 8, ..Fuse::new(mount.clone()) });
     change(&mut config);
-    (start(config), mount.join("disk"))
+    (config, mount.join("disk"))
 }
 
 fn both(path: &PathBuf) -> File {

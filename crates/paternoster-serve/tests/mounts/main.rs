@@ -13,6 +13,7 @@ mod common;
 
 mod emulate;
 mod files;
+mod handover;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

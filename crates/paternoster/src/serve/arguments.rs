@@ -23,6 +23,7 @@ in its environment, serves until it ends, and ends as it did.
 Examples:
   paternoster serve /etc/paternoster/serve.toml
   paternoster serve /etc/paternoster/serve.toml --check
+  paternoster serve /etc/paternoster/serve.toml --take-over
   paternoster serve disk.img --run 'nbdinfo $uri'
   paternoster serve disk.img --scheduler bfq:slice_idle=0 --depth 8 --socket /run/disk.sock
   paternoster serve disk.img --fuse /mnt/disks --run 'fio job.fio --filename=$file'
@@ -163,6 +164,10 @@ pub(crate) struct ServeOptions {
     /// Serve as long as this command runs
     #[arg(long, value_name = "COMMAND")]
     pub(super) run: Option<String>,
+
+    /// Take over from the server that runs by this configuration: its clients do not notice
+    #[arg(long, conflicts_with_all = ["check", "run", "decisions"])]
+    pub(super) take_over: bool,
 
     /// Say what would be served and what is missing for it, and serve nothing
     #[arg(long)]

@@ -20,6 +20,7 @@ use paternoster_serve::config::{Address, Config, Level, Listen, TlsMode};
 use paternoster_serve::device::claim;
 use paternoster_serve::device::content;
 use paternoster_serve::device::in_use::in_use;
+use paternoster_serve::handover::Takeover;
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen::{self, Place};
 use paternoster_serve::host::notify::Notify;
@@ -46,10 +47,13 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let mut inherited = Inherited::take().map_err(Failure::Request)?;
     let (mut config, folder) = configuration(options, &inherited)?;
     refuse_missing_folders(options, &config)?;
+    let control = if options.take_over { Some(control_of(options, &config)?) } else { None };
     if !options.force {
         refuse_what_is_in_use(&config)?;
-        // Asked before any socket is there; what came meanwhile the start itself refuses.
-        claim::ask(&config.devices).map_err(|error| Failure::Request(error.to_string()))?;
+        // Asked before any socket is there; what came meanwhile the start itself refuses. A server
+        // that takes over has its images from the one that has them open.
+        let asked = if control.is_none() { claim::ask(&config.devices) } else { Ok(()) };
+        asked.map_err(|error| Failure::Request(error.to_string()))?;
     }
     let left_out = leave_out(options, &mut config)?;
     if options.check {
@@ -60,21 +64,28 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     if let (Some(account), Some(folder)) = (&account, &folder) {
         account.give(folder.path())?;
     }
+    let takeover = control.map(|at| Takeover::ask(&at).map(Arc::new)).transpose();
+    let takeover = takeover.map_err(|why| Failure::Job(format!("--take-over: {why}")))?;
     let signals = StopSignals::hear()?;
     let reloads = ReloadSignals::hear()?;
-    let sockets =
-        listen::open(&config.server, &mut inherited, account.as_ref()).map_err(Failure::Job)?;
+    let (owner, from) = (account.as_ref(), takeover.as_deref());
+    let sockets = listen::open_with(&config.server, &mut inherited, owner, from);
+    let sockets = sockets.map_err(Failure::Job)?;
     let places = sockets.iter().map(|socket| Ok((socket.place()?, socket.tls)));
     let places: Vec<(Place, TlsMode)> = places.collect::<std::io::Result<_>>()?;
-    let pidfile = config.server.pidfile.as_deref().map(Pidfile::write);
-    let _pidfile = pidfile.transpose().map_err(Failure::Job)?;
+    let taken = |at: &Path| takeover.as_ref().and_then(|takeover| takeover.pidfile(at));
+    let pidfile = config.server.pidfile.as_deref();
+    let pidfile = pidfile.map(|at| taken(at).map_or_else(|| Pidfile::write(at), Ok));
+    let pidfile = pidfile.transpose().map_err(Failure::Job)?.map(Arc::new);
     let started = Options {
         verbose: config.server.verbose,
         decisions: options.decisions.clone(),
         force: options.force,
         sandbox: sandbox(options, &config, folder.as_ref()),
         source: source(options),
-        notify: Notify::of_environment(),
+        notify: Notify::of_environment().or_else(|| takeover.as_ref()?.notify()),
+        pidfile: pidfile.clone(),
+        takeover,
         ..Options::default()
     };
     let server = Server::start(config.clone(), started, sockets).map_err(Failure::Job)?;
@@ -97,6 +108,20 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let ended = server.wait();
     done?;
     ended.map_err(Failure::Job)
+}
+
+/// Where the server is asked that runs.
+fn control_of(options: &ServeOptions, config: &Config) -> Result<PathBuf, Failure> {
+    let Some(file) = options.configuration() else {
+        let why = "--take-over: a configuration must be named: that of the server that runs";
+        return Err(Failure::Request(why.to_owned()));
+    };
+    config.server.control.clone().ok_or_else(|| {
+        Failure::Request(format!(
+            "--take-over: {} has no `control` of `[server]`: the server that runs is asked there",
+            file.display()
+        ))
+    })
 }
 
 /// What the program gives up. With a command it does not: that has to be started.

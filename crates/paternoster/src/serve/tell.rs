@@ -36,6 +36,7 @@ pub(super) fn check(config: &Config) -> String {
         devices(config),
         tenants(config),
         rules(config),
+        take_over(config),
     ];
     let told: Vec<String> = parts.into_iter().flatten().collect();
     told.join("\n")
@@ -85,6 +86,23 @@ fn files(config: &Config) -> Option<String> {
         fuse.processes.to_string(),
     ];
     table(&["files in", "cgroups", "realtime users", "others", "processes"], vec![row])
+}
+
+/// Clients that notice when another process takes over.
+fn take_over(config: &Config) -> Option<String> {
+    config.server.control.as_ref()?;
+    let secure = config.server.listen.iter().filter(|listen| listen.tls != TlsMode::Off);
+    let secure: Vec<String> = secure.map(|listen| listen.at.to_string()).collect();
+    let mut told = String::new();
+    if !secure.is_empty() {
+        let secure = secure.join(", ");
+        told += &format!("--take-over: clients under TLS must reconnect ({secure})\n");
+    }
+    if let Some(fuse) = &config.server.fuse {
+        let folder = fuse.mount.display();
+        told += &format!("--take-over: processes on files below {folder} must open them again\n");
+    }
+    (!told.is_empty()).then_some(told)
 }
 
 fn exports(config: &Config) -> Option<String> {

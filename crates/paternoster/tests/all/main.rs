@@ -20,6 +20,7 @@ mod emulate;
 mod entitled;
 mod fio_examples_run;
 mod guarantees;
+mod handover;
 mod journal;
 mod kubernetes;
 mod language;

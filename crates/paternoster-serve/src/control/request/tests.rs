@@ -105,7 +105,7 @@ fn refusals() {
             r#"{"name":"db"}"#,
             "there is no field \"do\": it says what to do, one of help, list, snapshot, weight, \
              class, scheduler, attributes, get, set, drain, resume, explain, trace, reload, save, \
-             stop",
+             handover, stop",
         ),
         (r#"{"do":7}"#, "field \"do\" is 7: it takes a text"),
         (

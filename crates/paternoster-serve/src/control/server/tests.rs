@@ -231,6 +231,7 @@ fn a_client_that_may_only_ask() {
             line[field.name] = match field.name {
                 "weight" => json!(300),
                 "class" => json!("idle"),
+                "version" => json!(1),
                 _ => json!("db"),
             };
         }

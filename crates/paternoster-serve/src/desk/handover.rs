@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handover: a desk's part in giving its guests to another process, and in taking them from one.
+//!
+//! ```text
+//! leave ─▶ no request is begun, none goes on being read or cut
+//!       ─▶ what the queue and the device have ends, and is answered into the outboxes     (quiet)
+//!       ─▶ each guest as it is now, told to who asked; the thread does nothing more
+//!       ─▶ verdict   resume: all guests are heard again
+//!                    gone: their sockets are closed here, which no client sees
+//! ```
+//!
+//! Quiet depends on the device alone: a client that takes no answers, or sends half a request, has
+//! nothing to do with it. What it was in the midst of goes with it: the request, how much of that
+//! was done, the bytes that were read and not understood, those that were not sent. A part of a
+//! write that is being filled becomes unread bytes again.
+//!
+//! Guests under TLS and processes on files stay. Of them what changes blocks is done before, so
+//! that no two processes change the same block at a time; their reads may go on, and end with the
+//! server, as in a stop.
+//!
+//! Invariants: I1 between what is told and the verdict nothing is read, written or sent; I2 a guest
+//! is served by one process at a time.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use paternoster_core::Nanos;
+use rustix::event::epoll;
+
+use super::Desk;
+use super::errand::{Errand, Step};
+use super::guest::{Guest, Intake, Pace};
+use super::outbox::Outbox;
+use super::tenants::BUCKETS;
+use crate::config::Level;
+use crate::control::snapshot::Figures;
+use crate::device::Giving;
+use crate::handover::record::{Agreed, Asked, GuestState, Reading, TenantState, Who};
+use crate::host::peer::Peer;
+use crate::log::Entry;
+use crate::nbd::transmission::{Kind, Refusal};
+use crate::wire::Wire;
+
+/// See [`Letter`], which only this crate can write.
+#[derive(Debug)]
+pub struct Post(pub(crate) Box<Letter>);
+
+/// What a desk is told of another process.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    /// Its files, for one that may take over.
+    Files(Sender<Result<Vec<Giving>, String>>),
+    /// One takes over.
+    Leave(Leave),
+    /// What tenants had at the one before.
+    Tenants(Vec<TenantState>),
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Everything goes on here.
+    Resume,
+    /// Another process serves.
+    Gone,
+}
+
+/// Guests are to be given away.
+#[derive(Debug)]
+pub(crate) struct Leave {
+    /// How long what is under way may take.
+    pub patience: Nanos,
+    /// Until when it may, once that is known.
+    pub by: Option<Nanos>,
+    /// Where they go.
+    pub answer: Sender<Result<Leaving, String>>,
+    /// What is waited for behind the answer. One that never comes is [`Verdict::Resume`].
+    pub verdict: Receiver<Verdict>,
+}
+
+/// What a desk gives away.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub guests: Vec<LeavingGuest>,
+    pub tenants: Vec<TenantState>,
+    /// Those that must reconnect: under TLS, and processes.
+    pub stay: [u32; 2],
+}
+
+/// A guest that is given away.
+#[derive(Debug)]
+pub(crate) struct LeavingGuest {
+    pub socket: Arc<OwnedFd>,
+    pub state: GuestState,
+    pub input: Vec<u8>,
+    pub output: Vec<u8>,
+    pub behind: Vec<u8>,
+}
+
+/// What a guest was in the midst of.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub reading: Reading,
+    pub output: Vec<u8>,
+    pub behind: Vec<u8>,
+    pub figures: Figures,
+}
+
+impl Desk {
+    pub(super) fn read_of_handover(&mut self, letter: Letter) {
+        match letter {
+            Letter::Files(answer) => {
+                let _gone = answer.send(self.files_to_hand_over());
+            }
+            Letter::Tenants(all) => self.take_tenants(&all),
+            Letter::Leave(leave) if self.stopping || self.leave.is_some() => {
+                let _gone = leave.answer.send(Err("it is ending already".to_owned()));
+            }
+            Letter::Leave(mut leave) => {
+                self.now = self.clock.now();
+                leave.by = Some(self.now + leave.patience);
+                self.leave = Some(leave);
+            }
+        }
+    }
+
+    fn files_to_hand_over(&self) -> Result<Vec<Giving>, String> {
+        // The order would be forgotten: a volume that is copied meanwhile would be written to.
+        let is_drained = |place: &usize| self.drained[*place].is_drained();
+        if let Some(place) = (0..self.places.len()).find(is_drained) {
+            let name = &self.places[place].name;
+            return Err(format!("volume {name} is drained, or goes: resume it, or try again"));
+        }
+        Ok(self.lender.backend().to_hand_over())
+    }
+
+    /// Whether a guest is not to be read from, because another process is to have it.
+    pub(super) fn holds_back(&self, index: u32) -> bool {
+        if self.leave.is_none() {
+            return false;
+        }
+        let guest = self.guests.at(index);
+        is_given(guest) || !matches!(guest.intake, Intake::Cutting { .. })
+    }
+
+    /// Whether the queue and the device have nothing.
+    fn is_quiet(&self) -> bool {
+        let changes = |guest: &Guest| match guest.intake {
+            Intake::Cutting { errand } if guest.wire.is_some() && !is_given(guest) => {
+                self.errands.at(errand).request.kind != Kind::Read
+            }
+            _ => false,
+        };
+        !self.is_waited_for()
+            && self.parts.iter().all(|(_, part)| part.step == Step::Filling)
+            && !self.guests.iter().any(|(_, guest)| changes(guest))
+    }
+
+    /// Gives guests away once that can be, or gives up.
+    pub(super) fn leave_if_quiet(&mut self) {
+        let Some(by) = self.leave.as_ref().and_then(|leave| leave.by) else { return };
+        let is_quiet = self.is_quiet();
+        if !is_quiet && !self.stopping && self.now < by {
+            return;
+        }
+        let Some(leave) = self.leave.take() else { return };
+        let told = match is_quiet && !self.stopping {
+            true => self.leaving(),
+            false if self.stopping => Err("it is ending already".to_owned()),
+            false => Err(format!("what is under way does not end: {}", self.under_way())),
+        };
+        let gives = told.is_ok();
+        let heard = leave.answer.send(told).is_ok();
+        let verdict = match gives && heard {
+            true => leave.verdict.recv().unwrap_or(Verdict::Resume),
+            false => Verdict::Resume,
+        };
+        self.now = self.clock.now();
+        match verdict {
+            Verdict::Resume => self.go_on(),
+            Verdict::Gone => self.part_with_guests(),
+        }
+    }
+
+    fn leaving(&self) -> Result<Leaving, String> {
+        let mut leaving = Leaving { guests: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
+        for (_, guest) in self.guests.iter() {
+            let Some(wire) = &guest.wire else { continue };
+            match self.leaving_guest(guest)? {
+                Some(given) => leaving.guests.push(given),
+                None => leaving.stay[usize::from(!wire.is_secure())] += 1,
+            }
+        }
+        let there = self.tenants.iter().skip(1).filter(|(_, node)| !node.is_gone);
+        leaving.tenants.extend(there.map(|(_, node)| TenantState {
+            device: self.name.clone(),
+            name: node.name.clone(),
+            figures: node.figures.clone(),
+            ahead: node.cap.ahead(self.now),
+        }));
+        Ok(leaving)
+    }
+
+    fn leaving_guest(&self, guest: &Guest) -> Result<Option<LeavingGuest>, String> {
+        let socket = guest.wire.as_ref().and_then(Wire::to_hand_over);
+        let (Some(socket), Some(identity)) = (socket, &guest.identity) else { return Ok(None) };
+        let Some((output, owed, behind)) = guest.out.to_hand_over() else {
+            return Err(format!("{}: a read of it waits for others", guest.peer));
+        };
+        let mut input = Vec::new();
+        let within = |errand: u32, cut: u64| {
+            let Errand { request, error, answered, .. } = self.errands.at(errand);
+            let (asked, error, answered) = (Asked::of(request), *error, *answered);
+            Reading::Within { asked, cut, error, answered, owed }
+        };
+        let reading = match guest.intake {
+            Intake::Header => Reading::Header,
+            Intake::Over => Reading::Over,
+            Intake::Cutting { errand } => within(errand, self.errands.at(errand).cut),
+            Intake::Payload { errand, part } => {
+                let mut cut = self.errands.at(errand).cut;
+                if let Some(part) = part.map(|part| self.parts.at(part)) {
+                    cut -= u64::from(part.length);
+                    let (from, to) = (part.skew(), part.skew() + part.filled as usize);
+                    let bytes = part.block.as_ref().map(|block| &block.bytes()[from..to]);
+                    input.extend_from_slice(bytes.unwrap_or_default());
+                }
+                within(errand, cut)
+            }
+            Intake::Skipping { left } => match &guest.refusal {
+                Some((request, Refusal { errno, text })) => {
+                    let (asked, errno, text) = (Asked::of(request), *errno, text.clone());
+                    Reading::Skipping { left, asked, errno, text }
+                }
+                None => return Err(format!("{}: payload of no request", guest.peer)),
+            },
+        };
+        input.extend_from_slice(&guest.rest);
+        let state = GuestState {
+            words: guest.peer.words.clone(),
+            who: Who::of(identity),
+            agreed: Agreed::of(&guest.negotiated),
+            reading,
+            figures: guest.figures.clone(),
+        };
+        Ok(Some(LeavingGuest { socket, state, input, output, behind }))
+    }
+
+    /// Nothing has happened: all are heard again.
+    fn go_on(&mut self) {
+        let all: Vec<u32> = self.guests.iter().map(|(index, _)| index).collect();
+        for index in all {
+            let (now, guest) = (self.now, self.guests.at_mut(index));
+            guest.readable = true;
+            // That nothing has moved was not its fault.
+            guest.takes.begin_again(now);
+            guest.brings.begin_again(now);
+            self.make_ready(index);
+        }
+    }
+
+    /// Another process has them: they go without a word. The others finish, as in a stop.
+    fn part_with_guests(&mut self) {
+        let given = self.guests.iter().filter(|(_, guest)| is_given(guest));
+        let given: Vec<u32> = given.map(|(index, _)| index).collect();
+        for index in given {
+            let socket = self.guests.at(index).wire.as_ref().and_then(Wire::socket);
+            // The other process has it open: it would go on ringing here.
+            let _known = socket.map(|socket| epoll::delete(&self.poll, socket));
+            self.hang_up(index);
+        }
+        self.has_left = true;
+        self.stop();
+    }
+
+    /// A guest goes on where it was at another process.
+    pub(super) fn resume(&mut self, index: u32, resumed: Resumed) {
+        let Resumed { reading, output, behind, figures } = resumed;
+        let guest = self.guests.at_mut(index);
+        if figures.latency_log2_us.len() == BUCKETS {
+            guest.served_before = 0;
+            guest.figures = Figures { served_ns: 0, ..figures };
+        }
+        let owed = match &reading {
+            Reading::Within { owed, .. } => *owed,
+            _ => 0,
+        };
+        guest.out = Outbox::taken(output, owed, behind);
+        if !guest.out.is_empty() {
+            guest.takes.owes(self.now);
+        }
+        let done = match reading {
+            Reading::Header => Ok(()),
+            Reading::Over => {
+                guest.intake = Intake::Over;
+                self.leave_when_idle(index);
+                Ok(())
+            }
+            Reading::Skipping { left, asked, errno, text } => asked.request().map(|request| {
+                guest.intake = Intake::Skipping { left };
+                guest.refusal = Some((request, Refusal { errno, text }));
+            }),
+            Reading::Within { asked, cut, error, answered, .. } => {
+                self.go_on_within(index, &asked, cut, error, answered)
+            }
+        };
+        if let Err(why) = done {
+            self.close(index, &format!("it cannot go on where it was: {why}"));
+        }
+    }
+
+    fn go_on_within(
+        &mut self,
+        index: u32,
+        asked: &Asked,
+        cut: u64,
+        error: i32,
+        answered: u32,
+    ) -> Result<(), String> {
+        let request = asked.request()?;
+        if cut > u64::from(request.length) {
+            return Err(format!("{cut} bytes of {} were done", request.length));
+        }
+        let made = Errand {
+            guest: index,
+            request,
+            arrived: self.now,
+            cut,
+            left: 0,
+            answered,
+            error,
+            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
+            silent: false,
+        };
+        let Ok(errand) = self.errands.insert(made) else {
+            return Err("there is no room for its request".to_owned());
+        };
+        self.count_errand(self.guests.at(index).tenant, 0, 1);
+        let guest = self.guests.at_mut(index);
+        guest.errands += 1;
+        guest.reads += u32::from(request.kind == Kind::Read);
+        guest.intake = match request.kind {
+            Kind::Write => Intake::Payload { errand, part: None },
+            _ => Intake::Cutting { errand },
+        };
+        if request.kind == Kind::Write {
+            guest.brings = Pace::default();
+            guest.brings.owes(self.now);
+        }
+        let place = guest.place as usize;
+        self.drained[place].under_way += 1;
+        Ok(())
+    }
+
+    /// What tenants got, and what they must still wait for.
+    fn take_tenants(&mut self, all: &[TenantState]) {
+        self.now = self.clock.now();
+        for state in all.iter().filter(|state| state.device == self.name) {
+            let Some(place) = self.tenants.find(&state.name) else { continue };
+            let now = self.now;
+            let node = self.tenants.at_mut(place);
+            if state.figures.latency_log2_us.len() == BUCKETS {
+                node.figures.add(&state.figures);
+            }
+            node.cap.is_ahead(now, state.ahead);
+        }
+    }
+
+    /// A guest of another process has no place here.
+    pub(super) fn tell_of_no_place(&self, peer: &Peer) {
+        Entry::new(Level::Warning, "disconnect").tell_of(
+            peer.origin,
+            format_args!(
+                "{}: {peer}: not taken over: its volume is not as it was told, or there is no \
+                 room; it must reconnect",
+                self.name
+            ),
+        );
+    }
+}
+
+/// Whether another process can have it.
+fn is_given(guest: &Guest) -> bool {
+    guest.identity.is_some() && guest.wire.as_ref().and_then(Wire::to_hand_over).is_some()
+}

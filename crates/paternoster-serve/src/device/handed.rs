@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handed: the open files of another process's volumes, which serves them until now.
+//!
+//! ```text
+//! path ──open──▶ our own description ── the same file, opened in the same way? ──▶ theirs instead
+//! ```
+//!
+//! The kernel tells each open description of a file once that a write-back has failed. With theirs
+//! what was not told yet is told here, and what was told them already comes as a number. A file
+//! that is to be opened otherwise (another access, O_DIRECT or not) has a description of its own
+//! for data; flushes have theirs in any case, which nothing but flushes uses.
+//!
+//! Invariant: nothing is changed of a description that another process still works with.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{OFlags, fcntl_getfl};
+
+use super::calls::{Calls, Descriptors};
+use super::files::File;
+use super::identity::{Thing, thing};
+use crate::locked::locked;
+
+/// A volume's file, to be handed over.
+#[derive(Debug, Clone)]
+pub struct Giving {
+    pub(super) calls: Arc<dyn Calls>,
+    /// The errno of a flush that has failed, 0 if none has.
+    pub(crate) lost: i32,
+}
+
+impl Giving {
+    /// Its descriptors: for data, and for flushes if those have their own.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.calls.descriptors()
+    }
+}
+
+/// A volume's file that was handed over.
+#[derive(Debug)]
+struct Given {
+    thing: Thing,
+    data: OwnedFd,
+    for_flushes: Option<OwnedFd>,
+    lost: i32,
+}
+
+/// Those that were handed over and are not in use.
+#[derive(Debug, Default)]
+pub(crate) struct Handed(Mutex<Vec<Given>>);
+
+impl Handed {
+    /// One more: for data, for flushes, the errno of one that has failed.
+    pub(crate) fn add(&self, mut fds: Vec<OwnedFd>, lost: i32) {
+        let found = fds.first().and_then(|fd| fd.try_clone().ok());
+        let found = found.and_then(|fd| fs::File::from(fd).metadata().ok());
+        let Some(thing) = found.and_then(|found| thing(&found)) else { return };
+        let for_flushes = if fds.len() > 1 { fds.pop() } else { None };
+        let Some(data) = fds.pop() else { return };
+        locked(&self.0).push(Given { thing, data, for_flushes, lost });
+    }
+
+    /// Puts in place of what was opened what was handed over, as far as it is the same.
+    pub(super) fn put_into(&self, file: File) -> File {
+        let mut all = locked(&self.0);
+        let own = file.calls.descriptors();
+        let is_same = |given: &Given| {
+            let found = own.first().and_then(|fd| fd.try_clone_to_owned().ok());
+            let found = found.and_then(|fd| fs::File::from(fd).metadata().ok());
+            found.and_then(|found| thing(&found)) == Some(given.thing)
+                && own.first().is_some_and(|fd| writes(*fd) == writes(given.data.as_fd()))
+        };
+        let Some(place) = all.iter().position(is_same) else { return file };
+        let is_alike = own.first().is_some_and(|fd| way(*fd) == way(all[place].data.as_fd()));
+        let Given { data, for_flushes, lost, .. } = all.swap_remove(place);
+        let data = match own.first().map(|fd| fd.try_clone_to_owned()) {
+            Some(Ok(own)) if !is_alike => own,
+            _ => data,
+        };
+        let calls: Arc<dyn Calls> = Arc::new(Descriptors { data, for_flushes });
+        if lost != 0 {
+            file.durability.was_lost(lost);
+        }
+        file.by(calls)
+    }
+}
+
+/// Whether it may be written to.
+fn writes(fd: BorrowedFd<'_>) -> bool {
+    fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::RDWR))
+}
+
+/// How it was opened.
+fn way(fd: BorrowedFd<'_>) -> Option<OFlags> {
+    Some(fcntl_getfl(fd).ok()? & (OFlags::DIRECT | OFlags::RDWR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Direct;
+
+    struct Temporary(std::path::PathBuf);
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _gone = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Is a file that was handed over used in the place of one that was opened, if it is the same
+    /// file and open to be written, too; does a flush that had failed stay failed; and is another
+    /// file left alone?
+    #[test]
+    fn the_same_file_is_taken() {
+        let folder = Temporary(
+            std::env::temp_dir().join(format!("paternoster-handed-{}", std::process::id())),
+        );
+        fs::create_dir(&folder.0).unwrap();
+        for name in ["one", "other"] {
+            fs::write(folder.0.join(name), vec![0; 4096]).unwrap();
+        }
+        let open = |name: &str, readonly| {
+            File::open(&folder.0.join(name), Direct::No, readonly).expect("it is there")
+        };
+        let handed = Handed::default();
+        let theirs = open("one", false);
+        let inode = |file: &File| {
+            let fd = file.calls.descriptors()[0].try_clone_to_owned().unwrap();
+            rustix::fs::fcntl_setfl(&fd, OFlags::APPEND).map(|()| fd).unwrap()
+        };
+        let fds = theirs.calls.descriptors();
+        let fds = fds.iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+        handed.add(fds, libc::EIO);
+        let is_theirs = |file: &File| {
+            fcntl_getfl(file.calls.descriptors()[0]).unwrap().contains(OFlags::APPEND)
+        };
+        // A flag of the description tells which one it is.
+        let _marked = inode(&theirs);
+        let other = handed.put_into(open("other", false));
+        assert!(!is_theirs(&other));
+        assert!(!is_theirs(&handed.put_into(open("one", true))), "it is not to be written");
+        let one = handed.put_into(open("one", false));
+        assert!(is_theirs(&one));
+        assert_eq!(one.durability.is_not_lost(), Err(libc::EIO));
+        assert!(other.durability.is_not_lost().is_ok());
+        assert!(!is_theirs(&handed.put_into(open("one", false))), "once");
+    }
+}

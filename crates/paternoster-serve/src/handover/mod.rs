@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handover: a new process takes over from a running one, and its clients do not notice.
+//!
+//! ```text
+//! new  reads its configuration ─ {"do":"handover","version":1} ─▶ old     at the control socket
+//!      ◀── listening sockets, locks, files of volumes ──────────  (serves all the while)
+//!      opens everything, is bounded by its sandbox ─── ready ──▶
+//!                                      the lobby pauses, desks become quiet: nothing is read, what
+//!                                      was accepted is done and answered
+//!      ◀── connections, each with what it was in the midst of ──
+//!      ──────────────────────────── have ──▶
+//!      ◀───────────────────────────── go ──
+//!      ──────────────────────────── mine ──▶  from here on it is the new one's
+//!      serves                                 TLS and FUSE clients finish; ends with status 0
+//! ```
+//!
+//! The old one goes on as if nothing had been until it reads `mine`: if the other side dies, says
+//! no, or is late before `go`. Behind `go` it waits for `mine` or for the other's end, since the
+//! other may have said it. The new one serves once it has said `mine`, or when the old one has died
+//! behind `have` (its end alone is no death: the process must have gone).
+//!
+//! Order: `giver` is the old one's side, `taker` the new one's, `record` what they say,
+//! `channel` how. What a desk and the lobby do is with them (`desk/handover.rs`,
+//! `lobby/handover.rs`); whose paths and locks are is `host/ours.rs`; files: `device/handed.rs`.
+//!
+//! Only root and the server's own user may ask: the sockets of all clients are what is given.
+//!
+//! Invariants: I1 of the two at most one serves, and one of them does as long as either lives; I2
+//! what a client sent and was answered is the same as if there had been one process; I3 what comes
+//! from the other side is bounded, and checked as any foreign bytes.
+
+pub(crate) mod channel;
+pub(crate) mod giver;
+pub(crate) mod record;
+pub(crate) mod taker;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use taker::Takeover;
+
+/// What both sides must speak.
+pub(crate) const VERSION: u32 = 1;
+/// How long the new one may take to open everything; the old one serves meanwhile.
+const OPENING: Duration = Duration::from_secs(120);
+/// How long either side may take for what is but a word, or for connections to go over.
+const WORD: Duration = Duration::from_secs(10);
+/// Connections at most, and bytes of what they were in the midst of.
+const GUESTS_MOST: usize = 100_000;
+const BYTES_MOST: usize = 1 << 30;
+/// Records of other things at most.
+const THINGS_MOST: usize = 200_000;

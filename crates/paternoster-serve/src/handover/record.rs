@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records: what one process tells the other, and in which form.
+//!
+//! | kind | from | payload | descriptors |
+//! |---|---|---|---|
+//! | 1 listener | old | `{"at":"unix:/run/s"}`, as configured | the socket |
+//! | 2 control, 3 metrics, 4 pidfile | old | `{"at":"/run/ctl"}` | the socket or file |
+//! | 5 claim | old | `{"writes":true,"shared":false}` | what has the locks; a whole disk |
+//! | 6 file | old | `{"lost":0}`: the errno of a failed flush | data; flushes |
+//! | 7 all of that | old | `{"pid":4711}` | |
+//! | 8 tenant | old | name, figures, how far it is above its caps | |
+//! | 9 guest | old | [`GuestState`] | its socket |
+//! | 10, 11, 12 | old | bytes of the last guest: unread, unsent, behind an open read | |
+//! | 13 all of that | old | `{"guests":3}` | |
+//! | 20 refused | either | `{"why":"…"}`: the old one goes on serving | |
+//! | 32 ready, 33 have, 35 mine | new | | |
+//! | 34 go, 36 unmounted | old | | |
+//!
+//! Payloads are JSON but for bytes. A field that is not known, or is missing, is an error: versions
+//! differ by the number that the order names, and by nothing else.
+
+use std::net::IpAddr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Identity;
+use crate::control::snapshot::Figures;
+use crate::nbd::transmission::{HEADER, Kind, Request, parse};
+use crate::nbd::wire::{MAGIC_REQUEST, command};
+use crate::nbd::{ExportFacts, Negotiated};
+
+pub(super) const LISTENER: u8 = 1;
+pub(crate) const CONTROL: u8 = 2;
+pub(crate) const METRICS: u8 = 3;
+pub(super) const PIDFILE: u8 = 4;
+pub(super) const CLAIM: u8 = 5;
+pub(super) const FILE: u8 = 6;
+pub(super) const INVENTORY: u8 = 7;
+pub(super) const TENANT: u8 = 8;
+pub(super) const GUEST: u8 = 9;
+pub(super) const INPUT: u8 = 10;
+pub(super) const OUTPUT: u8 = 11;
+pub(super) const BEHIND: u8 = 12;
+pub(super) const GUESTS: u8 = 13;
+pub(super) const REFUSED: u8 = 20;
+pub(super) const READY: u8 = 32;
+pub(super) const HAVE: u8 = 33;
+pub(super) const GO: u8 = 34;
+pub(super) const MINE: u8 = 35;
+pub(super) const UNMOUNTED: u8 = 36;
+
+/// Where a socket or a file is.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct At {
+    pub at: String,
+}
+
+/// How an image is locked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClaimState {
+    pub writes: bool,
+    pub shared: bool,
+}
+
+/// What is known of a volume's file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileState {
+    pub lost: i32,
+}
+
+/// Who hands over.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Inventory {
+    pub pid: u32,
+    /// The service manager's socket, and within how many nanoseconds it wants a sign of life.
+    pub notify: Option<String>,
+    pub watchdog: Option<u64>,
+}
+
+/// What a tenant got, and how far it is above its caps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TenantState {
+    pub device: String,
+    pub name: String,
+    pub figures: Figures,
+    /// Nanoseconds from now on until which what it had is paid for: bytes, requests.
+    pub ahead: [u64; 2],
+}
+
+/// How many connections there were.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Guests {
+    pub guests: u64,
+}
+
+/// Why not.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Refused {
+    pub why: String,
+}
+
+/// A request that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Asked {
+    pub kind: u16,
+    pub flags: u16,
+    pub cookie: u64,
+    pub offset: u64,
+    pub length: u32,
+}
+
+impl Asked {
+    pub(crate) const fn of(request: &Request) -> Asked {
+        let Request { kind, flags, cookie, offset, length } = *request;
+        Asked { kind: number_of(kind), flags: flags.0, cookie, offset, length }
+    }
+
+    /// As a client would have sent it.
+    pub(crate) fn request(&self) -> Result<Request, String> {
+        let mut header = [0; HEADER];
+        header[..4].copy_from_slice(&MAGIC_REQUEST.to_be_bytes());
+        header[4..6].copy_from_slice(&self.flags.to_be_bytes());
+        header[6..8].copy_from_slice(&self.kind.to_be_bytes());
+        header[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        header[16..24].copy_from_slice(&self.offset.to_be_bytes());
+        header[24..28].copy_from_slice(&self.length.to_be_bytes());
+        parse(&header).map_err(|wrong| wrong.to_string())
+    }
+}
+
+const fn number_of(kind: Kind) -> u16 {
+    match kind {
+        Kind::Read => command::READ,
+        Kind::Write => command::WRITE,
+        Kind::Disconnect => command::DISC,
+        Kind::Flush => command::FLUSH,
+        Kind::Trim => command::TRIM,
+        Kind::Cache => command::CACHE,
+        Kind::WriteZeroes => command::WRITE_ZEROES,
+        Kind::BlockStatus => command::BLOCK_STATUS,
+        Kind::Unknown(number) => number,
+    }
+}
+
+/// Where the reading of a connection stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, tag = "at", rename_all = "lowercase")]
+pub(crate) enum Reading {
+    /// At a request's first byte, or behind some of its header, which is in the unread bytes.
+    Header,
+    /// A request was begun, and so many bytes of it were done: of a write, the payload of the next
+    /// ones is in the unread bytes as far as it has come.
+    Within {
+        asked: Asked,
+        cut: u64,
+        /// The first error, as errno of Linux.
+        error: i32,
+        /// Parts of a read whose data were answered.
+        answered: u32,
+        /// Bytes of data that an open read still owes.
+        owed: u64,
+    },
+    /// Payload of a request that is refused, and what is said behind it.
+    Skipping { left: u64, asked: Asked, errno: u32, text: String },
+    /// Nothing more is wanted of it.
+    Over,
+}
+
+/// What a client was told, and what was agreed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Agreed {
+    export: String,
+    description: String,
+    size: u64,
+    block: u32,
+    preferred: u32,
+    most: u32,
+    /// The transmission flags.
+    flags: [bool; 9],
+    structured: bool,
+    allocation: bool,
+    block_sizes_known: bool,
+}
+
+impl Agreed {
+    pub(crate) fn of(negotiated: &Negotiated) -> Agreed {
+        let it = &negotiated.facts;
+        Agreed {
+            export: negotiated.export.clone(),
+            description: it.description.clone(),
+            size: it.size,
+            block: it.block,
+            preferred: it.preferred,
+            most: it.most,
+            flags: [
+                it.readonly,
+                it.flush,
+                it.fua,
+                it.trim,
+                it.zeroes,
+                it.fast_zero,
+                it.cache,
+                it.multi_conn,
+                it.rotational,
+            ],
+            structured: negotiated.structured,
+            allocation: negotiated.allocation,
+            block_sizes_known: negotiated.block_sizes_known,
+        }
+    }
+
+    pub(crate) fn negotiated(self) -> Negotiated {
+        let [readonly, flush, fua, trim, zeroes, fast_zero, cache, multi_conn, rotational] =
+            self.flags;
+        let facts = ExportFacts {
+            name: self.export.clone(),
+            description: self.description,
+            size: self.size,
+            readonly,
+            block: self.block,
+            preferred: self.preferred,
+            most: self.most,
+            flush,
+            fua,
+            trim,
+            zeroes,
+            fast_zero,
+            cache,
+            multi_conn,
+            rotational,
+        };
+        Negotiated {
+            export: self.export,
+            facts,
+            structured: self.structured,
+            allocation: self.allocation,
+            block_sizes_known: self.block_sizes_known,
+        }
+    }
+}
+
+/// Who a client is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Who {
+    uid: Option<u32>,
+    gid: Option<u32>,
+    groups: Option<Vec<u32>>,
+    pid: Option<u32>,
+    cgroup: Option<String>,
+    address: Option<IpAddr>,
+    certificate: Option<String>,
+    is_asked_for_name: bool,
+}
+
+impl Who {
+    pub(crate) fn of(identity: &Identity) -> Who {
+        let it = identity.clone();
+        Who {
+            uid: it.uid,
+            gid: it.gid,
+            groups: it.groups,
+            pid: it.pid,
+            cgroup: it.cgroup,
+            address: it.address,
+            certificate: it.certificate,
+            is_asked_for_name: it.is_asked_for_name,
+        }
+    }
+
+    pub(crate) fn identity(self, export: &str) -> Identity {
+        Identity {
+            export: export.to_owned(),
+            uid: self.uid,
+            gid: self.gid,
+            groups: self.groups,
+            pid: self.pid,
+            cgroup: self.cgroup,
+            address: self.address,
+            certificate: self.certificate,
+            is_asked_for_name: self.is_asked_for_name,
+        }
+    }
+}
+
+/// A connection.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GuestState {
+    /// In words, for the log.
+    pub words: String,
+    pub who: Who,
+    pub agreed: Agreed,
+    pub reading: Reading,
+    pub figures: Figures,
+}
+
+/// A payload as what it is of.
+pub(super) fn parsed<T: DeserializeOwned>(kind: u8, payload: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(payload).map_err(|error| format!("a record of kind {kind}: {error}"))
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Taker: the side of the process that is to serve from now on.
+//!
+//! ```text
+//! ask ─▶ inventory ─▶ (all is opened) ─▶ ready ─▶ guests ─▶ have ─▶ (go) ─▶ mine
+//! ```
+//!
+//! What the other process sends is checked as foreign bytes are: kinds in their order, as many
+//! descriptors as a kind has, bounded counts, bounded bytes. What ends here before `mine` leaves
+//! nothing changed: paths and locks are the other's until then.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use paternoster_core::Nanos;
+use serde_json::Value;
+
+use super::channel::{Channel, Frame};
+use super::record::{self, parsed};
+use super::{BYTES_MOST, GUESTS_MOST, OPENING, THINGS_MOST, VERSION, WORD};
+use crate::device::claim::Claims;
+use crate::device::handed::Handed;
+use crate::host::notify::Notify;
+use crate::host::ours::Ours;
+use crate::host::peer;
+use crate::host::pidfile::Pidfile;
+use crate::lobby::Arrived;
+use crate::locked::locked;
+
+/// How long the end of the other process is waited for where its connection has ended.
+const DEATH: Duration = Duration::from_secs(5);
+
+/// What a running server gives, and the way to it.
+#[derive(Debug)]
+pub struct Takeover {
+    other: Channel,
+    /// By kind and name: sockets and the pidfile.
+    sockets: Mutex<Vec<(u8, String, OwnedFd)>>,
+    pub(crate) claims: Claims,
+    pub(crate) files: Arc<Handed>,
+    pub(crate) ours: Ours,
+    inventory: record::Inventory,
+}
+
+/// Everything that came with the connections.
+#[derive(Debug, Default)]
+pub(crate) struct Guests {
+    pub tenants: Vec<record::TenantState>,
+    pub guests: Vec<Arrived>,
+}
+
+impl Takeover {
+    /// Asks the server at this control socket, and hears what it has.
+    ///
+    /// # Errors
+    /// It is not there, does not want to, or does not know how.
+    pub fn ask(control: &Path) -> Result<Takeover, String> {
+        let at = |error: &dyn std::fmt::Display| format!("{}: {error}", control.display());
+        let stream = UnixStream::connect(control).map_err(|error| at(&error))?;
+        ask_in_words(&stream).map_err(|why| at(&why))?;
+        let other = Channel::new(stream).map_err(|error| at(&error))?;
+        Takeover::hear(other).map_err(|why| at(&why))
+    }
+
+    /// Hears what a server has.
+    pub(super) fn hear(other: Channel) -> Result<Takeover, String> {
+        let by = Instant::now() + OPENING;
+        let (ours, files) = (Ours::not_yet(), Arc::<Handed>::default());
+        let (mut sockets, mut claims) = (Vec::new(), Vec::new());
+        for _ in 0..THINGS_MOST {
+            let Frame { kind, payload, mut fds } = next(&other, Some(by))?;
+            let count = fds.len();
+            match kind {
+                record::LISTENER | record::CONTROL | record::METRICS | record::PIDFILE => {
+                    let record::At { at } = parsed(kind, &payload)?;
+                    let (1, Some(socket)) = (count, fds.pop()) else {
+                        return Err(many(kind, count));
+                    };
+                    sockets.push((kind, at, socket));
+                }
+                record::CLAIM if count != 0 => {
+                    let record::ClaimState { writes, shared } = parsed(kind, &payload)?;
+                    claims.push((fds, [writes, shared]));
+                }
+                record::FILE if count != 0 => {
+                    let record::FileState { lost } = parsed(kind, &payload)?;
+                    files.add(fds, lost);
+                }
+                record::INVENTORY if count == 0 => {
+                    let inventory = parsed(kind, &payload)?;
+                    let (sockets, claims) = (Mutex::new(sockets), Claims::taken(claims, &ours));
+                    return Ok(Takeover { other, sockets, claims, files, ours, inventory });
+                }
+                _ => return Err(many(kind, count)),
+            }
+        }
+        Err(format!("more than {THINGS_MOST} things"))
+    }
+
+    /// Hears all that a server would say on this stream, and takes nothing: whatever is said.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn only_hear(stream: UnixStream) -> Result<(), String> {
+        let takeover = Takeover::hear(Channel::new(stream).map_err(told)?)?;
+        hear_guests(&takeover.other).map(drop)
+    }
+
+    /// The process that serves until now.
+    pub const fn pid(&self) -> u32 {
+        self.inventory.pid
+    }
+
+    /// A listening socket by what it is called in a configuration.
+    pub fn listener(&self, at: &str) -> Option<OwnedFd> {
+        self.take(record::LISTENER, at)
+    }
+
+    pub(crate) fn control(&self, at: &Path) -> Option<OwnedFd> {
+        self.take(record::CONTROL, &at.display().to_string())
+    }
+
+    pub(crate) fn metrics(&self, at: &str) -> Option<OwnedFd> {
+        self.take(record::METRICS, at)
+    }
+
+    /// The pidfile of this path, held by the other process as long as that serves.
+    pub fn pidfile(&self, at: &Path) -> Option<Pidfile> {
+        let file = self.take(record::PIDFILE, &at.display().to_string())?;
+        Some(Pidfile::taken(at, file, &self.ours))
+    }
+
+    fn take(&self, kind: u8, at: &str) -> Option<OwnedFd> {
+        let mut all = locked(&self.sockets);
+        let place = all.iter().position(|(of, called, _)| (*of, &**called) == (kind, at))?;
+        Some(all.swap_remove(place).2)
+    }
+
+    /// The service manager of the other process.
+    pub fn notify(&self) -> Option<Notify> {
+        let at = self.inventory.notify.as_deref()?;
+        Notify::new(at.as_ref(), self.inventory.watchdog.map(Nanos))
+    }
+
+    /// Everything is open here: takes the connections. From here on this process serves.
+    ///
+    /// # Errors
+    /// Why the other one goes on.
+    pub(crate) fn commit(&self) -> Result<Guests, String> {
+        self.say(record::READY).map_err(told)?;
+        let guests = hear_guests(&self.other)?;
+        self.say(record::HAVE).map_err(told)?;
+        // It may still say no. Whatever else it does, it has not been told that this one serves.
+        match next(&self.other, None) {
+            Ok(frame) if frame.kind == record::GO => {
+                // If it does not hear it, it has died: it waits for this word alone.
+                let said = self.say(record::MINE);
+                if said.is_err() && !self.has_ended() {
+                    return Err("the other process is there, and does not hear".to_owned());
+                }
+            }
+            Ok(frame) => return Err(format!("it said {} where go is next", frame.kind)),
+            Err(_) if self.has_ended() => {}
+            Err(why) => return Err(why),
+        }
+        self.ours.set(true);
+        Ok(guests)
+    }
+
+    /// Waits until the other process has unmounted its folder.
+    pub(crate) fn wait_for_unmount(&self) {
+        let by = Instant::now() + WORD;
+        // Its end does as well; and what is mounted still, mounting tells.
+        let _unmounted = self.other.receive(Some(by));
+    }
+
+    fn say(&self, kind: u8) -> io::Result<()> {
+        self.other.send(kind, b"null", &[], Instant::now() + WORD)
+    }
+
+    /// Whether the other process has ended, or does at once.
+    fn has_ended(&self) -> bool {
+        let by = Instant::now() + DEATH;
+        loop {
+            if peer::has_ended(self.other.stream(), self.inventory.pid) {
+                return true;
+            }
+            if Instant::now() > by {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Hears of connections, until the other side says that this was all.
+pub(super) fn hear_guests(other: &Channel) -> Result<Guests, String> {
+    let mut all = Guests::default();
+    // Until the other desks are quiet: it says so itself if that takes too long.
+    let by = Instant::now() + OPENING;
+    let mut bytes = 0;
+    loop {
+        let Frame { kind, payload, mut fds } = next(other, Some(by))?;
+        let count = fds.len();
+        match (kind, count) {
+            (record::TENANT, 0) if all.tenants.len() < THINGS_MOST => {
+                all.tenants.push(parsed(kind, &payload)?);
+            }
+            (record::GUEST, 1) if all.guests.len() < GUESTS_MOST => {
+                let state = parsed(kind, &payload)?;
+                let Some(socket) = fds.pop() else { return Err(many(kind, count)) };
+                let (input, output, behind) = (Vec::new(), Vec::new(), Vec::new());
+                all.guests.push(Arrived { socket, state, input, output, behind });
+            }
+            (record::INPUT | record::OUTPUT | record::BEHIND, 0) => {
+                bytes += payload.len();
+                let Some(guest) = all.guests.last_mut().filter(|_| bytes <= BYTES_MOST) else {
+                    return Err(format!("{bytes} bytes of no connection, or too many"));
+                };
+                match kind {
+                    record::INPUT => guest.input.extend(payload),
+                    record::OUTPUT => guest.output.extend(payload),
+                    _ => guest.behind.extend(payload),
+                }
+            }
+            (record::GUESTS, 0) => {
+                let record::Guests { guests } = parsed(kind, &payload)?;
+                if usize::try_from(guests) != Ok(all.guests.len()) {
+                    let came = all.guests.len();
+                    return Err(format!("{came} connections came of {guests}"));
+                }
+                return Ok(all);
+            }
+            _ => return Err(many(kind, count)),
+        }
+    }
+}
+
+/// The next record, unless it is a refusal.
+fn next(other: &Channel, by: Option<Instant>) -> Result<Frame, String> {
+    let frame = other.receive(by).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => "the other process has gone".to_owned(),
+        ErrorKind::TimedOut => "the other process has not answered in time".to_owned(),
+        _ => error.to_string(),
+    })?;
+    if frame.kind == record::REFUSED {
+        let record::Refused { why } = parsed(frame.kind, &frame.payload)?;
+        return Err(format!("it goes on: {}", why.replace(char::is_control, "?")));
+    }
+    Ok(frame)
+}
+
+/// Asks in the language of the control socket; the answer is a line.
+fn ask_in_words(stream: &UnixStream) -> Result<(), String> {
+    stream.set_read_timeout(Some(WORD)).map_err(told)?;
+    let order = format!("{{\"do\":\"handover\",\"version\":{VERSION}}}\n");
+    let mut writer = stream;
+    writer.write_all(order.as_bytes()).map_err(told)?;
+    // Byte by byte: behind the line come records, with descriptors.
+    let mut line = Vec::new();
+    let mut one = BufReader::with_capacity(1, stream);
+    while line.last() != Some(&b'\n') && line.len() < 4096 {
+        match one.fill_buf().map_err(told)?.first() {
+            Some(byte) => line.push(*byte),
+            None => return Err("it hung up".to_owned()),
+        }
+        one.consume(1);
+    }
+    let answer: Value = serde_json::from_slice(&line).map_err(told)?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(why) => Err(why.replace(char::is_control, "?")),
+        None if answer.get("version") == Some(&Value::from(VERSION)) => Ok(()),
+        None => Err(format!("it speaks another version than {VERSION}")),
+    }
+}
+
+fn many(kind: u8, fds: usize) -> String {
+    format!("a record of kind {kind} with {fds} descriptors has no place here")
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of what is said between two processes: whatever comes, it is understood or refused.
+
+use std::fs::File;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use paternoster_sim::chance::Chance;
+use proptest::prelude::*;
+
+use super::channel::{Channel, RECORD_MOST};
+use super::record::{self, Agreed, Asked, GuestState, Reading, Who};
+use super::taker::Takeover;
+use crate::config::Identity;
+use crate::control::snapshot::Figures;
+use crate::nbd::transmission::{HEADER, parse};
+use crate::nbd::{ExportFacts, Negotiated};
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+/// A record that is to be sent.
+#[derive(Debug, Clone)]
+struct Said {
+    kind: u8,
+    payload: Vec<u8>,
+    fds: usize,
+}
+
+/// What a server of two connections says.
+fn sound() -> Vec<Said> {
+    let said = |kind, payload: &str, fds| Said { kind, payload: payload.into(), fds };
+    let negotiated = Negotiated {
+        export: "disk".to_owned(),
+        facts: ExportFacts { name: "disk".to_owned(), size: 1 << 20, ..ExportFacts::default() },
+        structured: true,
+        allocation: false,
+        block_sizes_known: true,
+    };
+    let asked = Asked { kind: 1, flags: 0, cookie: 7, offset: 4096, length: 8192 };
+    let within =
+        Reading::Within { asked: asked.clone(), cut: 4096, error: 0, answered: 0, owed: 0 };
+    let skipping = Reading::Skipping { left: 9, asked, errno: 28, text: "full".to_owned() };
+    let guest = |reading| {
+        let (who, agreed) = (Who::of(&Identity::default()), Agreed::of(&negotiated));
+        let figures = Figures::default();
+        let state = GuestState { words: "unix".to_owned(), who, agreed, reading, figures };
+        said(record::GUEST, &serde_json::to_string(&state).unwrap(), 1)
+    };
+    vec![
+        said(record::LISTENER, r#"{"at":"unix:/s"}"#, 1),
+        said(record::CONTROL, r#"{"at":"/c"}"#, 1),
+        said(record::CLAIM, r#"{"writes":true,"shared":false}"#, 1),
+        said(record::FILE, r#"{"lost":0}"#, 2),
+        said(record::INVENTORY, r#"{"pid":1,"notify":null,"watchdog":null}"#, 0),
+        guest(within),
+        said(record::INPUT, "half a payload", 0),
+        said(record::OUTPUT, "half an answer", 0),
+        guest(skipping),
+        guest(Reading::Header),
+        guest(Reading::Over),
+        said(record::GUESTS, r#"{"guests":4}"#, 0),
+    ]
+}
+
+/// Says these things, and hangs up; what the other side makes of it.
+fn heard(all: &[Said], raw: &[u8]) -> Result<(), String> {
+    let (one, other) = UnixStream::pair().unwrap();
+    let file = File::open("/dev/null").unwrap();
+    let hears = std::thread::spawn(move || Takeover::only_hear(other));
+    let says = Channel::new(one).unwrap();
+    for Said { kind, payload, fds } in all {
+        let fds: Vec<_> = std::iter::repeat_n(file.as_fd(), *fds).collect();
+        // It may have hung up.
+        if says.send(*kind, payload, &fds, soon()).is_err() {
+            break;
+        }
+    }
+    let mut raw_stream = says.stream();
+    let _gone = std::io::Write::write_all(&mut raw_stream, raw);
+    let _gone = says.stream().shutdown(Shutdown::Write);
+    hears.join().expect("no panic")
+}
+
+/// Is what is sound understood, and each cut of it, and each record that is left out or said
+/// twice, refused or understood, and never more?
+#[test]
+fn whatever_is_said_is_heard_or_refused() {
+    let sound = sound();
+    assert_eq!(heard(&sound, &[]), Ok(()));
+    for end in 0..sound.len() {
+        assert!(heard(&sound[..end], &[]).is_err(), "{end} records");
+    }
+    let (mut understood, mut refused) = (0, 0);
+    for seed in 0..300 {
+        let mut chance = Chance::new(seed, 0);
+        let mut all = sound.clone();
+        let place = |chance: &mut Chance, length: usize| {
+            usize::try_from(chance.below(length.max(1) as u64)).unwrap()
+        };
+        for _ in 0..=chance.below(3) {
+            let at = place(&mut chance, all.len());
+            match chance.below(6) {
+                0 => drop(all.remove(at)),
+                1 => all.insert(at, all[place(&mut chance, sound.len()) % all.len()].clone()),
+                2 => all[at].kind = chance.below(256).to_le_bytes()[0],
+                3 => all[at].fds = place(&mut chance, 3),
+                4 => {
+                    let end = place(&mut chance, all[at].payload.len());
+                    all[at].payload.truncate(end);
+                }
+                _ => {
+                    let byte = place(&mut chance, all[at].payload.len());
+                    if let Some(byte) = all[at].payload.get_mut(byte) {
+                        *byte ^= 1 << chance.below(8);
+                    }
+                }
+            }
+        }
+        let raw: Vec<u8> =
+            (0..chance.below(64)).map(|_| chance.below(256).to_le_bytes()[0]).collect();
+        match heard(&all, &raw) {
+            Ok(()) => understood += 1,
+            Err(why) => {
+                assert!(!why.is_empty() && why.len() < 2000, "seed {seed}: {why}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{understood} understood, {refused} refused");
+    assert!(refused > 100);
+}
+
+/// Is a head refused that promises more bytes, or more descriptors, than there can be, before
+/// memory is taken for them; and are descriptors that came with it closed?
+#[test]
+fn what_a_head_promises_is_bounded() {
+    for head in [
+        [record::LISTENER, 0, 0, 0, 255, 255, 255, 255],
+        [record::LISTENER, 0, 0, 0, 1, 0, 16, 0],
+        [record::LISTENER, 0, 7, 0, 0, 0, 0, 0],
+        [record::LISTENER, 1, 0, 0, 2, 0, 0, 0],
+        [record::LISTENER, 200, 0, 0, 2, 0, 0, 0],
+    ] {
+        let why = heard(&[], &head).unwrap_err();
+        assert!(why.contains("at most 1048576"), "{why}");
+    }
+    let (one, other) = UnixStream::pair().unwrap();
+    let (mine, theirs) = UnixStream::pair().unwrap();
+    let (says, hears) = (Channel::new(one).unwrap(), Channel::new(other).unwrap());
+    let too_long = vec![0; RECORD_MOST + 1];
+    assert!(says.send(1, &too_long, &[], soon()).is_err());
+    says.send(99, b"x", &[theirs.as_fd()], soon()).unwrap();
+    drop(theirs);
+    let taken = Takeover::hear(hears);
+    assert!(taken.unwrap_err().contains("kind 99"));
+    // All of its other end are closed.
+    assert_eq!(std::io::Read::read(&mut &mine, &mut [0]).unwrap(), 0);
+}
+
+/// Is one who says nothing not waited for, and is its end told from that?
+#[test]
+fn silence_and_the_end_are_two() {
+    let (one, other) = UnixStream::pair().unwrap();
+    let channel = Channel::new(other).unwrap();
+    let by = Instant::now() + Duration::from_millis(20);
+    let silent = channel.receive(Some(by)).unwrap_err();
+    assert_eq!(silent.kind(), std::io::ErrorKind::TimedOut);
+    drop(OwnedFd::from(one));
+    let gone = channel.receive(Some(soon())).unwrap_err();
+    assert_eq!(gone.kind(), std::io::ErrorKind::UnexpectedEof);
+}
+
+proptest! {
+    /// Is a request the same on the other side, whatever a client sent?
+    #[test]
+    fn requests_go_over(mut header in prop::array::uniform28(any::<u8>())) {
+        header[..4].copy_from_slice(&[0x25, 0x60, 0x95, 0x13]);
+        if let Ok(request) = parse(&header) {
+            prop_assert_eq!(Asked::of(&request).request(), Ok(request));
+        }
+        prop_assert_eq!(header.len(), HEADER);
+    }
+
+    /// Is what a client was told the same on the other side?
+    #[test]
+    fn what_was_agreed_goes_over(size: u64, flags: [bool; 9], rest: [bool; 3], block: u32) {
+        let [readonly, flush, fua, trim, zeroes, fast_zero, cache, multi_conn, rotational] = flags;
+        let facts = ExportFacts {
+            name: "é".to_owned(),
+            description: "x".to_owned(),
+            size,
+            readonly,
+            block,
+            preferred: block / 2,
+            most: block / 3,
+            flush,
+            fua,
+            trim,
+            zeroes,
+            fast_zero,
+            cache,
+            multi_conn,
+            rotational,
+        };
+        let [structured, allocation, block_sizes_known] = rest;
+        let export = "é".to_owned();
+        let told = Negotiated { export, facts, structured, allocation, block_sizes_known };
+        let said = serde_json::to_vec(&Agreed::of(&told)).unwrap();
+        let heard: Agreed = serde_json::from_slice(&said).unwrap();
+        prop_assert_eq!(heard.negotiated(), told);
+    }
+}

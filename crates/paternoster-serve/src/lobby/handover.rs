@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handover: the lobby's part in giving clients to another process, and in taking them from one.
+//!
+//! ```text
+//! pause ─▶ no client is let in (it waits in the listener's queue, which the other one has, too)
+//!       ─▶ those that shake hands may finish, for [`GRACE`]; those that choose go to their desk
+//!       ─▶ paused: nothing happens here until the verdict
+//!       ─▶ verdict   resume: listeners are looked at again
+//!                    gone: clients that have not finished are closed, in words; the lobby ends
+//! ```
+//!
+//! What comes from another process is let in by the configuration of this one: by its rights, its
+//! seats, its `most-clients`. A client that may not is closed, in words.
+//!
+//! Invariant: between what is told and the verdict nothing is read or let in.
+
+use std::cell::OnceCell;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender};
+
+use paternoster_core::Nanos;
+use rustix::event::epoll;
+
+use super::{Entrance, Lobby};
+use crate::catalog::View;
+use crate::desk::handover::{Resumed, Verdict};
+use crate::desk::{Letter, Newcomer, next_id};
+use crate::handover::record::GuestState;
+use crate::host::peer::{Origin, Peer};
+use crate::nbd::Exports;
+use crate::wire::Wire;
+
+/// How long clients that shake hands may take when another process takes over.
+const GRACE: Nanos = Nanos::from_secs(1);
+
+/// Sockets by what they are called in the configuration.
+pub(crate) type Sockets = Result<Vec<(String, OwnedFd)>, String>;
+
+/// Another process takes over.
+#[derive(Debug)]
+pub(crate) struct Pause {
+    /// Told when it is paused: how many have not finished their handshake.
+    pub(crate) paused: Sender<u32>,
+    /// What is waited for behind that. One that never comes is [`Verdict::Resume`].
+    pub(crate) verdict: Receiver<Verdict>,
+    /// Until when handshakes may take, once that is known.
+    pub(crate) until: Option<Nanos>,
+}
+
+/// A client of another process.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) socket: OwnedFd,
+    pub(crate) state: GuestState,
+    pub(crate) input: Vec<u8>,
+    pub(crate) output: Vec<u8>,
+    pub(crate) behind: Vec<u8>,
+}
+
+impl<E: Entrance> Lobby<E> {
+    /// The listening sockets, once more.
+    pub(super) fn tell_sockets(&self, answer: &Sender<Sockets>) {
+        let called = self.config.server.listen.iter().map(|listen| listen.at.to_string());
+        let sockets = self.listeners.iter().zip(called).map(|(socket, called)| {
+            let again = socket.as_fd().try_clone_to_owned().map_err(|error| error.to_string());
+            Ok((called, again?))
+        });
+        let _gone = answer.send(sockets.collect());
+    }
+
+    /// No client is let in any more.
+    pub(super) fn pause(&mut self, mut pause: Pause) {
+        pause.until = Some(self.clock.now() + GRACE);
+        self.rest();
+        self.pause = Some(pause);
+    }
+
+    /// Whether another process has taken over: asked when all have finished, or had their time.
+    pub(super) fn is_gone_for_good(&mut self) -> bool {
+        let Some(until) = self.pause.as_ref().and_then(|pause| pause.until) else { return false };
+        let is_over = until <= self.clock.now();
+        if !(is_over || (self.visitors.is_empty() && self.parked.is_none())) {
+            return false;
+        }
+        let Some(pause) = self.pause.take() else { return false };
+        let heard = pause.paused.send(self.visitors.len()).is_ok();
+        let verdict = if heard { pause.verdict.recv().ok() } else { None };
+        match verdict.unwrap_or(Verdict::Resume) {
+            Verdict::Resume => {
+                // Clients that shook hands are not late because nothing was heard of them.
+                let now = self.clock.now();
+                let all: Vec<u32> = self.visitors.iter().map(|(index, _)| index).collect();
+                for index in all {
+                    self.visitors.at_mut(index).came = now;
+                    self.hear(index);
+                }
+                // Listeners are looked at again with the next round.
+                self.rest_until = Some(now);
+                false
+            }
+            Verdict::Gone => {
+                for (_, visitor) in self.visitors.iter() {
+                    crate::log::tell_of(
+                        visitor.peer.origin,
+                        format_args!(
+                            "paternoster: {}: closed: it was shaking hands when another process \
+                             took over",
+                            visitor.peer
+                        ),
+                    );
+                }
+                for listener in &self.listeners {
+                    // The other process has it open: it would go on ringing here.
+                    let _known = epoll::delete(&self.poll, listener);
+                    listener.leave();
+                }
+                true
+            }
+        }
+    }
+
+    /// Lets in a client of another process, if it may have what it has; what became of those that
+    /// may not is told.
+    pub(crate) fn take_over(&self, arrived: Arrived) {
+        let Arrived { socket, state, input, output, behind } = arrived;
+        let GuestState { words, who, agreed, reading, figures } = state;
+        let negotiated = agreed.negotiated();
+        let identity = who.identity(&negotiated.export);
+        let peer = Peer { words, origin: Origin::of(&identity) };
+        let closed = |why: &str| {
+            crate::log::tell_of(
+                peer.origin,
+                format_args!("paternoster: {peer}: not taken over: {why}; it must reconnect"),
+            );
+        };
+        let open = OnceCell::new();
+        let view = View::new(&self.catalog, &self.config, &open, || identity.clone());
+        let export = &negotiated.export;
+        let facts = match view.find(export) {
+            Ok(facts) => facts,
+            Err(_) => return closed(&format!("no volume {export} is open to it here")),
+        };
+        if facts.readonly && !negotiated.facts.readonly {
+            return closed(&format!("it may only read {export} here"));
+        }
+        if let Some(why) = view.is_full(&facts) {
+            return closed(&why);
+        }
+        let Some(seat) = self.seats.take(peer.origin) else {
+            let most = self.config.server.connections;
+            return closed(&format!("{most} are connected already"));
+        };
+        let Some((desk, place)) = self.catalog.enter(export) else {
+            return closed(&format!("there is no volume {export} here"));
+        };
+        let newcomer = Newcomer {
+            tenant: String::new(),
+            pid: identity.pid.unwrap_or(0),
+            identity: Some(identity),
+            wire: Wire::plain(socket),
+            id: next_id(&self.ids),
+            peer,
+            input,
+            output: Vec::new(),
+            seat: seat.and(place),
+            handed: Some(Box::new(Resumed { reading, output, behind, figures })),
+            negotiated,
+        };
+        let _ended = desk.put(Letter::Newcomer(Box::new(newcomer)));
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handover between two servers of this process: what becomes of clients under TLS, of counters and
+//! of caps. (Under load, with processes that are killed: the program's `tests/all/handover.rs`.)
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use paternoster_serve::config::{Address, Config, Listen, TlsMode};
+use paternoster_serve::handover::Takeover;
+use paternoster_serve::host::activation::Inherited;
+use paternoster_serve::host::listen;
+use paternoster_serve::server::{Options, Server};
+
+use crate::common::client::{READ, request};
+use crate::common::secure::{connect, read, secure_setting};
+use crate::common::watch::snapshot;
+use crate::common::{Client, end, start};
+
+/// A server that takes over from the one at the control socket of its configuration.
+pub(crate) fn take_over(config: Config) -> Server {
+    let control = config.server.control.clone().expect("it has one");
+    let takeover = Takeover::ask(&control).map(Arc::new).expect("it is there");
+    let (server, from) = (&config.server, Some(&*takeover));
+    let sockets = listen::open_with(server, &mut Inherited::default(), None, from);
+    let options = Options { takeover: Some(takeover), ..Options::default() };
+    Server::start(config, options, sockets.expect("sockets")).expect("a server")
+}
+
+/// Waits for the end of a server, as a program does.
+fn ends(server: Server) -> JoinHandle<Result<(), String>> {
+    std::thread::spawn(move || server.wait())
+}
+
+/// Is a client under TLS answered what it has asked for, told the end as it should be, and let in
+/// again, while one beside it goes on by the same connection, with what it was counted?
+#[test]
+fn a_client_under_tls_is_told_to_reconnect() {
+    let (folder, mut config, certificate) = secure_setting("handover-tls");
+    config.server.control = Some(folder.path("control"));
+    let plain = folder.path("plain.sock");
+    let at = Address::Unix { path: plain.clone(), mode: 0o600 };
+    config.server.listen.push(Listen { at, tls: TlsMode::Off });
+    let old = start(config.clone());
+    let mut secure = connect(&folder, &certificate);
+    let mut beside = Client::connect(&plain, "disk").expect("a server");
+    assert_eq!(beside.write(0, 0, &[7; 4096]).expect("an answer"), 0);
+    read(&mut secure, 4096);
+    secure.write_all(&request(READ, 0, 1, 0, 300_000, &[])).expect("it listens");
+    // It is in the server's hands, not in the socket: behind it something else was answered.
+    assert_eq!(beside.flush().expect("an answer"), 0);
+    let old = ends(old);
+    let new = take_over(config);
+    let mut answer = vec![0; 16 + 300_000];
+    secure.read_exact(&mut answer).expect("what it asked for");
+    assert_eq!(answer[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+    // Without the last word this would be an error.
+    assert_eq!(secure.read(&mut [0; 1]).expect("a close in order"), 0);
+    old.join().expect("no panic").expect("it ends in good order");
+    read(&mut connect(&folder, &certificate), 4096);
+    let told = beside.ask(READ, 0, 0, 4096).expect("the same connection");
+    assert_eq!((told.errno, &told.data[0].1[..]), (0, &[7; 4096][..]));
+    let now = snapshot(&new);
+    let counted = now.connections.iter().map(|it| (it.figures.writes, it.figures.flushes));
+    assert!(counted.clone().any(|it| it == (1, 1)), "{now:?}");
+    let tenant = now.tenants.iter().find(|it| it.name == "disk").expect("it is there");
+    assert_eq!((tenant.figures.writes, tenant.figures.flushes), (1, 1));
+    end(&new);
+    assert!(UnixStream::connect(&plain).is_err());
+    assert!(!plain.exists() && !folder.path("control").exists());
+}

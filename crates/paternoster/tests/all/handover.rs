@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handover: the built program takes over from a running one, under clients that must not notice.
+//!
+//! ```text
+//! client  ── 8 requests at a time, half of one, a read that it does not take ──▶ one connection
+//! servers    old ─▶ new ─▶ newer …         or ✗ kill -9 of the new one at a drawn moment
+//! disk at the end = what was acknowledged, block by block
+//! ```
+//!
+//! Clients of ours are those of `upgrade.rs`; there they reconnect, here they are to come once. So
+//! is qemu's, which is told of no reconnecting: it fails if its server hangs up. Servers are in
+//! their sandbox.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use paternoster_sim::chance::Chance;
+
+use crate::common::skipped;
+use crate::upgrade::{
+    BLOCK, CLIENTS, Client, House, PATIENCE, READ, Running, SIZE, Stops, WRITE, block_of, connect,
+    must_succeed, until_answered,
+};
+
+impl House {
+    /// A server that is to take over.
+    fn taker(&self) -> Running {
+        let log = fs::File::options().append(true).create(true).open(self.scratch.text("log"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+        command.args(["serve", &self.scratch.text("serve.toml"), "--take-over"]);
+        command.stdin(Stdio::null()).stderr(log.expect("a log"));
+        Running(command.spawn().expect("the program starts"))
+    }
+
+    /// Another server takes over from this one.
+    fn hand_over(&self, old: &mut Running) {
+        let new = self.taker();
+        let status = wait(old);
+        assert!(status.success(), "{status}: {}", self.log());
+        *old = new;
+    }
+
+    /// How often the log has said this.
+    fn said(&self, words: &str) -> usize {
+        self.log().matches(words).count()
+    }
+}
+
+/// Waits for a process to end.
+fn wait(process: &mut Running) -> ExitStatus {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = process.0.try_wait().expect("a child") {
+            return status;
+        }
+        assert!(Instant::now() < limit, "process {} does not end", process.0.id());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// qemu, which writes its disk over and over, and fails when its server hangs up.
+fn qemu(house: &House) -> Option<Running> {
+    let image =
+        format!("driver=nbd,server.type=unix,server.path={},export=qemu", house.scratch.text("s"));
+    let bench = ["bench", "-q", "-w", "--pattern=90", "-d", "16", "-s", "65536", "-c", "40000"];
+    let started = Command::new("qemu-img")
+        .args(bench)
+        .args(["--image-opts", &image])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    match started {
+        Ok(child) => Some(Running(child)),
+        Err(error) => {
+            skipped(&format!("qemu-img: {error} (Debian package qemu-utils)"));
+            None
+        }
+    }
+}
+
+/// Whether another program would find that no one minds its writes: qemu's byte for that, as
+/// `device/lock.rs` has it.
+fn is_free(disk: &fs::File) -> bool {
+    // SAFETY: a flock is plain numbers; all zeroes is one.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::c_short::try_from(libc::F_WRLCK).expect("small");
+    (lock.l_start, lock.l_len) = (201, 1);
+    // SAFETY: the descriptor is open, and the lock outlives the call.
+    let done = unsafe { libc::fcntl(disk.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    i32::from(lock.l_type) == libc::F_UNLCK
+}
+
+/// Clients work, `act` does something with the server; how often each came, against what is on the
+/// disk.
+fn under_load(house: &House, act: impl FnOnce(&House, &mut Running, &AtomicU64)) -> Vec<u64> {
+    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let socket = house.scratch.text("s");
+    let mut server = house.start();
+    let known = std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
+        let workers = (0..CLIENTS).map(|number| {
+            let client = Client::new(&socket, number, &answered);
+            let stop = &stop;
+            scope.spawn(move || client.work(stop))
+        });
+        let workers: Vec<_> = workers.collect();
+        until_answered(&answered, 200);
+        act(house, &mut server, &answered);
+        until_answered(&answered, 200);
+        drop(Stops(&stop));
+        let each = workers.into_iter().map(|worker| worker.join().expect("a client"));
+        each.collect::<Vec<_>>()
+    });
+    house.end(&mut server);
+    let disk = fs::read(house.scratch.text("disk")).expect("a disk");
+    for (number, (_, known)) in known.iter().enumerate() {
+        let first = number * known.len();
+        for (block, value) in known.iter().enumerate() {
+            let at = (first + block) * BLOCK;
+            assert!(disk[at..at + BLOCK] == block_of(*value)[..], "client {number}, {block}");
+        }
+    }
+    known.into_iter().map(|(came, _)| came).collect()
+}
+
+/// Do clients notice nothing while eight servers follow each other under load, is nothing lost of
+/// what was acknowledged, and is the disk locked all the while?
+#[test]
+fn clients_do_not_notice() {
+    let seed = 29;
+    eprintln!("seed {seed}");
+    let mut chance = Chance::new(seed, 0);
+    let house = House::new(false);
+    let free = AtomicU64::new(0);
+    let came = under_load(&house, |house, server, answered| {
+        let status = fs::read_to_string(format!("/proc/{}/status", server.0.id()));
+        if !status.expect("it is there").contains("Seccomp:\t2") {
+            skipped("the sandbox: no seccomp here");
+        }
+        let disk = fs::File::open(house.scratch.text("disk")).expect("a disk");
+        let over = AtomicBool::new(false);
+        let mut qemu = qemu(house);
+        std::thread::scope(|scope| {
+            let _over = Stops(&over);
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    free.fetch_add(u64::from(is_free(&disk)), Ordering::SeqCst);
+                }
+            });
+            for _ in 0..8 {
+                until_answered(answered, 1 + chance.below(300));
+                house.hand_over(server);
+            }
+        });
+        if let Some(qemu) = &mut qemu {
+            must_succeed(house, qemu);
+        }
+    });
+    assert_eq!(came, [1, 1, 1], "{}", house.log());
+    assert_eq!(free.into_inner(), 0, "the disk was not locked for a moment");
+    assert_eq!(house.said("handed over to process"), 8, "{}", house.log());
+    for name in ["s", "control"] {
+        assert!(!fs::exists(house.scratch.text(name)).expect("a folder"), "{name} is left");
+    }
+}
+
+/// Does the old one serve on whenever the new one is killed before it has taken over, and do
+/// clients come again only after those that were killed behind that?
+#[test]
+fn a_new_one_that_is_killed_changes_nothing() {
+    let seed = 30;
+    eprintln!("seed {seed}");
+    let mut chance = Chance::new(seed, 0);
+    let house = House::new(false);
+    let (mut before, mut behind) = (0, 0);
+    let came = under_load(&house, |house, server, answered| {
+        for round in 0..40 {
+            // How long a hand-over takes hangs on the machine: drawn from what the last one took.
+            let begun = Instant::now();
+            if round == 0 {
+                house.hand_over(server);
+            }
+            let most = 1 + u64::try_from(begun.elapsed().as_millis()).unwrap_or(1).max(60);
+            let refused = house.said("this one goes on");
+            let mut new = house.taker();
+            std::thread::sleep(Duration::from_micros(chance.below(1000 * most)));
+            new.0.kill().expect("a child");
+            new.0.wait().expect("a child");
+            let limit = Instant::now() + Duration::from_millis(500);
+            // It may have been killed before it asked for anything: then nothing is said.
+            let is_gone = loop {
+                if server.0.try_wait().expect("a child").is_some() {
+                    break true;
+                }
+                if house.said("this one goes on") > refused || Instant::now() > limit {
+                    break false;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            if is_gone {
+                behind += 1;
+                *server = house.start();
+            } else {
+                before += 1;
+            }
+            until_answered(answered, 50);
+        }
+    });
+    println!("killed {before} times before, {behind} times behind it");
+    assert!(before > 0);
+    assert!(came.iter().all(|came| *came <= 1 + behind), "{came:?}, {behind}: {}", house.log());
+}
+
+/// A request as bytes.
+fn request(kind: u16, cookie: u64, at: u64, length: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+    bytes.extend(0u16.to_be_bytes());
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(at.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// A simple reply of success.
+fn answered(stream: &mut UnixStream, cookie: u64) {
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply).expect("an answer");
+    assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+    assert_eq!(reply[8..], cookie.to_be_bytes());
+}
+
+/// Do requests arrive whole that are cut at drawn places by hand-overs: in a header, in a payload
+/// of which a part is on the disk already; and does a client that takes no answer find all of it,
+/// though the memory of the device is less than that?
+#[test]
+fn half_a_request_goes_over() {
+    let house = House::new(false);
+    let socket = house.scratch.text("s");
+    for seed in 0..6 {
+        eprintln!("seed {seed}");
+        let mut chance = Chance::new(seed, 0);
+        let mut server = house.start();
+        let mut stream = connect(&socket).expect("a server");
+        let mut deaf = connect(&socket).expect("a server");
+        let length = BLOCK * usize::try_from(1 + chance.below(700)).expect("few");
+        let fill: Vec<u8> = (0..length).map(|_| chance.below(256).to_le_bytes()[0]).collect();
+        let short = u32::try_from(length).expect("short");
+        let bytes = request(WRITE, 7, 0, short, &fill);
+        // All that this test reads is behind what it writes.
+        let whole = u32::try_from(SIZE).expect("short") - short;
+        deaf.write_all(&request(READ, 8, length as u64, whole, &[])).expect("it listens");
+        let first = usize::try_from(chance.below(40)).expect("few");
+        let second = first + usize::try_from(chance.below((bytes.len() - first) as u64)).unwrap();
+        for piece in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
+            stream.write_all(piece).expect("it listens");
+            std::thread::sleep(Duration::from_millis(chance.below(20)));
+            house.hand_over(&mut server);
+        }
+        answered(&mut stream, 7);
+        let before = fs::read(house.scratch.text("disk")).expect("a disk");
+        assert!(
+            before[..length] == fill[..],
+            "seed {seed}: {length} bytes, cut at {first}, {second}"
+        );
+        answered(&mut deaf, 8);
+        let mut data = vec![0; whole as usize];
+        deaf.read_exact(&mut data).expect("all of it");
+        assert!(data == before[length..], "seed {seed}");
+        // Both work still.
+        for (stream, cookie) in [(&mut stream, 9), (&mut deaf, 10)] {
+            stream.write_all(&request(READ, cookie, 0, 4096, &[])).expect("it listens");
+            answered(stream, cookie);
+            let mut block = vec![0; 4096];
+            stream.read_exact(&mut block).expect("a block");
+            assert!(block == before[..4096]);
+        }
+        drop((stream, deaf));
+        house.end(&mut server);
+    }
+}
+
+/// Does a server go on, and keep its clients, when what is to follow it has a configuration with a
+/// mistake, one that cannot be served, speaks otherwise, or comes while a volume is drained?
+#[test]
+fn what_cannot_follow_changes_nothing() {
+    let house = House::new(false);
+    let file = house.scratch.text("serve.toml");
+    let good = fs::read_to_string(&file).expect("a configuration");
+    let came = under_load(&house, |house, server, answered| {
+        let wrong = [
+            good.replace("memory", "memery"),
+            format!("{good}[volume.more]\npath = '/nowhere/at/all'\n"),
+            good.replace("[server]", "[server]\nmetrics = '192.0.2.1:1'"),
+            String::new(),
+        ];
+        for text in wrong {
+            fs::write(&file, text).expect("a configuration");
+            assert!(!wait(&mut house.taker()).success(), "{}", house.log());
+            until_answered(answered, 50);
+        }
+        fs::write(&file, &good).expect("a configuration");
+        let mut control = UnixStream::connect(house.scratch.text("control")).expect("a socket");
+        control.write_all(b"{\"do\":\"handover\",\"version\":7}\n").expect("it listens");
+        let mut answer = vec![0; 200];
+        let read = control.read(&mut answer).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer[..read]);
+        assert!(answer.contains("by version 1, not by 7"), "{answer}");
+        house.order(r#"{"do":"drain","volume":"qemu"}"#);
+        assert!(!wait(&mut house.taker()).success(), "{}", house.log());
+        // The old one's log and the new one's last words; the log may be late.
+        assert!(house.said("volume qemu is drained") >= 1, "{}", house.log());
+        house.order(r#"{"do":"resume","volume":"qemu"}"#);
+        assert_eq!(server.0.try_wait().expect("a child"), None);
+        house.hand_over(server);
+    });
+    assert_eq!(came, [1, 1, 1], "{}", house.log());
+}
+
+/// Is a client closed, and the log told, whose volume the new configuration does not have, or does
+/// not open to it?
+#[test]
+fn a_client_without_a_place_is_closed() {
+    let house = House::new(false);
+    let file = house.scratch.text("serve.toml");
+    let good = fs::read_to_string(&file).expect("a configuration");
+    let (path, gone) = (house.scratch.text("disk"), good.find("[volume.disk]").expect("it"));
+    let end = good.find("[volume.qemu]").expect("it");
+    let without = [&good[..gone], &good[end..]].concat().replace("[tenant.disk]", "[tenant.x]");
+    let raw = format!("path = '{path}'\nraw = true\n");
+    let closed = good.replace(&raw, &format!("{raw}allow = ['uid=4711']\n"));
+    assert_ne!(closed, good);
+    for (text, why) in [(without, "no volume disk"), (closed, "no volume disk is open to it here")]
+    {
+        fs::write(&file, &good).expect("a configuration");
+        let mut server = house.start();
+        let mut stream = connect(&house.scratch.text("s")).expect("a server");
+        fs::write(&file, &text).expect("a configuration");
+        house.hand_over(&mut server);
+        assert_eq!(stream.read(&mut [0; 8]).expect("its end"), 0, "{}", house.log());
+        let limit = Instant::now() + PATIENCE;
+        while !house.log().contains(why) {
+            assert!(Instant::now() < limit, "{why}: {}", house.log());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        house.end(&mut server);
+    }
+}
