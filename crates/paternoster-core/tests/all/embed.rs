@@ -5,19 +5,21 @@
 #[path = "../../examples/embed.rs"]
 mod example;
 
-/// Do two tenants of weights 100 and 300 get a quarter and three quarters, and is whoever got Busy
-/// woken? 2,000 requests are 62 turns of 32 (`max_budget` 128 KiB of 4 KiB each); what is still
-/// under way at the end (32) and half a turn at either side are a few of a hundred. The machine may
-/// be busy, so that much more is allowed: 500 within 200.
+/// Do two tenants of weights 100 and 300 get a quarter and three quarters, and is one that got Busy
+/// woken? 10,000 requests are 312 turns of 32 (`max_budget` 128 KiB of 4 KiB each); what is still
+/// under way at the end (32) and half a turn at either side are a few of a hundred. Before that the
+/// light one is ahead for a thousand and more where the machine is slow, which bfq makes up for: of
+/// 2,000 it may have two thirds. The machine may be busy, so that more is allowed: 2,500 within
+/// 1,000.
 #[test]
 fn the_example_shares_by_weight() {
     // What else runs here can keep a tenant from asking at all: one try of six is to show it.
     let mut tries = Vec::new();
     while tries.len() < 6 {
-        let (served, wakes) = example::serve(2000).expect("served");
-        assert_eq!(served.iter().sum::<u64>(), 2000);
+        let (served, wakes) = example::serve(10_000).expect("served");
+        assert_eq!(served.iter().sum::<u64>(), 10_000);
         assert!(wakes > 0);
-        if served[0].abs_diff(500) <= 200 {
+        if served[0].abs_diff(2500) <= 1000 {
             return;
         }
         tries.push(served);
