@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from plans import SCHEDULERS as PLANNED_SCHEDULERS
 
 import paternoster_io as pt
 from paternoster_io import sweeps
+
+# A shell starts what is in its background with SIGINT ignored, and then nothing ends a run.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same cases every time; PATERNOSTER_PYTHON_CASES asks for more.
 settings.register_profile(
