@@ -3,15 +3,14 @@
 
 use paternoster_core::event::{Action, Event};
 use paternoster_core::{
-    ClientId, ClientSpec, DeviceFacts, Flags, Limits, Nanos, Op, RequestQueue, elevators,
+    ClientId, ClientSpec, DeviceFacts, Flags, Nanos, Op, RequestQueue, elevators,
 };
 
 /// So many clients of a queue.
 pub(crate) fn clients<const N: usize>() -> [ClientId; N] {
     let elevator = elevators::by_name("noop").expect("it is there");
-    let (facts, limits) = (DeviceFacts::default(), Limits::default());
-    let mut queue =
-        RequestQueue::builder(facts, elevator).limits(limits).build().expect("its limits work");
+    let queue = RequestQueue::builder(DeviceFacts::default(), elevator).build();
+    let mut queue = queue.expect("its limits work");
     core::array::from_fn(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("there is room"))
 }
 

@@ -3,14 +3,10 @@
 //! list say, and is a trace of a run told as the run is?
 //!
 //! A journey is a bio that is submitted, issued and, mostly, completed. Each has a place of its
-//! own, so that nobody doubts which completion is whose; places that are shared are questions of
+//! own, so that it is clear which completion is whose; places that are shared are questions of
 //! the records' own tests.
 
-use paternoster_core::elevators::Noop;
-use paternoster_core::{
-    Action, ClientId, ClientSpec, DeviceFacts, Event, Flags, Limits, Nanos, Observer, Op,
-    RequestQueue,
-};
+use paternoster_core::{Action, Event, Flags, Nanos, Observer, Op};
 use paternoster_trace::blktrace::{Categories, Code, DeviceNumber, Record};
 use paternoster_trace::record::{
     Amount, BUCKETS_MAX, Devices, FlowRecord, FromTrace, LATENCY_BUCKETS_MAX, LatencyRecord, Stage,
@@ -18,6 +14,8 @@ use paternoster_trace::record::{
 };
 use paternoster_trace::{Entry, Kind, Recorder, Run, draw};
 use proptest::prelude::*;
+
+use crate::common::clients;
 
 /// A bio and its request.
 #[derive(Debug, Clone)]
@@ -41,17 +39,6 @@ fn journeys(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Journey>
         Journey { queued, waits, takes, write, sectors, client }
     });
     prop::collection::vec(journey, count)
-}
-
-fn clients() -> Vec<ClientId> {
-    let (facts, limits) = (DeviceFacts::default(), Limits::default());
-    let mut queue = RequestQueue::builder(facts, Box::new(Noop::new()))
-        .limits(limits)
-        .build()
-        .expect("its limits work");
-    (0..4)
-        .map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client"))
-        .collect()
 }
 
 /// All events in order of time; at one instant completions come last, so that none is before its

@@ -5,28 +5,15 @@
 //! The naive record keeps every event. Streams are longer and wider than the bounds, so that
 //! buckets and cells are put together on the way.
 
-use paternoster_core::elevators::Noop;
-use paternoster_core::{
-    Action, ClientId, ClientSpec, DeviceFacts, Event, Flags, Limits, Nanos, Observer, Op,
-    RequestQueue,
-};
+use paternoster_core::{Action, Event, Flags, Nanos, Observer, Op};
 use paternoster_trace::record::{self, AccessRecord, BUCKETS_MAX, CELLS_MAX, DepthRecord};
 use paternoster_trace::{Kind, Recorder, Run, draw};
 use proptest::prelude::*;
 
+use crate::common::clients;
+
 /// A step of time in ns, what happens, which client, which sector.
 type Step = (u64, u8, usize, u64);
-
-fn clients() -> Vec<ClientId> {
-    let (facts, limits) = (DeviceFacts::default(), Limits::default());
-    let mut queue = RequestQueue::builder(facts, Box::new(Noop::new()))
-        .limits(limits)
-        .build()
-        .expect("its limits work");
-    (0..4)
-        .map(|_| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client"))
-        .collect()
-}
 
 /// The stream of these steps; nothing completes that was not issued.
 fn events(steps: &[Step]) -> Vec<Event> {

@@ -6,6 +6,16 @@ pub(crate) mod golden;
 pub(crate) mod random;
 pub(crate) mod recordings;
 
+use paternoster_core::elevators::Noop;
+use paternoster_core::{ClientId, ClientSpec, DeviceFacts, Nanos, RequestQueue};
+
+/// Four clients of a queue.
+pub(crate) fn clients() -> [ClientId; 4] {
+    let queue = RequestQueue::builder(DeviceFacts::default(), Box::new(Noop::new())).build();
+    let mut queue = queue.expect("its limits work");
+    [(); 4].map(|()| queue.attach(Nanos::ZERO, ClientSpec::new()).expect("room for a client"))
+}
+
 /// Says that the test that is running looks at nothing, and why: a line that `./test` collects.
 pub(crate) fn skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
