@@ -11,7 +11,7 @@
 //! it did nothing. `./test` runs it with `--release`. It is alone in its process because there is
 //! one allocator in each.
 
-#[path = "../common/slices.rs"]
+#[path = "../common/slices/mod.rs"]
 mod slices;
 
 use std::alloc::{GlobalAlloc, Layout, System};
