@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! People: the clients as a caller sees them, asleep or awake (W6).
+
+use paternoster_core::{Bio, ClientId, Limits};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Person {
+    pub(super) id: ClientId,
+    /// Got Busy and no Wake since.
+    pub(super) owed: bool,
+    /// The bio that got Busy.
+    pub(super) refused: Option<Bio>,
+    /// When it got Busy, all places for bios were taken.
+    for_bio: bool,
+    /// When it got Busy, requests of both pools together had all slots: only under changing rules.
+    for_slot: bool,
+    /// Got a Wake, and has not submitted since what the queue could take or refuse.
+    pub(super) has_turn: bool,
+    busies: u64,
+    wakes: u64,
+    /// From where to where its last bio goes.
+    pub(super) last: (u64, u64),
+}
+
+/// What is taken of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    /// Requests that are asynchronous, and others.
+    pub(super) requests: (u32, u32),
+    pub(super) bios: usize,
+    pub(super) legacy: bool,
+    /// How many requests there may be, in each pool if the rules are legacy.
+    pub(super) nominal: u32,
+}
+
+impl Person {
+    pub(super) fn new(id: ClientId) -> Person {
+        let start = u64::from(id.index()) * 512;
+        Person {
+            id,
+            owed: false,
+            refused: None,
+            for_bio: false,
+            for_slot: false,
+            has_turn: false,
+            busies: 0,
+            wakes: 0,
+            last: (start, start),
+        }
+    }
+
+    /// It got Busy for this bio, when so many requests and bios were taken.
+    pub(super) fn falls_asleep(&mut self, bio: Bio, requests: u32, bios: usize, limits: &Limits) {
+        self.owed = true;
+        self.has_turn = false;
+        self.busies += 1;
+        self.refused = Some(bio);
+        self.for_slot = requests >= limits.requests;
+        self.for_bio = bios >= limits.bios as usize;
+    }
+
+    /// It got a Wake.
+    pub(super) fn wakes(&mut self) -> Result<(), String> {
+        self.owed = false;
+        self.has_turn = true;
+        self.wakes += 1;
+        if self.wakes > self.busies {
+            return Err(format!("W6: {} is woken more often than it fell asleep", self.id));
+        }
+        Ok(())
+    }
+}
+
+/// W6: none sleeps for what is free, unless as many others are awake and have not tried again yet.
+pub(super) fn sleepers(people: &[Person], limits: &Limits, held: Held) -> Result<(), String> {
+    let awake = people.iter().filter(|person| person.has_turn).count();
+    let awake = u32::try_from(awake).unwrap_or(u32::MAX);
+    let Held { requests: (limited, others), bios, legacy, nominal } = held;
+    for person in people.iter().filter(|person| person.owed) {
+        let sync = person.refused.is_none_or(|bio| bio.is_sync());
+        let forgotten = if person.for_bio {
+            bios + (awake as usize) < limits.bios as usize
+        } else if legacy && !person.for_slot {
+            // One that finds the pool one short of full sleeps as well, for the last goes to
+            // batchers.
+            let pool = if sync { others } else { limited };
+            pool + awake + 1 < nominal
+        } else {
+            limited + others + awake == 0
+        };
+        if forgotten {
+            return Err(format!("W6: {person:?} sleeps, {held:?}, {awake} awake, of {limits:?}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plan: the world before the first step, drawn: a device, capacities, an elevator.
+
+use paternoster_core::elevator::Rules;
+use paternoster_core::planted::Bug;
+use paternoster_core::{DeviceFacts, Elevator, Limits, elevators};
+use proptest::prelude::*;
+
+use crate::common::bare::Bare;
+use crate::common::slices::Slices;
+
+/// Sectors of the device: few, so that bios meet.
+pub(super) const CAPACITY: u64 = 4096;
+
+/// How many elevators there are to choose from: the library's, the fixture under both rules, and
+/// one that has the core of the trait alone.
+pub(crate) fn choices() -> usize {
+    elevators::ALL.len() + 3
+}
+
+/// One of the elevators.
+pub(crate) fn make(choice: usize) -> Box<dyn Elevator> {
+    let choice = choice % choices();
+    match elevators::ALL.get(choice) {
+        Some(entry) => (entry.make)(),
+        None => match choice - elevators::ALL.len() {
+            0 => Box::new(Slices::new()),
+            1 => Box::new(Slices::with_rules(Rules::Mq)),
+            _ => Box::new(Bare::default()),
+        },
+    }
+}
+
+/// The world before the first step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) elevator: usize,
+    /// The elevator stays: steps that would change it do nothing.
+    pub(crate) faithful: bool,
+    pub(crate) facts: DeviceFacts,
+    pub(crate) limits: Limits,
+    /// Clients there are from the start.
+    pub(crate) people: u32,
+    /// Whether a woken client tries again at once, or when its next turn comes.
+    pub(crate) eager: bool,
+    /// A bug to be planted, and after how many opportunities it strikes.
+    pub(crate) bug: Option<(Bug, u32)>,
+    /// Whether the audit is asked. Without it only what a caller can see is left.
+    pub(crate) audits: bool,
+}
+
+/// Random worlds.
+pub(crate) fn plans() -> impl Strategy<Value = Plan> {
+    let device = (any::<u8>(), 1u32..=32, 0usize..4, 0usize..3);
+    let limits = (12u32..=64, 16u32..=64, 1u32..=6, 1u32..=4, 0u32..=4);
+    (0..choices(), device, limits, any::<bool>()).prop_map(
+        |(elevator, (bits, depth, largest, segments), limits, eager)| {
+            let (requests, bios, clients, groups, notes) = limits;
+            let facts = DeviceFacts {
+                capacity: CAPACITY,
+                // Shallow devices are the ones that fill.
+                depth: if bits & 16 == 0 { 1 + depth % 4 } else { depth },
+                rotational: bits & 1 != 0,
+                write_cache: bits & 2 != 0,
+                fua: bits & 4 != 0,
+                flush_queueable: bits & 8 != 0,
+                max_sectors: [2560, 16, 24, 64][largest],
+                max_segments: [128, 2, 5][segments],
+            };
+            let limits = Limits { requests, bios, clients, groups, notes };
+            Plan {
+                elevator,
+                faithful: false,
+                facts,
+                limits,
+                people: clients,
+                eager,
+                bug: None,
+                audits: true,
+            }
+        },
+    )
+}
