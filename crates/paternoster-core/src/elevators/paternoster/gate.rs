@@ -36,10 +36,10 @@
 //! class have anything in the device, but for one request in 200 ms.
 //!
 //! # Invariants
-//! I1  Nobody is held while the device is empty, while there are seats, while a probe tries
+//! I1  No client is held while the device is empty, while there are seats, while a probe tries
 //!     another setting, or in fallback. The other epochs of a probe, with the accepted setting, are
 //!     half of all time where probes follow each other: the gate works in them too.
-//! I2  Nobody is held for a client of which something waits, or that is neither inside nor
+//! I2  None is held for a client of which something waits, or that is neither inside nor
 //!     expected; nor for longer after its last dispatch than [`PATIENCE`] times as long as its
 //!     requests take.
 //! I3  A client that is owed is of the group and class for which it is remembered, or does not
