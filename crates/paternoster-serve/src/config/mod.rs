@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use paternoster_core::near;
 use paternoster_core::{Class, Nanos};
+use serde::{Deserialize, Serialize};
 
 mod check;
 mod devices;
@@ -406,7 +407,8 @@ pub struct Who {
 }
 
 /// What is known of a client.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Identity {
     /// The export it chose.
     pub export: String,

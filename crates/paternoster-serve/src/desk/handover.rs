@@ -36,7 +36,7 @@ use super::tenants::BUCKETS;
 use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::device::Giving;
-use crate::handover::record::{Agreed, Asked, GuestState, Reading, TenantState, Who};
+use crate::handover::record::{Asked, GuestState, Reading, TenantState};
 use crate::host::peer::Peer;
 use crate::log::Entry;
 use crate::nbd::transmission::{Kind, Refusal};
@@ -239,8 +239,8 @@ impl Desk {
         input.extend_from_slice(&guest.rest);
         let state = GuestState {
             words: guest.peer.words.clone(),
-            who: Who::of(identity),
-            agreed: Agreed::of(&guest.negotiated),
+            identity: identity.clone(),
+            negotiated: guest.negotiated.clone(),
             reading,
             figures: guest.figures.clone(),
         };

@@ -19,16 +19,14 @@
 //! Payloads are JSON but for bytes. A field that is not known, or is missing, is an error: versions
 //! differ by the number that the order names, and by nothing else.
 
-use std::net::IpAddr;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Identity;
 use crate::control::snapshot::Figures;
+use crate::nbd::Negotiated;
 use crate::nbd::transmission::{HEADER, Kind, Request, parse};
 use crate::nbd::wire::{MAGIC_REQUEST, command};
-use crate::nbd::{ExportFacts, Negotiated};
 
 pub(super) const LISTENER: u8 = 1;
 pub(crate) const CONTROL: u8 = 2;
@@ -175,134 +173,27 @@ pub(crate) enum Reading {
     Over,
 }
 
-/// What a client was told, and what was agreed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Agreed {
-    export: String,
-    description: String,
-    size: u64,
-    block: u32,
-    preferred: u32,
-    most: u32,
-    /// The transmission flags.
-    flags: [bool; 9],
-    structured: bool,
-    allocation: bool,
-    block_sizes_known: bool,
-}
-
-impl Agreed {
-    pub(crate) fn of(negotiated: &Negotiated) -> Agreed {
-        let it = &negotiated.facts;
-        Agreed {
-            export: negotiated.export.clone(),
-            description: it.description.clone(),
-            size: it.size,
-            block: it.block,
-            preferred: it.preferred,
-            most: it.most,
-            flags: [
-                it.readonly,
-                it.flush,
-                it.fua,
-                it.trim,
-                it.zeroes,
-                it.fast_zero,
-                it.cache,
-                it.multi_conn,
-                it.rotational,
-            ],
-            structured: negotiated.structured,
-            allocation: negotiated.allocation,
-            block_sizes_known: negotiated.block_sizes_known,
-        }
-    }
-
-    pub(crate) fn negotiated(self) -> Negotiated {
-        let [readonly, flush, fua, trim, zeroes, fast_zero, cache, multi_conn, rotational] =
-            self.flags;
-        let facts = ExportFacts {
-            name: self.export.clone(),
-            description: self.description,
-            size: self.size,
-            readonly,
-            block: self.block,
-            preferred: self.preferred,
-            most: self.most,
-            flush,
-            fua,
-            trim,
-            zeroes,
-            fast_zero,
-            cache,
-            multi_conn,
-            rotational,
-        };
-        Negotiated {
-            export: self.export,
-            facts,
-            structured: self.structured,
-            allocation: self.allocation,
-            block_sizes_known: self.block_sizes_known,
-        }
-    }
-}
-
-/// Who a client is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Who {
-    uid: Option<u32>,
-    gid: Option<u32>,
-    groups: Option<Vec<u32>>,
-    pid: Option<u32>,
-    cgroup: Option<String>,
-    address: Option<IpAddr>,
-    certificate: Option<String>,
-    is_asked_for_name: bool,
-}
-
-impl Who {
-    pub(crate) fn of(identity: &Identity) -> Who {
-        let it = identity.clone();
-        Who {
-            uid: it.uid,
-            gid: it.gid,
-            groups: it.groups,
-            pid: it.pid,
-            cgroup: it.cgroup,
-            address: it.address,
-            certificate: it.certificate,
-            is_asked_for_name: it.is_asked_for_name,
-        }
-    }
-
-    pub(crate) fn identity(self, export: &str) -> Identity {
-        Identity {
-            export: export.to_owned(),
-            uid: self.uid,
-            gid: self.gid,
-            groups: self.groups,
-            pid: self.pid,
-            cgroup: self.cgroup,
-            address: self.address,
-            certificate: self.certificate,
-            is_asked_for_name: self.is_asked_for_name,
-        }
-    }
-}
-
 /// A connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GuestState {
     /// In words, for the log.
     pub words: String,
-    pub who: Who,
-    pub agreed: Agreed,
+    pub identity: Identity,
+    pub negotiated: Negotiated,
     pub reading: Reading,
     pub figures: Figures,
+}
+
+impl GuestState {
+    /// Unless the names differ that it has for its volume.
+    pub(super) fn checked(self) -> Result<GuestState, String> {
+        let Negotiated { export, facts, .. } = &self.negotiated;
+        if [&facts.name, &self.identity.export].iter().any(|name| *name != export) {
+            return Err(format!("a record of kind {GUEST}: its volume has more than one name"));
+        }
+        Ok(self)
+    }
 }
 
 /// A payload as what it is of.

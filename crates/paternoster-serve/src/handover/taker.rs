@@ -20,7 +20,7 @@ use paternoster_core::Nanos;
 use serde_json::Value;
 
 use super::channel::{Channel, Frame};
-use super::record::{self, parsed};
+use super::record::{self, GuestState, parsed};
 use super::{BYTES_MOST, GUESTS_MOST, OPENING, THINGS_MOST, VERSION, WORD};
 use crate::device::claim::Claims;
 use crate::device::handed::Handed;
@@ -211,7 +211,7 @@ pub(super) fn hear_guests(other: &Channel) -> Result<Guests, String> {
                 all.tenants.push(parsed(kind, &payload)?);
             }
             (record::GUEST, 1) if all.guests.len() < GUESTS_MOST => {
-                let state = parsed(kind, &payload)?;
+                let state = parsed::<GuestState>(kind, &payload)?.checked()?;
                 let Some(socket) = fds.pop() else { return Err(many(kind, count)) };
                 let (input, output, behind) = (Vec::new(), Vec::new(), Vec::new());
                 all.guests.push(Arrived { socket, state, input, output, behind });

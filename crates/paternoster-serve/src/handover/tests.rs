@@ -11,7 +11,7 @@ use paternoster_sim::chance::Chance;
 use proptest::prelude::*;
 
 use super::channel::{Channel, RECORD_MOST};
-use super::record::{self, Agreed, Asked, GuestState, Reading, Who};
+use super::record::{self, Asked, GuestState, Reading};
 use super::taker::Takeover;
 use crate::config::Identity;
 use crate::control::snapshot::Figures;
@@ -30,9 +30,13 @@ struct Said {
     fds: usize,
 }
 
-/// What a server of two connections says.
-fn sound() -> Vec<Said> {
-    let said = |kind, payload: &str, fds| Said { kind, payload: payload.into(), fds };
+/// One of this kind, with so many descriptors.
+fn said(kind: u8, payload: &str, fds: usize) -> Said {
+    Said { kind, payload: payload.into(), fds }
+}
+
+/// A connection to a disk.
+fn guest(reading: Reading) -> GuestState {
     let negotiated = Negotiated {
         export: "disk".to_owned(),
         facts: ExportFacts { name: "disk".to_owned(), size: 1 << 20, ..ExportFacts::default() },
@@ -40,30 +44,39 @@ fn sound() -> Vec<Said> {
         allocation: false,
         block_sizes_known: true,
     };
-    let asked = Asked { kind: 1, flags: 0, cookie: 7, offset: 4096, length: 8192 };
-    let within =
-        Reading::Within { asked: asked.clone(), cut: 4096, error: 0, answered: 0, owed: 0 };
-    let skipping = Reading::Skipping { left: 9, asked, errno: 28, text: "full".to_owned() };
-    let guest = |reading| {
-        let (who, agreed) = (Who::of(&Identity::default()), Agreed::of(&negotiated));
-        let figures = Figures::default();
-        let state = GuestState { words: "unix".to_owned(), who, agreed, reading, figures };
-        said(record::GUEST, &serde_json::to_string(&state).unwrap(), 1)
-    };
+    let identity = Identity { export: "disk".to_owned(), ..Identity::default() };
+    let (words, figures) = ("unix".to_owned(), Figures::default());
+    GuestState { words, identity, negotiated, reading, figures }
+}
+
+/// What a server of these connections says.
+fn sound(guests: [GuestState; 4]) -> Vec<Said> {
+    let guests =
+        guests.map(|guest| said(record::GUEST, &serde_json::to_string(&guest).unwrap(), 1));
+    let [within, skipping, header, over] = guests;
     vec![
         said(record::LISTENER, r#"{"at":"unix:/s"}"#, 1),
         said(record::CONTROL, r#"{"at":"/c"}"#, 1),
         said(record::CLAIM, r#"{"writes":true,"shared":false}"#, 1),
         said(record::FILE, r#"{"lost":0}"#, 2),
         said(record::INVENTORY, r#"{"pid":1,"notify":null,"watchdog":null}"#, 0),
-        guest(within),
+        within,
         said(record::INPUT, "half a payload", 0),
         said(record::OUTPUT, "half an answer", 0),
-        guest(skipping),
-        guest(Reading::Header),
-        guest(Reading::Over),
+        skipping,
+        header,
+        over,
         said(record::GUESTS, r#"{"guests":4}"#, 0),
     ]
+}
+
+/// Connections, each in the midst of something else.
+fn guests() -> [GuestState; 4] {
+    let asked = Asked { kind: 1, flags: 0, cookie: 7, offset: 4096, length: 8192 };
+    let within =
+        Reading::Within { asked: asked.clone(), cut: 4096, error: 0, answered: 0, owed: 0 };
+    let skipping = Reading::Skipping { left: 9, asked, errno: 28, text: "full".to_owned() };
+    [within, skipping, Reading::Header, Reading::Over].map(guest)
 }
 
 /// Says these things, and hangs up; what the other side makes of it.
@@ -89,7 +102,7 @@ fn heard(all: &[Said], raw: &[u8]) -> Result<(), String> {
 /// twice, refused or understood, and never more?
 #[test]
 fn whatever_is_said_is_heard_or_refused() {
-    let sound = sound();
+    let sound = sound(guests());
     assert_eq!(heard(&sound, &[]), Ok(()));
     for end in 0..sound.len() {
         assert!(heard(&sound[..end], &[]).is_err(), "{end} records");
@@ -132,6 +145,22 @@ fn whatever_is_said_is_heard_or_refused() {
     }
     println!("{understood} understood, {refused} refused");
     assert!(refused > 100);
+}
+
+/// Is a connection refused that has more than one name for its volume?
+#[test]
+fn a_connection_has_one_volume() {
+    let changes: [fn(&mut GuestState) -> &mut String; 3] = [
+        |it| &mut it.identity.export,
+        |it| &mut it.negotiated.export,
+        |it| &mut it.negotiated.facts.name,
+    ];
+    for (place, change) in changes.into_iter().enumerate() {
+        let mut guests = guests();
+        change(&mut guests[place]).push('s');
+        let why = heard(&sound(guests), &[]).unwrap_err();
+        assert!(why.contains("more than one name"), "{place}: {why}");
+    }
 }
 
 /// Is a head refused that promises more bytes, or more descriptors, than there can be, before
@@ -209,8 +238,8 @@ proptest! {
         let [structured, allocation, block_sizes_known] = rest;
         let export = "é".to_owned();
         let told = Negotiated { export, facts, structured, allocation, block_sizes_known };
-        let said = serde_json::to_vec(&Agreed::of(&told)).unwrap();
-        let heard: Agreed = serde_json::from_slice(&said).unwrap();
-        prop_assert_eq!(heard.negotiated(), told);
+        let said = serde_json::to_vec(&told).unwrap();
+        let heard: Negotiated = serde_json::from_slice(&said).unwrap();
+        prop_assert_eq!(heard, told);
     }
 }

@@ -123,9 +123,7 @@ impl<E: Entrance> Lobby<E> {
     /// may not is told.
     pub(crate) fn take_over(&self, arrived: Arrived) {
         let Arrived { socket, state, input, output, behind } = arrived;
-        let GuestState { words, who, agreed, reading, figures } = state;
-        let negotiated = agreed.negotiated();
-        let identity = who.identity(&negotiated.export);
+        let GuestState { words, identity, negotiated, reading, figures } = state;
         let peer = Peer { words, origin: Origin::of(&identity) };
         let closed = |why: &str| {
             crate::log::tell_of(

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exports: what a client is told of a disk, and what both sides agreed on.
 
+use serde::{Deserialize, Serialize};
+
 use super::wire::export_flag;
 
 /// What a client is told of a disk.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ExportFacts {
     /// The name under which the server knows it.
     pub name: String,
@@ -89,7 +92,8 @@ pub trait Exports {
 }
 
 /// What both sides agreed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Negotiated {
     /// The name under which the server knows the export: never empty for a default export that
     /// has a name.
