@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::channel::{Channel, RECORD_MOST};
-use super::{BYTES_MOST, GUESTS_MOST, OPENING, WORD, record};
+use super::{BYTES_MOST, GUESTS_MOST, OPENING, WORD, next, record, told};
 use crate::config::{Identity, Level};
 use crate::desk::handover::{Leave, Leaving, Letter as Told, Post, Verdict};
 use crate::desk::inbox::Slot;
@@ -293,22 +293,9 @@ fn send_by(
 
 /// Waits for a word of the other side.
 fn expect(other: &Channel, kind: u8, by: Option<Instant>) -> Result<(), String> {
-    let frame = other.receive(by).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => "it has gone".to_owned(),
-        std::io::ErrorKind::TimedOut => "it has not answered in time".to_owned(),
-        _ => error.to_string(),
-    })?;
-    if frame.kind == record::REFUSED {
-        let refused = record::parsed::<record::Refused>(frame.kind, &frame.payload)?;
-        return Err(refused.why.replace(char::is_control, "?"));
-    }
+    let frame = next(other, by)?;
     if frame.kind != kind || !frame.fds.is_empty() {
         return Err(format!("it said {} where {kind} is next", frame.kind));
     }
     Ok(())
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
-fn told(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

@@ -36,8 +36,11 @@ pub(crate) mod taker;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
 
+use channel::{Channel, Frame};
 pub use taker::Takeover;
 
 /// What both sides must speak.
@@ -51,3 +54,27 @@ const GUESTS_MOST: usize = 100_000;
 const BYTES_MOST: usize = 1 << 30;
 /// Records of other things at most.
 const THINGS_MOST: usize = 200_000;
+
+/// The next record, by then, unless it is a refusal.
+fn next(other: &Channel, by: Option<Instant>) -> Result<Frame, String> {
+    let frame = other.receive(by).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => "the other process has gone".to_owned(),
+        ErrorKind::TimedOut => "the other process has not answered in time".to_owned(),
+        _ => error.to_string(),
+    })?;
+    if frame.kind == record::REFUSED {
+        let record::Refused { why } = record::parsed(frame.kind, &frame.payload)?;
+        return Err(format!("the other process refuses: {}", printable(&why)));
+    }
+    Ok(frame)
+}
+
+/// What the other process says, as it can go into a log.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn told(error: impl Display) -> String {
+    error.to_string()
+}

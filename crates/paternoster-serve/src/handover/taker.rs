@@ -9,7 +9,7 @@
 //! descriptors as a kind has, bounded counts, bounded bytes. What ends here before `mine` leaves
 //! nothing changed: paths and locks are the other's until then.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::channel::{Channel, Frame};
 use super::record::{self, GuestState, parsed};
-use super::{BYTES_MOST, GUESTS_MOST, OPENING, THINGS_MOST, VERSION, WORD};
+use super::{BYTES_MOST, GUESTS_MOST, OPENING, THINGS_MOST, VERSION, WORD, next, printable, told};
 use crate::device::claim::Claims;
 use crate::device::handed::Handed;
 use crate::host::notify::Notify;
@@ -240,20 +240,6 @@ pub(super) fn hear_guests(other: &Channel) -> Result<Guests, String> {
     }
 }
 
-/// The next record, unless it is a refusal.
-fn next(other: &Channel, by: Option<Instant>) -> Result<Frame, String> {
-    let frame = other.receive(by).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => "the other process has gone".to_owned(),
-        ErrorKind::TimedOut => "the other process has not answered in time".to_owned(),
-        _ => error.to_string(),
-    })?;
-    if frame.kind == record::REFUSED {
-        let record::Refused { why } = parsed(frame.kind, &frame.payload)?;
-        return Err(format!("it goes on: {}", why.replace(char::is_control, "?")));
-    }
-    Ok(frame)
-}
-
 /// Asks in the language of the control socket; the answer is a line.
 fn ask_in_words(stream: &UnixStream) -> Result<(), String> {
     stream.set_read_timeout(Some(WORD)).map_err(told)?;
@@ -272,7 +258,7 @@ fn ask_in_words(stream: &UnixStream) -> Result<(), String> {
     }
     let answer: Value = serde_json::from_slice(&line).map_err(told)?;
     match answer.get("error").and_then(Value::as_str) {
-        Some(why) => Err(why.replace(char::is_control, "?")),
+        Some(why) => Err(printable(why)),
         None if answer.get("version") == Some(&Value::from(VERSION)) => Ok(()),
         None => Err(format!("it speaks another version than {VERSION}")),
     }
@@ -280,9 +266,4 @@ fn ask_in_words(stream: &UnixStream) -> Result<(), String> {
 
 fn many(kind: u8, fds: usize) -> String {
     format!("a record of kind {kind} with {fds} descriptors has no place here")
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
-fn told(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
