@@ -22,6 +22,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::printable;
 use crate::config::Identity;
 use crate::control::snapshot::Figures;
 use crate::nbd::Negotiated;
@@ -198,5 +199,8 @@ impl GuestState {
 
 /// A payload as what it is of.
 pub(super) fn parsed<T: DeserializeOwned>(kind: u8, payload: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(payload).map_err(|error| format!("a record of kind {kind}: {error}"))
+    serde_json::from_slice(payload).map_err(|error| {
+        // It quotes what is wrong, as long as that is.
+        format!("a record of kind {kind}: {}", printable(&error.to_string()))
+    })
 }

@@ -163,6 +163,23 @@ fn a_connection_has_one_volume() {
     }
 }
 
+/// Is what the other side says told shortly, and without what would change a terminal: a field that
+/// is not known, a reason of its own?
+#[test]
+fn foreign_words_are_told_shortly() {
+    let long = "\u{1b}é".repeat(10_000);
+    let field = serde_json::json!({ long.as_str(): 1 }).to_string();
+    let why = serde_json::json!({ "why": long }).to_string();
+    for (record, says) in [
+        (said(record::INVENTORY, &field, 0), "kind 7: unknown field"),
+        (said(record::REFUSED, &why, 0), "refuses: ?é?é"),
+    ] {
+        let why = heard(&[record], &[]).unwrap_err();
+        assert!(why.contains(says) && why.len() < 2000, "{} bytes: {why}", why.len());
+        assert!(!why.contains(char::is_control), "{why}");
+    }
+}
+
 /// Is a head refused that promises more bytes, or more descriptors, than there can be, before
 /// memory is taken for them; and are descriptors that came with it closed?
 #[test]
