@@ -107,9 +107,17 @@ pub(crate) fn spawn<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Output, Stdio};
 
     const CHILD: &str = "PATERNOSTER_TEST_LOST_THREAD";
+
+    /// This program as a child that does one of the tests below, which lose a thread.
+    fn child(test: &str, stderr: impl Into<Stdio>) -> Output {
+        let own = std::env::current_exe().expect("this program");
+        let mut command = Command::new(own);
+        command.args(["--exact", &format!("vital::tests::{test}"), "--nocapture"]);
+        command.env(CHILD, "1").stderr(stderr).output().expect("a child")
+    }
 
     /// What the child of [`a_lost_thread_ends_the_process`] does; nothing otherwise.
     #[test]
@@ -117,7 +125,7 @@ mod tests {
         if std::env::var_os(CHILD).is_some() {
             let lost = super::spawn("disk 7".to_owned(), || panic!("planted"));
             let _ended_with_the_process = lost.expect("a thread").join();
-            // Nobody has noticed.
+            // The loss was not noticed.
             std::process::exit(0);
         }
     }
@@ -126,12 +134,7 @@ mod tests {
     /// in what is said?
     #[test]
     fn a_lost_thread_ends_the_process() {
-        let own = std::env::current_exe().expect("this program");
-        let child = Command::new(own)
-            .args(["--exact", "vital::tests::loses_a_thread_as_a_child", "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .expect("a child");
+        let child = child("loses_a_thread_as_a_child", Stdio::piped());
         let said = String::from_utf8_lossy(&child.stderr);
         assert_eq!(child.status.code(), Some(1), "{said}");
         assert!(said.contains("the thread `disk 7` is lost"), "{said}");
@@ -144,14 +147,8 @@ mod tests {
         rustix::io::ioctl_fionbio(&write, true).expect("a pipe");
         while rustix::io::write(&write, &[b'x'; 4096]).is_ok() {}
         rustix::io::ioctl_fionbio(&write, false).expect("a pipe");
-        let own = std::env::current_exe().expect("this program");
-        let child = Command::new(own)
-            .args(["--exact", "vital::tests::loses_a_thread_as_a_child", "--nocapture"])
-            .env(CHILD, "1")
-            .stdout(std::process::Stdio::null())
-            .stderr(write)
-            .status();
-        assert_eq!(child.expect("a child").code(), Some(1));
+        let child = child("loses_a_thread_as_a_child", write);
+        assert_eq!(child.status.code(), Some(1));
         drop(read);
     }
 
@@ -170,12 +167,7 @@ mod tests {
     /// Does a thread of FUSE's library end the process, too?
     #[test]
     fn a_lost_thread_of_fuse_ends_the_process() {
-        let own = std::env::current_exe().expect("this program");
-        let child = Command::new(own)
-            .args(["--exact", "vital::tests::loses_a_thread_of_fuse_as_a_child", "--nocapture"])
-            .env(CHILD, "1")
-            .output()
-            .expect("a child");
+        let child = child("loses_a_thread_of_fuse_as_a_child", Stdio::piped());
         let said = String::from_utf8_lossy(&child.stderr);
         assert_eq!(child.status.code(), Some(1), "{said}");
         assert!(said.contains("the thread `fuser-0` is lost"), "{said}");
