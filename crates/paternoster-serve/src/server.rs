@@ -187,7 +187,8 @@ impl Server {
             (None, _) => None,
             (Some(settings), None) => Some(fuse::show(&config, settings, files)?),
             (Some(settings), Some(takeover)) => {
-                // No two can have the folder; and who mounts must do it before it is bounded.
+                // No two can have the folder; and a process that mounts must do it before it is
+                // bounded.
                 arrived = Some(takeover.commit()?);
                 takeover.wait_for_unmount();
                 let shown = fuse::show(&config, settings, files);
@@ -303,7 +304,7 @@ impl Running {
         }
         if left.is() {
             left.unmounted();
-            // Who comes from now on comes to the other process.
+            // A client that comes from now on comes to the other process.
             self.close_doors();
         }
         let _ended = self.door.put(Word::End);
@@ -370,7 +371,7 @@ fn took_over(
     notes
 }
 
-/// The sockets of control and metrics, open: no one answers there before the server serves.
+/// The sockets of control and metrics, open: nothing answers there before the server serves.
 struct Doors {
     control: Option<ControlSocket>,
     http: Option<HttpSocket>,

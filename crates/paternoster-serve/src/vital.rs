@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Vital: threads that the server cannot do without.
 //!
-//! A server that has lost one of its threads looks alive and serves nobody: a device's clients wait
-//! for ever, and a service manager sees a process that runs. So the loss ends the process, as a
-//! kill would: what was flushed is durable, and what starts it again can see that it has ended.
+//! A server that has lost one of its threads looks alive and serves no client: a device's clients
+//! wait for ever, and a service manager sees a process that runs. So the loss ends the process, as
+//! a kill would: what was flushed is durable, and what starts it again can see that it has ended.
 //!
 //! A library may start such a thread, too: FUSE's is known by its name. What is said of a loss
 //! waits for standard error no longer than a second: a pipe that is full and not read would keep
@@ -140,9 +140,9 @@ mod tests {
         assert!(said.contains("the thread `disk 7` is lost"), "{said}");
     }
 
-    /// And when nobody reads what it says? The pipe is full before the child begins.
+    /// Does it end as well when what it says is not read? The pipe is full before the child begins.
     #[test]
-    fn a_full_standard_error_keeps_no_one() {
+    fn a_full_standard_error_does_not_keep_it() {
         let (read, write) = std::io::pipe().expect("a pipe");
         rustix::io::ioctl_fionbio(&write, true).expect("a pipe");
         while rustix::io::write(&write, &[b'x'; 4096]).is_ok() {}

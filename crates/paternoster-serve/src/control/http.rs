@@ -114,7 +114,7 @@ impl HttpServer {
     }
 }
 
-/// A socket for monitors that is open, and at which no one answers yet.
+/// A socket for monitors that is open, and at which nothing answers yet.
 #[derive(Debug)]
 pub(crate) struct HttpSocket {
     listener: TcpListener,

@@ -138,7 +138,7 @@ impl fmt::Debug for ControlServer {
     }
 }
 
-/// A control socket that is open, and at which no one answers yet.
+/// A control socket that is open, and at which nothing answers yet.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     listener: UnixListener,

@@ -4,7 +4,7 @@
 //! ```text
 //! leave ─▶ no request is begun, none goes on being read or cut
 //!       ─▶ what the queue and the device have ends, and is answered into the outboxes     (quiet)
-//!       ─▶ each guest as it is now, told to who asked; the thread does nothing more
+//!       ─▶ each guest as it is now, told to the giver; the thread does nothing more
 //!       ─▶ verdict   resume: all guests are heard again
 //!                    gone: their sockets are closed here, which no client sees
 //! ```
@@ -49,9 +49,9 @@ pub struct Post(pub(crate) Box<Letter>);
 /// What a desk is told of another process.
 #[derive(Debug)]
 pub(crate) enum Letter {
-    /// Its files, for one that may take over.
+    /// Its files, for a process that may take over.
     Files(Sender<Result<Vec<Giving>, String>>),
-    /// One takes over.
+    /// Another process takes over.
     Leave(Leave),
     /// What tenants had at the one before.
     Tenants(Vec<TenantState>),

@@ -57,7 +57,7 @@ pub(crate) struct Giver {
 /// What a server knows of having been given away.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// Doors let no one in.
+    /// Doors let no client in.
     pub paused: Arc<AtomicBool>,
     /// Another process serves, and hears of what it waits for.
     to: Mutex<Option<Channel>>,
@@ -147,7 +147,7 @@ impl Giver {
                 Ok(words(&frozen, paused))
             });
             if done.is_err() {
-                // Who waits for a verdict finds that none comes.
+                // Threads that wait for a verdict find that none comes.
                 self.left.paused.store(false, Ordering::SeqCst);
             }
             done

@@ -71,7 +71,7 @@ pub(super) struct FileState {
     pub lost: i32,
 }
 
-/// Who hands over.
+/// The process that hands over.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inventory {

@@ -207,7 +207,7 @@ fn what_a_head_promises_is_bounded() {
     assert_eq!(std::io::Read::read(&mut &mine, &mut [0]).unwrap(), 0);
 }
 
-/// Is one who says nothing not waited for, and is its end told from that?
+/// Is a process that says nothing not waited for, and is its end told from that?
 #[test]
 fn silence_and_the_end_are_two() {
     let (one, other) = UnixStream::pair().unwrap();

@@ -62,7 +62,7 @@ mod tests {
         Stands { place, origin, is_silent, came: Nanos::from_millis(ms) }
     }
 
-    /// Who makes room? A user with 3 of 4 places, of which one has spoken; for another user the
+    /// Which user makes room? One with 3 of 4 places, of which one has spoken; for another user the
     /// oldest silent one goes, however new it is; for its own only one that is a second old.
     #[test]
     fn the_greediest_makes_room() {
@@ -84,8 +84,8 @@ mod tests {
         assert_eq!(to_go(&two, crowd, Nanos::ZERO), Some(1));
     }
 
-    /// Who gives its seat? One of a crowd at once; a single one of another only when it was silent
-    /// for a second: else a crowd that has all seats would send away each that comes.
+    /// Which client gives its seat? One of a crowd at once; a single one of another user only when
+    /// it was silent for a second: else a crowd that has all seats would send away each that comes.
     #[test]
     fn a_single_one_keeps_its_seat() {
         let (crowd, other) = (Origin::User(1), Origin::User(2));

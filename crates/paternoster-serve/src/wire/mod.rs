@@ -46,7 +46,7 @@ impl Wire {
         Wire(Line::Socket(Arc::new(socket), None))
     }
 
-    /// Its socket, to be handed to another process: not under TLS, whose state is no one else's.
+    /// Its socket, to be handed to another process: not under TLS, whose state stays here.
     pub(crate) fn to_hand_over(&self) -> Option<Arc<OwnedFd>> {
         match &self.0 {
             Line::Socket(socket, None) => Some(Arc::clone(socket)),

@@ -83,7 +83,7 @@ fn qemu(house: &House) -> Option<Running> {
     }
 }
 
-/// Whether another program would find that no one minds its writes: qemu's byte for that, as
+/// Whether another program would find that its writes are minded by none: qemu's byte for that, as
 /// `device/lock.rs` has it.
 fn is_free(disk: &fs::File) -> bool {
     // SAFETY: a flock is plain numbers; all zeroes is one.

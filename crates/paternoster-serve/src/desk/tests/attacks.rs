@@ -132,7 +132,7 @@ struct Town {
     lobby: Lobby<Street>,
     street: Street,
     _door: Slot<Word>,
-    /// Of whom one is listing, or silent.
+    /// Connections of clients that list, or are silent.
     held: Vec<UnixStream>,
 }
 
@@ -140,8 +140,8 @@ impl Town {
     fn new() -> Town {
         let rig = Rig::new("bfq", |config| {
             config.server.connections = 2000;
-            // Else whoever is served first has the device for 8 MiB: 2,048 turns of one that reads
-            // a block in each.
+            // Else the tenant that is served first has the device for 8 MiB: 2,048 turns of a
+            // client that reads a block in each.
             let budget = ("max_budget".to_owned(), "64".to_owned());
             config.devices[0].attributes = vec![budget];
             let tenant = |name, weight| Tenant { weight, ..Tenant::new(name) };
