@@ -23,8 +23,8 @@ use paternoster_sim::chance::Chance;
 
 use crate::common::skipped;
 use crate::upgrade::{
-    BLOCK, CLIENTS, Client, House, PATIENCE, READ, Running, SIZE, Stops, WRITE, block_of, connect,
-    must_succeed, until_answered,
+    BLOCK, House, READ, Running, SIZE, Stops, WRITE, connect, must_succeed, qemu, request,
+    under_load, until, until_answered,
 };
 
 impl House {
@@ -53,34 +53,9 @@ impl House {
 
 /// Waits for a process to end.
 fn wait(process: &mut Running) -> ExitStatus {
-    let limit = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = process.0.try_wait().expect("a child") {
-            return status;
-        }
-        assert!(Instant::now() < limit, "process {} does not end", process.0.id());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// qemu, which writes its disk over and over, and fails when its server hangs up.
-fn qemu(house: &House) -> Option<Running> {
-    let image =
-        format!("driver=nbd,server.type=unix,server.path={},export=qemu", house.scratch.text("s"));
-    let bench = ["bench", "-q", "-w", "--pattern=90", "-d", "16", "-s", "65536", "-c", "40000"];
-    let started = Command::new("qemu-img")
-        .args(bench)
-        .args(["--image-opts", &image])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    match started {
-        Ok(child) => Some(Running(child)),
-        Err(error) => {
-            skipped(&format!("qemu-img: {error} (Debian package qemu-utils)"));
-            None
-        }
-    }
+    let number = process.0.id();
+    let ended = || process.0.try_wait().expect("a child");
+    until(ended, || format!("process {number} does not end"))
 }
 
 /// Whether another program would find that its writes are minded by none: qemu's byte for that, as
@@ -94,39 +69,6 @@ fn is_free(disk: &fs::File) -> bool {
     let done = unsafe { libc::fcntl(disk.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
     i32::from(lock.l_type) == libc::F_UNLCK
-}
-
-/// Clients work, `act` does something with the server; how often each came, against what is on the
-/// disk.
-fn under_load(house: &House, act: impl FnOnce(&House, &mut Running, &AtomicU64)) -> Vec<u64> {
-    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-    let socket = house.scratch.text("s");
-    let mut server = house.start();
-    let known = std::thread::scope(|scope| {
-        let _stops = Stops(&stop);
-        let workers = (0..CLIENTS).map(|number| {
-            let client = Client::new(&socket, number, &answered);
-            let stop = &stop;
-            scope.spawn(move || client.work(stop))
-        });
-        let workers: Vec<_> = workers.collect();
-        until_answered(&answered, 200);
-        act(house, &mut server, &answered);
-        until_answered(&answered, 200);
-        drop(Stops(&stop));
-        let each = workers.into_iter().map(|worker| worker.join().expect("a client"));
-        each.collect::<Vec<_>>()
-    });
-    house.end(&mut server);
-    let disk = fs::read(house.scratch.text("disk")).expect("a disk");
-    for (number, (_, known)) in known.iter().enumerate() {
-        let first = number * known.len();
-        for (block, value) in known.iter().enumerate() {
-            let at = (first + block) * BLOCK;
-            assert!(disk[at..at + BLOCK] == block_of(*value)[..], "client {number}, {block}");
-        }
-    }
-    known.into_iter().map(|(came, _)| came).collect()
 }
 
 /// Do clients notice nothing while eight servers follow each other under load, is nothing lost of
@@ -145,7 +87,8 @@ fn clients_do_not_notice() {
         }
         let disk = fs::File::open(house.scratch.text("disk")).expect("a disk");
         let over = AtomicBool::new(false);
-        let mut qemu = qemu(house);
+        // It is told of no reconnecting.
+        let mut qemu = qemu(house, "", 40_000);
         std::thread::scope(|scope| {
             let _over = Stops(&over);
             scope.spawn(|| {
@@ -215,18 +158,6 @@ fn a_new_one_that_is_killed_changes_nothing() {
     println!("killed {before} times before, {behind} times behind it");
     assert!(before > 0);
     assert!(came.iter().all(|came| *came <= 1 + behind), "{came:?}, {behind}: {}", house.log());
-}
-
-/// A request as bytes.
-fn request(kind: u16, cookie: u64, at: u64, length: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
-    bytes.extend(0u16.to_be_bytes());
-    bytes.extend(kind.to_be_bytes());
-    bytes.extend(cookie.to_be_bytes());
-    bytes.extend(at.to_be_bytes());
-    bytes.extend(length.to_be_bytes());
-    bytes.extend(payload);
-    bytes
 }
 
 /// A simple reply of success.
@@ -345,11 +276,8 @@ fn a_client_without_a_place_is_closed() {
         fs::write(&file, &text).expect("a configuration");
         house.hand_over(&mut server);
         assert_eq!(stream.read(&mut [0; 8]).expect("its end"), 0, "{}", house.log());
-        let limit = Instant::now() + PATIENCE;
-        while !house.log().contains(why) {
-            assert!(Instant::now() < limit, "{why}: {}", house.log());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let is_told = || house.log().contains(why).then_some(());
+        until(is_told, || format!("{why}: {}", house.log()));
         house.end(&mut server);
     }
 }

@@ -31,8 +31,8 @@ use crate::serve_arguments::Scratch;
 
 pub(crate) const BLOCK: usize = 4096;
 /// Blocks of each of our clients, one behind the other.
-pub(crate) const BLOCKS: u64 = 64;
-pub(crate) const CLIENTS: u64 = 3;
+const BLOCKS: u64 = 64;
+const CLIENTS: u64 = 3;
 /// Bytes of a disk.
 pub(crate) const SIZE: u64 = 4 << 20;
 /// Requests under way of one client.
@@ -100,12 +100,11 @@ impl House {
             command.env("LISTEN_FDS", "1").stdin(Stdio::from(OwnedFd::from(again)));
         }
         let mut server = Running(command.spawn().expect("the program starts"));
-        let limit = Instant::now() + PATIENCE;
-        while UnixStream::connect(self.scratch.text("control")).is_err() {
+        let listens = || {
             assert_eq!(server.0.try_wait().expect("a child"), None, "it ended: {}", self.log());
-            assert!(Instant::now() < limit, "it does not listen: {}", self.log());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+            UnixStream::connect(self.scratch.text("control")).ok()
+        };
+        until(listens, || format!("it does not listen: {}", self.log()));
         server
     }
 
@@ -131,6 +130,18 @@ impl House {
     }
 }
 
+/// Waits for what is there at last; `late` says what has failed if it is not.
+pub(crate) fn until<T>(mut found: impl FnMut() -> Option<T>, late: impl Fn() -> String) -> T {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < limit, "{}", late());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// A connection that has chosen the disk; none while no server is there.
 pub(crate) fn connect(socket: &str) -> std::io::Result<UnixStream> {
     let mut stream = UnixStream::connect(socket)?;
@@ -142,20 +153,32 @@ pub(crate) fn connect(socket: &str) -> std::io::Result<UnixStream> {
 }
 
 /// A block full of a number.
-pub(crate) fn block_of(value: u64) -> Vec<u8> {
+fn block_of(value: u64) -> Vec<u8> {
     value.to_be_bytes().repeat(BLOCK / 8)
+}
+
+/// A request as bytes.
+pub(crate) fn request(kind: u16, cookie: u64, at: u64, length: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+    bytes.extend(0u16.to_be_bytes());
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(at.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(payload);
+    bytes
 }
 
 /// What was asked for and is not answered.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+struct Asked {
     kind: u16,
     block: u64,
     value: u64,
 }
 
 /// A client that reconnects, and sends again what was not answered.
-pub(crate) struct Client<'a> {
+struct Client<'a> {
     socket: &'a str,
     first: u64,
     pending: BTreeMap<u64, Asked>,
@@ -163,36 +186,29 @@ pub(crate) struct Client<'a> {
     known: Vec<u64>,
     cookie: u64,
     answered: &'a AtomicU64,
-    reconnected: u64,
+    came: u64,
 }
 
 impl<'a> Client<'a> {
     /// The client of this number, which knows its part of the disk to be empty.
-    pub(crate) fn new(socket: &'a str, number: u64, answered: &'a AtomicU64) -> Client<'a> {
+    fn new(socket: &'a str, number: u64, answered: &'a AtomicU64) -> Client<'a> {
         let (pending, known) = (BTreeMap::new(), vec![0; usize::try_from(BLOCKS).expect("few")]);
         let first = number * BLOCKS;
-        Client { socket, first, pending, known, cookie: 0, answered, reconnected: 0 }
+        Client { socket, first, pending, known, cookie: 0, answered, came: 0 }
     }
 
     /// Works until it is to stop, and then until nothing is owed.
-    pub(crate) fn work(mut self, stop: &AtomicBool) -> (u64, Vec<u64>) {
+    fn work(mut self, stop: &AtomicBool) -> (u64, Vec<u64>) {
         while !stop.load(Ordering::SeqCst) || !self.pending.is_empty() {
-            let limit = Instant::now() + PATIENCE;
-            let mut stream = loop {
-                match connect(self.socket) {
-                    Ok(stream) => break stream,
-                    Err(error) => assert!(Instant::now() < limit, "no server: {error}"),
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            };
-            self.reconnected += 1;
+            let mut stream = until(|| connect(self.socket).ok(), || "no server".to_owned());
+            self.came += 1;
             if let Err(error) = self.talk(&mut stream, stop) {
                 let is_end =
                     [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
                 assert!(is_end.contains(&error.kind()), "{error}");
             }
         }
-        (self.reconnected, self.known)
+        (self.came, self.known)
     }
 
     fn talk(&mut self, stream: &mut UnixStream, stop: &AtomicBool) -> std::io::Result<()> {
@@ -229,16 +245,8 @@ impl<'a> Client<'a> {
             FLUSH => (0, 0),
             _ => ((self.first + block) * BLOCK as u64, 4096u32),
         };
-        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
-        bytes.extend(0u16.to_be_bytes());
-        bytes.extend(kind.to_be_bytes());
-        bytes.extend(cookie.to_be_bytes());
-        bytes.extend(at.to_be_bytes());
-        bytes.extend(length.to_be_bytes());
-        if kind == WRITE {
-            bytes.extend(block_of(value));
-        }
-        stream.write_all(&bytes)
+        let payload = if kind == WRITE { block_of(value) } else { Vec::new() };
+        stream.write_all(&request(kind, cookie, at, length, &payload))
     }
 
     fn hear(&mut self, stream: &mut UnixStream) -> std::io::Result<()> {
@@ -275,10 +283,10 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// qemu, which writes its disk over and over, and waits for a server for half a minute.
-fn qemu(house: &House, count: u32) -> Option<Running> {
+/// qemu, which writes its disk over and over, 64 KiB at a time; `options` are of its driver.
+pub(crate) fn qemu(house: &House, options: &str, count: u32) -> Option<Running> {
     let image = format!(
-        "driver=nbd,server.type=unix,server.path={},export=qemu,reconnect-delay=30",
+        "driver=nbd,server.type=unix,server.path={},export=qemu{options}",
         house.scratch.text("s")
     );
     let count = count.to_string();
@@ -298,13 +306,18 @@ fn qemu(house: &House, count: u32) -> Option<Running> {
     }
 }
 
-/// Waits until qemu is let in: that it waits for a server holds from then on.
-fn must_arrive(house: &House, qemu: &mut Running) {
-    let (words, limit) = (format!("pid {}: connected", qemu.0.id()), Instant::now() + PATIENCE);
-    while !house.log().contains(&words) && qemu.0.try_wait().is_ok_and(|ended| ended.is_none()) {
-        assert!(Instant::now() < limit, "qemu does not come: {}", house.log());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+/// qemu, which waits for a server for half a minute: it is let in, and this holds from then on.
+fn patient_qemu(house: &House, count: u32) -> Option<Running> {
+    let mut qemu = qemu(house, ",reconnect-delay=30", count)?;
+    let words = format!("pid {}: connected", qemu.0.id());
+    let has_come = || (house.log().contains(&words) || !is_there(&mut qemu)).then_some(());
+    until(has_come, || format!("qemu does not come: {}", house.log()));
+    Some(qemu)
+}
+
+/// Whether it has not ended.
+fn is_there(process: &mut Running) -> bool {
+    process.0.try_wait().is_ok_and(|ended| ended.is_none())
 }
 
 /// Waits for qemu, which must have seen no error.
@@ -316,11 +329,45 @@ pub(crate) fn must_succeed(house: &House, qemu: &mut Running) {
 
 /// Waits until clients were answered so many more requests.
 pub(crate) fn until_answered(answered: &AtomicU64, more: u64) {
-    let (from, limit) = (answered.load(Ordering::SeqCst), Instant::now() + PATIENCE);
-    while answered.load(Ordering::SeqCst) < from + more {
-        assert!(Instant::now() < limit, "too little is answered");
-        std::thread::sleep(Duration::from_millis(1));
+    let from = answered.load(Ordering::SeqCst);
+    let is_so = || (answered.load(Ordering::SeqCst) >= from + more).then_some(());
+    until(is_so, || "too little is answered".to_owned());
+}
+
+/// Clients work, `act` does something with the server; how often each came, against what is on the
+/// disk.
+pub(crate) fn under_load(
+    house: &House,
+    act: impl FnOnce(&House, &mut Running, &AtomicU64),
+) -> Vec<u64> {
+    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let socket = house.scratch.text("s");
+    let mut server = house.start();
+    let known = std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
+        let workers = (0..CLIENTS).map(|number| {
+            let client = Client::new(&socket, number, &answered);
+            let stop = &stop;
+            scope.spawn(move || client.work(stop))
+        });
+        let workers: Vec<_> = workers.collect();
+        until_answered(&answered, 200);
+        act(house, &mut server, &answered);
+        until_answered(&answered, 200);
+        drop(Stops(&stop));
+        let each = workers.into_iter().map(|worker| worker.join().expect("a client"));
+        each.collect::<Vec<_>>()
+    });
+    house.end(&mut server);
+    let disk = fs::read(house.scratch.text("disk")).expect("a disk");
+    for (number, (_, known)) in known.iter().enumerate() {
+        let first = number * known.len();
+        for (block, value) in known.iter().enumerate() {
+            let at = (first + block) * BLOCK;
+            assert!(disk[at..at + BLOCK] == block_of(*value)[..], "client {number}, {block}");
+        }
     }
+    known.into_iter().map(|(came, _)| came).collect()
 }
 
 /// What happens next.
@@ -335,32 +382,18 @@ enum Next {
 
 /// Clients work, and `next` says now and then what happens; how many servers followed the first.
 fn upgrade(house: &House, mut writes: u32, mut next: impl FnMut(&House, &Running) -> Next) -> u32 {
-    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-    let socket = house.scratch.text("s");
-    let mut server = house.start();
-    let mut qemu = qemu(house, writes);
-    if let Some(qemu) = &mut qemu {
-        must_arrive(house, qemu);
-    }
     let (mut servers, mut more, mut outlived) = (0, 0, 0);
-    let known = std::thread::scope(|scope| {
-        let _stops = Stops(&stop);
-        let workers = (0..CLIENTS).map(|number| {
-            let client = Client::new(&socket, number, &answered);
-            let stop = &stop;
-            scope.spawn(move || client.work(stop))
-        });
-        let workers: Vec<_> = workers.collect();
+    let came = under_load(house, |house, server, answered| {
+        let mut qemu = patient_qemu(house, writes);
         loop {
-            until_answered(&answered, 200);
-            match next(house, &server) {
+            until_answered(answered, 200);
+            match next(house, server) {
                 Next::Stay => continue,
                 // Where qemu was too fast each time, that is no reason to see nothing of it.
                 Next::Over if outlived == 0 && qemu.is_some() && more < 4 => more += 1,
                 Next::Over => break,
                 Next::Upgrade => servers += 1,
             }
-            let is_there = |qemu: &mut Running| qemu.0.try_wait().is_ok_and(|it| it.is_none());
             if outlived == 0
                 && let Some(ended) = &mut qemu
                 && !is_there(ended)
@@ -368,37 +401,20 @@ fn upgrade(house: &House, mut writes: u32, mut next: impl FnMut(&House, &Running
                 must_succeed(house, ended);
                 // It was too fast to see a server end: another one has more to write.
                 writes *= 3;
-                qemu = self::qemu(house, writes);
-                if let Some(qemu) = &mut qemu {
-                    must_arrive(house, qemu);
-                }
-                until_answered(&answered, 200);
+                qemu = patient_qemu(house, writes);
+                until_answered(answered, 200);
             }
-            house.end(&mut server);
+            house.end(server);
             outlived += u32::from(qemu.as_mut().is_some_and(is_there));
-            server = house.start();
+            *server = house.start();
         }
         assert!(outlived > 0 || qemu.is_none(), "qemu had ended before the first server did");
-        until_answered(&answered, 200);
         if let Some(qemu) = &mut qemu {
             must_succeed(house, qemu);
         }
-        drop(Stops(&stop));
-        let each = workers.into_iter().map(|worker| worker.join().expect("a client"));
-        each.collect::<Vec<_>>()
     });
-    house.end(&mut server);
-    let disk = fs::read(house.scratch.text("disk")).expect("a disk");
-    for (number, (reconnected, known)) in known.into_iter().enumerate() {
-        assert!(
-            reconnected > u64::from(servers + more),
-            "client {number} came {reconnected} times"
-        );
-        let first = number * known.len();
-        for (block, value) in known.into_iter().enumerate() {
-            let at = (first + block) * BLOCK;
-            assert!(disk[at..at + BLOCK] == block_of(value)[..], "client {number}, {block}");
-        }
+    for (number, came) in came.into_iter().enumerate() {
+        assert!(came > u64::from(servers + more), "client {number} came {came} times");
     }
     servers
 }
