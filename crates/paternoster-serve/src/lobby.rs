@@ -44,7 +44,7 @@ use crate::reload::{Changed, Word};
 use crate::tally;
 use crate::wire::Wire;
 pub(crate) use entrance::{Entrance, Who};
-pub(crate) use handover::{Arrived, Pause, Sockets};
+pub(crate) use handover::{Pause, Sockets};
 use room::{Stands, for_seat, to_go};
 
 /// Clients that shake hands at a time; more wait in the listener's queue.

@@ -36,7 +36,7 @@ use super::tenants::BUCKETS;
 use crate::config::Level;
 use crate::control::snapshot::Figures;
 use crate::device::Giving;
-use crate::handover::record::{Asked, GuestState, Reading, TenantState};
+use crate::handover::record::{Asked, Connection, GuestState, Reading, TenantState};
 use crate::host::peer::Peer;
 use crate::log::Entry;
 use crate::nbd::transmission::{Kind, Refusal};
@@ -89,14 +89,7 @@ pub(crate) struct Leaving {
 }
 
 /// A guest that is given away.
-#[derive(Debug)]
-pub(crate) struct LeavingGuest {
-    pub socket: Arc<OwnedFd>,
-    pub state: GuestState,
-    pub input: Vec<u8>,
-    pub output: Vec<u8>,
-    pub behind: Vec<u8>,
-}
+type LeavingGuest = Connection<Arc<OwnedFd>>;
 
 /// What a guest was in the midst of.
 #[derive(Debug)]
@@ -244,7 +237,7 @@ impl Desk {
             reading,
             figures: guest.figures.clone(),
         };
-        Ok(Some(LeavingGuest { socket, state, input, output, behind }))
+        Ok(Some(Connection { socket, state, input, output, behind }))
     }
 
     /// Nothing has happened: all are heard again.

@@ -197,6 +197,19 @@ impl GuestState {
     }
 }
 
+/// A connection with its socket, and the bytes that are of it.
+#[derive(Debug)]
+pub(crate) struct Connection<S> {
+    pub socket: S,
+    pub state: GuestState,
+    /// Read and not understood.
+    pub input: Vec<u8>,
+    /// Not sent.
+    pub output: Vec<u8>,
+    /// To be sent behind an open read.
+    pub behind: Vec<u8>,
+}
+
 /// A payload as what it is of.
 pub(super) fn parsed<T: DeserializeOwned>(kind: u8, payload: &[u8]) -> Result<T, String> {
     serde_json::from_slice(payload).map_err(|error| {

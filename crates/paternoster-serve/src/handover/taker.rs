@@ -20,7 +20,7 @@ use paternoster_core::Nanos;
 use serde_json::Value;
 
 use super::channel::{Channel, Frame};
-use super::record::{self, GuestState, parsed};
+use super::record::{self, Connection, GuestState, parsed};
 use super::{BYTES_MOST, GUESTS_MOST, OPENING, THINGS_MOST, VERSION, WORD, next, printable, told};
 use crate::device::claim::Claims;
 use crate::device::handed::Handed;
@@ -28,7 +28,6 @@ use crate::host::notify::Notify;
 use crate::host::ours::Ours;
 use crate::host::peer;
 use crate::host::pidfile::Pidfile;
-use crate::lobby::Arrived;
 use crate::locked::locked;
 
 /// How long the end of the other process is waited for where its connection has ended.
@@ -50,7 +49,7 @@ pub struct Takeover {
 #[derive(Debug, Default)]
 pub(crate) struct Guests {
     pub tenants: Vec<record::TenantState>,
-    pub guests: Vec<Arrived>,
+    pub guests: Vec<Connection<OwnedFd>>,
 }
 
 impl Takeover {
@@ -214,7 +213,7 @@ pub(super) fn hear_guests(other: &Channel) -> Result<Guests, String> {
                 let state = parsed::<GuestState>(kind, &payload)?.checked()?;
                 let Some(socket) = fds.pop() else { return Err(many(kind, count)) };
                 let (input, output, behind) = (Vec::new(), Vec::new(), Vec::new());
-                all.guests.push(Arrived { socket, state, input, output, behind });
+                all.guests.push(Connection { socket, state, input, output, behind });
             }
             (record::INPUT | record::OUTPUT | record::BEHIND, 0) => {
                 bytes += payload.len();

@@ -25,7 +25,7 @@ use super::{Entrance, Lobby};
 use crate::catalog::View;
 use crate::desk::handover::{Resumed, Verdict};
 use crate::desk::{Letter, Newcomer, next_id};
-use crate::handover::record::GuestState;
+use crate::handover::record::{Connection, GuestState};
 use crate::host::peer::{Origin, Peer};
 use crate::nbd::Exports;
 use crate::wire::Wire;
@@ -45,16 +45,6 @@ pub(crate) struct Pause {
     pub(crate) verdict: Receiver<Verdict>,
     /// Until when handshakes may take, once that is known.
     pub(crate) until: Option<Nanos>,
-}
-
-/// A client of another process.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) socket: OwnedFd,
-    pub(crate) state: GuestState,
-    pub(crate) input: Vec<u8>,
-    pub(crate) output: Vec<u8>,
-    pub(crate) behind: Vec<u8>,
 }
 
 impl<E: Entrance> Lobby<E> {
@@ -121,8 +111,8 @@ impl<E: Entrance> Lobby<E> {
 
     /// Lets in a client of another process, if it may have what it has; what became of those that
     /// may not is told.
-    pub(crate) fn take_over(&self, arrived: Arrived) {
-        let Arrived { socket, state, input, output, behind } = arrived;
+    pub(crate) fn take_over(&self, arrived: Connection<OwnedFd>) {
+        let Connection { socket, state, input, output, behind } = arrived;
         let GuestState { words, identity, negotiated, reading, figures } = state;
         let peer = Peer { words, origin: Origin::of(&identity) };
         let closed = |why: &str| {
