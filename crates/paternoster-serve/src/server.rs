@@ -352,7 +352,7 @@ fn took_over(
     notify: Option<&Notify>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(Err(error)) = giver.pidfile.as_ref().map(|pidfile| pidfile.fill_now()) {
+    if let Some(Err(error)) = giver.pidfile.as_ref().map(|pidfile| pidfile.fill()) {
         notes.push(format!("the pidfile could not be written: {error}"));
     }
     notify.inspect(|notify| notify.is_ours());
@@ -366,8 +366,8 @@ fn took_over(
         let tenants = Box::new(handover::Letter::Tenants(arrived.tenants.clone()));
         let _ended = desk.put(Letter::Handover(handover::Post(tenants)));
     }
-    let line = format!("taken over from process {}: {count} connections", takeover.pid());
-    Entry::new(Level::Info, "handover").tell(format_args!("{line}"));
+    Entry::new(Level::Info, "handover")
+        .tell(format_args!("taken over from process {}: {count} connections", takeover.pid()));
     notes
 }
 

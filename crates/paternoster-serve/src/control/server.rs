@@ -159,7 +159,7 @@ impl ControlSocket {
     pub(crate) fn taken(path: &Path, socket: OwnedFd, ours: &Ours) -> io::Result<ControlSocket> {
         let listener = UnixListener::from(socket);
         listener.set_nonblocking(true)?;
-        Ok(ControlSocket { listener, file: OwnPath::taken(path, ours)? })
+        Ok(ControlSocket { listener, file: OwnPath::of(path, ours)? })
     }
 
     /// Whether its path is removed at its end.

@@ -138,10 +138,7 @@ impl Calls for Descriptors {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        [Some(self.data.as_fd()), self.for_flushes.as_ref().map(AsFd::as_fd)]
-            .into_iter()
-            .flatten()
-            .collect()
+        [self.data.as_fd()].into_iter().chain(self.for_flushes.as_ref().map(AsFd::as_fd)).collect()
     }
 
     fn flushes_alone(&self) -> bool {

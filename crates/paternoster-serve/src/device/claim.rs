@@ -28,7 +28,7 @@ use std::sync::{Arc, Weak};
 use rustix::fs::{Mode, OFlags, open as open_path};
 use rustix::io::Errno;
 
-use super::identity::{Cover, Places, Span, Thing, thing};
+use super::identity::{Cover, Places, Span, Thing, thing, thing_of};
 use super::lock::{self, Refusal, Use};
 use crate::config::{Device, Volume};
 use crate::host::ours::Ours;
@@ -220,9 +220,8 @@ impl Claims {
     /// back at the end only if it is ours by then.
     pub(crate) fn taken(all: Vec<(Vec<OwnedFd>, [bool; 2])>, ours: &Ours) -> Claims {
         let claim = |(fds, [writes, shared]): (Vec<OwnedFd>, [bool; 2])| {
-            let found = fs::File::from(fds.first()?.try_clone().ok()?).metadata().ok()?;
+            let (thing, wanted) = (thing_of(fds.first()?.as_fd())?, Use { writes, shared });
             let held = fds.into_iter().map(|fd| Held(fd, ours.clone())).collect();
-            let (thing, wanted) = (thing(&found)?, Use { writes, shared });
             Some(Claim { thing, wanted, held: Arc::new(held) })
         };
         let held = all.into_iter().filter_map(claim).collect();

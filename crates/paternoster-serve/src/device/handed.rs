@@ -12,7 +12,6 @@
 //!
 //! Invariant: nothing is changed of a description that another process still works with.
 
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +19,7 @@ use rustix::fs::{OFlags, fcntl_getfl};
 
 use super::calls::{Calls, Descriptors};
 use super::files::File;
-use super::identity::{Thing, thing};
+use super::identity::{Thing, thing_of};
 use crate::locked::locked;
 
 /// A volume's file, to be handed over.
@@ -54,9 +53,7 @@ pub(crate) struct Handed(Mutex<Vec<Given>>);
 impl Handed {
     /// One more: for data, for flushes, the errno of one that has failed.
     pub(crate) fn add(&self, mut fds: Vec<OwnedFd>, lost: i32) {
-        let found = fds.first().and_then(|fd| fd.try_clone().ok());
-        let found = found.and_then(|fd| fs::File::from(fd).metadata().ok());
-        let Some(thing) = found.and_then(|found| thing(&found)) else { return };
+        let Some(thing) = fds.first().and_then(|fd| thing_of(fd.as_fd())) else { return };
         let for_flushes = if fds.len() > 1 { fds.pop() } else { None };
         let Some(data) = fds.pop() else { return };
         locked(&self.0).push(Given { thing, data, for_flushes, lost });
@@ -64,19 +61,15 @@ impl Handed {
 
     /// Puts in place of what was opened what was handed over, as far as it is the same.
     pub(super) fn put_into(&self, file: File) -> File {
+        let Some(&own) = file.calls.descriptors().first() else { return file };
         let mut all = locked(&self.0);
-        let own = file.calls.descriptors();
-        let is_same = |given: &Given| {
-            let found = own.first().and_then(|fd| fd.try_clone_to_owned().ok());
-            let found = found.and_then(|fd| fs::File::from(fd).metadata().ok());
-            found.and_then(|found| thing(&found)) == Some(given.thing)
-                && own.first().is_some_and(|fd| writes(*fd) == writes(given.data.as_fd()))
-        };
+        let found = thing_of(own);
+        let is_same =
+            |given: &Given| found == Some(given.thing) && writes(own) == writes(given.data.as_fd());
         let Some(place) = all.iter().position(is_same) else { return file };
-        let is_alike = own.first().is_some_and(|fd| way(*fd) == way(all[place].data.as_fd()));
         let Given { data, for_flushes, lost, .. } = all.swap_remove(place);
-        let data = match own.first().map(|fd| fd.try_clone_to_owned()) {
-            Some(Ok(own)) if !is_alike => own,
+        let data = match own.try_clone_to_owned() {
+            Ok(again) if way(own) != way(data.as_fd()) => again,
             _ => data,
         };
         let calls: Arc<dyn Calls> = Arc::new(Descriptors { data, for_flushes });
@@ -99,6 +92,8 @@ fn way(fd: BorrowedFd<'_>) -> Option<OFlags> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::config::Direct;
 
@@ -127,10 +122,6 @@ mod tests {
         };
         let handed = Handed::default();
         let theirs = open("one", false);
-        let inode = |file: &File| {
-            let fd = file.calls.descriptors()[0].try_clone_to_owned().unwrap();
-            rustix::fs::fcntl_setfl(&fd, OFlags::APPEND).map(|()| fd).unwrap()
-        };
         let fds = theirs.calls.descriptors();
         let fds = fds.iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
         handed.add(fds, libc::EIO);
@@ -138,7 +129,7 @@ mod tests {
             fcntl_getfl(file.calls.descriptors()[0]).unwrap().contains(OFlags::APPEND)
         };
         // A flag of the description tells which one it is.
-        let _marked = inode(&theirs);
+        rustix::fs::fcntl_setfl(theirs.calls.descriptors()[0], OFlags::APPEND).unwrap();
         let other = handed.put_into(open("other", false));
         assert!(!is_theirs(&other));
         assert!(!is_theirs(&handed.put_into(open("one", true))), "it is not to be written");

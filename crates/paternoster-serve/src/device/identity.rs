@@ -21,6 +21,7 @@
 //! what a file system itself lies on (`in_use` looks at mounts).
 
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -77,6 +78,12 @@ pub(super) fn thing(metadata: &fs::Metadata) -> Option<Thing> {
         return Some(Thing::Block(metadata.rdev()));
     }
     kind.is_file().then(|| Thing::File(metadata.dev(), metadata.ino()))
+}
+
+/// The same by a descriptor.
+pub(super) fn thing_of(fd: BorrowedFd<'_>) -> Option<Thing> {
+    let file = fs::File::from(fd.try_clone_to_owned().ok()?);
+    thing(&file.metadata().ok()?)
 }
 
 /// Whether these name one file or block device; of names that cannot be looked at, whether they are

@@ -100,8 +100,8 @@ impl Giver {
         let given = self.give_to(&other);
         match given {
             Ok(words) => {
-                let line = format!("handed over to process {pid}: {words}");
-                Entry::new(Level::Info, "handover").tell(format_args!("{line}"));
+                Entry::new(Level::Info, "handover")
+                    .tell(format_args!("handed over to process {pid}: {words}"));
                 if let Some(notify) = &self.notify {
                     notify.is_now(pid);
                 }
@@ -114,8 +114,9 @@ impl Giver {
                 let said = serde_json::json!({ "why": why }).to_string();
                 let by = Instant::now() + Duration::from_secs(1);
                 let _gone = other.send(record::REFUSED, said.as_bytes(), &[], by);
-                let line = format!("not handed over to process {pid}: {why}; this one goes on");
-                Entry::new(Level::Warning, "handover").tell(format_args!("{line}"));
+                Entry::new(Level::Warning, "handover").tell(format_args!(
+                    "not handed over to process {pid}: {why}; this one goes on"
+                ));
                 Err(why)
             }
         }

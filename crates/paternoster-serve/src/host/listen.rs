@@ -110,7 +110,7 @@ pub fn open_with(
         if let Some((takeover, socket)) = taken {
             let listener = usable(socket, listen, server.insecure)?;
             let own = match &listen.at {
-                Address::Unix { path, .. } => OwnPath::taken(path, &takeover.ours).ok(),
+                Address::Unix { path, .. } => OwnPath::of(path, &takeover.ours).ok(),
                 _ => None,
             };
             return Ok(Socket { listener, tls: listen.tls, own });

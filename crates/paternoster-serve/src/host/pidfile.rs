@@ -59,7 +59,7 @@ impl Pidfile {
                 }
                 Err(error) => return Err(told(error.to_string())),
             }
-            let mut held = Pidfile { path: path.to_owned(), file, ours: Ours::default() };
+            let held = Pidfile { path: path.to_owned(), file, ours: Ours::default() };
             if held.is_in_place() {
                 held.fill().map_err(|error| told(error.to_string()))?;
                 return Ok(held);
@@ -74,16 +74,6 @@ impl Pidfile {
         Pidfile { path: path.to_owned(), file: file.into(), ours: ours.clone() }
     }
 
-    /// It is ours: the number of this process.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub(crate) fn fill_now(&self) -> std::io::Result<()> {
-        let mut held =
-            Pidfile { path: PathBuf::new(), file: self.file.try_clone()?, ours: Ours::not_yet() };
-        held.fill()
-    }
-
     /// Another process holds it from now on.
     pub(crate) fn leave(&self) {
         self.ours.set(false);
@@ -94,10 +84,15 @@ impl Pidfile {
         &self.path
     }
 
-    fn fill(&mut self) -> std::io::Result<()> {
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        writeln!(self.file, "{}", std::process::id())
+    /// It is ours: the number of this process.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn fill(&self) -> std::io::Result<()> {
+        let mut file = &self.file;
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
     }
 
     /// Whether the path still leads to the file that is open.

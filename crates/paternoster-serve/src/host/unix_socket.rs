@@ -31,8 +31,8 @@ pub(crate) struct OwnPath {
 }
 
 impl OwnPath {
-    /// That of a socket which another process listens at, and removes until it is ours.
-    pub(crate) fn taken(path: &Path, ours: &Ours) -> io::Result<OwnPath> {
+    /// That of a socket as it is now; another process removes it until it is ours.
+    pub(crate) fn of(path: &Path, ours: &Ours) -> io::Result<OwnPath> {
         let found = fs::symlink_metadata(path)?;
         let identity = (found.dev(), found.ino());
         Ok(OwnPath { path: path.to_owned(), identity, ours: ours.clone() })
@@ -117,9 +117,7 @@ pub(crate) fn listen_at(
     let socket = stream().map_err(failed("no socket"))?;
     let address = address(path).map_err(failed("not a socket's path"))?;
     bind(&socket, &address).map_err(|error| failed("cannot be bound")(error.into()))?;
-    let found = fs::symlink_metadata(path).map_err(failed("has gone"))?;
-    let (identity, ours) = ((found.dev(), found.ino()), Ours::default());
-    let own = OwnPath { path: path.to_owned(), identity, ours };
+    let own = OwnPath::of(path, &Ours::default()).map_err(failed("has gone"))?;
     if let Some(owner) = owner {
         owner.give(path).map_err(failed("cannot be given away"))?;
     }
