@@ -4,29 +4,15 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use paternoster_serve::config::{Address, Config, Listen, TlsMode};
-use paternoster_serve::handover::Takeover;
-use paternoster_serve::host::activation::Inherited;
-use paternoster_serve::host::listen;
-use paternoster_serve::server::{Options, Server};
+use paternoster_serve::config::{Address, Listen, TlsMode};
+use paternoster_serve::server::Server;
 
 use crate::common::client::{READ, request};
 use crate::common::secure::{connect, read, secure_setting};
 use crate::common::watch::snapshot;
-use crate::common::{Client, end, start};
-
-/// A server that takes over from the one at the control socket of its configuration.
-pub(crate) fn take_over(config: Config) -> Server {
-    let control = config.server.control.clone().expect("it has one");
-    let takeover = Takeover::ask(&control).map(Arc::new).expect("it is there");
-    let (server, from) = (&config.server, Some(&*takeover));
-    let sockets = listen::open_with(server, &mut Inherited::default(), None, from);
-    let options = Options { takeover: Some(takeover), ..Options::default() };
-    Server::start(config, options, sockets.expect("sockets")).expect("a server")
-}
+use crate::common::{Client, end, start, take_over};
 
 /// Waits for the end of a server, as a program does.
 fn ends(server: Server) -> JoinHandle<Result<(), String>> {

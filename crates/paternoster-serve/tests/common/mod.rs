@@ -13,6 +13,7 @@ pub(crate) mod watch;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use paternoster_core::Nanos;
@@ -22,6 +23,7 @@ use paternoster_serve::config::{
 };
 use paternoster_serve::device::Backend;
 use paternoster_serve::device::faulty::{Effect, Fault, Faulty, Often, Which};
+use paternoster_serve::handover::Takeover;
 use paternoster_serve::host::activation::Inherited;
 use paternoster_serve::host::listen;
 use paternoster_serve::server::{Options, Server, Wrap};
@@ -156,6 +158,16 @@ pub(crate) fn start(config: Config) -> Server {
 pub(crate) fn start_with(config: Config, options: Options) -> Server {
     let sockets = listen::open(&config.server, &mut Inherited::default(), None).expect("sockets");
     Server::start(config, options, sockets).expect("a server")
+}
+
+/// A server that takes over from the one at the control socket of its configuration.
+pub(crate) fn take_over(config: Config) -> Server {
+    let control = config.server.control.clone().expect("it has one");
+    let takeover = Takeover::ask(&control).map(Arc::new).expect("it is there");
+    let (server, from) = (&config.server, Some(&*takeover));
+    let sockets = listen::open_with(server, &mut Inherited::default(), None, from);
+    let options = Options { takeover: Some(takeover), ..Options::default() };
+    Server::start(config, options, sockets.expect("sockets")).expect("a server")
 }
 
 /// Starts a server whose backends are behind `wrap`.

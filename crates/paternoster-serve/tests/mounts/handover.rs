@@ -3,16 +3,10 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-
-use paternoster_serve::handover::Takeover;
-use paternoster_serve::host::activation::Inherited;
-use paternoster_serve::host::listen;
-use paternoster_serve::server::{Options, Server};
 
 use super::files::{MIB, shown_by, turn};
 use crate::common::client::READ;
-use crate::common::{Client, Folder, end, start};
+use crate::common::{Client, Folder, end, start, take_over};
 
 /// Is what a process wrote there when it opens the file again, which fails before; and does a
 /// client beside it notice nothing?
@@ -30,11 +24,7 @@ fn processes_open_their_files_again() {
     let file = open().expect("it is shown");
     file.write_all_at(&[2; 4096], MIB).expect("it is served");
     let ended = std::thread::spawn(move || old.wait());
-    let takeover = Takeover::ask(&folder.path("control")).map(Arc::new).expect("it is there");
-    let (server, from) = (&config.server, Some(&*takeover));
-    let sockets = listen::open_with(server, &mut Inherited::default(), None, from);
-    let options = Options { takeover: Some(takeover), ..Options::default() };
-    let new = Server::start(config, options, sockets.expect("sockets")).expect("a server");
+    let new = take_over(config);
     ended.join().expect("no panic").expect("it ends in good order");
     assert_eq!(new.notes(), [""; 0]);
     let mut block = [0; 4096];
