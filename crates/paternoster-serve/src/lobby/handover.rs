@@ -23,6 +23,7 @@ use rustix::event::epoll;
 
 use super::{Entrance, Lobby};
 use crate::catalog::View;
+use crate::config::rules;
 use crate::desk::handover::{Resumed, Verdict};
 use crate::desk::{Letter, Newcomer, next_id};
 use crate::handover::record::{Connection, GuestState};
@@ -134,10 +135,14 @@ impl<E: Entrance> Lobby<E> {
         if let Some(why) = view.is_full(&facts) {
             return closed(&why);
         }
-        let Some(seat) = self.seats.take(peer.origin) else {
-            let most = self.config.server.connections;
+        let most = self.config.server.connections;
+        let Some(mut seat) = self.seats.take(peer.origin) else {
             return closed(&format!("{most} are connected already"));
         };
+        let tenant = rules::tenant_of(&self.config.rules, &identity);
+        if !self.seats.admit(&mut seat, &tenant) {
+            return closed(&format!("tenant {tenant} has {most} connections already"));
+        }
         let Some((desk, place)) = self.catalog.enter(export) else {
             return closed(&format!("there is no volume {export} here"));
         };
@@ -155,5 +160,66 @@ impl<E: Entrance> Lobby<E> {
             negotiated,
         };
         let _ended = desk.put(Letter::Newcomer(Box::new(newcomer)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::catalog::Catalog;
+    use crate::config::{Config, Device, Identity, Rule, Volume, Who};
+    use crate::control::snapshot::Figures;
+    use crate::desk::inbox::inbox;
+    use crate::handover::record::Reading;
+    use crate::host::listen::Socket;
+    use crate::nbd::{ExportFacts, Negotiated};
+
+    /// Has a tenant that comes from many addresses no more than 8 connections behind a hand-over
+    /// either, and is the ninth another tenant's?
+    #[test]
+    fn a_crowd_of_one_tenant_leaves_seats_behind_a_hand_over() {
+        crate::log::SILENT.set(true);
+        let mut config = Config::default();
+        config.server.connections = 8;
+        let volumes = vec![Volume::new("disk", "disk")];
+        config.devices = vec![Device { volumes, ..Device::new("dev") }];
+        let rule = |who, tenant: &str| Rule { who, tenant: tenant.to_owned() };
+        let other = Who { uid: Some(100), ..Who::default() };
+        config.rules = vec![rule(other, "other"), rule(Who::default(), "crowd")];
+        let facts = ExportFacts { name: "disk".to_owned(), ..ExportFacts::default() };
+        let (slot, mut desk) = inbox().expect("an inbox");
+        let (_door, letters) = inbox().expect("an inbox");
+        let mut catalog = Catalog::default();
+        catalog.add(vec![facts.clone()], &slot);
+        let lobby = Lobby::<Socket>::new(Arc::new(config), catalog, vec![], None, letters);
+        let lobby = lobby.expect("a lobby");
+        let mut is_let_in = |uid| {
+            let (mut ours, theirs) = UnixStream::pair().expect("sockets");
+            ours.set_nonblocking(true).expect("a socket");
+            let export = "disk".to_owned();
+            let identity =
+                Identity { export: export.clone(), uid: Some(uid), ..Identity::default() };
+            let negotiated = Negotiated {
+                export,
+                facts: facts.clone(),
+                structured: false,
+                allocation: false,
+                block_sizes_known: false,
+            };
+            let (words, reading, figures) = (uid.to_string(), Reading::Header, Figures::default());
+            let state = GuestState { words, identity, negotiated, reading, figures };
+            let (input, output, behind) = (vec![], vec![], vec![]);
+            lobby.take_over(Connection { socket: theirs.into(), state, input, output, behind });
+            // It is open, or at its end.
+            (ours.read(&mut [0]).is_err(), ours)
+        };
+        let came: Vec<_> = [0, 1, 2, 3, 4, 5, 6, 7, 8, 100, 9].map(&mut is_let_in).into();
+        let open: Vec<bool> = came.iter().map(|(is_open, _)| *is_open).collect();
+        assert_eq!(open, [[true; 8].as_slice(), &[false, true, false]].concat());
+        assert_eq!(std::iter::from_fn(|| desk.take()).count(), 9);
     }
 }
