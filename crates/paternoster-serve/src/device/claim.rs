@@ -17,13 +17,18 @@
 //! Invariants: I1 nothing is opened to be written before it is claimed; I2 what was opened is what
 //! was claimed (`confirm`); I3 a question leaves nothing behind.
 //!
+//! `locks`: what is held of a thing, by all uses of it.
+//!
 //! `share = true` of a volume lets others who share it, too, write beside it. `force` refuses
 //! nothing: it takes what locks there are, and tells what it would have refused.
+
+mod locks;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
 
 use rustix::fs::{Mode, OFlags, open as open_path};
 use rustix::io::Errno;
@@ -32,6 +37,8 @@ use super::identity::{Cover, Places, Span, Thing, thing, thing_of};
 use super::lock::{self, Refusal, Use};
 use crate::config::{Device, Volume};
 use crate::host::ours::Ours;
+pub use locks::Claim;
+use locks::{Going, Held};
 
 /// Something belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,31 +89,10 @@ pub struct Claims {
     /// What has the locks.
     held: Vec<Claim>,
     /// What has locks of volumes that go, as long as their files are open.
-    going: Vec<(Thing, Weak<Vec<Held>>)>,
+    going: Vec<Going>,
     /// What an administrator should know.
     pub notes: Vec<String>,
     ours: Ours,
-}
-
-/// The locks of a thing: they go with the last clone.
-#[derive(Debug, Clone)]
-pub struct Claim {
-    thing: Thing,
-    wanted: Use,
-    held: Arc<Vec<Held>>,
-}
-
-/// An open file with locks, given back when it goes.
-#[derive(Debug)]
-struct Held(OwnedFd, Ours);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // One that another process has, too, would be unlocked for that one.
-        if self.1.is() {
-            lock::give_back(self.0.as_fd());
-        }
-    }
 }
 
 /// A volume and all that it lies on.
@@ -137,12 +123,6 @@ impl Claims {
         let places = Places::default();
         let ours = self.ours.clone();
         let mut more = Claims { held: self.held.clone(), ours, ..Claims::default() };
-        for (thing, held) in self.going.iter().filter_map(|(it, held)| Some((*it, held.upgrade()?)))
-        {
-            // As it was for others: it may be wanted otherwise now.
-            let wanted = Use { writes: true, shared: false };
-            more.held.push(Claim { thing, wanted, held });
-        }
         more.going.clone_from(&self.going);
         let all = owned(devices, &places);
         more.note(devices, &all);
@@ -162,19 +142,18 @@ impl Claims {
         };
         let all = owned(devices, &places);
         let out = gone.iter().map(|volume| {
-            let spans = of(volume);
-            let its = |claim: &&Claim| spans.iter().any(|span| span.thing == claim.thing);
-            self.held.iter().filter(its).cloned().collect()
+            let (spans, wanted) = (of(volume), use_of(volume));
+            let its = |claim: &&Claim| spans.iter().any(|span| span.thing == claim.thing());
+            self.held.iter().filter(its).map(|claim| claim.beside(wanted)).collect()
         });
         let out: Vec<Vec<Claim>> = out.collect();
         let kept = things(&all);
         let (stays, goes) = std::mem::take(&mut self.held)
             .into_iter()
-            .partition(|claim| kept.iter().any(|(span, _)| span.thing == claim.thing));
+            .partition(|claim| kept.iter().any(|(span, _)| span.thing == claim.thing()));
         self.held = stays;
-        self.going.retain(|(_, held)| held.strong_count() != 0);
-        self.going
-            .extend(goes.iter().map(|claim: &Claim| (claim.thing, Arc::downgrade(&claim.held))));
+        self.going.retain(Going::is_held);
+        self.going.extend(goes.iter().map(|claim: &Claim| Going::new(claim)));
         out
     }
 
@@ -194,19 +173,21 @@ impl Claims {
         places: &Places,
     ) -> Result<(), ClaimError> {
         for (span, wanted) in things(all) {
-            if let Some(claim) = self.held.iter().find(|claim| claim.thing == span.thing) {
-                // Another lock of the same file: the system changes what it has.
-                let (is_same, held) = (claim.wanted == wanted, Arc::clone(&claim.held));
-                if let (false, Some(Held(fd, _))) = (is_same, held.first()) {
-                    let taken = self.told(&span, lock::take(fd.as_fd(), wanted));
-                    self.objection(taken, force)?;
-                }
+            if let Some(claim) = self.held.iter_mut().find(|claim| claim.thing() == span.thing) {
+                let taken = claim.becomes(wanted, force);
+                let taken = self.told(&span, taken);
+                self.objection(taken, force)?;
+                continue;
+            }
+            if let Some(locks) = self.going.iter().find_map(|going| going.find(span.thing)) {
+                let (claim, taken) = Claim::more(span.thing, wanted, &locks, force);
+                self.held.push(claim);
+                let taken = self.told(&span, taken);
+                self.objection(taken, force)?;
                 continue;
             }
             match self.lock(&span, wanted, force, places) {
-                Ok(held) => {
-                    self.held.push(Claim { thing: span.thing, wanted, held: Arc::new(held) });
-                }
+                Ok(held) => self.held.push(Claim::new(span.thing, wanted, held)),
                 Err(refused) => self.objection(Err(refused), force)?,
             }
         }
@@ -222,7 +203,7 @@ impl Claims {
         let claim = |(fds, [writes, shared]): (Vec<OwnedFd>, [bool; 2])| {
             let (thing, wanted) = (thing_of(fds.first()?.as_fd())?, Use { writes, shared });
             let held = fds.into_iter().map(|fd| Held(fd, ours.clone())).collect();
-            Some(Claim { thing, wanted, held: Arc::new(held) })
+            Some(Claim::new(thing, wanted, held))
         };
         let held = all.into_iter().filter_map(claim).collect();
         Claims { held, ours: ours.clone(), ..Claims::default() }
@@ -230,9 +211,15 @@ impl Claims {
 
     /// The same, of what is claimed here. Locks are of the open file: they go with it.
     pub(crate) fn to_hand_over(&self) -> std::io::Result<Vec<(Vec<OwnedFd>, [bool; 2])>> {
-        let each = self.held.iter().filter(|claim| !claim.held.is_empty()).map(|claim| {
-            let fds = claim.held.iter().map(|held| held.0.try_clone());
-            Ok((fds.collect::<Result<_, _>>()?, [claim.wanted.writes, claim.wanted.shared]))
+        let each = self.held.iter().filter_map(|claim| {
+            let fds = claim.locks().files().map(|file| file.try_clone_to_owned());
+            let fds = match fds.collect::<Result<Vec<_>, _>>() {
+                Ok(fds) if fds.is_empty() => return None,
+                Ok(fds) => fds,
+                Err(error) => return Some(Err(error)),
+            };
+            let wanted = claim.locks().wanted()?;
+            Some(Ok((fds, [wanted.writes, wanted.shared])))
         });
         each.collect()
     }
@@ -337,6 +324,11 @@ fn ask_one(span: &Span, wanted: Use) -> Result<(), ClaimError> {
     }
 }
 
+/// How a volume uses what it is on.
+const fn use_of(volume: &Volume) -> Use {
+    Use { writes: !volume.readonly, shared: volume.share }
+}
+
 fn volumes_of(devices: &[Device]) -> impl Iterator<Item = &Volume> {
     devices.iter().flat_map(|device| &device.volumes)
 }
@@ -383,12 +375,9 @@ fn things(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     for one in all {
         let volume = one.volume;
         for span in one.spans.iter().filter(|span| span.cover == Cover::Whole) {
-            let wanted = Use { writes: !volume.readonly, shared: volume.share };
+            let wanted = use_of(volume);
             match things.iter_mut().find(|(known, _)| known.thing == span.thing) {
-                Some((_, known)) => {
-                    known.writes |= wanted.writes;
-                    known.shared &= wanted.shared;
-                }
+                Some((_, known)) => *known = known.and(wanted),
                 None => things.push((span.clone(), wanted)),
             }
         }
@@ -405,7 +394,7 @@ fn parts(all: &[Owned<'_>]) -> Vec<(Span, Use)> {
     };
     let mut parts = Vec::new();
     for one in all {
-        let wanted = Use { writes: !one.volume.readonly, shared: one.volume.share };
+        let wanted = use_of(one.volume);
         let of_it = one.spans.iter().filter(|span| span.cover == Cover::Part);
         parts.extend(of_it.filter(|span| !is_whole(span.thing)).map(|it| (it.clone(), wanted)));
     }

@@ -66,6 +66,9 @@ pub(super) enum Refusal {
 }
 
 impl Use {
+    /// What everything else needs, too.
+    pub(super) const LEAST: Use = Use { writes: false, shared: true };
+
     fn does(self) -> &'static [i64] {
         if self.writes { &[READ, WRITE] } else { &[READ] }
     }
@@ -73,14 +76,23 @@ impl Use {
     fn minds(self) -> &'static [i64] {
         if self.shared { &[RESIZE] } else { &[WRITE, RESIZE] }
     }
+
+    /// Both at once.
+    pub(super) const fn and(self, other: Use) -> Use {
+        Use { writes: self.writes || other.writes, shared: self.shared && other.shared }
+    }
+
+    /// The bytes that are locked for it.
+    fn bytes(self) -> impl Iterator<Item = i64> {
+        let does = self.does().iter().map(|right| DOES + right);
+        does.chain(self.minds().iter().map(|right| MINDS + right))
+    }
 }
 
 /// Takes the locks of this use and asks whether others stand against it; what they say is told, and
 /// the locks stay.
 pub(super) fn take(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
-    let does = wanted.does().iter().map(|right| DOES + right);
-    let minds = wanted.minds().iter().map(|right| MINDS + right);
-    for byte in does.chain(minds) {
+    for byte in wanted.bytes() {
         match call(fd, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {
             Ok(_) => {}
             // A program with a write lock there does not follow the convention, and wants to be
@@ -100,6 +112,15 @@ pub(super) fn give_back(fd: BorrowedFd<'_>) {
     // All bytes, as 0 means to the end of what there can be. What fails goes with the descriptor.
     let _gone = range(fd, libc::F_OFD_SETLK, libc::F_UNLCK, 0, 0);
     let _gone = flock(fd, FlockOperation::Unlock);
+}
+
+/// Gives back what this use does not need.
+pub(super) fn give_back_all_but(fd: BorrowedFd<'_>, wanted: Use) {
+    let all = Use { writes: true, shared: false };
+    for byte in all.bytes().filter(|byte| wanted.bytes().all(|kept| kept != *byte)) {
+        // What fails goes with the descriptor.
+        let _gone = range(fd, libc::F_OFD_SETLK, libc::F_UNLCK, byte, 1);
+    }
 }
 
 /// Asks whether others stand against this use.

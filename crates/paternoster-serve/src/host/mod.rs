@@ -33,4 +33,4 @@ pub(crate) mod unix_socket;
 pub mod uri;
 
 #[cfg(test)]
-mod scratch;
+pub(crate) mod scratch;

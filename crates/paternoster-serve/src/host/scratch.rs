@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use super::private_folder::PrivateFolder;
 
 /// The folder removes what was left in it.
-pub(super) struct Scratch(PrivateFolder);
+pub(crate) struct Scratch(PrivateFolder);
 
 impl Scratch {
-    pub(super) fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         Scratch(PrivateFolder::new("paternoster-test").expect("a folder for the test"))
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 }

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locks of a thing, for all uses of it together.
+//!
+//! ```text
+//! a server that writes, a reload that only reads, clients of the volume as it was
+//!
+//! claims     reads      reads, writes      ──▶   locks of reads, writes
+//! these go              ✝                  ──▶   locks of reads: the rest is given back
+//! ```
+//!
+//! The kernel keeps one set of locks for an open file, and what is asked for in addition changes
+//! that set. So each claim tells its use, and what no claim needs any more is given back: a reload
+//! that is refused leaves nothing behind, and one that serves less lets others in.
+//!
+//! Invariant: the locks are those of the uses that are told, but where another process has the
+//! open file, too (a hand-over): then nothing is given back here.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::super::identity::Thing;
+use super::super::lock::{self, Refusal, Use};
+use crate::host::ours::Ours;
+use crate::locked::locked;
+
+/// An open file with locks, given back when it goes.
+#[derive(Debug)]
+pub(super) struct Held(pub(super) OwnedFd, pub(super) Ours);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // One that another process has, too, would be unlocked for that one.
+        if self.1.is() {
+            lock::give_back(self.0.as_fd());
+        }
+    }
+}
+
+/// The open files of a thing: itself, where it can be locked, and its disk.
+#[derive(Debug)]
+pub(super) struct Locks {
+    held: Vec<Held>,
+    uses: Mutex<Vec<Use>>,
+}
+
+impl Locks {
+    /// What is open, in the order in which it was opened.
+    pub(super) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.held.iter().map(|held| held.0.as_fd())
+    }
+
+    /// All uses together.
+    pub(super) fn wanted(&self) -> Option<Use> {
+        locked(&self.uses).iter().copied().reduce(Use::and)
+    }
+
+    /// One use less or another one: what the rest does not need is given back.
+    fn change(&self, from: Option<Use>, to: Option<Use>) {
+        let mut uses = locked(&self.uses);
+        if let Some(place) = from.and_then(|from| uses.iter().position(|it| *it == from)) {
+            uses.swap_remove(place);
+        }
+        uses.extend(to);
+        if let (Some(rest), Some(Held(file, ours))) =
+            (uses.iter().copied().reduce(Use::and), self.held.first())
+            && ours.is()
+        {
+            lock::give_back_all_but(file.as_fd(), rest);
+        }
+    }
+}
+
+/// One use of a thing. Its locks are given back with it, but for what other claims need.
+#[derive(Debug)]
+pub struct Claim {
+    thing: Thing,
+    wanted: Use,
+    locks: Arc<Locks>,
+}
+
+impl Claim {
+    /// What was locked for this use.
+    pub(super) fn new(thing: Thing, wanted: Use, held: Vec<Held>) -> Claim {
+        Claim { thing, wanted, locks: Arc::new(Locks { held, uses: Mutex::new(vec![wanted]) }) }
+    }
+
+    /// A further use of what is locked, and what stands against it.
+    pub(super) fn more(
+        thing: Thing,
+        wanted: Use,
+        locks: &Arc<Locks>,
+        force: bool,
+    ) -> (Claim, Result<(), Refusal>) {
+        let mut claim = Claim { thing, wanted: Use::LEAST, locks: Arc::clone(locks) };
+        claim.locks.change(None, Some(Use::LEAST));
+        let taken = claim.ask_for(wanted, force);
+        (claim, taken)
+    }
+
+    pub(super) const fn thing(&self) -> Thing {
+        self.thing
+    }
+
+    pub(super) const fn locks(&self) -> &Arc<Locks> {
+        &self.locks
+    }
+
+    /// The claim of another use that is there already.
+    pub(super) fn beside(&self, wanted: Use) -> Claim {
+        self.locks.change(None, Some(wanted));
+        Claim { thing: self.thing, wanted, locks: Arc::clone(&self.locks) }
+    }
+
+    /// From now on it is this use; what stands against it, if it was asked for only now. `force`
+    /// takes it all the same.
+    pub(super) fn becomes(&mut self, wanted: Use, force: bool) -> Result<(), Refusal> {
+        if self.wanted == wanted { Ok(()) } else { self.ask_for(wanted, force) }
+    }
+
+    fn ask_for(&mut self, wanted: Use, force: bool) -> Result<(), Refusal> {
+        let taken = self.locks.files().next().map_or(Ok(()), |file| lock::take(file, wanted));
+        let is_refused = matches!(taken, Err(Refusal::Taken(_))) && !force;
+        let now = if is_refused { self.wanted } else { wanted };
+        self.locks.change(Some(self.wanted), Some(now));
+        self.wanted = now;
+        taken
+    }
+}
+
+impl Clone for Claim {
+    fn clone(&self) -> Claim {
+        self.beside(self.wanted)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.locks.change(Some(self.wanted), None);
+    }
+}
+
+/// Locks of a thing that is served no more, as long as others hold claims of it.
+#[derive(Debug, Clone)]
+pub(super) struct Going {
+    thing: Thing,
+    locks: Weak<Locks>,
+}
+
+impl Going {
+    pub(super) fn new(claim: &Claim) -> Going {
+        Going { thing: claim.thing, locks: Arc::downgrade(&claim.locks) }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.locks.strong_count() != 0
+    }
+
+    /// The locks, if there is a claim of them still.
+    pub(super) fn find(&self, thing: Thing) -> Option<Arc<Locks>> {
+        if self.thing == thing { self.locks.upgrade() } else { None }
+    }
+}
