@@ -14,7 +14,6 @@
 //! further ahead than one header. Nothing is read from a guest that is blocked; those of a tenant
 //! are served for its turn (`turns`), and then the next one's are.
 
-use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use super::Desk;
@@ -68,51 +67,21 @@ impl Desk {
         if guest.blocked != Blocked::No || guest.wire.is_none() {
             return Ok(());
         }
-        // What another process has read may be longer.
-        let mut end = guest.rest.len().min(buffer.len());
-        self.rests -= guest.rest.len() as u64;
-        buffer[..end].copy_from_slice(&guest.rest[..end]);
-        let later = if end < guest.rest.len() { guest.rest.split_off(end) } else { Vec::new() };
-        let mut later = VecDeque::from(later);
-        tally::copied(end);
-        guest.rest.clear();
-        if guest.rest.capacity() > REST {
-            guest.rest = Vec::new();
-        }
+        let rest = std::mem::take(&mut guest.rest);
+        self.rests -= rest.len() as u64;
         let mut from = 0;
+        let need = self.digest(index, &rest, &mut from)?;
+        if !self.reads_on(index, &need, from, rest.len() - from) {
+            self.keep_rest(index, rest, from);
+            return Ok(());
+        }
+        // What is left of it is less than a header: all else is understood as far as it is there.
+        let mut end = rest.len() - from;
+        buffer[..end].copy_from_slice(&rest[from..]);
+        tally::copied(end);
+        let mut rest = rest;
+        rest.clear();
         loop {
-            let need = self.digest(index, &buffer[..end], &mut from)?;
-            let guest = self.guests.at_mut(index);
-            match need {
-                Need::Patience if from < end => guest.ahead = (guest.ahead / 4).max(HEADER),
-                // It is moved each time.
-                Need::Turn if end - from > AHEAD => guest.ahead = (guest.ahead / 4).max(AHEAD),
-                Need::Bytes if from != 0 => guest.ahead = (2 * guest.ahead).min(BUFFER),
-                Need::Bytes | Need::Patience | Need::Turn => {}
-            }
-            let goes_on = (guest.readable || !later.is_empty()) && guest.wire.is_some();
-            let is_heard_again = match need {
-                Need::Turn => true,
-                Need::Bytes => goes_on && self.turns.is_over(),
-                Need::Patience => false,
-            };
-            if is_heard_again {
-                self.make_ready(index);
-            }
-            if is_heard_again || !goes_on || matches!(need, Need::Patience) {
-                break;
-            }
-            buffer.copy_within(from..end, 0);
-            tally::copied(end - from);
-            (from, end) = (0, end - from);
-            if !later.is_empty() {
-                let count = later.len().min(buffer.len() - end);
-                for (to, byte) in buffer[end..].iter_mut().zip(later.drain(..count)) {
-                    *to = byte;
-                }
-                end += count;
-                continue;
-            }
             match self.read_more(index, buffer, &mut end)? {
                 0 => break,
                 read => {
@@ -120,15 +89,57 @@ impl Desk {
                     self.turns.take(steps_of(read));
                 }
             }
-        }
-        let guest = self.guests.at_mut(index);
-        if guest.wire.is_some() {
-            guest.rest.extend_from_slice(&buffer[from..end]);
+            let mut from = 0;
+            let need = self.digest(index, &buffer[..end], &mut from)?;
+            let goes_on = self.reads_on(index, &need, from, end - from);
+            buffer.copy_within(from..end, 0);
             tally::copied(end - from);
-            guest.rest.extend(later);
-            self.rests += guest.rest.len() as u64;
+            end -= from;
+            if !goes_on {
+                break;
+            }
         }
+        rest.extend_from_slice(&buffer[..end]);
+        tally::copied(end);
+        self.keep_rest(index, rest, 0);
         Ok(())
+    }
+
+    /// Whether a guest is read from now; otherwise it is heard again later, or when what it waits
+    /// for has come. So many bytes were understood, and so many are left.
+    fn reads_on(&mut self, index: u32, need: &Need, understood: usize, left: usize) -> bool {
+        let guest = self.guests.at_mut(index);
+        match need {
+            Need::Patience if left > 0 => guest.ahead = (guest.ahead / 4).max(HEADER),
+            // It is moved each time.
+            Need::Turn if left > AHEAD => guest.ahead = (guest.ahead / 4).max(AHEAD),
+            Need::Bytes if understood != 0 => guest.ahead = (2 * guest.ahead).min(BUFFER),
+            Need::Bytes | Need::Patience | Need::Turn => {}
+        }
+        let has_more = guest.readable && guest.wire.is_some();
+        let is_over = self.turns.is_over();
+        if matches!(need, Need::Turn) || (matches!(need, Need::Bytes) && has_more && is_over) {
+            self.make_ready(index);
+            return false;
+        }
+        has_more && matches!(need, Need::Bytes)
+    }
+
+    /// Keeps what was read from a guest and is not understood yet: `rest` from `from` on.
+    fn keep_rest(&mut self, index: u32, mut rest: Vec<u8>, from: usize) {
+        let guest = self.guests.at_mut(index);
+        if guest.wire.is_none() {
+            return;
+        }
+        if from > 0 {
+            rest.drain(..from);
+            tally::copied(rest.len());
+        }
+        if rest.is_empty() && rest.capacity() > REST {
+            rest = Vec::new();
+        }
+        self.rests += rest.len() as u64;
+        guest.rest = rest;
     }
 
     /// Reads once: to the part that is being filled, or behind what is in the buffer.

@@ -112,7 +112,7 @@ use tenants::Tenants;
 use turns::Turns;
 use vigil::Vigil;
 
-/// Events of one look at the sockets.
+/// Events of one question to the system.
 const EVENTS: usize = 256;
 /// A timeout that has passed already.
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -359,17 +359,26 @@ impl Desk {
         found
     }
 
-    /// Waits for events.
+    /// Waits for events, and finds those of all sockets that have one: the system tells a few at a
+    /// time, in turn, and a client that was not told of would wait for another round.
     fn look(&mut self, timeout: &Timespec) {
         #[cfg(test)]
         {
             self.looks += 1;
         }
-        crate::tally::call();
         let mut room = [MaybeUninit::uninit(); EVENTS];
-        // A signal: whatever it was for, others look after it.
-        let Ok((found, _)) = epoll::wait(&self.poll, &mut room, Some(timeout)) else { return };
-        self.events.extend(found.iter().map(|event| (event.data.u64(), event.flags)));
+        let mut wait = timeout;
+        // Beside guests there are inbox and backend.
+        for _ in 0..(self.guests.len() as usize + 2).div_ceil(EVENTS) {
+            crate::tally::call();
+            // A signal: whatever it was for, others look after it.
+            let Ok((found, _)) = epoll::wait(&self.poll, &mut room, Some(wait)) else { return };
+            self.events.extend(found.iter().map(|event| (event.data.u64(), event.flags)));
+            if found.len() < EVENTS {
+                break;
+            }
+            wait = &NO_TIME;
+        }
     }
 
     /// How long to sleep.
