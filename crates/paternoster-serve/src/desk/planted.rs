@@ -12,8 +12,14 @@ pub(crate) enum Bug {
     Interleaves,
     /// A failed durable write is forgotten (finding 2).
     ForgetsDoubt,
+    /// An image has as many owners as want it (finding 3).
+    LocksNothing,
     /// All memory is lent to those that ask first (finding 4).
     LendsAll,
+    /// An end of a change looks at all that wait for one (finding 5).
+    LooksAtAll,
+    /// A question for holes is answered whole (finding 6).
+    TellsAllRuns,
     /// A cap is charged for data that a refused request asked for (finding 7).
     ChargesRefused,
     /// A new server owes no flush for what the one before has left.

@@ -201,6 +201,8 @@ impl Desk {
         let place = &self.places[self.guests.at(guest).place as usize];
         let range = (place.start + request.offset, u64::from(request.length));
         let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
+        #[cfg(test)]
+        let most = if super::planted::has(super::planted::Bug::TellsAllRuns) { 2048 } else { most };
         self.lender.survey(place.file, range, most);
     }
 }

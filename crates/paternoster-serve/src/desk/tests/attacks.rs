@@ -365,13 +365,19 @@ fn all_attacks_together_cost_so_much_an_event() {
     assert_eq!(judge("all together", 1, &run(&CHOSEN, &VISITORS, 1)), None);
 }
 
-/// Is finding 4 of a review, all memory for those that ask first, found by these bounds when it is
-/// planted back?
+/// Are findings of a review found by these bounds when they are planted back: all memory for those
+/// that ask first, an end that looks at all that wait, a question for holes answered whole?
 #[test]
-fn a_planted_finding_is_found() {
-    let begun = CHOSEN.into_iter().find(|(name, ..)| *name == "begun writes").expect("an attack");
-    plant(Some(Bug::LendsAll));
-    let had = run(&[begun], &[], 4);
-    plant(None);
-    assert_eq!(had.fault(), Some("the victim's reads"), "{had:?}");
+fn planted_findings_are_found() {
+    for (bug, attack, bound) in [
+        (Bug::LendsAll, "begun writes", "the victim's reads"),
+        (Bug::LooksAtAll, "single bytes", "looks"),
+        (Bug::TellsAllRuns, "block status", "runs of hole and data in a turn"),
+    ] {
+        let attack = CHOSEN.into_iter().find(|(name, ..)| *name == attack).expect("an attack");
+        plant(Some(bug));
+        let had = run(&[attack], &[], 4);
+        plant(None);
+        assert_eq!(had.fault(), Some(bound), "{bug:?}: {had:?}");
+    }
 }
