@@ -114,8 +114,8 @@ impl Book {
         }
         let writes = &self.writes;
         for ids in self.runs.values_mut() {
-            let all = ids.clone();
-            ids.retain(|&id| !all.iter().any(|&by| is_over(writes, id, by, oldest, true)));
+            let latest = Latest::of(writes, ids, oldest, true);
+            ids.retain(|&id| !latest.is_over(writes, id));
         }
     }
 
@@ -138,11 +138,9 @@ impl Book {
             let until = next.min(end);
             let writes = &self.writes;
             let (moment, promised) = (begin.unwrap_or(u64::MAX), begin.is_none());
-            let there: Vec<u32> = ids
-                .iter()
-                .copied()
-                .filter(|&id| !ids.iter().any(|&by| is_over(writes, id, by, moment, promised)))
-                .collect();
+            let latest = Latest::of(writes, ids, moment, promised);
+            let there = ids.iter().copied().filter(|&id| !latest.is_over(writes, id));
+            let there: Vec<u32> = there.collect();
             let run =
                 &found[usize::try_from(from - at).unwrap()..usize::try_from(until - at).unwrap()];
             let may_be: Vec<&[u8]> =
@@ -173,13 +171,34 @@ impl Book {
     }
 }
 
-/// Whether write `id` can be seen no more because of write `by`.
-fn is_over(writes: &[Write], id: u32, by: u32, moment: u64, promised: bool) -> bool {
-    let (other, one, by) = (id != by, &writes[id as usize], &writes[by as usize]);
-    other
-        && by.good
-        && by.leaves != Leaves::Hint
-        && (by.promised || !promised)
-        && one.end.is_some_and(|end| end <= by.begin)
-        && by.end.is_some_and(|end| end <= moment)
+/// The two writes of some, by beginning and number, that began last of those that hide what ended
+/// before: if any of them hides a write, one of these two does.
+struct Latest([Option<(u64, u32)>; 2]);
+
+impl Latest {
+    /// For a read that was sent at `moment`, or for a cut, before which it must be `promised`.
+    fn of(writes: &[Write], ids: &[u32], moment: u64, promised: bool) -> Latest {
+        let mut latest = [None; 2];
+        for &id in ids {
+            let by = &writes[id as usize];
+            let hides = by.good
+                && by.leaves != Leaves::Hint
+                && (by.promised || !promised)
+                && by.end.is_some_and(|end| end <= moment);
+            let this = hides.then_some((by.begin, id));
+            if this > latest[0] {
+                latest = [this, latest[0]];
+            } else if this > latest[1] {
+                latest[1] = this;
+            }
+        }
+        Latest(latest)
+    }
+
+    /// Whether another write hides this one.
+    fn is_over(&self, writes: &[Write], id: u32) -> bool {
+        let mut latest = self.0.into_iter().flatten();
+        let end = writes[id as usize].end;
+        latest.any(|(begin, by)| by != id && end.is_some_and(|end| end <= begin))
+    }
 }

@@ -246,6 +246,9 @@ impl Stage {
     /// Every client sends and takes something, `all` of it or as chance says; whether any did.
     fn clients_move(&mut self, all: bool) -> Result<bool, String> {
         let mut moved = false;
+        // By client, and the least of them for each: of a thousand that is a million comparisons.
+        let of = |client: &Client| client.oldest().unwrap_or(u64::MAX);
+        let mut oldest: Vec<u64> = self.clients.iter().map(of).collect();
         for which in 0..self.clients.len() {
             self.beat += 1;
             let mut most = || match (all, self.chance.below(4)) {
@@ -260,23 +263,25 @@ impl Stage {
             state.beat = self.beat;
             moved |= self.clients[which].send(send, &mut self.book, &mut state) != 0;
             drop(state);
+            oldest[which] = of(&self.clients[which]);
             if take == 0 {
                 continue;
             }
             self.beat += 1;
-            let oldest = self.clients.iter().filter_map(Client::oldest).min();
+            let oldest_of_all = oldest.iter().fold(u64::MAX, |least, &it| least.min(it));
             let state = self.medium.state();
             let mut world = World {
                 book: &mut self.book,
                 log: &state.log,
                 beat: self.beat,
                 forgotten: &state.forgotten,
-                oldest: oldest.unwrap_or(self.beat),
+                oldest: oldest_of_all.min(self.beat),
                 stops: self.stops.as_ref().map(|_| &self.accepted),
                 is_late: self.now >= self.stop_by,
             };
             let took = self.clients[which].take(usize::try_from(take).unwrap(), &mut world);
             moved |= took.map_err(|law| format!("client {which}: {law}"))? != 0;
+            oldest[which] = of(&self.clients[which]);
         }
         Ok(moved)
     }
@@ -498,6 +503,24 @@ fn every_stream_is_right() {
             "{why}\nafter {judged} requests; again: PATERNOSTER_STREAM_SEED={first}\nsmaller: \
              {smaller}\n{plan:#?}"
         );
+    }
+}
+
+/// And where a crowd comes, stalls, lies and goes: 100 clients each day, and 1,000 where many
+/// requests are judged, each with a few?
+#[test]
+fn a_crowd_is_served() {
+    crate::log::SILENT.set(true);
+    let seed = asked("PATERNOSTER_STREAM_SEED").unwrap_or(1);
+    let crowds: &[u32] = if requests() >= 10 * REQUESTS { &[100, 1000] } else { &[100] };
+    for &clients in crowds {
+        // Both ends of each socket are here.
+        crate::host::descriptors::make_room(2 * clients);
+        let plan = Plan::crowd(seed, clients.into());
+        if let Err(why) = judge(&plan) {
+            panic!("{why}\nof {clients} clients; again: PATERNOSTER_STREAM_SEED={seed}");
+        }
+        println!("seed {seed}: {clients} clients, {} requests", plan.requests());
     }
 }
 

@@ -153,6 +153,15 @@ pub(super) fn pick<T: Copy>(chance: &mut Chance, from: &[T]) -> T {
 
 impl Plan {
     pub(super) fn draw(seed: u64) -> Plan {
+        Plan::of(seed, None)
+    }
+
+    /// A case of so many clients, each with a few requests.
+    pub(super) fn crowd(seed: u64, clients: u64) -> Plan {
+        Plan::of(seed, Some(clients))
+    }
+
+    fn of(seed: u64, clients: Option<u64>) -> Plan {
         let chance = &mut Chance::new(seed, 0);
         let fails = !chance.once_in(3);
         // Few kinds at a time: what needs one of them is not hidden behind the others.
@@ -172,6 +181,7 @@ impl Plan {
         let count = 1 + chance.below(5) + crowd;
         let ends = life::ends(chance);
         let requests = pick(chance, &[4, 12, 40]);
+        let (count, requests) = clients.map_or((count, requests), |clients| (clients, 4));
         Plan {
             seed,
             scheduler: pick(chance, &["noop", "bfq", "mq-deadline", "cfq", "deadline", "kyber"]),
