@@ -67,3 +67,14 @@ def test_urls_are_fetched():
     assert (row["trace"], row["ios"], row["error"]) == ("memory:///loads/x.load", 60, None)
     with pytest.raises(pt.RequestError, match="nothing matches"):
         pt.fleet("/nowhere/*.load")
+
+
+def test_urls_that_give_nothing_are_told():
+    """Is a pattern without a match, a protocol that is none, and a store without its library
+    refused with the URL, and a file that is not there a row with an error?"""
+    pytest.importorskip("fsspec")
+    for url in ("memory://nothing/*.load", "nope://x", "s3://bucket/*.load"):
+        with pytest.raises(pt.RequestError, match=url.split("*")[0]):
+            pt.fleet(url)
+    row = pt.fleet("memory://loads/none.load").rows()[0]
+    assert row["error"].startswith("RequestError: memory:///loads/none.load: FileNotFoundError")

@@ -143,6 +143,13 @@ def test_errors_have_the_program_s_words(small, tmp_path, words, asked):
     assert isinstance(error.value, ValueError)
 
 
+@pytest.mark.parametrize("job", [5, None, 2.5])
+def test_what_is_no_job_is_refused(job):
+    """Is something that can be no job a RequestError with what would be one?"""
+    with pytest.raises(pt.RequestError, match=f"a job is text, a path, .*: {job}"):
+        pt.run(job)
+
+
 def test_a_wrong_job_names_its_line():
     """Is a wrong option told with its line, for text that was never a file?"""
     with pytest.raises(pt.RequestError, match=r"job\.fio:2: .*rw"):

@@ -43,10 +43,9 @@ def _found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     """The names of all traces, each once, patterns resolved."""
     several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     names: list[str] = []
-    for path in [os.fspath(path) for path in several]:
+    for path in [os.fsdecode(path) for path in several]:
         if _is_url(path):
-            files = _fsspec().open_files(path, "rb")
-            names += [file.fs.unstrip_protocol(file.path) for file in files]
+            names += _resolved(path)
         elif glob.has_magic(path) and not os.path.exists(path):
             matches = sorted(glob.glob(path, recursive=True))
             if not matches:
@@ -55,6 +54,19 @@ def _found(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
         else:
             names.append(path)
     return list(dict.fromkeys(names))
+
+
+def _resolved(url: str) -> list[str]:
+    """The URLs that a pattern of one names."""
+    opened = _fsspec().open_files
+    try:
+        names = [file.fs.unstrip_protocol(file.path) for file in opened(url, "rb")]
+    # Each store has exceptions of its own.
+    except Exception as error:
+        raise RequestError(f"{url}: {type(error).__name__}: {error}") from error
+    if not names:
+        raise RequestError(f"{url}: nothing matches")
+    return names
 
 
 def _fsspec() -> Any:
@@ -201,7 +213,10 @@ def _row(name: str, device: DeviceLike, schedulers: list[str], window: str | Non
 def _here(url: str, folder: Path) -> str:
     """A copy of what a URL names."""
     copy = folder / (url.rsplit("/", 1)[-1] or "trace")
-    with _fsspec().open(url, "rb") as source, copy.open("wb") as out:
-        while piece := source.read(1 << 20):
-            out.write(piece)
+    try:
+        with _fsspec().open(url, "rb") as source, copy.open("wb") as out:
+            while piece := source.read(1 << 20):
+                out.write(piece)
+    except Exception as error:
+        raise RequestError(f"{url}: {type(error).__name__}: {error}") from error
     return str(copy)

@@ -82,7 +82,9 @@ def text_of(jobs: Jobs) -> tuple[str, str | None]:
         return "job.fio", str(jobs)
     if isinstance(jobs, Mapping):
         return "job.fio", "\n".join(_section(name, options) for name, options in jobs.items())
-    return "job.fio", "\n".join(str(job) for job in jobs)
+    if isinstance(jobs, Iterable):
+        return "job.fio", "\n".join(str(job) for job in jobs)
+    raise RequestError(f"a job is text, a path, a Job, a list or a mapping of them: {jobs!r:.80}")
 
 
 @dataclasses.dataclass(frozen=True)
