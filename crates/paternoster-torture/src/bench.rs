@@ -30,6 +30,8 @@ use paternoster_workload::run::{RunError, RunResult, Settings, Watcher, run};
 const LOOKS: u64 = 200;
 /// The look from which on rates are counted.
 const SETTLED: u64 = LOOKS / 3;
+/// A run that lasts so many times its runtime is ended: its clients wait for ever.
+const FAR: u64 = 100;
 /// A device is full of a kind with so many at a time, or twice its depth.
 const FULL: u32 = 64;
 const FULL_MOST: u32 = 256;
@@ -70,11 +72,14 @@ pub struct Given {
 #[derive(Debug, Default)]
 pub struct Bench {
     alone: BTreeMap<(String, Kind), f64>,
+    /// Whether runs are to end now.
+    stops: Option<fn() -> bool>,
     /// I/Os that were simulated.
     pub ios: u64,
 }
 
 struct Looks {
+    stops: Option<fn() -> bool>,
     every: f64,
     looked: u64,
     counts: Vec<u64>,
@@ -99,9 +104,19 @@ impl Watcher for Looks {
             }
         }
     }
+
+    fn stops(&mut self) -> bool {
+        self.looked > FAR * LOOKS || self.stops.is_some_and(|stops| stops())
+    }
 }
 
 impl Bench {
+    /// One whose runs end, with what there is, as soon as this says so.
+    #[must_use]
+    pub fn ended_by(stops: fn() -> bool) -> Bench {
+        Bench { stops: Some(stops), ..Bench::default() }
+    }
+
     /// What clients of `load` get under `scheduler`, with its attributes, in so many seconds.
     ///
     /// # Panics
@@ -126,6 +141,7 @@ impl Bench {
         };
         let clients = load.clients.len();
         let mut looks = Looks {
+            stops: self.stops,
             every: seconds / LOOKS as f64,
             looked: 0,
             counts: vec![0; clients],

@@ -134,7 +134,7 @@ fn find(
     options: &TortureOptions,
     schedulers: &[String],
 ) -> (Vec<Row>, BTreeMap<&'static str, u64>, Vec<Found>) {
-    let mut bench = Bench::default();
+    let mut bench = Bench::ended_by(interrupt::heard);
     let row = |scheduler: &String| Row {
         scheduler: scheduler.clone(),
         counts: Counts::new(),
