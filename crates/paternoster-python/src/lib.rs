@@ -26,7 +26,7 @@ mod table;
 mod trace;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use paternoster::{Call, Failure, sweep};
 use paternoster_core::Nanos;
@@ -35,10 +35,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Map, Value};
 
-use self::elevator::{Idle, Request, lend};
+use self::elevator::{Idle, Request, lend, watched};
 use self::gate::{PyClass, PyGate, PyPermit};
 use self::series::Series;
-use self::simulate::simulate;
+use self::simulate::{kept, simulate};
 use self::table::Table;
 use self::trace::Trace;
 
@@ -105,28 +105,46 @@ fn rows(py: Python<'_>, text: &str) -> PyResult<Vec<Map<String, Value>>> {
     serde_json::from_str(text).map_err(|error| exception(py, "RequestError", &error.to_string()))
 }
 
-/// Does rows of a plan; the results, as JSON.
+/// Does rows of a plan; the results, as JSON. What a scheduler in Python raises is its row's error.
 #[pyfunction]
 fn sweep_rows(py: Python<'_>, text: &str) -> PyResult<String> {
     let (call, rows) = (Call::default(), rows(py, text)?);
-    simulate(py, &call, false, || sweep::run_rows(&call, &rows).map(|found| found.to_string()))
+    simulate(py, &call, false, || {
+        let done = |row| {
+            let (part, began) = (call.part(), Instant::now());
+            let (done, error) = watched(part.stop(), || sweep::run_row(&part, row));
+            error.map_or(done, |error| Ok(sweep::failed_row(row, named(&error), began)))
+        };
+        let found: Result<Vec<_>, Failure> = rows.iter().map(done).collect();
+        found.map(|found| Value::from(found).to_string())
+    })
+}
+
+/// An exception as rows name it: `ElevatorError: scheduler lottery: …`.
+fn named(error: &PyErr) -> String {
+    Python::attach(|py| {
+        let kind =
+            error.get_type(py).name().map_or_else(|_| "Error".into(), |name| name.to_string());
+        format!("{kind}: {}", error.value(py))
+    })
 }
 
 /// The names of rows.
 #[pyfunction]
 fn sweep_names(py: Python<'_>, text: &str) -> PyResult<Vec<String>> {
-    Ok(sweep::row_names(&rows(py, text)?))
+    kept(py, || Ok(sweep::row_names(&rows(py, text)?)))
 }
 
 /// The places of one of so many parts.
 #[pyfunction]
 fn sweep_part(py: Python<'_>, text: &str, part: usize, parts: usize) -> PyResult<Vec<usize>> {
-    sweep::part_of(&rows(py, text)?, part, parts).map_err(|failure| match failure {
+    let raised = |failure| match failure {
         Failure::Request(message) | Failure::Job(message) => {
             exception(py, "RequestError", &message)
         }
         Failure::Status(_) => exception(py, "Error", "stopped"),
-    })
+    };
+    kept(py, || sweep::part_of(&rows(py, text)?, part, parts).map_err(raised))
 }
 
 /// What rows will take, in ns.
@@ -138,8 +156,8 @@ fn sweep_costs(py: Python<'_>, text: &str) -> PyResult<Vec<f64>> {
 
 /// The whole program in this process: it prints, and hears signals itself.
 #[pyfunction]
-fn program(py: Python<'_>, words: Vec<String>) -> u8 {
-    py.detach(|| paternoster::program(words))
+fn program(py: Python<'_>, words: Vec<String>) -> PyResult<u8> {
+    kept(py, || Ok(py.detach(|| paternoster::program(words))))
 }
 
 /// The device file of a device of the catalog.

@@ -15,11 +15,11 @@
 //! I1  When this returns, the worker has ended.
 //! I2  A panic becomes `paternoster_io.Error`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 
+use paternoster::guard::guarded;
 use paternoster::{Call, Failure};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -40,16 +40,20 @@ pub(crate) fn simulate<T: Send>(
         let mut heard = None;
         let (tell, told) = channel();
         let done = thread::scope(|scope| {
-            scope.spawn(move || {
+            let begun = thread::Builder::new().spawn_scoped(scope, move || {
                 let watched = || watched(work_stop, work);
                 let attached = || if own { Python::attach(|_| watched()) } else { watched() };
-                let done = catch_unwind(AssertUnwindSafe(attached));
-                let _received = tell.send(done);
+                let _received = tell.send(guarded(attached));
             });
+            if let Err(error) = begun {
+                return Err(format!("no thread could be started: {error}"));
+            }
             loop {
                 match told.recv_timeout(POLL) {
-                    Ok(done) => return Some(done),
-                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Ok(done) => return done,
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err("its thread has ended".to_owned());
+                    }
                     Err(RecvTimeoutError::Timeout) if heard.is_none() => {
                         heard = Python::attach(|py| py.check_signals()).err();
                         stop.store(heard.is_some(), Ordering::Relaxed);
@@ -62,18 +66,15 @@ pub(crate) fn simulate<T: Send>(
     });
     match (heard, done) {
         (Some(signal), _) => Err(signal),
-        (None, Some(Ok((_, Some(error))))) => Err(error),
-        (None, Some(Ok((done, None)))) => done.map_err(|failure| raised(py, failure)),
-        (None, panicked) => Err(exception(py, "Error", &said(panicked.and_then(Result::err)))),
+        (None, Ok((_, Some(error)))) => Err(error),
+        (None, Ok((done, None))) => done.map_err(|failure| raised(py, failure)),
+        (None, Err(panic)) => Err(exception(py, "Error", &panic)),
     }
 }
 
-/// What a panic said.
-fn said(panic: Option<Box<dyn std::any::Any + Send>>) -> String {
-    let message = panic.as_ref().and_then(|panic| {
-        panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied())
-    });
-    format!("a bug in Paternoster: {}", message.unwrap_or("it panicked"))
+/// Does what is done without a thread of its own; a panic is an exception, too.
+pub(crate) fn kept<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    guarded(work).unwrap_or_else(|panic| Err(exception(py, "Error", &panic)))
 }
 
 /// The exception for what the program would have said.

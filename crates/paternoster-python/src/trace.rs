@@ -17,6 +17,7 @@ use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 
+use paternoster::guard::guarded;
 use paternoster_trace::Source;
 use paternoster_trace::blktrace::{Categories, Code, Record};
 use paternoster_trace::formats::{Format, open_path};
@@ -50,6 +51,7 @@ enum Said {
     /// What was refused: how often, and the first ones.
     End(u64, Vec<String>),
     Refused(String),
+    Panicked(String),
 }
 
 /// Batches of events.
@@ -76,7 +78,12 @@ impl Trace {
             },
         };
         let (tell, told) = sync_channel(2);
-        thread::spawn(move || read(&path, format, batch.max(1), &tell));
+        let begun = thread::Builder::new().spawn(move || {
+            if let Err(panic) = guarded(|| read(&path, format, batch.max(1), &tell)) {
+                let _closed = tell.send(Said::Panicked(panic));
+            }
+        });
+        begun.map_err(|error| exception(py, "Error", &format!("no thread to read: {error}")))?;
         Ok(Trace { told: Mutex::new(Some(told)), problems: Mutex::default() })
     }
 
@@ -98,12 +105,9 @@ impl Trace {
                 None => return Ok(None),
                 Some(Err(RecvTimeoutError::Timeout)) => py.check_signals()?,
                 Some(Err(RecvTimeoutError::Disconnected)) => {
-                    return Err(exception(
-                        py,
-                        "Error",
-                        "a bug in Paternoster: the reader panicked",
-                    ));
+                    return Err(exception(py, "Error", "the reader has ended"));
                 }
+                Some(Ok(Said::Panicked(panic))) => return Err(exception(py, "Error", &panic)),
                 Some(Ok(Said::Refused(message))) => {
                     return Err(exception(py, "RequestError", &message));
                 }
@@ -146,7 +150,7 @@ fn read(path: &str, format: Option<Format>, batch: usize, tell: &SyncSender<Said
         }
     };
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
-    let mut rows = Vec::with_capacity(batch);
+    let mut rows = Vec::with_capacity(batch.min(1 << 16));
     while let Some(entry) = source.next() {
         let record = entry.record;
         if record.is_note() {
@@ -159,7 +163,7 @@ fn read(path: &str, format: Option<Format>, batch: usize, tell: &SyncSender<Said
         let device = source.device_name(record.device).map(str::to_owned);
         rows.push(row(&record, device, names.get(&record.pid)));
         if rows.len() == batch {
-            let full = std::mem::replace(&mut rows, Vec::with_capacity(batch));
+            let full = std::mem::replace(&mut rows, Vec::with_capacity(batch.min(1 << 16)));
             if tell.send(Said::Batch(full)).is_err() {
                 return;
             }

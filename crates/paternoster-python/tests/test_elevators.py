@@ -4,8 +4,10 @@
 import bisect
 import collections
 import concurrent.futures
+import contextlib
 import signal
 import threading
+import time
 
 import pytest
 from conftest import DEVICES, documents, jobs, program
@@ -256,6 +258,102 @@ def test_calls_of_threads_leave_each_other_alone():
     alone = [call(place) for place in range(3)]
     with concurrent.futures.ThreadPoolExecutor(6) as threads:
         assert list(threads.map(call, range(30))) == alone * 10
+
+
+class Panics(Fifo):
+    """A bug of ours, which this module plants where it makes the object."""
+
+    _planted_panic = "planted"
+
+
+class Waits(Fifo):
+    """Keeps what it has until the end of time."""
+
+    def pick(self, now_ns):
+        return pt.Idle(2**64 - 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda job: pt.run(job, scheduler=["noop", Panics]),
+        lambda job: pt.run(job, scheduler="panics", seeds=range(3)),
+        lambda job: pt.compare(job, device="null", scheduler=["noop", Panics], seeds=1),
+        # By threads of Rust's own, which have not Python's.
+        lambda job: pt.compare(job, device="null", scheduler=["noop", "panics"], seeds=2),
+        lambda _: pt.torture(Panics, cases=1),
+    ],
+)
+def test_no_panic_crosses(small, call):
+    """Is a panic in whatever call an `Error` with its words, which `except Exception` catches, and
+    does the next call work?"""
+    with pytest.raises(pt.ElevatorError, match="scheduler loses: I2"):
+        pt.run(small, scheduler=Loses)
+    with contextlib.suppress(pt.Error):
+        pt.run(small, scheduler=Panics)  # known by its name from here on
+    with pytest.raises(Exception, match="panic: planted") as caught:
+        call(pt.Job("a", **{**small.options, "runtime": "50ms", "size": "64m"}))
+    assert type(caught.value) is pt.Error
+    first, second = (pt.run(small, scheduler=Fifo).runs["digest"] for _ in "ab")
+    assert first == second
+
+
+def test_what_goes_wrong_in_a_row_is_its_error(small):
+    """Is a panic, a broken law or any exception under a class the error of its row, with the rows
+    beside it done as they are alone?"""
+
+    class Raises(Fifo):
+        def pick(self, now_ns):
+            raise LookupError("nö\udcff")
+
+    class Leaves(Fifo):
+        def insert(self, request, at_head):
+            raise SystemExit(3)
+
+    job = "[a]\nrw=randread\nbs=4k\nsize=1m\ndirect=1\n"
+    wrong = {
+        Panics: "Error: a bug, in Paternoster or in a scheduler of your own: panic: planted",
+        Loses: "ElevatorError: scheduler loses: I2: pick gave none though ",
+        Raises: "LookupError: nö",
+        Leaves: "SystemExit: 3",
+        Waits: "RequestError: at ",
+    }
+    good = {"job": job, "scheduler": "bfq"}
+    rows = [row for kind in wrong for row in ({"job": job, "scheduler": kind}, good)]
+    found = pt.run_rows([*rows, {"job": job, "scheduler": Fifo}]).rows()
+    alone = pt.run_rows([good]).rows()[0]
+    for kind, row, beside in zip(wrong, found[::2], found[1::2], strict=False):
+        assert row["error"].startswith(wrong[kind]) and row["digest"] is None
+        assert row["scheduler"] == kind.__name__.lower()
+        assert {**beside, "cost_ns": 0} == {**alone, "cost_ns": 0}
+    result = pt.run(small, scheduler=Fifo, device="ssd-870evo")
+    assert (found[-1]["error"], found[-1]["ios"]) == (None, 256)
+    assert found[-1]["max_ns"] == max(result.clients["max_ns"])
+
+
+def test_ctrl_c_ends_rows_under_a_class():
+    """Does SIGINT end all rows, though a class that raises ends its row alone?"""
+    job = "[a]\nrw=randread\nbs=4k\nsize=1g\ndirect=1\nruntime=1000h\ntime_based=1\n"
+    rows = [{"job": job, "device": "null", "scheduler": kind} for kind in (Loses, Fifo, "noop")]
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        pt.run_rows(rows)
+    timer.join()
+
+
+def test_torture_ends(small):
+    """Is a class that keeps what it has for ever found to starve, and does SIGINT end the drawn
+    loads in the middle?"""
+    judged = pt.torture(Waits, cases=1)
+    assert [one["law"] for one in judged.found] == ["waits"]
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        pt.torture("bfq", cases=1_000_000)
+    assert time.monotonic() - began < 60
+    timer.join()
 
 
 def test_ctrl_c_ends_a_run_in_python():

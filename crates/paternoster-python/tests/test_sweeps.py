@@ -115,10 +115,12 @@ def test_a_failing_row_is_a_row():
         {"job": job, "seed": -1},
         {"job": job, "sha256": "0" * 64},
         {"job": job, "sha256": hashlib.sha256(job.encode()).hexdigest(), "device": "null"},
+        {"job": job, "window": "0:1"},
+        {"job": job, "trace": "/nowhere.blktrace.0"},
     ]
     found = pt.run_rows(rows)
     errors = found["error"]
-    assert [error is None for error in errors] == [True] + [False] * 7 + [True]
+    assert [error is None for error in errors] == [True] + [False] * 7 + [True] + [False] * 2
     assert errors[1].startswith("RequestError: there is no device `nothing`")
     assert errors[3].startswith("RequestError: job file /nowhere.fio: ")
     assert "has sha256" in errors[7]
@@ -249,6 +251,20 @@ def test_odd_plans_are_taken_or_refused(tmp_path):
     for interval in (-1, float("nan"), 1e300):
         with pytest.raises(pt.RequestError, match="interval"):
             pt.run(job, interval=interval)
+
+
+def test_plans_of_any_frame_are_predicted():
+    """Is a plan of pandas predicted, whose empty cells are NaN and whose seeds are then real, and
+    is a cell that its column cannot hold refused by its row and name?"""
+    job = "[a]\nrw=read\nsize=64k\n"
+    rows = [{"job": job, "seed": 3, "set": None}, {"job": job, "seed": None, "runtime": "5ms"}]
+    plain = sweeps.predict(rows)
+    assert plain["seed"] == [3, None] and min(plain["cost"]) > 0
+    pandas = pytest.importorskip("pandas")
+    assert sweeps.predict(pandas.DataFrame(rows)) == plain
+    for value in (1.5, -1, 2**64, "x", [1], True):
+        with pytest.raises(pt.RequestError, match=r"row 1 of the plan: seed is no uint64: "):
+            sweeps.predict([rows[0], {"job": job, "seed": value}])
 
 
 def test_names_in_any_script_are_names(tmp_path):

@@ -39,6 +39,8 @@ pub struct Call {
     files: Arc<BTreeMap<String, String>>,
     threads: Option<usize>,
     stop: Arc<AtomicBool>,
+    /// That of the call that it is a part of.
+    whole: Option<Arc<AtomicBool>>,
 }
 
 /// What `run` found out.
@@ -69,6 +71,12 @@ impl Call {
     #[must_use]
     pub fn stop(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
+    }
+
+    /// A part of this call: it ends when this one is stopped, and can be stopped by itself.
+    #[must_use]
+    pub fn part(&self) -> Call {
+        Call { stop: Arc::default(), whole: Some(self.stop()), ..self.clone() }
     }
 
     /// `run`, each run observed by what `observer` makes for its jobs; with digests of the events.
@@ -183,7 +191,8 @@ pub(crate) fn is_present() -> bool {
 
 /// Whether the call of this thread is to end early.
 pub(crate) fn is_stopped() -> bool {
-    let stopped = |call: &Call| call.stop.load(Ordering::Relaxed);
+    let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+    let stopped = |call: &Call| is_set(&call.stop) || call.whole.as_ref().is_some_and(is_set);
     PRESENT.with_borrow(|call| call.as_ref().is_some_and(stopped))
 }
 
@@ -253,5 +262,23 @@ mod tests {
         let ended = stopped.run(words("run a.fio --device null"), |_| NoObserver);
         assert!(matches!(ended, Err(Failure::Status(130))), "{ended:?}");
         assert!(call().run(words("run a.fio --device null"), |_| NoObserver).is_ok());
+    }
+
+    /// Does a part of a call end with the whole, and does the whole go on behind one that was
+    /// stopped?
+    #[test]
+    fn a_part_is_stopped_by_itself() {
+        let ended = |call: &Call| {
+            matches!(
+                call.run(words("run a.fio --device null"), |_| NoObserver),
+                Err(Failure::Status(130))
+            )
+        };
+        let whole = call();
+        let (one, other) = (whole.part(), whole.part());
+        one.stop().store(true, Ordering::Relaxed);
+        assert_eq!([&one, &other, &whole].map(ended), [true, false, false]);
+        whole.stop().store(true, Ordering::Relaxed);
+        assert_eq!([&one, &other, &whole].map(ended), [true, true, true]);
     }
 }

@@ -34,6 +34,7 @@ mod experiments;
 mod features;
 #[cfg(feature = "lab")]
 mod guarantees;
+pub mod guard;
 mod help;
 mod host;
 mod interrupt;

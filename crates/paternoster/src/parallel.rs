@@ -9,6 +9,7 @@
 //! # Invariants
 //! I1  Results stand in the order of the steps, whichever thread did them: equal steps, equal
 //!     bytes.
+//! I2  A panic of a step comes out with its words, when all threads have ended.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,11 +43,15 @@ pub(crate) fn each<S: Sync, R: Send>(
         done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
     };
     thread::scope(|scope| {
-        for _ in 0..threads.min(steps.len()) {
+        let begin = |_| {
             scope.spawn(|| match &call {
                 Some(call) => call.during(task),
                 None => task(),
-            });
+            })
+        };
+        let begun: Vec<_> = (0..threads.min(steps.len())).map(begin).collect();
+        for thread in begun {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -57,6 +62,7 @@ pub(crate) fn each<S: Sync, R: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::guarded;
 
     /// Do results stand in the order of the steps, on one thread and on several, and is there
     /// nothing to do with no step?
@@ -68,5 +74,16 @@ mod tests {
             assert_eq!(doubled, steps.iter().map(|step| 2 * step).collect::<Vec<_>>());
         }
         assert_eq!(each(2, &[] as &[u32], |step| *step), [0; 0]);
+    }
+
+    /// Does a step's panic come out as it was, on one thread and on several?
+    #[test]
+    fn a_panic_keeps_its_words() {
+        let steps: Vec<u32> = (0..9).collect();
+        for threads in [1, 3] {
+            let work = |step: &u32| assert!(*step != 7, "step {step}");
+            let told = guarded(|| each(threads, &steps, work)).expect_err("one panics");
+            assert!(told.ends_with("panic: step 7"), "{told}");
+        }
     }
 }

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._elevators import Elevator, lent
 from ._errors import RequestError
 from ._jobs import seeds_of
 from ._native import Table
@@ -88,6 +89,8 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
     def told(value: Any) -> Any:
         # Numbers of other libraries are Python's as `item()`.
         value = value.item() if hasattr(value, "item") else value
+        if isinstance(value, type) and issubclass(value, Elevator):
+            return lent(value)
         # What no column holds goes as text, and is the row's error.
         if isinstance(value, float) and math.isfinite(value):
             return value
@@ -111,15 +114,34 @@ def row_id(row: dict[str, Any]) -> str:
 
 def predict(batch: Any) -> Table:
     """The plan with what each row will cost, in ns: parts of it are then equally dear."""
-    rows = [dict(row) for row in rows_of(batch)]
-    for row, cost in zip(rows, _native.sweep_costs(_cells(rows)), strict=True):
+    rows = rows_of(batch)
+    # Cells as the plan has them, which may have come as any library's.
+    told: list[dict[str, Any]] = json.loads(_cells(rows))
+    found = [
+        {name: _cell(row.get(name), name, place) for name in PLAN} for place, row in enumerate(told)
+    ]
+    for row, cost in zip(found, _native.sweep_costs(_cells(rows)), strict=True):
         row["cost"] = float(round(cost))
-    return _table(rows, PLAN)
+    return _table(found, PLAN)
+
+
+def _cell(value: Any, name: str, place: int) -> Any:
+    """A cell in its column's type; a column cannot hold another."""
+    if value is None or name == "cost":
+        return None
+    if PLAN[name] == "string":
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if str(value).isdecimal() and int(value) < 1 << 64:
+        return int(value)
+    raise RequestError(f"row {place} of the plan: {name} is no {PLAN[name]}: {value!r:.80}")
 
 
 def run_rows(batch: Any) -> Table:
     """Does the rows of a plan. A row that fails is a row with an `error`. It keeps no state and
-    depends on nothing but the batch and the files that it names."""
+    depends on nothing but the batch and the files that it names. The scheduler of a mapping may be
+    a class; what that raises is its row's error."""
     return _results(_done(rows_of(batch)))
 
 

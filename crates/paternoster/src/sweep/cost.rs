@@ -10,7 +10,8 @@
 //! One pilot serves all rows of one job, device and set of attributes, whatever the scheduler and
 //! seed. The prediction has no clock in it, so that every part of a plan finds the same; what a
 //! request costs is a constant that was measured once ([`EACH`]), and how far predictions were from
-//! the truth stands in docs/sweeps.md. A row that cannot be predicted costs as an average one.
+//! the truth stands in docs/sweeps.md. A row that cannot be predicted, because it fails or panics,
+//! costs as an average one.
 
 use std::collections::HashMap;
 
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::plan::{self, Row};
 use super::rows;
+use crate::guard::guarded;
 use crate::setting::time;
 use crate::{Call, Failure};
 
@@ -84,10 +86,11 @@ fn pilot(call: &Call, asked: &Row) -> Result<Option<Pilot>, Failure> {
     row.insert("seed".to_owned(), json!(0));
     row.insert("runtime".to_owned(), json!(format!("{}us", PILOT.0 / 1000)));
     let mut wholes = Vec::new();
-    match rows::outcome(call, job, &row, |jobs| wholes = jobs.iter().flat_map(whole).collect()) {
-        Ok(outcome) => Ok(Some(told(&outcome, &wholes))),
-        Err(stopped @ Failure::Status(_)) => Err(stopped),
-        Err(_) => Ok(None),
+    let jobs = |jobs: &[Job]| wholes = jobs.iter().flat_map(whole).collect();
+    match guarded(|| rows::outcome(call, job, &row, jobs)) {
+        Ok(Ok(outcome)) => Ok(Some(told(&outcome, &wholes))),
+        Ok(Err(stopped @ Failure::Status(_))) => Err(stopped),
+        Ok(Err(_)) | Err(_) => Ok(None),
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A row is a pure function of itself (`rows.rs`); the Python package does rows by the same
-//! function ([`run_rows`]), whatever engine calls it. docs/sweeps.md says what a user sees.
+//! function ([`run_row`]), whatever engine calls it. docs/sweeps.md says what a user sees.
 //!
 //! # Invariants
 //! I1  A file of results is written whole or not at all, and is named by the rows that it has.
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::plan::Row;
 use crate::{Call, Failure, interrupt};
@@ -171,19 +171,24 @@ fn predicted(call: &Call, mut rows: Vec<Row>, path: &Path) -> Result<(), Failure
     files::write(path, &plan::PLAN, &rows)
 }
 
-/// Does rows of a plan, as JSON: a list of maps, and one back. For a program that has this one
-/// inside, as Python.
+/// Does a row of a plan, as a map of JSON's values, and gives one back. For a program that has this
+/// one inside, as Python.
 ///
 /// # Errors
-/// Only if the call is stopped: a row that fails is a row with an `error`.
-pub fn run_rows(call: &Call, rows: &[serde_json::Map<String, Value>]) -> Result<Value, Failure> {
-    let done: Result<Vec<Row>, Failure> = rows.iter().map(|row| rows::run(call, row)).collect();
-    Ok(json!(done?))
+/// Only if the call is stopped: a row that fails or panics is a row with an `error`.
+pub fn run_row(call: &Call, row: &Map<String, Value>) -> Result<Map<String, Value>, Failure> {
+    rows::run(call, row)
+}
+
+/// The result of a row that began then, and failed by what only the program around this one knows.
+#[must_use]
+pub fn failed_row(row: &Map<String, Value>, error: String, began: Instant) -> Map<String, Value> {
+    rows::result(row, Err(error), began)
 }
 
 /// The names of rows, by what they ask.
 #[must_use]
-pub fn row_names(rows: &[serde_json::Map<String, Value>]) -> Vec<String> {
+pub fn row_names(rows: &[Map<String, Value>]) -> Vec<String> {
     rows.iter().map(plan::name).collect()
 }
 
@@ -192,7 +197,7 @@ pub fn row_names(rows: &[serde_json::Map<String, Value>]) -> Vec<String> {
 /// # Errors
 /// If there is no such part.
 pub fn part_of(
-    rows: &[serde_json::Map<String, Value>],
+    rows: &[Map<String, Value>],
     part: usize,
     parts: usize,
 ) -> Result<Vec<usize>, Failure> {
@@ -203,7 +208,7 @@ pub fn part_of(
 ///
 /// # Errors
 /// Only if the call is stopped.
-pub fn predict(call: &Call, rows: &[serde_json::Map<String, Value>]) -> Result<Vec<f64>, Failure> {
+pub fn predict(call: &Call, rows: &[Map<String, Value>]) -> Result<Vec<f64>, Failure> {
     cost::predict(call, rows)
 }
 

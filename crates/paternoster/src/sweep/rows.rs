@@ -9,7 +9,7 @@
 //! # Invariants
 //! I1  A row depends on nothing but itself and the file that it names: equal rows give equal
 //!     results, but for `cost_ns`.
-//! I2  A row that fails is a row with an error; only a stop ends the others, too.
+//! I2  A row that fails is a row with an error, by a panic, too; only a stop ends the others.
 
 use std::time::Instant;
 
@@ -21,46 +21,56 @@ use paternoster_workload::statistics::histogram::Histogram;
 use serde_json::{Value, json};
 
 use super::plan::{self, Row};
+use crate::guard::guarded;
 use crate::{Call, Failure};
 
 /// Does a row; its result, or that it was stopped.
 pub(super) fn run(call: &Call, row: &Row) -> Result<Row, Failure> {
     let began = Instant::now();
     let (asked, wrong) = plan::asked(row);
+    let done = match wrong {
+        Some(wrong) => Ok(Err(Failure::Request(wrong))),
+        None => guarded(|| figures(call, asked)),
+    };
+    let told = match done {
+        Ok(Ok(figures)) => Ok(figures),
+        Ok(Err(Failure::Request(message))) => Err(format!("RequestError: {message}")),
+        Ok(Err(Failure::Job(message))) => Err(format!("JobError: {message}")),
+        Ok(Err(stopped)) => return Err(stopped),
+        Err(panic) => Err(format!("Error: {panic}")),
+    };
+    Ok(result(row, told, began))
+}
+
+/// The row's result: these figures, or this error.
+pub(super) fn result(row: &Row, told: Result<Row, String>, began: Instant) -> Row {
     let mut found = Row::new();
     found.insert("row".to_owned(), json!(plan::name(row)));
-    found.extend(asked.clone());
-    let done = match wrong {
-        Some(wrong) => Err(Failure::Request(wrong)),
-        None => figures(call, asked),
-    };
-    match done {
+    found.extend(plan::asked(row).0);
+    match told {
         Ok(figures) => found.extend(figures),
-        Err(Failure::Request(message)) => {
-            found.insert("error".to_owned(), json!(format!("RequestError: {message}")));
-        }
-        Err(Failure::Job(message)) => {
-            found.insert("error".to_owned(), json!(format!("JobError: {message}")));
-        }
-        Err(stopped) => return Err(stopped),
+        Err(error) => drop(found.insert("error".to_owned(), json!(error))),
     }
     found.insert("version".to_owned(), json!(env!("CARGO_PKG_VERSION")));
     let cost = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     found.insert("cost_ns".to_owned(), json!(cost));
-    Ok(found)
+    found
 }
 
 fn figures(call: &Call, asked: Row) -> Result<Row, Failure> {
     let asked = plan::with_defaults(asked);
     let of = |name: &str| asked.get(name).and_then(Value::as_str);
+    let refused = |why: String| Err(Failure::Request(why));
     let own = match (of("trace"), of("job")) {
-        (Some(trace), _) => (trace, false),
+        (Some(trace), None) => (trace, false),
         (None, Some(job)) => (job, true),
-        (None, None) => {
-            let message = "the row has neither a job nor a trace".to_owned();
-            return Err(Failure::Request(message));
-        }
+        (None, None) => return refused("the row has neither a job nor a trace".to_owned()),
+        (Some(_), Some(_)) => return refused("the row has a job and a trace".to_owned()),
     };
+    let (other, has) = if own.1 { ("window", "job") } else { ("runtime", "trace") };
+    if let Some(value) = of(other) {
+        return refused(format!("{other} {value}: the row has a {has}, which takes none"));
+    }
     check_hash(own, of("sha256"))?;
     match own {
         (job, true) => of_job(call, job, &asked),

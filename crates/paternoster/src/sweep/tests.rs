@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sweeps: names of rows, parts, resumption, errors as rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use paternoster_core::elevator::{Elevator, Pick, Place, Position, Traits};
+use paternoster_core::{RequestId, Scene};
+use paternoster_sim::schedulers;
 
 use super::*;
 
@@ -12,8 +17,8 @@ fn row(cells: Value) -> Row {
 }
 
 fn done(rows: &[Row]) -> Vec<Row> {
-    let done = run_rows(&Call::default(), rows).expect("nothing stops it");
-    done.as_array().expect("a list").iter().cloned().map(row).collect()
+    let done = |row| run_row(&Call::default(), row).expect("nothing stops it");
+    rows.iter().map(done).collect()
 }
 
 /// Is a row named by what it asks: defaults written out, empty cells, its cost and the type of a
@@ -64,16 +69,104 @@ fn a_failing_row_is_a_row() {
         row(json!({"job": JOB, "seed": -1})),
         row(json!({"job": JOB, "sha256": "0"})),
         row(json!({"job": JOB, "device": "null", "sha256": plan::hash(JOB.as_bytes())})),
+        row(json!({"job": JOB, "trace": "/no.trace"})),
+        row(json!({"job": JOB, "window": "0:1"})),
+        row(json!({"trace": "/no.trace", "runtime": "1s"})),
     ];
     let found = done(&rows);
     let errors: Vec<Option<&str>> =
         found.iter().map(|row| row.get("error").and_then(Value::as_str)).collect();
     let wrong: Vec<bool> = errors.iter().map(Option::is_some).collect();
-    assert_eq!(wrong, [false, true, true, true, true, true, true, false]);
+    assert_eq!(
+        wrong,
+        [false, true, true, true, true, true, true, false, true, true, true],
+        "{errors:?}"
+    );
+    let of_window = "RequestError: window 0:1: the row has a job, which takes none";
+    assert_eq!(errors[9], Some(of_window));
     assert!(errors[1].unwrap().starts_with("RequestError: there is no device `nothing`"));
     assert_eq!(errors[5], Some("RequestError: seed of a plan's row is no uint64: -1"));
     assert_eq!((&found[0]["ios"], &found[0]["bytes"]), (&json!(64), &json!(64 * 4096)));
     assert_eq!(found[0]["digest"], found[7]["digest"]);
+}
+
+/// A FIFO that panics when it is asked for the tenth time.
+#[derive(Debug, Default)]
+struct Panics {
+    waiting: VecDeque<RequestId>,
+    picks: u32,
+}
+
+impl Elevator for Panics {
+    fn traits(&self) -> Traits {
+        Traits::mq("panics")
+    }
+    fn attach(&mut self, _: &mut Scene) {}
+    fn insert(&mut self, _: &mut Scene, id: RequestId, _: Position) {
+        self.waiting.push_back(id);
+    }
+    fn pick(&mut self, scene: &mut Scene) -> Pick {
+        self.picks += 1;
+        assert!(self.picks < 10, "pick {}", self.picks);
+        self.drain(scene).map_or(Pick::Nothing, |id| Pick::Dispatch(id, Place::Tail))
+    }
+    fn removed(&mut self, _: &mut Scene, id: RequestId) {
+        self.waiting.retain(|waits| *waits != id);
+    }
+    fn drain(&mut self, _: &mut Scene) -> Option<RequestId> {
+        self.waiting.pop_front()
+    }
+    fn waiting(&self) -> u32 {
+        u32::try_from(self.waiting.len()).expect("few")
+    }
+}
+
+/// Is an elevator's panic an error of its row with its words, in whatever device it is, with the
+/// other rows done as they are alone; is such a row predicted; and does `sweep` end with status 1
+/// and do nothing the second time?
+#[test]
+fn a_panic_is_an_error_of_its_row() {
+    schedulers::lend("panics", Arc::new(|| Box::<Panics>::default())).expect("the name is free");
+    let ask = |scheduler: &str, device: &str| {
+        row(json!({"job": JOB, "scheduler": scheduler, "device": device}))
+    };
+    let good = [ask("noop", "null"), ask("bfq", "ssd-870evo"), ask("none", "hdd-7200")];
+    let bad = [ask("panics", "null"), ask("panics", "ssd-870evo"), ask("panics", "hdd-7200")];
+    let mixed: Vec<Row> = good.iter().zip(&bad).flat_map(|two| [two.1, two.0]).cloned().collect();
+    let found = done(&mixed);
+    let timeless = |row: &Row| {
+        let mut row = row.clone();
+        row.remove("cost_ns");
+        row
+    };
+    for (two, alone) in found.chunks(2).zip(done(&good)) {
+        let error = two[0]["error"].as_str().expect("it failed");
+        assert!(
+            error.starts_with("Error: a bug, ") && error.ends_with("panic: pick 10"),
+            "{error}"
+        );
+        assert!(!two[0].contains_key("digest") && !alone.contains_key("error"));
+        assert_eq!(timeless(&two[1]), timeless(&alone));
+    }
+    let costs = predict(&Call::default(), &mixed).expect("nothing stops it");
+    assert!(costs.iter().all(|cost| cost.is_finite() && *cost > 0.0), "{costs:?}");
+
+    let folder = std::env::temp_dir().join(format!("paternoster-panics-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("made");
+    let plan = folder.join("plan.csv");
+    files::write(&plan, &plan::PLAN, &mixed).expect("written");
+    let options = SweepOptions {
+        plan,
+        out: Some(folder.join("out")),
+        part: "1/1".to_owned(),
+        chunk: 0.0,
+        form: Form::Csv,
+        predict: None,
+    };
+    assert!(matches!(sweep(&options), Err(Failure::Status(1))));
+    assert_eq!(super::done(&folder.join("out")).expect("read").len(), 6);
+    assert!(matches!(sweep(&options), Ok(())));
+    std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
 /// Does a sweep that is done again do nothing, one that lost a file do its rows, and do parts make
