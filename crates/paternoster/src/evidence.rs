@@ -188,7 +188,7 @@ impl Evidence {
             let left_out = perfetto.finish().map_err(|error| self.unwritten(&error))?;
             if left_out > 0 {
                 let label = which.label();
-                eprintln!(
+                say!(
                     "note: --perfetto: of {label} the first {REQUESTS_MAX} requests are in the \
                      file, {left_out} more are not"
                 );

@@ -9,6 +9,8 @@
 //! # Invariants
 //! H1  Each command that this program was built with stands in one group (a test).
 
+use std::io::ErrorKind;
+
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
@@ -101,24 +103,34 @@ pub(crate) fn program() -> Command {
 /// What was asked. The device that nobody named is named.
 pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
     let old = words.iter().any(|word| word.starts_with("--output-format"));
-    let matches = program().get_matches_from(words);
+    let matches = program().try_get_matches_from(words).map_err(|told| printed(&told))?;
     for command in ["devices", "schedulers"] {
         if matches.subcommand_matches(command).is_some_and(|own| own.get_flag("json")) {
-            eprintln!("note: `{command} --json` is now `--format json`");
+            say!("note: `{command} --json` is now `--format json`");
         }
     }
     match matches.subcommand() {
         // Its fio's forms are still called so.
         Some(("run", own)) if old => old_forms(own),
-        Some((name, _)) if old => eprintln!("note: `{name} --output-format` is now `--format`"),
+        Some((name, _)) if old => say!("note: `{name} --output-format` is now `--format`"),
         _ => {}
     }
     if let Some((_, own)) = matches.subcommand()
         && let Some(device) = unnamed(own)
     {
-        eprintln!("note: device {device}, as none was named; `paternoster devices` lists others");
+        say!("note: device {device}, as none was named; `paternoster devices` lists others");
     }
     Ok(Program::from_arg_matches(&matches)?)
+}
+
+/// Prints what was asked for, help or the version, or what is wrong; how the program ends then.
+fn printed(told: &clap::Error) -> Failure {
+    match told.print() {
+        // As with what the program says itself: it is the status that tells.
+        _ if told.use_stderr() => Failure::Status(2),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => error.into(),
+        _ => Failure::Status(0),
+    }
 }
 
 /// Says what has another place than among fio's forms.
@@ -128,7 +140,7 @@ fn old_forms(own: &ArgMatches) {
     for (form, name) in [(Form::Csv, "csv"), (Form::Table, "table")] {
         if forms.clone().any(|one| *one == form) {
             let more = if name == "csv" { ", which has other columns, too" } else { "" };
-            eprintln!("note: `--output-format {name}` is now `--format {name}`{more}");
+            say!("note: `--output-format {name}` is now `--format {name}`{more}");
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn end(undone: impl FnOnce() -> String) -> Result<(), Failure> {
         return Ok(());
     }
     if !call::is_present() {
-        eprintln!("paternoster: interrupted: {}", undone());
+        say!("paternoster: interrupted: {}", undone());
     }
     Err(Failure::Status(STATUS))
 }

@@ -12,6 +12,11 @@
 //! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed or a judged
 //! figure is outside, 2 if the request was wrong, 130 after Ctrl-C.
 #![forbid(unsafe_code)]
+// `say!` and `print` bear an output that nobody reads any more; these panic.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
+#[macro_use]
+mod say;
 
 mod advise;
 mod analyze;
@@ -120,7 +125,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 #[must_use = "it is the status that the process is to end with"]
 pub fn main_with(own: Vec<Entry>) -> ExitCode {
     if let Err(why) = paternoster_sim::schedulers::register(own) {
-        eprintln!("paternoster: {why}");
+        say!("paternoster: {why}");
         return ExitCode::from(2);
     }
     let words: Result<Vec<String>, _> =
@@ -128,7 +133,7 @@ pub fn main_with(own: Vec<Entry>) -> ExitCode {
     let words = match words {
         Ok(words) => words,
         Err(word) => {
-            eprintln!("paternoster: the argument {word:?} is not UTF-8 text");
+            say!("paternoster: the argument {word:?} is not UTF-8 text");
             return ExitCode::from(2);
         }
     };
@@ -146,7 +151,7 @@ pub fn program(words: Vec<String>) -> u8 {
         Err(Failure::Job(message)) => (1, message),
         Err(Failure::Request(message)) => (2, message),
     };
-    eprintln!("paternoster: {message}");
+    say!("paternoster: {message}");
     status
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &RunOptions, fio: &[String]) -> Result<(), Failure> {
     if !options.setting.quiet {
         tell_notes(&jobs);
         let real = plan.setting.devices.iter().filter_map(Target::as_real);
-        real.flat_map(RealFile::notes).for_each(|note| eprintln!("note: {note}"));
+        real.flat_map(RealFile::notes).for_each(|note| say!("note: {note}"));
     }
     if options.parse_only {
         return Ok(());
@@ -211,7 +211,7 @@ pub(crate) fn refused(problems: &[Problem]) -> Failure {
 
 fn tell_notes(jobs: &JobFile) {
     for note in &jobs.notes {
-        eprintln!("note: {note}");
+        say!("note: {note}");
     }
 }
 
@@ -394,7 +394,7 @@ fn tell(
         None => forms.contains(&Form::Table),
     };
     if !has_notes && !options.setting.quiet {
-        runs.iter().flat_map(|run| &run.notes).for_each(|note| eprintln!("note: {note}"));
+        runs.iter().flat_map(|run| &run.notes).for_each(|note| say!("note: {note}"));
     }
     let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcome).collect();
     for form in forms.iter().filter(|_| options.format.is_none()) {

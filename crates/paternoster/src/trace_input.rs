@@ -114,10 +114,10 @@ pub(crate) fn tell_problems(source: &dyn Source) {
     }
     let problems = source.problems();
     for problem in problems.shown() {
-        eprintln!("note: {problem}");
+        say!("note: {problem}");
     }
     let shown = problems.shown().len() as u64;
     if problems.count() > shown {
-        eprintln!("note: … and {} more", problems.count() - shown);
+        say!("note: … and {} more", problems.count() - shown);
     }
 }

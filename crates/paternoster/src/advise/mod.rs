@@ -127,7 +127,7 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
     page::check("--html", options.html.as_ref())?;
     let file = read_jobs(options)?;
     if !options.quiet {
-        file.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        file.notes.iter().for_each(|note| say!("note: {note}"));
     }
     interrupt::hear()?;
     let found = find_out(options, &file.jobs)?;

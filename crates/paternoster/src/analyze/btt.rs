@@ -91,7 +91,7 @@ fn tell_left_out(figures: &Figures) {
     ];
     for (count, what) in parts {
         if count > 0 {
-            eprintln!("note: {count} {what} were left out");
+            say!("note: {count} {what} were left out");
         }
     }
 }

@@ -99,9 +99,9 @@ pub(crate) fn record(options: &RecordOptions) -> Result<(), Failure> {
     let lost = tracing.lost();
     drop(tracing);
     let (events, missing) = written.map_err(|error| Failure::Job(format!("{prefix}: {error}")))?;
-    eprintln!("{events} events of {name} in {prefix}.blktrace.*");
+    say!("{events} events of {name} in {prefix}.blktrace.*");
     if lost > 0 || missing > 0 {
-        eprintln!(
+        say!(
             "note: the kernel dropped {lost} events, and at {missing} places something is missing: \
              a larger --buffer holds more"
         );
@@ -183,7 +183,7 @@ fn write(stream: Stream, mut files: IntoIter<BufWriter<File>>) -> io::Result<(u6
     }
     files.finish()?;
     for problem in source.problems().shown() {
-        eprintln!("note: {problem}");
+        say!("note: {problem}");
     }
     Ok((events, source.problems().count()))
 }

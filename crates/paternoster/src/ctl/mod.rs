@@ -198,7 +198,7 @@ pub(crate) fn ctl(options: &CtlOptions) -> Result<(), Failure> {
         }
         print(&tell::answer(&options.order, &answer)?)?;
         for note in tell::notes(&answer) {
-            eprintln!("note: {note}");
+            say!("note: {note}");
         }
     }
     Ok(())

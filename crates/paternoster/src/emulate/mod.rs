@@ -95,7 +95,7 @@ pub(crate) fn emulate(options: &EmulateOptions) -> Result<(), Failure> {
     // Before anything is mounted, so that no signal leaves a mount behind.
     let signals = StopSignals::hear()?;
     let emulation = Emulation::start(&emulated).map_err(Failure::Job)?;
-    eprint!("{}", tell::started(&emulated, &emulation));
+    say!("{}", tell::started(&emulated, &emulation).trim_end());
     let done = match &options.run {
         Some(line) => run(line, &emulated, &emulation, signals),
         None => {

@@ -148,31 +148,29 @@ fn mapping(read: &Read, device: &Target, fit: Fit) -> Result<Mapping, Failure> {
 /// What a reader of the figures should know.
 fn tell_notes(read: &Read, setting: &Setting, mappings: &[Mapping]) {
     let (count, shown) = &read.problems;
-    shown.iter().for_each(|problem| eprintln!("note: {problem}"));
+    shown.iter().for_each(|problem| say!("note: {problem}"));
     if *count > shown.len() as u64 {
-        eprintln!("note: and {} more problems in the trace", count - shown.len() as u64);
+        say!("note: and {} more problems in the trace", count - shown.len() as u64);
     }
     let (ios, known) = (read.recording.ios().len() as u64, read.recording.completions());
     if !read.others.is_empty() {
         let others = read.others.join(", ");
-        eprintln!("note: replayed is device {}; others: {others} (--from-device)", read.device);
+        say!("note: replayed is device {}; others: {others} (--from-device)", read.device);
     }
     if read.left_out > 0 {
-        eprintln!("note: {} arrivals are no read, write, discard or flush", read.left_out);
+        say!("note: {} arrivals are no read, write, discard or flush", read.left_out);
     }
     if read.remapped > 0 {
         let count = read.remapped;
-        eprintln!("note: {count} arrivals at remappers are left out; they come again below");
+        say!("note: {count} arrivals at remappers are left out; they come again below");
     }
     if known < ios {
-        eprintln!("note: the end of {} of {ios} I/Os is not in the trace", ios - known);
+        say!("note: the end of {} of {ios} I/Os is not in the trace", ios - known);
     }
     for (device, mapping) in setting.devices.iter().zip(mappings) {
         if mapping.moved() > 0 {
             let (moved, name) = (mapping.moved(), &device.name);
-            eprintln!(
-                "note: {name} is smaller than what was recorded: {moved} of {ios} I/Os moved"
-            );
+            say!("note: {name} is smaller than what was recorded: {moved} of {ios} I/Os moved");
         }
     }
 }

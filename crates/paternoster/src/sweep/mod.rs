@@ -103,11 +103,11 @@ pub(crate) fn sweep(options: &SweepOptions) -> Result<(), Failure> {
         keep(out, options.form, &found)?;
         if let Some(failure) = stopped {
             let undone = left.len();
-            eprintln!("paternoster: interrupted: {undone} of {count} rows were not done");
+            say!("paternoster: interrupted: {undone} of {count} rows were not done");
             return Err(failure);
         }
     }
-    eprintln!("{count} rows done, {failed} with errors");
+    say!("{count} rows done, {failed} with errors");
     if failed > 0 { Err(Failure::Status(1)) } else { Ok(()) }
 }
 

@@ -541,7 +541,7 @@ impl OnStage<'_> {
         let recording = recording.transpose()?;
         let done = fio::run(&parts, self.folder, self.stop);
         if let Some(note) = recording.map(Recording::finish).transpose()?.flatten() {
-            eprintln!("note: {note}");
+            say!("note: {note}");
         }
         let done = done.map_err(Failure::Job)?;
         let wrong = groups.all();

@@ -105,7 +105,7 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         for wrong in self.all() {
-            eprintln!("paternoster: not put back: {wrong}");
+            say!("paternoster: not put back: {wrong}");
         }
     }
 }
