@@ -144,10 +144,13 @@ pub(crate) fn notes(
         let (place, part) = outcome.worst_off(section)?;
         let own = section.processes.iter().map(|&place| &jobs[result.processes[place].job]);
         let weight = |job: &Job| job.cgroup_weight.map_or(WEIGHT, f64::from);
-        let first = own.clone().next().map(weight)?;
-        if part.ratio() >= EFFECT || own.clone().all(|job| weight(job) == first) {
+        let least = own.clone().map(weight).min_by(f64::total_cmp)?;
+        let worst = &jobs[result.processes[place].job];
+        // If the lightest is worst off, weights did more than they should, if anything.
+        if part.ratio() >= EFFECT || weight(worst) <= least {
             return None;
         }
+        let drains = facts.write_cache && !facts.flush_queueable;
         let depth = |job: &Job| if job.engine == Engine::Sync { 1 } else { job.iodepth };
         let all: u32 = own.map(depth).sum();
         let cause = if all > nr_requests {
@@ -155,6 +158,10 @@ pub(crate) fn notes(
                 "the jobs ask for {all} requests at a time and nr_requests is {nr_requests}: \
                  those that sleep for one are not seen by the scheduler"
             )
+        } else if drains && worst.syncs.of_each_write() {
+            "the device cannot queue a flush: each of its syncs waits until the device has done \
+             all that it was given"
+                .to_owned()
         } else if all <= facts.depth {
             format!("the device takes all {all} requests at once, so nothing waits to be chosen")
         } else {

@@ -20,7 +20,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
-use paternoster_core::Nanos;
+use paternoster_core::{DeviceFacts, Nanos};
 use paternoster_workload::fio::job::Job;
 use paternoster_workload::fio::jobfile::{JobFile, Source, parse};
 use paternoster_workload::fio::unwired;
@@ -36,7 +36,7 @@ use crate::results::Format;
 use crate::run::{include, read_file, refused};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
-use crate::{Failure, interrupt, print};
+use crate::{Failure, choice, interrupt, print};
 
 /// What is tried unless `--scheduler` says otherwise: the schedulers of today's Linux and ours,
 /// with the attributes that change most (docs/which-scheduler.md says what each is for).
@@ -54,6 +54,10 @@ pub(crate) const CANDIDATES: [&str; 12] = [
     "paternoster:bulk_kept=80",
     "paternoster:nr_requests=256",
 ];
+
+/// Tried, too, where a job syncs each write and the device cannot queue a flush: that waits until
+/// the device has nothing else, so that each sync waits for all that the others have in it.
+const SHALLOW: &str = "paternoster:depth_max=4";
 
 /// Which scheduler should I use? Try them on a job, and say which one is best and why
 #[derive(Debug, Args)]
@@ -92,7 +96,7 @@ pub(crate) struct CompareOptions {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
 
-    /// Which, with attributes if you like; twelve that are worth trying if none is named
+    /// Which, with attributes if you like; those that are worth trying if none is named
     #[arg(long, value_name = "NAME[:ATTRIBUTE=VALUE,…]")]
     scheduler: Vec<String>,
 
@@ -195,6 +199,14 @@ fn read_jobs(options: &CompareOptions) -> Result<JobFile, Failure> {
     Ok(file)
 }
 
+/// What is worth trying with these jobs on such a device.
+fn candidates(jobs: &[Job], facts: &DeviceFacts) -> Vec<String> {
+    let drains = facts.write_cache && !facts.flush_queueable;
+    let shallow = drains && jobs.iter().any(|job| job.syncs.of_each_write());
+    let all = CANDIDATES.into_iter().chain(shallow.then_some(SHALLOW));
+    all.map(str::to_owned).collect()
+}
+
 /// The advice; none if it leaves out all schedulers.
 fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Option<FoundOut>, Failure> {
     let mut names: Vec<String> = Vec::new();
@@ -206,7 +218,7 @@ fn find_out(options: &CompareOptions, jobs: &[Job]) -> Result<Option<FoundOut>, 
     let goals = options.goal.iter().map(|text| Goal::parse(text, &names));
     let goals: Vec<Goal> = goals.collect::<Result<_, _>>()?;
     let schedulers = match &options.scheduler[..] {
-        [] => CANDIDATES.map(str::to_owned).to_vec(),
+        [] => candidates(jobs, &choice::device(&options.device)?.facts),
         named => named.to_vec(),
     };
     let setting = SettingOptions {
