@@ -56,9 +56,10 @@ impl SchedulerChoice {
             let taken = queue.check_attribute(name, value);
             taken.and_then(|()| queue.set_attribute(Nanos::ZERO, name, value)).map_err(|error| {
                 let (text, more) = (&self.text, more(queue, name, &error));
+                let stop = if more.ends_with('?') { "" } else { ";" };
                 Failure::Request(format!(
-                    "{name}={value} for {text}: {error}{more}; `paternoster schedulers {}` lists \
-                     them",
+                    "{name}={value} for {text}: {error}{more}{stop} `paternoster schedulers {}` \
+                     lists them",
                     self.name
                 ))
             })?;

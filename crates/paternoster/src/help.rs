@@ -104,7 +104,7 @@ pub(crate) fn program() -> Command {
 pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
     let old = words.iter().any(|word| word.starts_with("--output-format"));
     let matches = program().try_get_matches_from(words).map_err(|told| printed(&told))?;
-    for command in ["devices", "schedulers"] {
+    for command in ["ctl", "devices", "schedulers"] {
         if matches.subcommand_matches(command).is_some_and(|own| own.get_flag("json")) {
             say!("note: `{command} --json` is now `--format json`");
         }

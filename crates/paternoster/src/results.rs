@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::page;
 use crate::sheet::Sheet;
-use crate::table::terminal_width;
+use crate::table::{terminal_width, wrapped};
 
 /// The version of the keys: raised when one goes or means something else.
 pub(crate) const SCHEMA: u32 = 1;
@@ -75,7 +75,12 @@ impl Results {
                 let sheets = self.sheets.iter().map(|(_, sheet)| sheet.text_within(width));
                 let notes = notes().map(|note| format!("{note}\n"));
                 let parts: Vec<String> = sheets.chain(notes).collect();
-                format!("{}\n\n{}", self.title, parts.join("\n"))
+                // A pipe has no width: there each line stays what it is.
+                let title: String = match width {
+                    Some(_) => self.title.lines().map(wrapped).collect(),
+                    None => format!("{}\n", self.title),
+                };
+                format!("{title}\n{}", parts.join("\n"))
             }
             Format::Markdown => {
                 let several = self.sheets.len() > 1;

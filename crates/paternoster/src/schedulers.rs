@@ -9,7 +9,7 @@ use crate::arguments::SchedulersOptions;
 use crate::choice::{SchedulerChoice, assignment};
 use crate::results::{Format, Results, document, field};
 use crate::sheet::Sheet;
-use crate::table::{plain_table, trimmed, wrap_last};
+use crate::table::{plain_table, terminal_width, trimmed, wrap_last};
 use crate::{Failure, print};
 
 pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
@@ -159,7 +159,9 @@ fn describe(name: &str, queue: &RequestQueue) -> String {
         table.add_row(row);
     });
     wrap_last(&mut table, 5, 24);
-    table.set_width(112);
+    // A pipe has no width, and a terminal that is narrower than the names has them whole.
+    let width = terminal_width().and_then(|width| u16::try_from(width).ok());
+    table.set_width(width.map_or(112, |width| width.clamp(72, 112)));
     format!("{}\n\n{}\n{OF_A_DEVICE}\n", heading(name, queue), trimmed(&table))
 }
 

@@ -3,8 +3,16 @@
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-/// Long texts are wrapped at this width.
+/// Long texts are wrapped at this width; sentences where a narrower terminal ends.
 const WIDTH: u16 = 100;
+/// In a terminal that is narrower than this the terminal itself wraps.
+const LEAST: u16 = 40;
+
+/// How wide sentences are.
+fn text_width() -> u16 {
+    let own = terminal_width().and_then(|width| u16::try_from(width).ok());
+    own.map_or(WIDTH, |width| width.clamp(LEAST, WIDTH))
+}
 
 pub(crate) fn plain_table() -> Table {
     let mut table = Table::new();
@@ -42,12 +50,16 @@ pub(crate) fn align_right(table: &mut Table, from: usize) {
     }
 }
 
-/// The text in lines of whole words, as wide as tables are.
+/// The text in lines of whole words.
 pub(crate) fn wrapped(text: &str) -> String {
+    wrapped_at(text, text_width())
+}
+
+fn wrapped_at(text: &str, most: u16) -> String {
     let (mut lines, mut columns) = (String::new(), 0);
     for word in text.split_whitespace() {
         let width = word.chars().count();
-        if columns > 0 && columns + 1 + width > usize::from(WIDTH) {
+        if columns > 0 && columns + 1 + width > usize::from(most) {
             lines.push('\n');
             columns = 0;
         } else if columns > 0 {
@@ -77,11 +89,13 @@ mod tests {
     /// Do lines end between words, and no wider than they may be?
     #[test]
     fn words_stay_whole() {
-        let text = wrapped(&"four ".repeat(50));
+        let text = wrapped_at(&"four ".repeat(50), 100);
         let lines: Vec<&str> = text.lines().collect();
         // Twenty words and nineteen blanks are 99 columns.
         assert_eq!(lines[0], "four ".repeat(20).trim_end());
         assert_eq!(lines.len(), 3);
-        assert_eq!(wrapped("one"), "one\n");
+        assert_eq!(wrapped_at("one", 100), "one\n");
+        // A word that has no room is a line of its own.
+        assert_eq!(wrapped_at("a longer one", 3), "a\nlonger\none\n");
     }
 }

@@ -16,7 +16,7 @@ pub(crate) mod units;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use paternoster_serve::config::quantity;
 use paternoster_serve::control::DEFAULT_SOCKET;
 use paternoster_serve::control::client::{Client, ClientError, PATIENCE, PATIENCE_TO_DRAIN};
@@ -37,7 +37,7 @@ const VARIABLE: &str = "PATERNOSTER_CONTROL";
   paternoster ctl drain vm7 --socket /run/paternoster/control.sock
   paternoster ctl explain db
   paternoster ctl reload
-  paternoster ctl status --json | jq '.devices[].busy_ns'
+  paternoster ctl status --format json | jq '.devices[].busy_ns'
   paternoster ctl raw '{\"do\":\"help\"}'
 
 Exit status: 0 done, 1 the server is not there, does not answer in time or said no, 2 the request \
@@ -54,12 +54,25 @@ pub(crate) struct CtlOptions {
     #[arg(long, value_name = "TIME", global = true)]
     pub(crate) timeout: Option<String>,
 
-    /// Print the server's answers as they are, one a line
-    #[arg(long, global = true)]
+    /// How to tell the answers
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value = "table")]
+    pub(crate) format: Answers,
+
+    /// The same as `--format json`
+    #[arg(long, global = true, hide = true)]
     pub(crate) json: bool,
 
     #[command(subcommand)]
     pub(crate) order: CtlOrder,
+}
+
+/// How answers are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Answers {
+    /// Tables for a terminal
+    Table,
+    /// As the server gives them, one a line
+    Json,
 }
 
 /// Which server.
@@ -192,7 +205,8 @@ pub(crate) fn ctl(options: &CtlOptions) -> Result<(), Failure> {
     let mut client = connect(&options.server, limit(options)?)?;
     for request in requests {
         let answer = client.ask_text(&request).map_err(failure)?;
-        if options.json || matches!(options.order, CtlOrder::Raw { .. }) {
+        let is_json = options.json || options.format == Answers::Json;
+        if is_json || matches!(options.order, CtlOrder::Raw { .. }) {
             print(&format!("{answer}\n"))?;
             continue;
         }

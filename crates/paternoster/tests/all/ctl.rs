@@ -202,6 +202,7 @@ fn orders_arrive() {
     let json =
         "{\"devices\":[{\"device\":\"disk0\",\"name\":\"hz\",\"value\":\"250\"}],\"ok\":true}\n";
     assert_eq!(raw, json);
+    assert_eq!(server.succeeds(&["ctl", "get", "hz", "--format", "json"]), json);
     assert_eq!(server.succeeds(&["ctl", "get", "hz", "--json"]), json);
     assert_eq!(server.succeeds(&["ctl", "reload"]), "tenant.db.weight: 100 -> 300\n");
     assert_eq!(server.succeeds(&["ctl", "stop"]), "");
