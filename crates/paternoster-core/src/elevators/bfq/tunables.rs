@@ -202,14 +202,14 @@ pub(super) static KNOBS: [Row; COUNT] = [
         "",
         &words(&INJECTS),
         "what is served while the device is kept for an empty queue: nothing, up to ten \
-         times its own service (seed 002), or what does not prolong it",
+         times its own service (2018), or what does not prolong it",
         |bfq, _| place_of(&INJECTS, &bfq.tunables.inject),
         |bfq, _, place| bfq.tunables.inject = at_place(&INJECTS, place).unwrap_or_default(),
     ),
     Row::time(
         "merge_window",
         Unit::Ms,
-        "how long after a start queues may merge (seed 004); 0: always",
+        "how long after a start queues may merge; 0: always",
         |bfq, _| bfq.tunables.merge_window,
         |bfq, scene, time| {
             bfq.tunables.merge_window = time;
@@ -251,7 +251,7 @@ pub(super) static KNOBS: [Row; COUNT] = [
     ),
     Row::switch(
         "position_update",
-        "1 if a dispatched head moves its queue (seed 004, patch 1)",
+        "1 if a dispatched head moves its queue (a patch of 2017)",
         |bfq, _| bfq.tunables.position_update,
         |bfq, scene, on| {
             bfq.tunables.position_update = on;
@@ -260,13 +260,13 @@ pub(super) static KNOBS: [Row; COUNT] = [
     ),
     Row::switch(
         "early_merge_check",
-        "1 if an early merge minds low_latency (seed 004, patch 2)",
+        "1 if an early merge minds low_latency (a patch of 2017)",
         |bfq, _| bfq.tunables.early_merge_check,
         |bfq, _, on| bfq.tunables.early_merge_check = on,
     ),
     Row::switch(
         "late_raise_check",
-        "1 if queues raised for 100 ms are not merged (before seed 004, patch 4)",
+        "1 if queues raised for 100 ms are not merged (before a patch of 2017)",
         |bfq, _| bfq.tunables.late_raise_check,
         |bfq, _, on| bfq.tunables.late_raise_check = on,
     ),

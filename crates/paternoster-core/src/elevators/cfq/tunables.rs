@@ -207,7 +207,7 @@ const SEEK: Row = Row::choice(
     "seek_detection",
     "",
     &words(&DETECTIONS),
-    "what makes a queue seeky: mean distance (2.6.33), distances, small requests (seed 000); auto \
+    "what makes a queue seeky: mean distance (2.6.33), distances, small requests (2010); auto \
      takes sizes on flash",
     |cfq, _| place_of(&DETECTIONS, &cfq.tunables.seek_detection),
     |cfq, _, place| {
@@ -218,14 +218,14 @@ const OPTIMISTIC: Row = Row::choice(
     "optimistic_merge",
     "",
     &words(&MERGES),
-    "seed 001: merge queues that share the device well; measure only measures, the others differ \
-     in when they try and when they split",
+    "a patch of 2010: merge queues that share the device well; measure only measures, the others \
+     differ in when they try and when they split",
     |cfq, _| place_of(&MERGES, &cfq.tunables.optimistic_merge),
     |cfq, _, place| cfq.tunables.optimistic_merge = at_place(&MERGES, place).unwrap_or_default(),
 );
 const TUNING: Row = Row::switch(
     "slice_idle_tuning",
-    "1 if slice_idle climbs to where the throughput is best (seed 001)",
+    "1 if slice_idle climbs to where the throughput is best (a patch of 2010)",
     |cfq, _| cfq.tunables.slice_idle_tuning,
     |cfq, _, on| cfq.tunables.slice_idle_tuning = on,
 );
