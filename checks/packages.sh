@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Are the packages whole? Each is made, unpacked where nothing else of the repository is, and the program is
-# built and installed from them. Read by `full.sh`; crates of others come from where cargo has them.
+# Are the packages whole? Each is made, and put into a registry in a folder, beside the crates of others that
+# cargo has here already: there `cargo install paternoster` finds all that it needs, as a user's would on
+# crates.io, and nothing of this repository. Read by `full.sh`.
 
-step "packages: made, unpacked, the program installed from them"
+step "packages: made, put into a local registry, the program installed from there"
 folder=$(mktemp -d "${TMPDIR:-/tmp}/paternoster-packages.XXXXXX")
+registry=$folder/registry
 left_out=(--exclude paternoster-bench --exclude paternoster-conformance --exclude paternoster-python)
 CARGO_TARGET_DIR=$folder/target cargo package --quiet --workspace "${left_out[@]}" --no-verify --allow-dirty
+cargo vendor --quiet --locked --versioned-dirs "$registry" >/dev/null
 for crate in "$folder"/target/package/*.crate; do
-  tar -xzf "$crate" -C "$folder"
+  tar -xzf "$crate" -C "$registry"
+  printf '{"files":{},"package":"%s"}\n' "$(sha256sum "$crate" | cut -d' ' -f1)" \
+    >"$registry/$(basename "$crate" .crate)/.cargo-checksum.json"
 done
-printf '[patch.crates-io]\n' >"$folder/patch.toml"
-for crate in "$folder"/paternoster-*-[0-9]*/; do
-  name=$(basename "$crate")
-  printf '%s = { path = "%s" }\n' "${name%-[0-9]*}" "${crate%/}" >>"$folder/patch.toml"
-done
-program=$(echo "$folder"/paternoster-[0-9]*/)
 (
   cd "$folder"
-  # Not in the release profile: what is asked is whether it builds.
-  CARGO_TARGET_DIR=$folder/target cargo install --quiet --debug --path "$program" --root "$folder/root" \
-    --config "$folder/patch.toml"
+  # Not in the release profile: what is asked is whether it builds. `--locked`: from the versions that the package
+  # names.
+  CARGO_TARGET_DIR=$folder/target cargo install --quiet --debug --offline --locked paternoster \
+    --root "$folder/root" --config 'source.crates-io.replace-with="packages"' \
+    --config "source.packages.directory='$registry'"
   PATH=$folder/root/bin:$PATH
   paternoster run --name=a --rw=randread --size=1m --device=ssd-870evo --scheduler=bfq -q >/dev/null
   paternoster devices >/dev/null

@@ -232,7 +232,8 @@ fn no_dead_files() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Does every relative link of a document lead somewhere?
+/// Does every relative link of a document lead somewhere, and none of docs/, which is a book of its
+/// own, out of it?
 #[test]
 fn links_lead_somewhere() {
     let found = complaints(&files(&["md"]), |path, text| {
@@ -241,7 +242,11 @@ fn links_lead_somewhere() {
                 let target = rest.split([')', '#']).next().unwrap_or("");
                 let local = !target.is_empty() && !target.contains("://");
                 let there = path.parent().unwrap().join(target).exists();
-                (local && !there).then(|| format!("nothing at {target}"))
+                let page = path.strip_prefix(Path::new(ROOT).join("docs"));
+                let deep = page.map_or(usize::MAX, |page| page.components().count() - 1);
+                let leaves = target.matches("../").count() > deep;
+                let what = if leaves { "out of the book to" } else { "nothing at" };
+                (local && (!there || leaves)).then(|| format!("{what} {target}"))
             })
         })
     });
