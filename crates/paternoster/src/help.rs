@@ -104,10 +104,11 @@ pub(crate) fn program() -> Command {
 pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
     let old = words.iter().any(|word| word.starts_with("--output-format"));
     let matches = program().try_get_matches_from(words).map_err(|told| printed(&told))?;
-    for command in ["ctl", "devices", "schedulers"] {
-        if matches.subcommand_matches(command).is_some_and(|own| own.get_flag("json")) {
-            say!("note: `{command} --json` is now `--format json`");
-        }
+    // By what was asked: clap panics when it is asked for a command that was left out.
+    if let Some((command @ ("ctl" | "devices" | "schedulers"), own)) = matches.subcommand()
+        && own.get_flag("json")
+    {
+        say!("note: `{command} --json` is now `--format json`");
     }
     match matches.subcommand() {
         // Its fio's forms are still called so.
