@@ -295,7 +295,7 @@ fn direct_block(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut memory = Memory::new(4096)?;
     let tried = [512, 4096].into_iter().find(|&block| {
         let block = block as usize;
-        rustix::io::pread(fd, &mut memory.bytes_mut()[..block], block as u64).is_ok()
+        is_taken(&rustix::io::pread(fd, &mut memory.bytes_mut()[..block], block as u64))
     });
     tried.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
@@ -304,7 +304,19 @@ fn direct_block(fd: BorrowedFd<'_>) -> io::Result<u32> {
 fn can_have_holes(fd: BorrowedFd<'_>, bytes: u64) -> bool {
     let behind = bytes.next_multiple_of(FAR).saturating_add(FAR);
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    fallocate(fd, flags, behind, 4096).is_ok()
+    is_done_or_failed(&fallocate(fd, flags, behind, 4096))
+}
+
+/// Whether a kernel takes a read, whatever comes of it: of a block that is none it says EINVAL
+/// before the device is asked. A device that fails while a server starts, or takes over, has the
+/// block that it had.
+fn is_taken(read: &Result<usize, Errno>) -> bool {
+    !matches!(read, Err(Errno::INVAL))
+}
+
+/// Likewise of holes: what cannot be done is refused with another error than the device's.
+fn is_done_or_failed(punched: &Result<(), Errno>) -> bool {
+    matches!(punched, Ok(()) | Err(Errno::IO))
 }
 
 /// A number of a device's queue in sysfs, 0 where there is none. Partitions have it above them.
@@ -314,4 +326,12 @@ fn queue_attribute(number: u64, name: &str) -> u64 {
     let read = |at: &str| fs::read_to_string(format!("{device}/{at}queue/{name}")).ok();
     let text = read("").or_else(|| read("../"));
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Is a device that fails while it is asked taken for what it is when it works?
+#[test]
+fn a_failing_device_is_what_it_is() {
+    assert!(is_taken(&Ok(512)) && is_taken(&Err(Errno::IO)) && !is_taken(&Err(Errno::INVAL)));
+    assert!(is_done_or_failed(&Ok(())) && is_done_or_failed(&Err(Errno::IO)));
+    assert!(!is_done_or_failed(&Err(Errno::OPNOTSUPP)));
 }
