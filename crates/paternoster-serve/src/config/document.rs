@@ -66,7 +66,11 @@ impl Source<'_> {
     /// What is said instead of TOML's own words, where it is known what was meant.
     fn remedy(&self, at: usize, shown: &str, message: &str) -> Option<String> {
         if message.contains("leading zero") {
-            let (key, value) = shown.split_once('=').map(|(key, it)| (key.trim(), it.trim()))?;
+            // The entry around it, which may be one of several in a table of one line.
+            let equals = self.text.get(..at)?.rfind('=')?;
+            let key = self.text[..equals].rsplit(['{', ',', '\n']).next()?.trim();
+            let ends = |letter: char| letter.is_whitespace() || ",}#".contains(letter);
+            let value = self.text[equals + 1..].trim_start().split(ends).next()?;
             return Some(format!(
                 "`{key}` cannot be `{value}`: a number has no zero in front; permission bits are a \
                  text, `{key} = \"{value}\"`"

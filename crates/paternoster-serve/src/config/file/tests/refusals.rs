@@ -243,6 +243,12 @@ fn refusals_say_where_and_what_would_be_right() {
             "serve.toml:8: `depth` cannot be `032`: a number has no zero in front; permission bits \
              are a text, `depth = \"032\"`",
         ),
+        (
+            "depth = 32",
+            "attributes = { nr_requests = 64, mode = 0660 } # of an address",
+            "serve.toml:8: `mode` cannot be `0660`: a number has no zero in front; permission bits \
+             are a text, `mode = \"0660\"`",
+        ),
     ] {
         let message = refusal(from, to);
         assert!(message.starts_with(expected), "{to}\n  got {message}\n want {expected}");
