@@ -42,7 +42,7 @@ unpack_guest() {
 }
 
 install chromium=chromium nbdfuse=nbdfuse mkfs.ext4=e2fsprogs mkfs.xfs=xfsprogs git=git
-install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client
+install qemu-system-x86_64=qemu-system-x86 nbd-client=nbd-client promtool=prometheus
 install_postgresql
 install_fsx
 unpack_guest
@@ -58,6 +58,9 @@ run_tests heavy cargo test --release -p paternoster --test heavy
 step "pictures as PNG and in a browser, columns as Parquet"
 run_tests pictures cargo test -p paternoster-trace --features png --test pictures
 run_tests columns cargo test -p paternoster --features parquet,png columns
+
+step "alerts, by promtool"
+run_tests alerts cargo test --workspace "${planted[@]}" --test all monitoring::
 
 . checks/engines.sh
 . checks/packages.sh

@@ -72,13 +72,27 @@ fn every_alert_is_whole() {
         }
         assert!(page.contains(&format!("| `{name}` |")), "{name} is not in operation.md");
     }
-    match Command::new("promtool")
-        .args(["check", "rules"])
-        .arg(file("paternoster.rules.yaml"))
-        .output()
+}
+
+/// Does promtool take the rules; and does each alert fire when it is to, and not before, by a case
+/// of its own?
+#[test]
+fn every_alert_fires_in_time() {
+    let cases = text("paternoster.rules.test.yaml");
+    for alert in text("paternoster.rules.yaml").split("- alert: ").skip(1) {
+        let name = alert.lines().next().unwrap_or_default();
+        let expected: Vec<&str> = cases.split(&format!("- alertname: {name}\n")).skip(1).collect();
+        let quiet = |case: &&&str| case.lines().nth(1) == Some("        exp_alerts: []");
+        assert!(expected.iter().any(|case| quiet(&case)), "{name} is never quiet");
+        assert!(!expected.iter().all(|case| quiet(&case)), "{name} never fires");
+    }
+    for (what, name) in
+        [("check", "paternoster.rules.yaml"), ("test", "paternoster.rules.test.yaml")]
     {
-        Err(_) => skipped("promtool is not installed: the rules are not checked by it"),
-        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        match Command::new("promtool").args([what, "rules"]).arg(file(name)).output() {
+            Err(_) => skipped("promtool is not installed (Debian package prometheus)"),
+            Ok(output) => assert!(output.status.success(), "{name}: {output:?}"),
+        }
     }
 }
 
