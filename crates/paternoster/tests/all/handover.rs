@@ -23,15 +23,15 @@ use paternoster_sim::chance::Chance;
 
 use crate::common::skipped;
 use crate::upgrade::{
-    BLOCK, House, READ, Running, SIZE, Stops, WRITE, connect, must_succeed, qemu, request,
+    BLOCK, House, READ, Running, SIZE, Stops, WRITE, connect, must_succeed, program, qemu, request,
     under_load, until, until_answered,
 };
 
 impl House {
     /// A server that is to take over.
-    fn taker(&self) -> Running {
+    pub(crate) fn taker(&self) -> Running {
         let log = fs::File::options().append(true).create(true).open(self.scratch.text("log"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
+        let mut command = Command::new(program());
         command.args(["serve", &self.scratch.text("serve.toml"), "--take-over"]);
         command.stdin(Stdio::null()).stderr(log.expect("a log"));
         Running(command.spawn().expect("the program starts"))

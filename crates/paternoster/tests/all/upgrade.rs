@@ -52,6 +52,12 @@ impl Drop for Running {
     }
 }
 
+/// The program that serves: the built one, or `PATERNOSTER_PROGRAM`.
+pub(crate) fn program() -> String {
+    let built = env!("CARGO_BIN_EXE_paternoster").to_owned();
+    std::env::var("PATERNOSTER_PROGRAM").unwrap_or(built)
+}
+
 /// A place with a disk, where servers come and go.
 pub(crate) struct House {
     pub(crate) scratch: Scratch,
@@ -88,12 +94,11 @@ impl House {
     }
 
     pub(crate) fn start(&self) -> Running {
-        let program = env!("CARGO_BIN_EXE_paternoster");
         let log = fs::File::options().append(true).create(true).open(self.scratch.text("log"));
         // A shell puts the socket where a service manager would; `exec` keeps the process number.
         let script = "export LISTEN_PID=$$; exec \"$0\" serve \"$1\" 3<&0 </dev/null";
         let mut command = Command::new("sh");
-        command.args(["-c", script, program, &self.scratch.text("serve.toml")]);
+        command.args(["-c", script, &program(), &self.scratch.text("serve.toml")]);
         command.stdin(Stdio::null()).stderr(log.expect("a log"));
         if let Some(listener) = &self.listener {
             let again = listener.try_clone().expect("a descriptor");
@@ -119,14 +124,19 @@ impl House {
     }
 
     pub(crate) fn order(&self, line: &str) {
+        let answer = self.ask(line);
+        assert!(answer.contains("\"ok\":true"), "{line}: {answer}");
+    }
+
+    /// The answer to an order.
+    pub(crate) fn ask(&self, line: &str) -> String {
         let mut control = UnixStream::connect(self.scratch.text("control")).expect("a socket");
         writeln!(control, "{line}").expect("it listens");
         let (mut answer, mut byte) = (Vec::new(), [0]);
         while byte != *b"\n" && control.read(&mut byte).is_ok_and(|read| read == 1) {
             answer.push(byte[0]);
         }
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.contains("\"ok\":true"), "{line}: {answer}");
+        String::from_utf8_lossy(&answer).into_owned()
     }
 }
 
@@ -178,7 +188,7 @@ struct Asked {
 }
 
 /// A client that reconnects, and sends again what was not answered.
-struct Client<'a> {
+pub(crate) struct Client<'a> {
     socket: &'a str,
     first: u64,
     pending: BTreeMap<u64, Asked>,
@@ -191,14 +201,14 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     /// The client of this number, which knows its part of the disk to be empty.
-    fn new(socket: &'a str, number: u64, answered: &'a AtomicU64) -> Client<'a> {
+    pub(crate) fn new(socket: &'a str, number: u64, answered: &'a AtomicU64) -> Client<'a> {
         let (pending, known) = (BTreeMap::new(), vec![0; usize::try_from(BLOCKS).expect("few")]);
         let first = number * BLOCKS;
         Client { socket, first, pending, known, cookie: 0, answered, came: 0 }
     }
 
     /// Works until it is to stop, and then until nothing is owed.
-    fn work(mut self, stop: &AtomicBool) -> (u64, Vec<u64>) {
+    pub(crate) fn work(mut self, stop: &AtomicBool) -> (u64, Vec<u64>) {
         while !stop.load(Ordering::SeqCst) || !self.pending.is_empty() {
             let mut stream = until(|| connect(self.socket).ok(), || "no server".to_owned());
             self.came += 1;
