@@ -16,6 +16,11 @@ mod flash_fairness_ncq;
 mod flush_hold;
 mod flush_options;
 mod flush_owner;
+mod gate_agentenv;
+mod gate_ceph;
+mod gate_eloqstore;
+mod gate_riffle;
+mod gate_seastar;
 mod merge_cost;
 mod merge_window;
 mod position_tree;
@@ -48,5 +53,10 @@ pub(crate) fn all() -> Vec<Experiment> {
         flush_options::experiment(),
         flush_owner::experiment(),
         victim::experiment(),
+        gate_riffle::experiment(),
+        gate_seastar::experiment(),
+        gate_eloqstore::experiment(),
+        gate_ceph::experiment(),
+        gate_agentenv::experiment(),
     ]
 }

@@ -50,6 +50,8 @@ pub(crate) fn line(run: &Run) -> String {
         Workload::Dd(dd) => words.extend(self::dd(dd)),
         Workload::Startup { startup, repeat } => words.extend(self::startup(startup, *repeat)),
         Workload::Sysbench(sysbench) => words.extend(self::sysbench(sysbench)),
+        // Only an experiment has doors.
+        Workload::Doors(doors) => return format!("paternoster reproduce {}", doors.experiment),
         Workload::Listing => {
             words.extend([format!("devices {device} --grep=2.6.34 --scheduler {scheduler}")]);
         }

@@ -21,6 +21,8 @@ use paternoster_workload::builtin::startup::Startup;
 use paternoster_workload::builtin::sysbench::Sysbench;
 use paternoster_workload::builtin::tiotest::Tiotest;
 
+use super::doors::Doors;
+
 /// One published experiment.
 #[derive(Debug, Clone)]
 pub(crate) struct Experiment {
@@ -94,6 +96,8 @@ pub(crate) enum Workload {
     },
     /// sysbench's fileio.
     Sysbench(Sysbench),
+    /// A program's I/Os through a door of its own.
+    Doors(Doors),
     /// Nothing: the queue's folder in sysfs is listed.
     Listing,
 }

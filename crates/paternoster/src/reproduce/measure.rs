@@ -21,6 +21,8 @@
 //! | sysbench | `reads/s`, `writes/s`, `fsyncs/s` (with those at the end), `mean ms`, `max ms`, |
 //! | | `percentile ms` of events; `reads`, `writes`, `fsyncs` (of bursts), `MB/s` (10^6), `s` |
 //! | | of the device: `requests` that ended, `others` of them no reads; `busy %` |
+//! | doors | of each class `CLASS MB/s` (10^6), `CLASS IOPS`, `CLASS share %` (of bytes), |
+//! | | `CLASS p50 us`, `CLASS p99 us`, `CLASS p99.9 us`, from ask to end; `all MB/s` |
 //! | listing | the lines, by their number from 1, as texts |
 //!
 //! If a run has its block trace analysed, what btt says of it: `btt Q2Q us`, `btt I2D %` and so on
@@ -46,7 +48,7 @@ use paternoster_workload::{Direction, Queue};
 use super::blocktrace::BlockTrace;
 use super::counts::Counts;
 use super::experiment::{Device, FioJobs, Measured, Run, Workload};
-use super::maxmin;
+use super::{doors, maxmin};
 use crate::choice::SchedulerChoice;
 use crate::setting::{Setting, SettingOptions};
 use crate::startup::{Figures, starts};
@@ -67,6 +69,9 @@ pub(crate) fn measure(run: &Run) -> Result<Measured, Failure> {
 }
 
 fn measure_this(run: &Run) -> Result<Measured, Failure> {
+    if let Workload::Doors(doors) = &run.workload {
+        return doors::measure(doors, &run.device);
+    }
     let device = match &run.device {
         Device::Named(name) => choice::device(name)?,
         Device::File { name, text } => Description::parse(name, text)?,
@@ -103,7 +108,7 @@ fn measure_this(run: &Run) -> Result<Measured, Failure> {
         Workload::Disktest(_) => disktest(&result, &mut measured),
         Workload::Dd(dd) => self::dd(dd, &result, &mut measured),
         Workload::Sysbench(sysbench) => self::sysbench(sysbench, &result, &mut measured),
-        Workload::Startup { .. } | Workload::Listing => {}
+        Workload::Startup { .. } | Workload::Doors(_) | Workload::Listing => {}
     }
     Ok(measured)
 }
@@ -129,7 +134,7 @@ fn jobs(workload: &Workload) -> Result<Vec<Job>, Failure> {
             sysbench.check().map_err(Failure::Request)?;
             Ok(sysbench.jobs())
         }
-        Workload::Startup { .. } | Workload::Listing => Ok(Vec::new()),
+        Workload::Startup { .. } | Workload::Doors(_) | Workload::Listing => Ok(Vec::new()),
     }
 }
 

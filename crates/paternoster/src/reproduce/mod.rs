@@ -18,6 +18,7 @@
 mod blocktrace;
 pub(crate) mod command;
 mod counts;
+pub(crate) mod doors;
 pub(crate) mod experiment;
 mod maxmin;
 pub(crate) mod measure;

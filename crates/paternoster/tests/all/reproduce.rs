@@ -79,6 +79,11 @@ fn the_list_names_all() {
         "ssd-injection",
         "ssd-injection-mixed",
         "victim",
+        "gate-riffle",
+        "gate-seastar",
+        "gate-eloqstore",
+        "gate-ceph",
+        "gate-agentenv",
     ] {
         assert!(list.contains(name), "{name} is not in {list}");
     }
