@@ -155,3 +155,26 @@ fn images_are_bytes() {
     assert!(image != other && image.digest() != other.digest());
     assert_eq!(image.pieces().map(|(offset, _)| offset).collect::<Vec<_>>(), [0, 4096]);
 }
+
+/// Do writes into an image that reach over pages, at any offset, bring back what was written, as a
+/// plain array does?
+#[test]
+fn an_image_is_an_array() {
+    let (mut image, mut array) = (Image::new(), vec![0_u8; 1 << 15]);
+    let mut chance = 1_u64;
+    let mut below = |most: usize| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(chance >> 33).unwrap() % most
+    };
+    for round in 0..200 {
+        let from = below(array.len() - 1);
+        let len = 1 + below((array.len() - from).min(10_000));
+        let data: Vec<u8> = (0..len).map(|_| u8::try_from(below(256)).unwrap()).collect();
+        image.write(from as u64, &data);
+        array[from..from + len].copy_from_slice(&data);
+        let (from, len) = (below(array.len() / 2), below(array.len() / 2));
+        let mut found = vec![9; len];
+        image.read(from as u64, &mut found);
+        assert_eq!(found, array[from..from + len], "round {round}");
+    }
+}
