@@ -53,8 +53,8 @@ pub(crate) fn experiment() -> Experiment {
              the same time, once a second. They take 20.1 ms of the limit, and what is behind \
              grows less by 42 % of the time that passes: 20 ms in the worst thousandth.",
             "The limit counts bytes; in the thread a written 4 KiB costs as much as two that are \
-             read. The project's limiter is not modelled; of it is published that it makes the tail \
-             18.7 of 19.8 ms, which is 0.94 of what it was.",
+             read. The project's limiter is not modelled; of it is published that it makes the \
+             tail 18.7 of 19.8 ms, which is 0.94 of what it was.",
             "Judged behind the gate (reads 400, writes 100; it is told nothing of the limit): the \
              tail at most 10 of 19.8 of what it is without, and not less than that alone; all \
              together 97 to 103 % of what they do without.",

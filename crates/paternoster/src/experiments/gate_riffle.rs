@@ -18,8 +18,8 @@ pub(crate) fn experiment() -> Experiment {
         source: "zuston/riffle pull request 263 and issue 266 (12 and 13 May 2025)",
         notes: &[
             "Published are two sentences and pictures: too few writes at a time do not use the \
-             disk, too many make reads slow. Disk, sizes and load are not known. Here 32 flushes of \
-             64 KiB under way, four clients that read 64 KiB each 20 ms, at random places of \
+             disk, too many make reads slow. Disk, sizes and load are not known. Here 32 flushes \
+             of 64 KiB under way, four clients that read 64 KiB each 20 ms, at random places of \
              raid0-4-hdd, which was chosen because there both sentences are true (fitted). On our \
              flash the first is not: one write at a time moves what 32 do.",
             "Judged are the two sentences (with 1 at a time fewer than 90 % of what 32 do; with 32 \
