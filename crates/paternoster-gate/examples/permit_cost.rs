@@ -1,72 +1,67 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a permit costs: asked for and given back, beside a mutex and a semaphore in the same run.
+//! What a permit and its return cost, beside a mutex that is locked and unlocked, and beside one
+//! look at the clock, in one run: in ns, the median of rounds that take turns.
 //!
 //! ```text
-//! cargo run --profile dist -p paternoster-gate --example permit_cost
+//! cargo run --release -p paternoster-gate --example permit_cost
 //! ```
 //!
-//! The device is none: a permit is given back at once. Each figure is the least of seven runs.
+//! First one thread that waits for nothing; then 16 threads, whose figure is the time that passes
+//! divided by the number of permits: what the gate lets through, not how long each waits.
 
-use std::sync::{Condvar, Mutex};
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use paternoster_gate::{Ask, ClassSpec, Core, Gate, Nanos, Next, Op, Settings};
+use paternoster_gate::{Class, ClassSpec, Gate, Op, Settings};
 
-const ROUNDS: u32 = 200_000;
-const RUNS: u32 = 7;
+const ROUNDS: usize = 21;
+const TIMES: u32 = 20_000;
+const THREADS: u32 = 16;
 
-/// So many at a time, as programs write it today.
-struct Semaphore(Mutex<u32>, Condvar);
-
-impl Semaphore {
-    fn take_and_give(&self) {
-        let mut left = self.0.lock().expect("nobody panics");
-        while *left == 0 {
-            left = self.1.wait(left).expect("nobody panics");
-        }
-        *left -= 1;
-        drop(left);
-        *self.0.lock().expect("nobody panics") += 1;
-        self.1.notify_one();
-    }
+fn ns_each(times: u32, mut what: impl FnMut()) -> f64 {
+    let began = Instant::now();
+    (0..times).for_each(|_| what());
+    began.elapsed().as_secs_f64() * 1e9 / f64::from(times)
 }
 
-/// Nanoseconds that one round takes, of all threads together.
-fn measure(threads: u32, round: &(dyn Fn() + Sync)) -> u128 {
-    let run = || {
-        let start = Instant::now();
-        thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| (0..ROUNDS / threads).for_each(|_| round()));
-            }
-        });
-        start.elapsed().as_nanos() / u128::from(ROUNDS / threads * threads)
-    };
-    (0..RUNS).map(|_| run()).min().unwrap_or(0)
+fn ns_of_threads(what: &(impl Fn() + Sync)) -> f64 {
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| (0..TIMES / THREADS).for_each(|_| what()));
+        }
+    });
+    began.elapsed().as_secs_f64() * 1e9 / f64::from(TIMES)
+}
+
+fn permit(class: &Class) {
+    drop(class.permit(Op::Read, 4096).expect("fewer than thousands ask"));
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 fn main() {
-    let mutex = Mutex::new(0_u64);
-    let semaphore = Semaphore(Mutex::new(32), Condvar::new());
     let gate = Gate::new(Settings::default());
-    let class = gate.class(ClassSpec::new("a")).expect("one of 255");
-    println!("threads   mutex   semaphore   gate    (ns a round)");
-    for threads in [1, 2, 16] {
-        let lock = measure(threads, &|| *mutex.lock().expect("nobody panics") += 1);
-        let count = measure(threads, &|| semaphore.take_and_give());
-        let permit = measure(threads, &|| drop(class.permit(Op::Read, 4096)));
-        println!("{threads:7} {lock:7} {count:11} {permit:6}");
+    let class = gate.class(ClassSpec::new("reads")).expect("there is a place");
+    let mutex = Arc::new(Mutex::new(0_u64));
+    let lock = || *mutex.lock().expect("no thread has panicked") += 1;
+    let mut rounds: [Vec<f64>; 5] = Default::default();
+    for _ in 0..ROUNDS {
+        let figures = [
+            ns_each(TIMES, || _ = black_box(Instant::now())),
+            ns_each(TIMES, lock),
+            ns_each(TIMES, || permit(&class)),
+            ns_of_threads(&lock),
+            ns_of_threads(&|| permit(&class)),
+        ];
+        rounds.iter_mut().zip(figures).for_each(|(round, figure)| round.push(figure));
     }
-    let mut core = Core::new(Settings::default());
-    let class = core.open(ClassSpec::new("a")).expect("one of 255");
-    let start = Instant::now();
-    for round in 0..u64::from(ROUNDS) {
-        let now = Nanos(round * 1000);
-        let ticket = core.ask(now, class, Ask::new(Op::Read, 4096)).expect("one of 4,096");
-        let granted = core.next(now);
-        assert_eq!(granted, Next::Granted(ticket));
-        core.give_back(now + Nanos(500), ticket).expect("it is out");
-    }
-    println!("core alone {} ns", start.elapsed().as_nanos() / u128::from(ROUNDS));
+    let [clock, one_lock, one_permit, locks, permits] = rounds.map(median);
+    println!("clock {clock:.0}, mutex {one_lock:.0}, permit {one_permit:.0} ns");
+    println!("{THREADS} threads: mutex {locks:.0}, permit {permits:.0} ns");
 }
