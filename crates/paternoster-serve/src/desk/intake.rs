@@ -135,8 +135,9 @@ impl Desk {
             rest.drain(..from);
             tally::copied(rest.len());
         }
-        if rest.is_empty() && rest.capacity() > REST {
-            rest = Vec::new();
+        // Memory is counted by what is kept: what was read far ahead is not held for a few bytes.
+        if rest.capacity() > REST.max(2 * rest.len()) {
+            rest.shrink_to(REST.min(rest.len()));
         }
         self.rests += rest.len() as u64;
         guest.rest = rest;

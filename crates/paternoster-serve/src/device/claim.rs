@@ -148,12 +148,16 @@ impl Claims {
         });
         let out: Vec<Vec<Claim>> = out.collect();
         let kept = things(&all);
-        let (stays, goes) = std::mem::take(&mut self.held)
+        let (stays, goes): (_, Vec<Claim>) = std::mem::take(&mut self.held)
             .into_iter()
             .partition(|claim| kept.iter().any(|(span, _)| span.thing == claim.thing()));
         self.held = stays;
         self.going.retain(Going::is_held);
-        self.going.extend(goes.iter().map(|claim: &Claim| Going::new(claim)));
+        for claim in &goes {
+            if !self.going.iter().any(|going| going.is_of(claim)) {
+                self.going.push(Going::new(claim));
+            }
+        }
         out
     }
 

@@ -316,7 +316,24 @@ fn is_taken(read: &Result<usize, Errno>) -> bool {
 
 /// Likewise of holes: what cannot be done is refused with another error than the device's.
 fn is_done_or_failed(punched: &Result<(), Errno>) -> bool {
-    matches!(punched, Ok(()) | Err(Errno::IO))
+    punched.err().is_none_or(is_of_device)
+}
+
+/// Whether this is what a kernel says of a device that fails: of its medium, its transport, its
+/// target, its time.
+fn is_of_device(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::IO
+            | Errno::NODATA
+            | Errno::REMOTEIO
+            | Errno::TIMEDOUT
+            | Errno::NOLINK
+            | Errno::ILSEQ
+            | Errno::NODEV
+            | Errno::NXIO
+            | Errno::NOSPC
+    )
 }
 
 /// A number of a device's queue in sysfs, 0 where there is none. Partitions have it above them.
@@ -332,6 +349,10 @@ fn queue_attribute(number: u64, name: &str) -> u64 {
 #[test]
 fn a_failing_device_is_what_it_is() {
     assert!(is_taken(&Ok(512)) && is_taken(&Err(Errno::IO)) && !is_taken(&Err(Errno::INVAL)));
-    assert!(is_done_or_failed(&Ok(())) && is_done_or_failed(&Err(Errno::IO)));
+    assert!(is_done_or_failed(&Ok(())));
+    // A medium, a transport, a target that is late.
+    for failed in [Errno::IO, Errno::NODATA, Errno::NOLINK, Errno::TIMEDOUT] {
+        assert!(is_done_or_failed(&Err(failed)), "{failed:?}");
+    }
     assert!(!is_done_or_failed(&Err(Errno::OPNOTSUPP)));
 }

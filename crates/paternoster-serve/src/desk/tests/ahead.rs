@@ -40,6 +40,9 @@ fn who_is_blocked_is_read_one_header_ahead() {
     let kept: usize = rig.desk.guests.iter().map(|(_, guest)| guest.rest.len()).sum();
     assert!(kept as u64 <= most, "{kept} bytes of {most}");
     assert_eq!(rig.desk.rests, kept as u64);
+    // Of each twice what is kept at most, or a page.
+    let held: usize = rig.desk.guests.iter().map(|(_, guest)| guest.rest.capacity()).sum();
+    assert!(held <= 2 * kept + 200 * AHEAD, "{held} bytes for {kept}");
     assert!(rig.desk.snapshot().memory_used >= kept as u64);
     assert!(rig.desk.guests.iter().all(|(_, guest)| guest.ahead < AHEAD), "less far the next time");
     drop(floods);

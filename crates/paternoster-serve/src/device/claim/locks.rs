@@ -12,8 +12,9 @@
 //! that set. So each claim tells its use, and what no claim needs any more is given back: a reload
 //! that is refused leaves nothing behind, and one that serves less lets others in.
 //!
-//! Invariant: the locks are those of the uses that are told, but where another process has the
-//! open file, too (a hand-over): then nothing is given back here.
+//! Invariant: the locks of a file are those of the uses that are told, but where another process
+//! has the open file, too (a hand-over): then nothing is given back here. A block device keeps in
+//! addition what it was opened with, its exclusive opening and the lock of its disk.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
@@ -56,7 +57,11 @@ impl Locks {
 
     /// One use less or another one: what the rest does not need is given back.
     fn change(&self, from: Option<Use>, to: Option<Use>) {
-        let mut uses = locked(&self.uses);
+        self.change_in(&mut locked(&self.uses), from, to);
+    }
+
+    /// The same, of uses that no other claim changes meanwhile.
+    fn change_in(&self, uses: &mut Vec<Use>, from: Option<Use>, to: Option<Use>) {
         if let Some(place) = from.and_then(|from| uses.iter().position(|it| *it == from)) {
             uses.swap_remove(place);
         }
@@ -118,10 +123,13 @@ impl Claim {
     }
 
     fn ask_for(&mut self, wanted: Use, force: bool) -> Result<(), Refusal> {
-        let taken = self.locks.files().next().map_or(Ok(()), |file| lock::take(file, wanted));
+        let locks = Arc::clone(&self.locks);
+        // Held over both: a claim that goes would give back what is taken and not told yet.
+        let mut uses = locked(&locks.uses);
+        let taken = locks.files().next().map_or(Ok(()), |file| lock::take(file, wanted));
         let is_refused = matches!(taken, Err(Refusal::Taken(_))) && !force;
         let now = if is_refused { self.wanted } else { wanted };
-        self.locks.change(Some(self.wanted), Some(now));
+        locks.change_in(&mut uses, Some(self.wanted), Some(now));
         self.wanted = now;
         taken
     }
@@ -149,6 +157,11 @@ pub(super) struct Going {
 impl Going {
     pub(super) fn new(claim: &Claim) -> Going {
         Going { thing: claim.thing, locks: Arc::downgrade(&claim.locks) }
+    }
+
+    /// Whether it is of the same locks.
+    pub(super) fn is_of(&self, claim: &Claim) -> bool {
+        std::ptr::eq(self.locks.as_ptr(), Arc::as_ptr(&claim.locks))
     }
 
     pub(super) fn is_held(&self) -> bool {

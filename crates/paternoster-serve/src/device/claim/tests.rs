@@ -293,3 +293,25 @@ fn a_planted_second_owner_is_found() {
     let Err(TestError::Fail(_, smallest)) = found else { panic!("{found:?}") };
     assert!(smallest.len() <= 3, "{smallest:?}");
 }
+
+/// Does a claim that goes take nothing of one that is asked for at the same moment? One thread
+/// drops a writer's claim, the other becomes a writer.
+#[test]
+fn a_claim_that_goes_takes_nothing_of_another() {
+    let place = Place::new();
+    let of = |readonly| place.devices(&[Drawn { name: 0, part: 0, readonly, share: false }]);
+    for round in 0..300 {
+        let claims = Claims::take(&of(true), false).expect("no other is there");
+        let reads = claims.held[0].clone();
+        let writes = Use { writes: true, shared: false };
+        let (goes, taken) = Claim::more(reads.thing(), writes, reads.locks(), false);
+        assert!(taken.is_ok(), "{taken:?}");
+        let mut stays = reads;
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(goes));
+            stays.becomes(writes, false).expect("no other is there");
+        });
+        assert!(ask(&of(false)).is_err(), "round {round}: it writes, and others may");
+        assert!(ask(&of(true)).is_err(), "round {round}: it minds no lock of a writer");
+    }
+}
