@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program `paternoster`: I/O schedulers, in virtual time and in front of real devices.
 //!
-//! [`main_with`] is all of it, with schedulers of one's own beside ours; docs/own-elevator.md
+//! [`main_with`] is all of it, with a caller's own schedulers beside ours; docs/own-elevator.md
 //! tells how one is written.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! Exit status: 0 if what was asked was done and no job failed, 1 if a job failed or a judged
 //! figure is outside, 2 if the request was wrong, 130 after Ctrl-C.
 #![forbid(unsafe_code)]
-// `say!` and `print` bear an output that nobody reads any more; these panic.
+// `say!` and `print` bear an output without a reader; these panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 #[macro_use]

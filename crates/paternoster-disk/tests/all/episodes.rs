@@ -131,6 +131,8 @@ fn a_write_that_failed_may_be_there() {
         disk.wait().unwrap();
         disk.data()[0] == 7
     };
+    // Heads or tails for each of 100 seeds: 50 in the mean, and sqrt(100 * 0.5 * 0.5) = 5 is the
+    // deviation. 20 and 80 are six of them: of fair coins 3 draws in 10^10 lie outside.
     let there = (0..100).filter(|seed| is_there(*seed)).count();
     assert!((20..=80).contains(&there), "{there} of 100");
 }

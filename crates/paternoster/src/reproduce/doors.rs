@@ -25,7 +25,7 @@ use crate::Failure;
 
 mod kinds;
 
-/// One run: who asks for what, through what.
+/// One run: which clients ask for what, through what.
 #[derive(Debug, Clone)]
 pub(crate) struct Doors {
     /// Of which experiment, for the line that does it by hand.
@@ -51,7 +51,7 @@ pub(crate) enum Door {
     Sessions,
     /// A token bucket for each class, of so many bytes a second.
     Buckets(Vec<u64>),
-    /// Who asks within a tick (in ns) of another session waits for the next tick.
+    /// A session that asks within a tick (in ns) of another one waits for the next tick.
     Ticks(u64),
     /// The gate: the weight of each class; a cap in bytes a second on all of them together.
     Gate { weights: Vec<u32>, cap: u64 },

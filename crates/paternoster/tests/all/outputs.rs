@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outputs that nobody reads: closed (`>&-`, `2>&-`), a pipe whose reader has gone (`| head -1`),
+//! Outputs without a reader: closed (`>&-`, `2>&-`), a pipe whose reader has gone (`| head -1`),
 //! a disk that is full. Each command is asked for something short, and for something wrong, with
 //! each output in each of these ways.
 //!

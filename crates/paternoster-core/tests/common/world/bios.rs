@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bios: which one a step means, and whether it is one that a queue takes.
+//!
+//! A step says *where* a bio is to be in words (behind the client's last, before it, behind
+//! another's), since merges, company and streams come of neighbours, and places drawn from the
+//! whole device would hardly meet. What no step says (segments, a priority of its own) follows
+//! from the cookie.
+//!
+//! # Invariants
+//! I1  The same people, step and cookie give the same bio: a run shrinks and repeats.
+//! I2  Wrong bios are drawn too: beyond the end, too large, a flush with sectors. `is_right` says
+//!     which those are, from the documentation and not from the queue's answer.
 
 use paternoster_core::{Bio, Cookie, DeviceFacts, Flags, Op, Priority};
 

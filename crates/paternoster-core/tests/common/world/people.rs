@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! People: the clients as a caller sees them, asleep or awake (W6).
+//!
+//! A client that got `Busy` sleeps and is owed a `Wake`. What it sleeps for (a bio's place, a slot,
+//! its pool) is noted when it falls asleep, by what the caller knows of what is taken then. A
+//! client that was woken may come too late and sleep again; so what is free is not owed to a
+//! sleeper as long as as many others are awake that have not tried yet.
+//!
+//! # Invariants
+//! I1  No client is woken more often than it fell asleep.
+//! I2  None sleeps for what is free, beyond what those that are awake may take.
 
 use paternoster_core::{Bio, ClientId, Limits};
 

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plan: the world before the first step, drawn: a device, capacities, an elevator.
+//!
+//! All is small, so that it fills: a device of 4096 sectors, at most 64 requests and six clients.
+//! What goes wrong in a queue goes wrong at its limits, and a small plan is one that can be read
+//! when it fails. Every elevator of the library has its turn, a fixture under both rules of
+//! requests, and one that has the core of the trait alone, since a caller's own may be such.
+//!
+//! # Invariants
+//! I1  A plan that is drawn can be built: no test of refusals is made here.
+//! I2  A plan is a value: with the steps it is the whole of a run.
 
 use paternoster_core::elevator::Rules;
 use paternoster_core::planted::Bug;

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Step: one thing that the caller does, drawn from a kind and a number, so that it shrinks well.
+//!
+//! A step names nothing that may be gone by the time it is done: its numbers choose among what
+//! there is then (see [`choose`]), so that any part of a list of steps is a list of steps again.
+//! That is what shrinking asks for. The kinds are weighted: a third are single bios, most others
+//! keep the queue going, and what is rare for a caller (a change of elevator, handles of what has
+//! gone) is rare here.
+//!
+//! # Invariants
+//! I1  Each kind and number is a step, and the same pair always the same one.
+//! I2  The plainest choice is the first: a read, behind the last one, that ends well. Numbers shrink
+//!     towards it.
 
 use paternoster_core::Class;
 use proptest::prelude::*;

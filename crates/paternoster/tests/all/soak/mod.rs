@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The soak of a server: reloads, upgrades by hand-over and by restart, orders, devices that fail,
-//! and clients that come and go, for as long as one likes.
+//! and clients that come and go, for as long as it is told to last.
 //!
 //! ```text
 //! disk    3 clients: simple, structured replies; unix, TCP ─┐   each byte is judged by
