@@ -57,6 +57,7 @@ cargo clippy --quiet --workspace --exclude paternoster-gate --test '*' "${plante
 cargo clippy --quiet -p paternoster-gate --test all --test judges -- -D warnings
 cargo clippy --quiet -p paternoster-gate --features shuttle --test schedules -- -D warnings
 cargo clippy --quiet -p paternoster-core --all-targets --features planted-bugs -- -D warnings
+cargo clippy --quiet -p paternoster-python --features planted-bugs -- -D warnings
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

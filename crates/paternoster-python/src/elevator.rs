@@ -21,6 +21,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use paternoster::guard::within;
 use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Side, Traits};
 use paternoster_core::{Class, Client, Group, Nanos, RequestId, Scene};
 use paternoster_sim::schedulers;
@@ -41,11 +42,11 @@ thread_local! {
     static PRESENT: RefCell<Present> = RefCell::default();
 }
 
-/// Does `work` on this thread; with the exception of a scheduler, which sets `stop`.
+/// Does `work` on this thread; with the exception of a scheduler, which sets `stop`. A part of
+/// watched work may be watched by itself, as a row of a sweep is.
 pub(crate) fn watched<R>(stop: Arc<AtomicBool>, work: impl FnOnce() -> R) -> (R, Option<PyErr>) {
-    PRESENT.set(Present { stop: Some(stop), error: None });
-    let done = work();
-    (done, PRESENT.take().error)
+    let (done, present) = within(&PRESENT, Present { stop: Some(stop), error: None }, work);
+    (done, present.error)
 }
 
 /// A request, as Python sees it.
@@ -212,6 +213,7 @@ impl InPython {
         let base = PyModule::import(py, "paternoster_io._elevators")?.getattr("Elevator")?;
         let object = self.class.bind(py).call0()?;
         // For tests, which have no bug of ours at hand.
+        #[cfg(feature = "planted-bugs")]
         if let Ok(planted) = object.getattr("_planted_panic") {
             panic!("{planted}");
         }

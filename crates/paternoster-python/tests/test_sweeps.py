@@ -176,6 +176,7 @@ def test_a_trace_is_a_row(tmp_path):
     [
         (["--part", "9/8"], "--part 9/8: the first part is 1, the last 8"),
         (["--part", "x"], "--part x: it is I/N, as 17/200"),
+        (["--part", "1/" + "9" * 4301], f"--part 1/{'9' * 4301}: it is I/N, as 17/200"),
     ],
 )
 def test_a_wrong_sweep_is_refused(tmp_path, words, said):
@@ -211,6 +212,7 @@ def test_ctrl_c_keeps_whole_chunks(tmp_path):
 CELLS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.integers(2**63, 2**65), st.floats(), st.text(),
     st.binary(max_size=9), st.just("\udcff"), st.just(JOBS[3]), st.just(10**400),
+    st.just(10**5000),
     st.sampled_from(["null", "noop", "0", "5ms", "nr_requests=8", "/nowhere.fio", "a\0b"]),
 )  # fmt: skip
 
@@ -243,7 +245,8 @@ def test_odd_plans_are_taken_or_refused(tmp_path):
     for wrong in ("abc", {"job": job}):
         with pytest.raises(pt.RequestError, match="a plan is a table"):
             pt.run_rows(wrong)
-    for seeds, why in [([-1], "seed -1"), (2**64, "18446744073709551616"), ("7", "integers")]:
+    for seeds, why in [([-1], "seed -1"), (2**64, "18446744073709551616"), ("7", "integers"),
+                       (10**5000, "seed 0x")]:  # fmt: skip
         with pytest.raises(pt.RequestError, match=why):
             sweeps.plan([job], seeds=seeds)
         with pytest.raises(pt.RequestError, match=why):
@@ -265,6 +268,23 @@ def test_plans_of_any_frame_are_predicted():
     for value in (1.5, -1, 2**64, "x", [1], True):
         with pytest.raises(pt.RequestError, match=r"row 1 of the plan: seed is no uint64: "):
             sweeps.predict([rows[0], {"job": job, "seed": value}])
+
+
+def test_numbers_of_any_length_are_refused():
+    """Is a number with more digits than Python reads or writes its row's error where it is done, and
+    a RequestError where it is predicted; and is one that only begins with zeros taken?"""
+    job = "[a]\nrw=read\nsize=64k\n"
+    for value in ("9" * 21, "9" * 4301, "9" * 100_000, 10**4301, -(10**4301), 2**2001, ""):
+        row = {"job": job, "seed": value}
+        (error,) = pt.run_rows([row])["error"]
+        if value == "":
+            assert error is None and sweeps.predict([row])["seed"] == [None]
+            continue
+        assert error.startswith("RequestError: ")
+        with pytest.raises(pt.RequestError, match=r"row 0 of the plan: seed is no uint64: "):
+            sweeps.predict([row])
+    zeros = {"job": job, "seed": "0" * 5000 + "7"}
+    assert sweeps.predict([zeros, {"job": job, "seed": "000"}])["seed"] == [7, 0]
 
 
 def test_names_in_any_script_are_names(tmp_path):

@@ -27,6 +27,7 @@ use paternoster_workload::outcome::Outcome;
 use serde_json::Value;
 
 use crate::arguments::Command;
+use crate::guard::within;
 use crate::{Failure, advise, analyze, arguments_of, devices, help, replay, run, schedulers};
 
 thread_local! {
@@ -168,14 +169,7 @@ impl Call {
 
     /// Does `work` as this call.
     pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        struct Before(Option<Call>);
-        impl Drop for Before {
-            fn drop(&mut self) {
-                PRESENT.set(self.0.take());
-            }
-        }
-        let _before = Before(PRESENT.replace(Some(self.clone())));
-        work()
+        within(&PRESENT, Some(self.clone()), work).0
     }
 }
 

@@ -5,7 +5,9 @@
 //! pipe may have gone, and a disk with the log be full. What was asked is done all the same, and
 //! the exit status tells what a line cannot.
 //!
-//! Invariant: the program writes to standard error in no other way (a lint holds it to that).
+//! Invariant: there is no `eprintln!` in this crate (a lint holds it to that). What clap says of
+//! the command line, the server's log, a thread that is lost and the hook of panics have ways of
+//! their own.
 
 use std::fmt::Arguments;
 use std::io::Write;

@@ -87,16 +87,17 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
     """Rows of a plan as JSON, without empty cells."""
 
     def told(value: Any) -> Any:
+        if isinstance(value, type):
+            # Its methods are its objects', `item`, too.
+            return lent(value) if issubclass(value, Elevator) else _text(value)
         # Numbers of other libraries are Python's as `item()`.
         value = value.item() if hasattr(value, "item") else value
-        if isinstance(value, type) and issubclass(value, Elevator):
-            return lent(value)
         # What no column holds goes as text, and is the row's error.
         if isinstance(value, float) and math.isfinite(value):
             return value
         if isinstance(value, int) and abs(value) < 1 << 64:
             return value
-        return str(value).encode(errors="backslashreplace").decode()
+        return _text(value)
 
     def empty(value: Any) -> bool:
         return value is None or value == "" or value != value
@@ -105,6 +106,13 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
         {name: told(row[name]) for name in PLAN if not empty(row.get(name))} for row in rows
     ]
     return json.dumps(kept)
+
+
+def _text(value: Any) -> str:
+    """A cell in words. Python may refuse to write a number of more than 640 digits in tens."""
+    is_vast = isinstance(value, int) and value.bit_length() > 2000
+    text = hex(value) if is_vast else str(value)
+    return text.encode(errors="backslashreplace").decode()
 
 
 def row_id(row: dict[str, Any]) -> str:
@@ -133,8 +141,10 @@ def _cell(value: Any, name: str, place: int) -> Any:
         return str(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if str(value).isdecimal() and int(value) < 1 << 64:
-        return int(value)
+    # By length first, as Python refuses to read thousands of digits; 2**64 has 20.
+    digits = str(value).lstrip("0") or "0"
+    if digits.isdecimal() and len(digits) <= 20 and int(digits) < 1 << 64:
+        return int(digits)
     raise RequestError(f"row {place} of the plan: {name} is no {PLAN[name]}: {value!r:.80}")
 
 
@@ -265,7 +275,8 @@ def main(words: Sequence[str]) -> int:
     failed = count = 0
     try:
         part, _, parts = asked.part.partition("/")
-        if not (part.isdecimal() and parts.isdecimal()):
+        # 19 digits are always an index of Rust's.
+        if not all(number.isdecimal() and len(number) < 20 for number in (part, parts)):
             raise RequestError(f"--part {asked.part}: it is I/N, as 17/200")
         try:
             rows = _read(asked.plan)
