@@ -232,7 +232,7 @@ fn commands() -> Vec<String> {
     commands
 }
 
-/// Does a server of which nobody reads the log serve, and end as it is told to?
+/// Does a server whose log has no reader serve, and end as it is told to?
 #[cfg(feature = "serve")]
 #[test]
 fn a_server_needs_no_output() {

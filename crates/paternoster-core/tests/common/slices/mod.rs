@@ -8,7 +8,7 @@
 //! ```text
 //! group with the least virtual time ─▶ best class in it ─▶ its queues in turn ─▶ a time slice
 //!                                      RT, BE, IDLE                              │
-//!      root  1000  ┌ async (everybody's writes)      first completion starts it ◀┘
+//!      root  1000  ┌ async (writes of all)           first completion starts it ◀┘
 //!      a      200  ├ client 0 ◀── client 1 joined it: it reads where client 0 left off
 //!      b      100  └ client 2                        empty, time left: idle, then the next
 //! ```
@@ -16,7 +16,7 @@
 //! A client's sync requests wait in its own queue in sector order; asynchronous ones in one queue
 //! for all. A slice of `slice_ms` begins at the first completion. When the queue is empty and
 //! slice is left, the device idles for `idle_ms`: the client's next request, if it comes, goes
-//! before everybody else's. Device time is charged to the group: `served * 2^20 / weight`. Groups
+//! before all others'. Device time is charged to the group: `served * 2^20 / weight`. Groups
 //! stand side by side, whatever their parents.
 //!
 //! A client that reads where another's last request ended joins that one's queue with what it
@@ -399,7 +399,7 @@ impl Elevator for Slices {
         _: Option<ClientId>,
     ) -> Nanos {
         self.queues.charge_group(scene.group_of(client).index(), cost);
-        // One other of the same weight, whoever is there.
+        // One other of the same weight, of those that are there.
         cost
     }
 

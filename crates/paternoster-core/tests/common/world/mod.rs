@@ -380,7 +380,7 @@ impl World {
         self.census.merged += u64::from(cookies.len() > 1);
         self.census.flushes += u64::from(command.op == Op::Flush);
         if self.queue.client(command.client).is_none() {
-            return Err(format!("W2: nobody is the client of {command:?}"));
+            return Err(format!("W2: no client of {command:?}"));
         }
         self.model.issued(command, cookies)
     }
@@ -516,7 +516,7 @@ impl World {
         if stale { Ok(()) } else { Err(String::from("W3: a handle outlived what it named")) }
     }
 
-    /// Everything drains; nobody is forgotten (W1, W6); everybody leaves.
+    /// Everything drains; no client is forgotten (W1, W6); all leave.
     fn finish(&mut self) -> Result<(), String> {
         for index in 0..self.people.len() {
             let id = self.people[index].id;
@@ -543,7 +543,7 @@ impl World {
             return Err(format!("W1: these never ended: {:?}", self.model.live));
         }
         if let Some(person) = self.people.iter().find(|person| person.owed) {
-            return Err(format!("W6: {} sleeps and nobody will wake it", person.id));
+            return Err(format!("W6: {} sleeps and nothing will wake it", person.id));
         }
         if self.queue.allocated() != (0, 0) {
             return Err(format!("requests are left: {:?}", self.queue.allocated()));
@@ -551,7 +551,7 @@ impl World {
         self.leave()
     }
 
-    /// Those who were woken try again; whether anybody did.
+    /// Clients that were woken try again; whether any did.
     fn retry_refused(&mut self) -> Result<bool, String> {
         for index in 0..self.people.len() {
             if self.people[index].owed {

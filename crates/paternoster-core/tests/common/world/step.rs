@@ -9,8 +9,8 @@
 //!
 //! # Invariants
 //! I1  Each kind and number is a step, and the same pair always the same one.
-//! I2  The plainest choice is the first: a read, behind the last one, that ends well. Numbers shrink
-//!     towards it.
+//! I2  The plainest choice is the first: a read, behind the last one, that ends well. Numbers
+//!     shrink towards it.
 
 use paternoster_core::Class;
 use proptest::prelude::*;
