@@ -72,14 +72,21 @@ impl Manager {
             skipped("systemd: it is not installed");
             return None;
         }
-        let group = root.map(|root| format!("{root}/paternoster-{}", std::process::id()));
-        let Some(group) = group.filter(|group| fs::create_dir(group).is_ok()) else {
-            skipped(
-                "systemd: no control group can be made; it takes root, and cgroups of version 2",
-            );
-            return None;
-        };
         let scratch = Scratch::new();
+        // Tests of one process have folders of their own, and groups by their names.
+        let own = scratch.text(".");
+        let own = Path::new(&own).components().next_back().expect("a name").as_os_str();
+        let group = root.map(|root| format!("{root}/{}", own.display()));
+        let made = group.ok_or_else(|| "no cgroups of version 2".to_owned()).and_then(|group| {
+            fs::create_dir(&group).map(|()| group).map_err(|error| error.to_string())
+        });
+        let group = match made {
+            Ok(group) => group,
+            Err(why) => {
+                skipped(&format!("systemd: no control group can be made: {why}"));
+                return None;
+            }
+        };
         let mut manager = Manager { scratch, parent: None, group, first: String::new() };
         manager.boot().then_some(manager)
     }
