@@ -150,7 +150,9 @@ fn read(path: &str, format: Option<Format>, batch: usize, tell: &SyncSender<Said
         }
     };
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
-    let mut rows = Vec::with_capacity(batch.min(1 << 16));
+    // A batch may be asked for that is larger than memory.
+    let room = batch.min(1 << 16);
+    let mut rows = Vec::with_capacity(room);
     while let Some(entry) = source.next() {
         let record = entry.record;
         if record.is_note() {
@@ -163,7 +165,7 @@ fn read(path: &str, format: Option<Format>, batch: usize, tell: &SyncSender<Said
         let device = source.device_name(record.device).map(str::to_owned);
         rows.push(row(&record, device, names.get(&record.pid)));
         if rows.len() == batch {
-            let full = std::mem::replace(&mut rows, Vec::with_capacity(batch.min(1 << 16)));
+            let full = std::mem::replace(&mut rows, Vec::with_capacity(room));
             if tell.send(Said::Batch(full)).is_err() {
                 return;
             }

@@ -116,10 +116,7 @@ impl RangeLocks {
         let Some(lock) = self.locks.get_mut(name as usize).and_then(Option::take) else { return };
         #[cfg(test)]
         if super::planted::has(super::planted::Bug::LooksAtAll) {
-            for other in self.locks.iter().flatten() {
-                self.steps += 1;
-                debug_assert!(other.number != lock.number, "it was taken out");
-            }
+            self.steps += self.locks.iter().flatten().count() as u64;
         }
         let before = self.granted.len();
         let mut at = lock.range.start;

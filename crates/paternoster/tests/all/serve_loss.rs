@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::skipped;
 use crate::serve_arguments::{Scratch, serve};
+use crate::upgrade::flagged;
 
 const EIO: u32 = 5;
 const WRITE: u16 = 1;
@@ -94,13 +95,8 @@ pub(crate) fn negotiate(stream: &mut UnixStream) {
 
 /// One request; its errno.
 fn ask(stream: &mut UnixStream, kind: u16, flags: u16, data: &[u8]) -> u32 {
-    let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
-    request.extend_from_slice(&flags.to_be_bytes());
-    request.extend_from_slice(&kind.to_be_bytes());
-    request.extend_from_slice(b"a cookie");
-    request.extend_from_slice(&0u64.to_be_bytes());
-    request.extend_from_slice(&u32::try_from(data.len()).unwrap().to_be_bytes());
-    stream.write_all(&[&request, data].concat()).unwrap();
+    let (cookie, length) = (u64::from_be_bytes(*b"a cookie"), u32::try_from(data.len()).unwrap());
+    stream.write_all(&flagged(flags, kind, cookie, 0, length, data)).unwrap();
     let mut reply = [0; 16];
     stream.read_exact(&mut reply).unwrap();
     assert_eq!((&reply[..4], &reply[8..]), (&b"\x67\x44\x66\x98"[..], &b"a cookie"[..]));

@@ -169,8 +169,20 @@ fn block_of(value: u64) -> Vec<u8> {
 
 /// A request as bytes.
 pub(crate) fn request(kind: u16, cookie: u64, at: u64, length: u32, payload: &[u8]) -> Vec<u8> {
+    flagged(0, kind, cookie, at, length, payload)
+}
+
+/// The same with flags.
+pub(crate) fn flagged(
+    flags: u16,
+    kind: u16,
+    cookie: u64,
+    at: u64,
+    length: u32,
+    payload: &[u8],
+) -> Vec<u8> {
     let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
-    bytes.extend(0u16.to_be_bytes());
+    bytes.extend(flags.to_be_bytes());
     bytes.extend(kind.to_be_bytes());
     bytes.extend(cookie.to_be_bytes());
     bytes.extend(at.to_be_bytes());

@@ -52,7 +52,7 @@ impl Locks {
 
     /// All uses together.
     pub(super) fn wanted(&self) -> Option<Use> {
-        locked(&self.uses).iter().copied().reduce(Use::and)
+        all(&locked(&self.uses))
     }
 
     /// One use less or another one: what the rest does not need is given back.
@@ -66,13 +66,17 @@ impl Locks {
             uses.swap_remove(place);
         }
         uses.extend(to);
-        if let (Some(rest), Some(Held(file, ours))) =
-            (uses.iter().copied().reduce(Use::and), self.held.first())
+        if let (Some(rest), Some(Held(file, ours))) = (all(uses), self.held.first())
             && ours.is()
         {
             lock::give_back_all_but(file.as_fd(), rest);
         }
     }
+}
+
+/// Several uses at once.
+fn all(uses: &[Use]) -> Option<Use> {
+    uses.iter().copied().reduce(Use::and)
 }
 
 /// One use of a thing. Its locks are given back with it, but for what other claims need.

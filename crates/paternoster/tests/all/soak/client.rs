@@ -11,7 +11,7 @@ use paternoster_sim::chance::Chance;
 
 use super::model::Model;
 use super::stream::{Answer, Door, FUA, Span, Stream, TRIM, ZEROES};
-use crate::upgrade::{READ, WRITE, until};
+use crate::upgrade::{READ, WRITE, flagged, until};
 
 pub(crate) const REGION: usize = 64 << 10;
 const FLUSH: u16 = 3;
@@ -54,14 +54,9 @@ struct Asked {
 
 impl Asked {
     fn bytes(&self, cookie: u64) -> Vec<u8> {
-        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
-        bytes.extend(self.flags.to_be_bytes());
-        bytes.extend(self.kind.to_be_bytes());
-        bytes.extend(cookie.to_be_bytes());
-        bytes.extend(self.span.at.to_be_bytes());
-        bytes.extend(u32::try_from(self.span.length).expect("short").to_be_bytes());
-        bytes.extend(if self.kind == WRITE { &self.payload[..] } else { &[] });
-        bytes
+        let Asked { kind, flags, span, .. } = *self;
+        let payload = if kind == WRITE { &self.payload[..] } else { &[] };
+        flagged(flags, kind, cookie, span.at, u32::try_from(span.length).expect("short"), payload)
     }
 
     fn meets(&self, other: &Asked) -> bool {

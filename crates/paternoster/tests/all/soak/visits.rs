@@ -9,7 +9,7 @@ use paternoster_sim::chance::Chance;
 use super::client::fill;
 use super::model::Model;
 use super::stream::{Door, FUA, Span, Stream};
-use crate::upgrade::{READ, WRITE, request};
+use crate::upgrade::{READ, WRITE, flagged, request};
 
 /// Where their slots begin, above all regions.
 const FIRST: usize = 1 << 20;
@@ -52,9 +52,9 @@ impl Visits {
         let length = 1 + chance.below(SLOT as u64);
         let short = u32::try_from(length).expect("short");
         let data = fill(chance.next(), short as usize);
-        let mut bytes = request(WRITE, 2, (FIRST + at) as u64, short, &data);
         // Half of them are to be on the disk when they are answered.
-        bytes[4..6].copy_from_slice(&(FUA * u16::from(chance.once_in(2))).to_be_bytes());
+        let flags = FUA * u16::from(chance.once_in(2));
+        let bytes = flagged(flags, WRITE, 2, (FIRST + at) as u64, short, &data);
         let cut = match chance.below(3) {
             0 => bytes.len(),
             _ => usize::try_from(chance.below(bytes.len() as u64)).expect("short"),
