@@ -261,11 +261,24 @@ fn durable_writes(side: &Side, _: usize) -> io::Result<()> {
     })
 }
 
+/// With `PINNED` set, threads beside the victim have a processor of their own, the second: what the
+/// victim loses is then what the server lets others take, and not the machine's.
+fn keep_apart() {
+    if std::env::var_os("PINNED").is_some() {
+        let mut second = rustix::thread::CpuSet::new();
+        second.set(1);
+        if let Err(error) = rustix::thread::sched_setaffinity(None, &second) {
+            eprintln!("not pinned: {error}");
+        }
+    }
+}
+
 /// Starts all threads of an attack. One that the server throws out comes again.
 fn start(side: &Side, threads: usize, connections: usize, run: Run) -> Vec<JoinHandle<()>> {
     let one = |_| {
         let side = side.clone();
         std::thread::spawn(move || {
+            keep_apart();
             while side.goes_on() {
                 if run(&side, connections).is_err() {
                     std::thread::sleep(Duration::from_millis(1));

@@ -3,6 +3,8 @@
 //!
 //! Lobby and loop ask this one and no other, so that a judge in one thread can tell both the time.
 
+#[cfg(test)]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use paternoster_core::Nanos;
@@ -15,6 +17,9 @@ pub(crate) enum Clock {
     /// As a judge says.
     #[cfg(test)]
     Told(Nanos),
+    /// Each look at it takes so many nanoseconds, as work between two looks does.
+    #[cfg(test)]
+    Passing(&'static AtomicU64, u64),
 }
 
 impl Clock {
@@ -30,6 +35,8 @@ impl Clock {
             }
             #[cfg(test)]
             Clock::Told(now) => now,
+            #[cfg(test)]
+            Clock::Passing(now, each) => Nanos(now.fetch_add(each, Ordering::Relaxed)),
         }
     }
 }

@@ -115,6 +115,8 @@ pub(super) struct Rig {
     /// Bytes of the longest of them.
     pub(super) longest: Arc<AtomicU64>,
     pub(super) now: Nanos,
+    /// A clock that passes so many nanoseconds at each look, instead of standing still in a turn.
+    pub(super) work: Option<(&'static AtomicU64, u64)>,
     number: u64,
     seats: Arc<AtomicU32>,
     pub(super) exports: Vec<crate::nbd::ExportFacts>,
@@ -163,6 +165,7 @@ impl Rig {
             commands,
             longest,
             now: Nanos::ZERO,
+            work: None,
             number: 0,
             seats,
             exports,
@@ -207,7 +210,10 @@ impl Rig {
     /// As [`Rig::turn`]; whether there is more to do at once.
     fn turns_out(&mut self, passes: Nanos) -> bool {
         self.now += passes;
-        self.desk.clock = Clock::Told(self.now);
+        self.desk.clock = match self.work {
+            None => Clock::Told(self.now),
+            Some((clock, each)) => Clock::Passing(clock, each),
+        };
         self.desk.look(&NO_TIME);
         self.desk.note_events();
         let until = self.desk.turn();

@@ -111,3 +111,26 @@ fn what_is_done_at_once_is_cut() {
         assert_eq!(victim.answers().len(), 1);
     }
 }
+
+/// Does a round end when its time is over, where the device's work is the desk's own? Each look at
+/// the clock is 10 us later than the last, and there is one before each command but the first: of
+/// 16 reads a round of 40 us has 5 at most, and all have their answer at last.
+#[test]
+fn a_round_of_what_is_done_at_once_ends_in_time() {
+    let (mut rig, mut floods, _victim) = rig();
+    rig.desk.at_once = true;
+    rig.work = Some((Box::leak(Box::default()), 10_000));
+    for (at, flood) in (0..).zip(&mut floods) {
+        flood.send(READ, at << 20, BLOCK, &[]);
+    }
+    let (mut turns, mut answers) = (0, 0);
+    while answers < floods.len() {
+        let before = rig.commands.load(Ordering::SeqCst);
+        rig.turn(Nanos::ZERO);
+        assert!(rig.commands.load(Ordering::SeqCst) - before <= 5, "turn {turns}");
+        answers += floods.iter_mut().map(|flood| flood.answers().len()).sum::<usize>();
+        turns += 1;
+        assert!(turns < 40, "{answers} answers");
+    }
+    assert!(turns >= 4, "{turns} turns");
+}
