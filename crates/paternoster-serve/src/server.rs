@@ -10,6 +10,7 @@
 //!
 //! Invariant: a server that was asked to stop has written and flushed what it acknowledged.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -218,7 +219,9 @@ impl Server {
                 thread(format!("desk {}", opened.handle.device), move || opened.desk.run())
             })
             .collect::<Result<_, _>>()?;
-        let lobby = thread("lobby".to_owned(), move || lobby.run())?;
+        // Clients that come again and again cost the lobby much, and those that are served nothing.
+        let lobby = vital::spawn_behind("lobby".to_owned(), move || lobby.run())
+            .map_err(|error| no_thread(&error))?;
         let host = Host { stop: stop_asked.clone(), keeper: Arc::clone(&keeper), giver };
         let (control, http) = doors.start(&config, &handles, &left, host)?;
         let metrics = http.as_ref().map(HttpServer::local_addr);
@@ -411,7 +414,7 @@ impl Doors {
     }
 
     /// Both once more: kind, what it is called, and it.
-    fn again(&self) -> std::io::Result<Vec<(u8, String, OwnedFd)>> {
+    fn again(&self) -> io::Result<Vec<(u8, String, OwnedFd)>> {
         let [control, metrics] = &self.called;
         let mut all = Vec::new();
         if let Some(socket) = &self.control {
@@ -494,7 +497,11 @@ fn files_of(opened: &Opened, device: &Device) -> impl Iterator<Item = File> {
 }
 
 fn thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
-    vital::spawn(name, run).map_err(|error| format!("no thread could be started: {error}"))
+    vital::spawn(name, run).map_err(|error| no_thread(&error))
+}
+
+fn no_thread(error: &io::Error) -> String {
+    format!("no thread could be started: {error}")
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]

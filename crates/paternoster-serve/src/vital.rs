@@ -23,6 +23,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const OF_FUSE: &str = "fuser-";
 /// How long standard error may take nothing.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// What is added to the nice value of a thread that goes behind.
+const BEHIND: i32 = 10;
 /// A pipe of which it is told that it takes something takes so much.
 const PIPE_BYTES: usize = 4096;
 
@@ -105,6 +107,22 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
+/// As [`spawn`], a thread that goes behind the others where there are fewer processors than
+/// threads that want one: its *nice* value is 10 more, which is a tenth of their part.
+///
+/// # Errors
+/// There is no thread for it.
+pub(crate) fn spawn_behind<T: Send + 'static>(
+    name: String,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    spawn(name, move || {
+        // Linux counts it by thread. Where it is refused, threads are equal, as they were.
+        let _refused = rustix::process::nice(BEHIND);
+        run()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Output, Stdio};
@@ -178,5 +196,15 @@ mod tests {
     fn a_thread_that_returns_is_no_loss() {
         let thread = super::spawn("one".to_owned(), || 7).expect("a thread");
         assert_eq!(thread.join().expect("no panic"), 7);
+    }
+
+    /// Does a thread that goes behind leave the others where they are? 19 is as far as there is.
+    #[test]
+    fn a_thread_goes_behind() {
+        let nice = || rustix::process::getpriority_process(None).expect("a nice value");
+        let before = nice();
+        let thread = super::spawn_behind("behind".to_owned(), nice).expect("a thread");
+        assert_eq!(thread.join().ok(), Some((before + 10).min(19)));
+        assert_eq!(nice(), before);
     }
 }
