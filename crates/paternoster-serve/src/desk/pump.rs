@@ -32,9 +32,9 @@ const FEW: u32 = 8;
 const ENDS: u32 = 4 * ROUND;
 /// How long a round gives commands to a device that does each at once, and so in the desk's time.
 /// A client that has one request at a time is heard once a round, so a round's length is what it
-/// waits. Measured beside 16 clients that write durably (`benches/hostile`): a reader had 0.53 to
-/// 0.80 of its due with rounds of 32 commands, and 0.93 to 1.9 with 40 us; two clients with 32
-/// requests each lose 2 to 3 % of their throughput.
+/// waits. Measured beside 16 clients that write durably (docs/serve/security.md): a reader had
+/// 0.36 to 0.80 of its due with rounds of 32 commands, and 0.74 to 1.90 with 40 us; two clients
+/// with 32 requests each lose 2 to 3 % of their throughput.
 const SPAN: Nanos = Nanos::from_micros(40);
 /// Answers, in pages, that are sent before the queue has been asked for everything.
 const ENOUGH: u32 = 32;
