@@ -125,6 +125,23 @@ fn a_light_client_has_short_turns() {
     assert!(got.iter().all(|got| got.waited <= 1.0), "{got:?}");
 }
 
+/// Have two random readers of a disk parts by their weights, 8 to 1? By device time the light one
+/// had a ninth of the time, and for it a tenth or a fifteenth of the reads: what it paid for was
+/// that the drive, or the sweep, was mostly elsewhere. A kind costs alike now, and what is left are
+/// the ends of turns: 10 % either way.
+#[test]
+fn random_readers_of_a_disk_have_parts_by_weight() {
+    for device in ["hdd-7200", "hdd-7200-no-ncq", "raid0-4-hdd"] {
+        let reader = |group: &str, weight| {
+            let kind = Kind::greedy(Engine::Libaio, "randread", 4, 64);
+            Client::new(kind, Some(group.to_owned()), weight)
+        };
+        let got = run(device, vec![reader("a", 800), reader("b", 100)], 40.0).clients;
+        let parts = got[0].rate / got[1].rate;
+        assert!((7.2..=8.8).contains(&parts), "{device}: {parts} of 8, {got:?}");
+    }
+}
+
 /// Has a reader its third beside two writers that call fsync, on a disk with two requests?
 /// Throttled writers held both of them, the reader slept, and their debt was forgiven as no other
 /// client was there; and while it slept they repaid their debts with each other's flushes. It had

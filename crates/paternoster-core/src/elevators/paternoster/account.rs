@@ -30,8 +30,8 @@
 //!     children with something waiting or in the device, `held_weight` of those that have requests
 //!     or sleep for one.
 //! I3  The floor of a group never falls, and nobody who waits in it stood below it when it rose.
-//! I4  What an account was charged is what its requests took, to the nanosecond: the rest of each
-//!     division is kept.
+//! I4  What an account was charged is what its requests took, or their kinds cost (C5, C6), to the
+//!     nanosecond: the rest of each division is kept.
 //!
 //! One account is in `node.rs`, who stands where in `order.rs`, requests held and shares of them in
 //! `held.rs`, who goes first in `pick.rs`, the audit in `check.rs`.

@@ -23,6 +23,7 @@ use super::cooperate::Ties;
 use super::costs::Costs;
 use super::crew::Crews;
 use super::depth::Depth;
+use super::even::Even;
 use super::gate::Gate;
 use super::habit::blend;
 use super::job::{Job, Stage};
@@ -67,6 +68,7 @@ impl Elevator for Paternoster {
             depth: Depth::new(scene.facts().depth),
             gate: Gate::new(limits.groups),
             costs: Costs::new(scene.facts().depth, scene.facts().rotational),
+            even: Even::new(limits.clients, scene.facts().rotational),
             companies: Companies::new(limits.clients),
             positions: Positions::new(limits.clients, limits.groups),
             ties: (0..limits.clients).map(|_| Ties::default()).collect(),
@@ -218,13 +220,16 @@ impl Elevator for Paternoster {
     }
 
     fn completed(&mut self, scene: &mut Scene, request: RequestId, served: Nanos) {
-        let Job { stage, is_priced, estimate, .. } = self.jobs[request.index() as usize];
+        let Job { stage, is_priced, estimate, sort, client, .. } =
+            self.jobs[request.index() as usize];
         if stage != Stage::Flying {
             return;
         }
         let now = scene.exact_now();
-        // What was said when it went, if that was a price (C5), and else what it took.
-        let charge = if is_priced { estimate } else { i64::try_from(served.0).unwrap_or(i64::MAX) };
+        // What was said when it went, if that was a price (C5), and else what it took, or its kind
+        // does (C6).
+        let took = self.even.charge(client, sort, served.0);
+        let charge = if is_priced { estimate } else { i64::try_from(took).unwrap_or(i64::MAX) };
         let took = charge.unsigned_abs();
         #[cfg(test)]
         let charge = self.sabotaged_charge(request, charge);
@@ -238,7 +243,9 @@ impl Elevator for Paternoster {
             self.seats.cost = blend(self.seats.cost, served.0, 4);
             self.seats.latency = blend(self.seats.latency, latency, 4);
         } else {
-            let off = charge - job.estimate;
+            // A turn is measured in time, whatever its requests cost.
+            let time = i64::try_from(served.0).unwrap_or(i64::MAX);
+            let off = if is_priced { 0 } else { time - job.estimate };
             let did = (served.0, u64::from(sectors));
             let holder = self.holder_of(job.client, usize::from(job.kind));
             self.seats.ended(holder, job.first, off, did);
@@ -356,6 +363,7 @@ impl Members for Paternoster {
         self.board(client.index(), false);
         self.present.remove(client.index());
         self.clients[client.index() as usize] = Client::default();
+        self.even.forget(client.index());
         self.seat_time.forget(client.index());
         self.departed += self.accounts.at(client.index()).charged;
         self.accounts.close(client.index());

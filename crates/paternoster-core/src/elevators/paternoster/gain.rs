@@ -35,6 +35,7 @@ use crate::request::{Op, Request};
 
 /// Read or not, three manners, sixteen sizes.
 pub(super) const SORTS: usize = 96;
+pub(super) const SIZES: usize = 16;
 /// Behind these are those that are not reads.
 const READS: usize = 48;
 /// Reads that have at least one part in so many of the device time tell enough.

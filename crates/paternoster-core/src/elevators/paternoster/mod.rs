@@ -38,6 +38,7 @@ mod cooperate;
 mod costs;
 mod crew;
 mod depth;
+mod even;
 mod explain;
 mod face;
 mod gain;
@@ -71,6 +72,7 @@ use cooperate::Ties;
 use costs::Costs;
 use crew::Crews;
 use depth::Depth;
+use even::Even;
 use gain::{Manner, SORTS};
 use gate::Gate;
 use habit::Habit;
@@ -162,6 +164,8 @@ pub struct Paternoster {
     mean_cost: u64,
     /// C5: what is charged where the device is full.
     costs: Costs,
+    /// C6: what random requests cost on a disk.
+    even: Even,
     /// R4: what may be idled away, in ns; below zero it has been exceeded.
     credit: i64,
     keeping: Option<Keeping>,
@@ -219,6 +223,7 @@ impl Paternoster {
             prices: [0; SORTS],
             mean_cost: 0,
             costs: Costs::new(1, false),
+            even: Even::new(0, false),
             credit: 0,
             keeping: None,
             kept_time: 0,
@@ -360,6 +365,7 @@ impl Paternoster {
     /// which sweep. Returns how far somebody may be ahead of the others, in ns.
     #[inline(never)]
     fn take_place(&mut self, scene: &mut Scene, client: u32, request: RequestId) -> i64 {
+        self.even.jump(client, scene.requests[request].sector());
         self.look_around(scene, client, request);
         let own = &self.clients[client as usize];
         if own.is_stream != (own.reads_on() || self.seats.everyone) {
