@@ -1,32 +1,54 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A disk of a simulated host, for runtimes of futures: the part that turmoil's and madsim's
-//! adapters share. What time it is, and how one waits, is in `time` of each.
+//! A disk of a simulated host, for runtimes of futures: the part that turmoil's, madsim's and
+//! moonpool's adapters share. What time it is, and how one waits, is the [`Clock`] of each.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use paternoster_disk::{Device, Disk, Done, Id, Image, Nanos, Next, Op, Refusal};
 use tokio::sync::Notify;
 
-use crate::time;
+/// The time of a runtime.
+pub trait Clock: Clone + Send + Sync + 'static {
+    /// Since the simulation began; none where there is no simulation.
+    fn elapsed(&self) -> Option<Nanos>;
+
+    /// Waits for `event`, and no longer than `wait`.
+    fn at_most(
+        &self,
+        wait: Nanos,
+        event: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = ()> + Send;
+}
 
 /// What has ended and was not fetched; `None` while it is under way.
 type Ends = BTreeMap<Id, Option<(Done, Vec<u8>)>>;
 
 /// A disk of a simulated host. Clones are the same disk.
 #[derive(Debug, Clone)]
-pub struct SimDisk {
+pub struct SimDisk<C> {
+    clock: C,
     inside: Arc<Mutex<(Disk, Ends)>>,
     changed: Arc<Notify>,
 }
 
-impl SimDisk {
+impl<C: Clock> SimDisk<C> {
     /// A new disk of this kind.
     #[must_use]
-    pub fn new(device: &Device, seed: u64) -> SimDisk {
+    pub fn new(device: &Device, seed: u64) -> SimDisk<C>
+    where
+        C: Default,
+    {
+        SimDisk::with_clock(device, seed, C::default())
+    }
+
+    /// A new disk of this kind in the time of this clock.
+    #[must_use]
+    pub fn with_clock(device: &Device, seed: u64, clock: C) -> SimDisk<C> {
         let inside = Arc::new(Mutex::new((Disk::new(device, seed), Ends::new())));
-        SimDisk { inside, changed: Arc::default() }
+        SimDisk { clock, inside, changed: Arc::default() }
     }
 
     /// Reads `len` bytes from `offset` on.
@@ -60,7 +82,7 @@ impl SimDisk {
     /// The power fails now; see [`Disk::crash`]. From the host, or from the test.
     pub fn crash(&self, seed: u64) -> Image {
         let mut inside = self.lock();
-        let now = now(&inside.0);
+        let now = self.now(&inside.0);
         inside.1.clear();
         let image = inside.0.crash(now, seed);
         drop(inside);
@@ -77,9 +99,15 @@ impl SimDisk {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time of the simulation; where there is none, between its hosts, the latest the disk
+    /// knows.
+    fn now(&self, disk: &Disk) -> Nanos {
+        self.clock.elapsed().map_or(disk.now(), |now| now.max(disk.now()))
+    }
+
     fn ask(&self, ask: impl FnOnce(&mut Disk, Nanos) -> Result<Id, Refusal>) -> io::Result<Id> {
         let mut inside = self.lock();
-        let now = now(&inside.0);
+        let now = self.now(&inside.0);
         let invalid = |refusal| io::Error::new(io::ErrorKind::InvalidInput, refusal);
         let id = ask(&mut inside.0, now).map_err(invalid)?;
         inside.1.insert(id, None);
@@ -98,7 +126,7 @@ impl SimDisk {
             let wait = {
                 let mut inside = self.lock();
                 let (disk, ends) = &mut *inside;
-                let now = now(disk);
+                let now = self.now(disk);
                 let wait = loop {
                     match disk.next(now) {
                         // What nobody waits for any more is not kept.
@@ -121,21 +149,16 @@ impl SimDisk {
                     Some(None) => wait,
                 }
             };
-            time::at_most(wait, changed).await;
+            self.clock.at_most(wait, changed).await;
         }
     }
 }
 
 /// Forgets an operation that nobody waits for any more.
-struct Forget<'a>(&'a SimDisk, Id);
+struct Forget<'a, C: Clock>(&'a SimDisk<C>, Id);
 
-impl Drop for Forget<'_> {
+impl<C: Clock> Drop for Forget<'_, C> {
     fn drop(&mut self) {
         self.0.lock().1.remove(&self.1);
     }
-}
-
-/// The time of the simulation; where there is none, between its hosts, the latest the disk knows.
-fn now(disk: &Disk) -> Nanos {
-    time::elapsed().map_or(disk.now(), |now| now.max(disk.now()))
 }

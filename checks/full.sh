@@ -69,8 +69,8 @@ run_tests alerts cargo test --workspace "${planted[@]}" --test all monitoring::
 . checks/pages.sh
 . checks/book.sh
 
-step "the disk under turmoil and madsim, each a workspace of its own"
-for adapter in turmoil madsim; do
+step "the disk under turmoil, madsim and moonpool, each a workspace of its own"
+for adapter in turmoil madsim moonpool; do
   if (cd "adapters/$adapter" && cargo fetch --quiet 2>/dev/null); then
     PATERNOSTER_CRASHES=10000 run_tests "adapter-$adapter" env -C "adapters/$adapter" cargo test
   else

@@ -19,22 +19,27 @@
 #[path = "../../sim_disk.rs"]
 mod sim_disk;
 
-pub use sim_disk::SimDisk;
+use std::future::Future;
+use std::time::Duration;
 
-mod time {
-    use std::future::Future;
-    use std::time::Duration;
+use paternoster_disk::Nanos;
 
-    use paternoster_disk::Nanos;
+pub use sim_disk::Clock;
 
-    /// The time of the simulation; none while the test acts, between its steps.
-    pub(crate) fn elapsed() -> Option<Nanos> {
+/// The time of the simulation; none while the test acts, between its steps.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SimTime;
+
+/// A disk of a simulated host. Clones are the same disk.
+pub type SimDisk = sim_disk::SimDisk<SimTime>;
+
+impl Clock for SimTime {
+    fn elapsed(&self) -> Option<Nanos> {
         let elapsed = turmoil::sim_elapsed()?;
         Some(Nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Waits for `event`, and no longer than `wait`.
-    pub(crate) async fn at_most(wait: Nanos, event: impl Future) {
+    async fn at_most(&self, wait: Nanos, event: impl Future<Output = ()> + Send) {
         let _elapsed = tokio::time::timeout(Duration::from_nanos(wait.0), event).await;
     }
 }

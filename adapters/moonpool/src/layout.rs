@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Layout: which bytes of the disk are which of a file.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::RwLock;
+
+/// Files grow by so much.
+pub(crate) const EXTENT: u64 = 1 << 20;
+/// The device's.
+pub(crate) const SECTOR: u64 = 512;
+
+/// What of the disk no file has had yet.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    next: AtomicU64,
+    capacity: u64,
+}
+
+impl Space {
+    pub(crate) const fn new(capacity: u64) -> Space {
+        Space { next: AtomicU64::new(0), capacity }
+    }
+
+    /// So many extents, one behind the other, or none.
+    fn take(&self, extents: u64) -> Option<u64> {
+        let fits = |at: u64| {
+            let end = extents.checked_mul(EXTENT)?.checked_add(at)?;
+            (end <= self.capacity).then_some(end)
+        };
+        self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Extents {
+    pub(crate) len: u64,
+    at: Vec<u64>,
+}
+
+impl Extents {
+    /// Nothing of the file lies behind `len`.
+    pub(crate) fn cut(&mut self, len: u64) {
+        self.at.truncate(usize::try_from(len.div_ceil(EXTENT)).unwrap_or(usize::MAX));
+        self.len = len;
+    }
+
+    /// The pieces of the disk that these bytes are, as long as they are; the file must have them.
+    pub(crate) fn pieces(&self, bytes: Range<u64>) -> Vec<Range<u64>> {
+        let mut pieces: Vec<Range<u64>> = Vec::new();
+        let mut from = bytes.start;
+        while from < bytes.end {
+            let to = bytes.end.min((from / EXTENT + 1) * EXTENT);
+            let extent = self.at[usize::try_from(from / EXTENT).unwrap_or(usize::MAX)];
+            let piece = extent + from % EXTENT..extent + from % EXTENT + (to - from);
+            match pieces.last_mut() {
+                Some(last) if last.end == piece.start => last.end = piece.end,
+                _ => pieces.push(piece),
+            }
+            from = to;
+        }
+        pieces
+    }
+}
+
+/// A file, whatever its name is.
+#[derive(Debug)]
+pub(crate) struct Inode {
+    extents: Mutex<Extents>,
+    space: Arc<Space>,
+    /// Held alone by what reads before it writes.
+    pub(crate) order: RwLock<()>,
+}
+
+impl Inode {
+    pub(crate) fn new(space: Arc<Space>) -> Inode {
+        Inode { extents: Mutex::default(), space, order: RwLock::new(()) }
+    }
+
+    pub(crate) fn extents(&self) -> MutexGuard<'_, Extents> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn forget(&self) {
+        *self.extents() = Extents::default();
+    }
+
+    /// Room for so many bytes. `None`: the disk is full, and nothing has changed.
+    pub(crate) fn reserve(&self, len: u64) -> Option<()> {
+        let mut extents = self.extents();
+        let more = len.div_ceil(EXTENT).saturating_sub(extents.at.len() as u64);
+        let from = self.space.take(more)?;
+        extents.at.extend((0..more).map(|extent| from + extent * EXTENT));
+        Some(())
+    }
+}
