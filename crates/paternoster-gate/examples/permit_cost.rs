@@ -3,7 +3,7 @@
 //! look at the clock, in one run: in ns, the median of rounds that take turns.
 //!
 //! ```text
-//! cargo run --release -p paternoster-gate --example permit_cost
+//! cargo run --profile dist -p paternoster-gate --example permit_cost
 //! ```
 //!
 //! First one thread that waits for nothing; then 16 threads, whose figure is the time that passes

@@ -30,6 +30,7 @@ use super::entry::Op;
 
 /// log2 of how many the mean is of.
 const MEAN_OF: u32 = 4;
+const FULL: u32 = 1 << MEAN_OF;
 /// Sizes are told apart by powers of two, from 512 bytes to half a gibibyte and more.
 const SIZES: usize = 21;
 const OPS: usize = 4;
@@ -85,16 +86,20 @@ impl Ratios {
     /// a quarter of them. Of equal ones the middle.
     fn choose(&mut self) {
         let (mut best, mut first, mut last) = (0, 0, 0);
+        // The window's sum and end: both go up with its beginning.
+        let (mut sum, mut to) = (0_u32, 0);
         for from in 0..RATIOS {
-            let within = |place: &usize| 3 * Ratios::edge(place + 1) <= 5 * Ratios::edge(from);
-            let covers = (from..RATIOS).take_while(within);
-            let sum: u32 = covers.map(|place| u32::from(self.counts[place])).sum();
+            while to < RATIOS && 3 * Ratios::edge(to + 1) <= 5 * Ratios::edge(from) {
+                sum += u32::from(self.counts[to]);
+                to += 1;
+            }
             if sum > best {
                 (best, first) = (sum, from);
             }
             if sum == best {
                 last = from;
             }
+            sum -= u32::from(self.counts[from]);
         }
         // 1.25 times the least of them, of 2048ths.
         self.factor = 5 * Ratios::edge(usize::midpoint(first, last));
@@ -146,10 +151,20 @@ pub(super) struct Mean {
 impl Mean {
     pub(super) fn add(&mut self, value: Nanos) {
         // The first few are averaged plainly: a mean that begins at nothing would be too small.
-        self.count = (self.count + 1).min(1 << MEAN_OF);
-        let (value, count) = (value.0.saturating_mul(1 << MEAN_OF), u64::from(self.count));
-        let rest = self.sum / count * (count - 1) + self.sum % count * (count - 1) / count;
-        self.sum = rest.saturating_add(value / count);
+        self.count = (self.count + 1).min(FULL);
+        let value = value.0.saturating_mul(1 << MEAN_OF);
+        // As a rule a shift then, and no division: six means have a permit's times.
+        self.sum = match self.count {
+            FULL => Mean::blend(self.sum, value, FULL.into()),
+            count => Mean::blend(self.sum, value, count.into()),
+        };
+    }
+
+    /// A `count`th of it is the value.
+    #[inline(always)]
+    const fn blend(sum: u64, value: u64, count: u64) -> u64 {
+        let rest = sum / count * (count - 1) + sum % count * (count - 1) / count;
+        rest.saturating_add(value / count)
     }
 
     pub(super) fn get(self) -> Option<u64> {
@@ -218,6 +233,9 @@ impl Held {
     /// As long as those of that size, or of the nearest size that there was, or as any.
     pub(super) fn expect(&self, op: Op, len: u64) -> u64 {
         let (means, size) = (&self.means[op as usize], Held::size(len));
+        if let Some(known) = means[size].get() {
+            return known;
+        }
         let near = (0..SIZES).flat_map(|by| [size.checked_sub(by), Some(size + by)]);
         let known = near.flatten().filter_map(|size| means.get(size)?.get()).next();
         known.or_else(|| self.any.get()).unwrap_or(0)

@@ -324,6 +324,18 @@ impl Core {
         [self.queue_wakes, self.rates_wake, expires, gives_up].into_iter().flatten().min()
     }
 
+    /// Whether [`Core::next`] has anything to tell or to do at `now`.
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        let now = now.max(self.now);
+        let is_by_now = |at: Option<Nanos>| at.is_some_and(|at| at <= now);
+        !self.fresh.is_empty()
+            || is_by_now(self.queue_wakes)
+            || is_by_now(self.rates_wake)
+            || is_by_now(self.first_out().map(|(_, expires)| expires))
+            || is_by_now(self.deadlines.first().map(|(at, _)| *at))
+    }
+
     /// The permit that expires first, and when.
     fn first_out(&self) -> Option<(u32, Nanos)> {
         let first = self.out.first()?;

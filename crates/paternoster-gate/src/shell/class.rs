@@ -96,7 +96,7 @@ impl Class {
         let (shared, id) = (&self.gate.shared, self.id);
         let now = shared.clock.now();
         let waiter = Waiter::Function(Box::new(then));
-        let asked = shared.act(|state| state.ask(now, id, ask, waiter));
+        let asked = shared.act(now, |state| state.ask(now, id, ask, waiter));
         asked.ok_or(PermitError::Forked)??;
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Class {
     /// [`ClassError::NoClass`] if it was closed.
     pub fn set_weight(&self, weight: u32) -> Result<(), ClassError> {
         let (now, id) = (self.gate.now(), self.id);
-        let set = self.gate.shared.act(|state| state.core.set_weight(now, id, weight));
+        let set = self.gate.shared.act(now, |state| state.core.set_weight(now, id, weight));
         set.unwrap_or(Err(ClassError::NoClass))
     }
 
@@ -125,7 +125,7 @@ impl Class {
     /// [`ClassError`]: it was closed, or shall have a floor and has others below it.
     pub fn set_rates(&self, cap: Rate, floor: Rate) -> Result<(), ClassError> {
         let (now, id) = (self.gate.now(), self.id);
-        let set = self.gate.shared.act(|state| state.core.set_rates(now, id, cap, floor));
+        let set = self.gate.shared.act(now, |state| state.core.set_rates(now, id, cap, floor));
         set.unwrap_or(Err(ClassError::NoClass))
     }
 
@@ -135,7 +135,7 @@ impl Class {
     /// [`ClassError`]: it was closed, or others are below it.
     pub fn close(&self) -> Result<(), ClassError> {
         let (now, id) = (self.gate.now(), self.id);
-        let closed = self.gate.shared.act(|state| state.core.close(now, id));
+        let closed = self.gate.shared.act(now, |state| state.core.close(now, id));
         closed.unwrap_or(Err(ClassError::NoClass))
     }
 

@@ -28,7 +28,7 @@ impl PermitFuture {
         let now = self.shared.clock.now();
         let (class, ask) = (self.class, self.ask);
         let waiter = Waiter::Task(context.waker().clone(), None);
-        let asked = self.shared.act(|state| state.ask(now, class, ask, waiter));
+        let asked = self.shared.act(now, |state| state.ask(now, class, ask, waiter));
         Ok(asked.ok_or(PermitError::Forked)??)
     }
 }
@@ -61,7 +61,7 @@ impl Drop for PermitFuture {
     fn drop(&mut self) {
         let Some((ticket, key)) = self.asked.take() else { return };
         let now = self.shared.clock.now();
-        self.shared.act(|state| {
+        self.shared.act(now, |state| {
             if state.told(key).is_none() {
                 state.waiters.release(key.index());
                 state.listens[ticket.index() as usize] = None;

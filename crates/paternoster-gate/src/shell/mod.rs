@@ -225,7 +225,7 @@ impl Gate {
     /// [`NotOut`] if it was given back already, or has expired.
     pub fn give_back(&self, ticket: Ticket) -> Result<(), NotOut> {
         let now = self.now();
-        let given = self.shared.act(|state| state.core.give_back(now, ticket));
+        let given = self.shared.act(now, |state| state.core.give_back(now, ticket));
         given.unwrap_or(Err(NotOut))
     }
 
@@ -233,8 +233,8 @@ impl Gate {
     /// is asked for or given back until then. Only for programs whose waiters are futures and
     /// callbacks and that want no helper thread ([`Gate::without_helper`]).
     pub fn poll(&self) -> Option<Duration> {
-        let now = self.shared.clock.now();
-        self.shared.act(|_| ());
+        let now = self.now();
+        self.shared.act(now, |_| ());
         let state = self.shared.lock()?;
         state.core.wakes_at().map(|at| Duration::from_nanos((at - now).0))
     }
@@ -287,6 +287,11 @@ fn pid() -> u32 {
 }
 
 impl State {
+    /// Nothing is due at `now`, and nothing waits: there is none to be told or woken.
+    fn is_quiet(&self, now: Nanos) -> bool {
+        self.core.in_all().0 == 0 && !self.core.is_due(now)
+    }
+
     /// Asks, for `waiter`.
     fn ask(
         &mut self,
@@ -295,13 +300,23 @@ impl State {
         ask: Ask,
         waiter: Waiter,
     ) -> Result<(Ticket, Key), AskError> {
+        let ticket = self.enter(now, class, ask)?;
+        Ok((ticket, self.listen(ticket, waiter)?))
+    }
+
+    /// Asks; there is a place for what will listen.
+    fn enter(&mut self, now: Nanos, class: ClassId, ask: Ask) -> Result<Ticket, AskError> {
         if self.waiters.is_full() {
             return Err(AskError::Full);
         }
-        let ticket = self.core.ask(now, class, ask)?;
+        self.core.ask(now, class, ask)
+    }
+
+    /// `waiter` is told what becomes of a ticket.
+    fn listen(&mut self, ticket: Ticket, waiter: Waiter) -> Result<Key, AskError> {
         let key = self.waiters.insert(waiter).map_err(|_| AskError::Full)?;
         self.listens[ticket.index() as usize] = Some(key);
-        Ok((ticket, key))
+        Ok(key)
     }
 
     /// What became of a ticket; whom to tell when the lock is free.
@@ -338,16 +353,25 @@ impl Shared {
         Some(self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// Does something with the core, then what is due, and tells everybody concerned (I1).
-    fn act<T>(self: &Arc<Shared>, what: impl FnOnce(&mut State) -> T) -> Option<T> {
+    /// Does something with the core at `now`, then what is due, and tells all concerned (I1).
+    fn act<T>(self: &Arc<Shared>, now: Nanos, what: impl FnOnce(&mut State) -> T) -> Option<T> {
         let mut state = self.lock()?;
         let result = what(&mut state);
-        let calls = self.settle(&mut state);
+        self.leave(state, now);
+        Some(result)
+    }
+
+    /// What is due at `now` happens, and all concerned are told when the lock is free.
+    #[inline]
+    fn leave(self: &Arc<Shared>, mut state: MutexGuard<'_, State>, now: Nanos) {
+        if state.is_quiet(now) {
+            return;
+        }
+        let calls = self.settle(&mut state, now);
         let ringer = self.find_ringer(&mut state);
         drop(state);
         self.make(calls);
         self.make(ringer);
-        Some(result)
     }
 
     fn make(self: &Arc<Shared>, calls: impl IntoIterator<Item = Call>) {
@@ -357,8 +381,7 @@ impl Shared {
     }
 
     /// What is due now; returns who has to be told of it when the lock is free.
-    fn settle(&self, state: &mut State) -> Vec<Call> {
-        let now = self.clock.now();
+    fn settle(&self, state: &mut State, now: Nanos) -> Vec<Call> {
         // Allocates only if another than the one who calls is told.
         let mut calls = Vec::new();
         loop {
@@ -374,7 +397,10 @@ impl Shared {
     /// Something ends by time before any thread would wake up: one has to look when that is (I2).
     fn find_ringer(self: &Arc<Shared>, state: &mut State) -> Option<Call> {
         let (waits, _) = state.core.in_all();
-        let due = state.core.wakes_at().filter(|_| waits > 0)?;
+        if waits == 0 {
+            return None;
+        }
+        let due = state.core.wakes_at()?;
         if state.rings_at.is_some_and(|at| at <= due) {
             return None;
         }
@@ -404,7 +430,7 @@ impl Shared {
 fn help(shared: &Weak<Shared>) -> Option<Option<Nanos>> {
     let shared = shared.upgrade()?;
     let mut state = shared.lock()?;
-    let calls = shared.settle(&mut state);
+    let calls = shared.settle(&mut state, shared.clock.now());
     let (waits, _) = state.core.in_all();
     state.rings_at = None;
     let (mut until, mut ringer) = (None, None);

@@ -45,7 +45,7 @@ impl Permit {
     fn end(&mut self) -> Result<(), NotOut> {
         let ticket = self.ticket.take().ok_or(NotOut)?;
         let now = self.shared.clock.now();
-        self.shared.act(|state| state.core.give_back(now, ticket)).unwrap_or(Err(NotOut))
+        self.shared.act(now, |state| state.core.give_back(now, ticket)).unwrap_or(Err(NotOut))
     }
 }
 
@@ -77,11 +77,18 @@ impl Shared {
         ask: Ask,
     ) -> Result<Permit, PermitError> {
         let mut state = self.lock().ok_or(PermitError::Forked)?;
-        let waiter = Waiter::Thread(None, None);
-        let (ticket, key) = state.ask(self.clock.now(), class, ask, waiter)?;
+        let mut now = self.clock.now();
+        let ticket = state.enter(now, class, ask)?;
+        if state.core.is_out(ticket) {
+            // As a rule nothing is waited for, and none has to listen.
+            state.core.told(ticket);
+            self.leave(state, now);
+            return Ok(Permit::new(self, ticket));
+        }
+        let key = state.listen(ticket, Waiter::Thread(None, None))?;
         let mut is_blocked = false;
         loop {
-            let calls = self.settle(&mut state);
+            let calls = self.settle(&mut state, now);
             if let Some(is_granted) = state.told(key) {
                 if is_blocked {
                     state.unblock(key);
@@ -113,13 +120,14 @@ impl Shared {
             self.make(ringer);
             self.clock.park(until);
             state = self.lock().ok_or(PermitError::Forked)?;
+            now = self.clock.now();
         }
     }
 
     /// Asks, and takes the permit only if it is granted at once.
     pub(super) fn try_wait(self: &Arc<Shared>, class: ClassId, ask: Ask) -> Option<Permit> {
         let now = self.clock.now();
-        let ticket = self.act(|state| state.try_ask(now, class, ask))??;
+        let ticket = self.act(now, |state| state.try_ask(now, class, ask))??;
         Some(Permit::new(self, ticket))
     }
 }

@@ -252,7 +252,11 @@ impl World {
 
     fn listen(&mut self) {
         loop {
-            match self.gate.next(Nanos(self.now)) {
+            let is_due = self.gate.is_due(Nanos(self.now));
+            let next = self.gate.next(Nanos(self.now));
+            let tells = matches!(next, Next::Granted(_) | Next::TooLate(_));
+            assert!(is_due || !tells, "nothing was due: {next:?}");
+            match next {
                 Next::Granted(ticket) => {
                     assert!(self.waiting.remove(&ticket).is_some(), "granted twice, or unasked");
                     self.out.insert(ticket, self.now);
@@ -263,6 +267,7 @@ impl World {
                 }
                 Next::Wait(at) => {
                     assert!(at.0 > self.now, "it wants to be asked at {at}, which is now");
+                    assert!(!self.gate.is_due(Nanos(self.now)), "it is due, and waits until {at}");
                     break;
                 }
                 Next::Idle => break,
