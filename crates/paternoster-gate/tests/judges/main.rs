@@ -264,6 +264,30 @@ fn sixteen_aggressors() {
     publish("aggressors", &format!("{head}{text}"));
 }
 
+/// What can any door give the one beside sixteen on the NVMe drive, and what does that cost? Fair
+/// semaphores that are told how many at a time: with few both have their half, and with many the
+/// one has no more than its 16 are of all that are inside.
+#[test]
+fn sixteen_aggressors_on_the_curve() {
+    let (name, weights) = ("nvme-pm9a3", [100, 100]);
+    let device = Device::named(name).unwrap().without_data();
+    let load = Load { depth: 16, ..PLAIN };
+    let mut clients = many(load, 0, 1);
+    clients.extend(many(load, 1, 16));
+    let free = run(&device, &mut none(), &clients, 1, times(name)).total();
+    let mut table = String::from("| at a time | the one has | total |\n|---|---|---|\n");
+    let mut both = 0;
+    for most in [16, 24, 32, 48, 64, 96, 128, 192] {
+        let came = run(&device, &mut Fair::new(most, &weights), &clients, 1, times(name));
+        let (share, total) = (came.bytes[0] * 1000 / came.total(), came.total() * 100 / free);
+        both += u32::from(share >= 490 && total >= 97);
+        writeln!(table, "| {most} | {}.{} | {total} |", share / 10, share % 10).unwrap();
+    }
+    print!("{table}");
+    publish("aggressors' curve", &table);
+    assert_eq!(both, 0, "a half and all bytes go together: the gate misses what can be had");
+}
+
 /// Does a class that is alone and asks for one at a time have 98 % of what it has without a gate?
 #[test]
 fn alone_at_depth_one() {
