@@ -20,7 +20,7 @@
 //!
 //! Where nothing of the class waits and permits are out for all that may be, it is expected to wait
 //! as it did when that was so last; at first, for the next permit that is given back. Means are
-//! exponential, of about the last sixteen.
+//! exponential, of about the last sixteen; those of paces of the last 64.
 
 use paternoster_core::Nanos;
 
@@ -28,9 +28,10 @@ use super::Core;
 use super::class::ClassId;
 use super::entry::Op;
 
-/// log2 of how many the mean is of.
+/// log2 of how many a mean is of; and of how many that of a pace is: as many as wait are added up
+/// of it, so that what it is off by chance counts more.
 const MEAN_OF: u32 = 4;
-const FULL: u32 = 1 << MEAN_OF;
+const PACE_OF: u32 = 6;
 /// Sizes are told apart by powers of two, from 512 bytes to half a gibibyte and more.
 const SIZES: usize = 21;
 const OPS: usize = 4;
@@ -140,23 +141,23 @@ pub struct Eta {
     pub done: Nanos,
 }
 
-/// An exponential mean; none yet.
+/// An exponential mean of so many (log2); none yet.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Mean {
+pub(super) struct Mean<const OF: u32 = MEAN_OF> {
     /// In 1/16 ns.
     sum: u64,
     count: u32,
 }
 
-impl Mean {
+impl<const OF: u32> Mean<OF> {
     pub(super) fn add(&mut self, value: Nanos) {
         // The first few are averaged plainly: a mean that begins at nothing would be too small.
-        self.count = (self.count + 1).min(FULL);
+        self.count = (self.count + 1).min(1 << OF);
         let value = value.0.saturating_mul(1 << MEAN_OF);
         // As a rule a shift then, and no division: six means have a permit's times.
         self.sum = match self.count {
-            FULL => Mean::blend(self.sum, value, FULL.into()),
-            count => Mean::blend(self.sum, value, count.into()),
+            count if count == 1 << OF => Self::blend(self.sum, value, 1 << OF),
+            count => Self::blend(self.sum, value, count.into()),
         };
     }
 
@@ -177,7 +178,7 @@ impl Mean {
 pub(super) struct Pace {
     /// When it was given one last, or began to wait.
     since: Nanos,
-    between: Mean,
+    between: Mean<PACE_OF>,
     /// How long the first in line waited.
     first: Mean,
 }
@@ -270,7 +271,7 @@ mod tests {
     /// Is the mean of 10, 20, 30 their mean, and that of many equal ones what they are?
     #[test]
     fn a_mean_begins_with_its_first() {
-        let mut mean = Mean::default();
+        let mut mean = Mean::<MEAN_OF>::default();
         assert_eq!(mean.get(), None);
         for value in [10, 20, 30] {
             mean.add(Nanos(value));
