@@ -11,8 +11,13 @@
 //! attributes, timeouts, certificates. Everything else is told by its key and holds from the next
 //! start on.
 //!
+//! `ordered`: what was changed live and not saved is given up, and named.
+//!
 //! Invariants: I1 a file with a mistake changes nothing; I2 a reload never ends the server; I3 what
-//! it does not change it names.
+//! it does not change it names; I4 "nothing is different" is said of file and server, not of two
+//! files.
+
+mod ordered;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -212,6 +217,7 @@ impl Keeper {
         // One at a time.
         let mut running = locked(&self.running);
         let asked = source.read().map_err(|error| error.to_string())?;
+        let before = self.live(&running.config)?;
         let changes = changes(&running.config, &asked);
         let (now, later): (Vec<Change>, Vec<Change>) =
             changes.into_iter().partition(|change| can_change(change, &running.config, &asked));
@@ -262,10 +268,13 @@ impl Keeper {
         let _ended = self.lobby.put(Word::Changed(changed));
         let _late = hears.recv_timeout(PATIENCE);
         crate::log::configure(&merged.server);
+        // A desk that does not tell has taken it all the same.
+        let behind = self.live(&merged).unwrap_or_else(|_| Config::clone(&merged));
+        let changed = ordered::lines(&now, &running, &before, &behind);
+        let changed = changed.into_iter().chain(named).collect();
         running.config.clone_from(&merged);
         running.claims = claims;
         let later = later.iter().map(ToString::to_string).chain(held).collect();
-        let changed = now.iter().map(ToString::to_string).chain(named).collect();
         Ok(Report { changed, later, notes })
     }
 
@@ -275,13 +284,7 @@ impl Keeper {
             return Err("the server was started without a configuration file".to_owned());
         };
         let mut running = locked(&self.running);
-        let mut live = running.config.clone();
-        for (handle, _) in &self.desks {
-            let settings = handle.ask(Order::Settings)?;
-            let named = |error| format!("device {}: {error}", handle.device);
-            let settings: Settings = serde_json::from_value(settings).map_err(named)?;
-            settings.put_into(&mut live, &handle.device);
-        }
+        let live = self.live(&running.config)?;
         let changes = changes(&running.config, &live);
         if !changes.is_empty() {
             save::save(&source.file, &each(&changes, &live))?;

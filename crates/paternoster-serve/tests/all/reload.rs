@@ -472,6 +472,54 @@ fn what_was_ordered_is_saved() {
     end(&server);
 }
 
+/// Is what was ordered and not saved given up by a reload, and told: with a file that is as it was,
+/// with one that says another weight, of a tenant that no file has; and is nothing told where the
+/// server is as the file says?
+#[test]
+fn what_was_ordered_and_not_saved_is_told() {
+    let house = Reloading::new("ordered");
+    let disk = house.folder.path("a");
+    let write = |weight: u32| {
+        house.write(&format!(
+            "{DISK}[volume.a]\npath = \"{}\"\n[tenant.a]\nweight = {weight}\n",
+            disk.display()
+        ));
+    };
+    write(100);
+    let server = house.start();
+    let _client = house.connect("nbd.sock", "a").unwrap();
+    let as_written = settled(&server, 1);
+    let order = |order| server.desks()[0].ask(order).unwrap();
+    let reloaded = || server.reload().unwrap()["changed"].clone();
+    assert_eq!(reloaded(), serde_json::json!([]));
+    order(Order::Weight { name: "a".into(), weight: 300 });
+    order(Order::Attribute { name: "slice_idle".into(), value: Some("0".into()) });
+    assert_ne!(status(&server), as_written);
+    let told = [
+        "device.dev.attributes.slice_idle: taken out, was 0 (ordered, not saved)",
+        "tenant.a.weight: 300 -> 100 (ordered, not saved)",
+    ];
+    assert_eq!(reloaded(), serde_json::json!(told));
+    assert_eq!(status(&server), as_written);
+    assert_eq!(reloaded(), serde_json::json!([]));
+    order(Order::Scheduler { name: "noop".into() });
+    // A scheduler that comes brings a number of requests of its own, which goes with it.
+    let told = reloaded();
+    let line = "device.dev.scheduler: noop -> bfq (ordered, not saved)";
+    assert!(told.as_array().unwrap().contains(&line.into()), "{told}");
+    assert_eq!(status(&server), as_written);
+    assert_eq!(reloaded(), serde_json::json!([]));
+    // The file becomes what holds: nothing of the server is different, and the file is told.
+    order(Order::Weight { name: "a".into(), weight: 200 });
+    write(200);
+    assert_eq!(reloaded(), serde_json::json!(["tenant.a.weight: 100 -> 200"]));
+    // Both are different: from what held.
+    order(Order::Weight { name: "a".into(), weight: 300 });
+    write(400);
+    assert_eq!(reloaded(), serde_json::json!(["tenant.a.weight: 300 -> 400 (ordered, not saved)"]));
+    end(&server);
+}
+
 /// Are certificates read again: does a newcomer see the new one, and one that is there go on; and
 /// are those that belong to another key refused, and nothing changed? And monitors as newcomers?
 #[test]

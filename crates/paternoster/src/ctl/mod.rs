@@ -147,7 +147,8 @@ pub(crate) enum CtlOrder {
     /// Begin or end a blktrace of a device
     #[command(subcommand)]
     Trace(TraceOrder),
-    /// Read the configuration file again; what has changed is taken over, what cannot be is named
+    /// Read the configuration file again; what has changed is taken over, what cannot be is named,
+    /// and so is what was ordered and not saved: the file counts
     Reload,
     /// Write what was ordered of tenants, schedulers and attributes into the configuration file
     Save,
