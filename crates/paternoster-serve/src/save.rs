@@ -89,7 +89,15 @@ pub(crate) fn save(file: &Path, changes: &[Change]) -> Result<(), String> {
     let text = changed(&text, changes).map_err(|error| named(&error))?;
     Config::parse(&shown.to_string(), &text)
         .map_err(|error| format!("with what was ordered it would be wrong: {error}"))?;
-    replace(file, &found, &text).map_err(|error| named(&error))
+    replace(file, &found, &text).map_err(|error| {
+        let is_kept_out = matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        );
+        let hint = "; it is replaced by the server's user, which must be able to write into its \
+                    folder (of a service: ReadWritePaths=, too)";
+        named(&error) + if is_kept_out { hint } else { "" }
+    })
 }
 
 /// Puts another file in the place of this one, with its owner and mode.

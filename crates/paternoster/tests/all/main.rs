@@ -25,6 +25,7 @@ mod journal;
 mod kubernetes;
 mod language;
 mod monitoring;
+mod operation;
 mod outputs;
 mod own_device;
 mod own_elevator;

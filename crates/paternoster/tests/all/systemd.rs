@@ -7,6 +7,9 @@
 //! nsenter ─▶ systemctl start, reload, restart, stop; the commands of upgrade.md as written
 //! ```
 //!
+//! `/srv` and `/etc/paternoster` are folders of the test, so that they outlive a reboot; `operation`
+//! has the pages about what an operator does.
+//!
 //! It takes root, a control group of version 2 and overlayfs; where one is missing it is skipped.
 
 use std::fs;
@@ -36,10 +39,12 @@ for at in etc usr/bin; do
   over=lowerdir=/$at,upperdir=/run/over/$at/upper,workdir=/run/over/$at/work
   mount -t overlay overlay -o "$over" "/$at"
 done
-mount -t tmpfs tmpfs /srv
+mkdir -p "$1/srv" "$1/etc" /etc/paternoster
+mount --bind "$1/srv" /srv
+mount --bind "$1/etc" /etc/paternoster
 useradd --system paternoster
 install -m 755 "$2" /usr/bin/paternoster
-mkdir -p /etc/paternoster /srv/images /run/new
+mkdir -p /srv/images /run/new
 install -m 755 "$2" /run/new/paternoster
 truncate -s 4M /srv/images/vm1.img
 touch /srv/archive.img
@@ -50,8 +55,8 @@ exec env -i container=other "SYSTEMD_UNIT_PATH=$1/units" PATH="$PATH" \
 "#;
 
 /// A systemd, which ends with its test.
-struct Manager {
-    scratch: Scratch,
+pub(crate) struct Manager {
+    pub(crate) scratch: Scratch,
     /// `unshare`, whose child is process 1 there.
     parent: Option<Running>,
     group: String,
@@ -60,7 +65,7 @@ struct Manager {
 
 impl Manager {
     /// One; none, and a line, where none can run.
-    fn new() -> Option<Manager> {
+    pub(crate) fn new() -> Option<Manager> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let root = mounts.lines().find_map(|line| {
             let mut words = line.split(' ').skip(1);
@@ -93,7 +98,7 @@ impl Manager {
 
     fn boot(&mut self) -> bool {
         let (folder, boot) = (self.scratch.text("."), self.scratch.text("boot"));
-        fs::create_dir(self.scratch.text("units")).expect("a folder");
+        fs::create_dir_all(self.scratch.text("units")).expect("a folder");
         fs::write(&boot, BOOT).expect("room");
         let mut units = vec![
             ("paternoster.service".to_owned(), SERVICE.to_owned()),
@@ -141,8 +146,23 @@ impl Manager {
         true
     }
 
+    /// The power goes, and comes again: all processes are killed, `/run` is empty.
+    pub(crate) fn loses_power(&mut self) {
+        self.kill();
+        fs::remove_file(self.scratch.text("booted")).expect("it has booted");
+        assert!(self.boot(), "it has booted before");
+    }
+
+    fn kill(&mut self) {
+        let first = self.first.parse().ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(first) = first {
+            let _ended = rustix::process::kill_process(first, rustix::process::Signal::KILL);
+        }
+        self.parent = None;
+    }
+
     /// A command there: whether it succeeds, and what it says.
-    fn run(&self, script: &str) -> (bool, String) {
+    pub(crate) fn run(&self, script: &str) -> (bool, String) {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.first, "-p", "-m", "-C", "-i", "-u", "sh", "-c", script]);
         let output = command.stdin(Stdio::null()).output().expect("nsenter");
@@ -151,17 +171,17 @@ impl Manager {
     }
 
     /// A command that must succeed.
-    fn must(&self, script: &str) -> String {
+    pub(crate) fn must(&self, script: &str) -> String {
         let (is_done, said) = self.run(script);
         assert!(is_done, "{script}: {said}\n{}", self.status());
         said
     }
 
-    fn status(&self) -> String {
+    pub(crate) fn status(&self) -> String {
         self.run("systemctl status paternoster.service --no-pager -n 20").1
     }
 
-    fn show(&self, property: &str) -> String {
+    pub(crate) fn show(&self, property: &str) -> String {
         let told = self.must(&format!("systemctl show paternoster.service -p {property} --value"));
         told.trim().to_owned()
     }
@@ -175,18 +195,14 @@ impl Manager {
     }
 
     /// A path there, as it is to be written here.
-    fn path(&self, path: &str) -> String {
+    pub(crate) fn path(&self, path: &str) -> String {
         format!("/proc/{}/root{path}", self.first)
     }
 }
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        let first = self.first.parse().ok().and_then(rustix::process::Pid::from_raw);
-        if let Some(first) = first {
-            let _ended = rustix::process::kill_process(first, rustix::process::Signal::KILL);
-        }
-        self.parent = None;
+        self.kill();
         // Groups go from below, when their processes have gone.
         let script = "for try in 1 2 3 4 5 6 7 8 9; do find \"$1\" -depth -type d -exec rmdir {} + \
                       2>/dev/null; [ -d \"$1\" ] || break; sleep 0.1; done";
