@@ -10,8 +10,10 @@ use paternoster_serve::config::Config;
 use serde_json::{Value, json};
 
 use crate::common::skipped;
+use crate::operation::blocks;
 use crate::serve_arguments::{Scratch, serve};
 use crate::serve_log::connect;
+use crate::upgrade::Running;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes")
@@ -61,10 +63,123 @@ fn manifests_build() {
     assert!(is_within(&pods(&plain), &pods(&typed)), "{plain:#}\nis not\n{typed:#}");
 }
 
+/// What kubectl makes of documents in JSON by such a command, offline.
+fn documents(how: &[&str]) -> Vec<Value> {
+    let output = kubectl(how).expect("it was there");
+    assert!(output.status.success(), "{output:?}");
+    let mut all: Vec<Value> = serde_json::Deserializer::from_slice(&output.stdout)
+        .into_iter::<Value>()
+        .map(|one| one.expect("JSON"))
+        .collect();
+    if let [Value::Object(list)] = &all[..]
+        && list.get("kind") == Some(&"List".into())
+    {
+        all = list["items"].as_array().expect("a list").clone();
+    }
+    all
+}
+
+/// Is the page right as written: its manifests, its patch of a claim, the server by its
+/// configuration, the probe and the command of the container beside it, and the line that it
+/// promises in the log? (Each step that needs a cluster, a builder or the kernel's client is told.)
+#[test]
+fn the_page_as_written() {
+    const PAGE: &str = include_str!("../../../../docs/serve/kubernetes.md");
+    if kubectl(&["version", "--client"]).is_none()
+        || Command::new("python3").arg("--version").output().is_err()
+    {
+        return skipped("python3 or kubectl is not installed: the page is not walked");
+    }
+    let [set_up, node] = &blocks(PAGE, "Set it up")[..] else { panic!("two blocks") };
+    let [give] = &blocks(PAGE, "Give a claim its weight")[..] else { panic!("one block") };
+    // Every file that a command names is there.
+    for word in set_up.split_whitespace().filter(|word| word.starts_with("packaging/")) {
+        assert!(folder().join("../..").join(word).exists(), "{word}");
+    }
+    let (build, others): (Vec<&str>, Vec<&str>) =
+        set_up.lines().partition(|line| line.starts_with("docker build"));
+    assert!(build[0].contains("-f Containerfile ") && folder().join("../Containerfile").exists());
+    skipped(&format!("{}: no cluster, no builder: {}", build[0], others.join("; ")));
+    skipped(&format!("{}: the kernel's client is a guest's business (heavy/guest)", node.trim()));
+
+    // The claim as its patch makes it, which is the page's but for where the claim is.
+    let [patch, logs] = give.lines().collect::<Vec<_>>()[..] else { panic!("{give}") };
+    let (_, promised) = logs.split_once("# ").expect("what it says");
+    let (to, how) = patch.split_once(" --type merge -p ").expect("a patch");
+    assert_eq!(to, "kubectl patch pvc vm1 -n paternoster");
+    let how = how.trim_matches('\'');
+    let local = |file: &str| documents(&["label", "--local", "-f", file, "-o", "json", "a=b"]);
+    let scratch = Scratch::new();
+    let all = local("volumes.yaml");
+    let of = |kind: &str| -> Vec<Value> {
+        all.iter().filter(|one| one["kind"] == kind).cloned().collect()
+    };
+    let claim = scratch.text("claim.json");
+    std::fs::write(&claim, of("PersistentVolumeClaim")[0].to_string()).expect("room");
+    let claims =
+        documents(&["patch", "--local", "-f", &claim, "-o", "json", "--type", "merge", "-p", how]);
+    assert_eq!(claims[0]["metadata"]["name"], "vm1");
+    let text = std::fs::read_to_string(folder().join("classes.yaml")).expect("it is there");
+    // kubectl 1.32 has no types of this version, and makes nothing of it offline.
+    let class = |part: &str| {
+        let value = |key: &str| {
+            let line = part.lines().find_map(|line| line.trim().strip_prefix(key));
+            line.unwrap_or_default().trim_matches('"').to_owned()
+        };
+        json!({ "metadata": { "name": value("name: ") }, "driverName": value("driverName: "),
+                "parameters": { "weight": value("weight: ") } })
+    };
+    let classes: Vec<Value> = text.split("---").map(class).collect();
+    let api = api_server([json!(classes), json!(of("PersistentVolume")), json!(claims)]);
+
+    // The node: its folders are elsewhere here.
+    let here = |text: &str| {
+        let port = text.replace("127.0.0.1:9809", "127.0.0.1:0");
+        let run = port.replace("/run/paternoster/", &scratch.text(""));
+        run.replace("/srv/images/", &scratch.text("")).replace("/etc/paternoster/", "")
+    };
+    for disk in ["vm1.img", "vm2.img"] {
+        scratch.disk(disk);
+    }
+    let file = std::fs::read_to_string(folder().join("serve.toml")).expect("it is there");
+    std::fs::write(scratch.text("serve.toml"), here(&file)).expect("room");
+    let server = Running(
+        serve(&[&scratch.text("serve.toml")]).stderr(Stdio::null()).spawn().expect("a server"),
+    );
+    let (nbd, control) = (scratch.text("nbd.sock"), scratch.text("control.sock"));
+    drop((connect(&nbd), connect(&control)));
+    let manifest = &local("server.yaml")[0]["spec"]["template"]["spec"]["containers"];
+    let words = |value: &Value| -> Vec<String> {
+        let words = value.as_array().expect("words").iter();
+        words.map(|word| word.as_str().expect("a word").to_owned()).collect()
+    };
+    let probe = words(&manifest[0]["livenessProbe"]["exec"]["command"]);
+    assert_eq!(probe[0], "/usr/bin/paternoster");
+    let probed = Command::new(env!("CARGO_BIN_EXE_paternoster"))
+        .args(&probe[1..])
+        .args(["--socket", &control])
+        .output()
+        .expect("it runs");
+    assert!(probed.status.success(), "{probed:?}");
+    let beside = words(&manifest[1]["command"]);
+    assert_eq!(beside, ["python3", "/etc/paternoster/weights.py"]);
+    let once = || {
+        let output = Command::new(&beside[0])
+            .arg(folder().join("weights.py"))
+            .args(["--once", "--api", &api, "--control", &control])
+            .output()
+            .expect("python");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert_eq!(once().trim(), promised);
+    assert_eq!(once(), "", "it is so already");
+    drop(server);
+}
+
 /// An API server that tells of a claim `vm1` of a class with this weight, and of one that another
 /// driver's class has; its address.
-fn api_server(weight: &str) -> String {
-    let list = |items: Value| json!({ "items": items }).to_string();
+fn made_up(weight: &str) -> String {
     let named = |name: &str| json!({ "name": name, "labels": { "paternoster.io/tenant": name } });
     let claim = |name: &str, class: &str| {
         let spec = json!({ "volumeName": name, "volumeAttributesClassName": class });
@@ -74,13 +189,19 @@ fn api_server(weight: &str) -> String {
         json!({ "metadata": { "name": name }, "driverName": driver,
                 "parameters": { "weight": weight } })
     };
-    let classes = list(json!([
-        class("gold", "paternoster.io/weights", weight),
-        class("theirs", "csi.example", "7"),
-    ]));
-    let volumes = list(json!([{ "metadata": named("vm1") }, { "metadata": named("vm2") }]));
-    let claims =
-        list(json!([claim("vm1", "gold"), claim("vm2", "theirs"), claim("elsewhere", "gold")]));
+    api_server([
+        json!([
+            class("gold", "paternoster.io/weights", weight),
+            class("theirs", "csi.example", "7")
+        ]),
+        json!([{ "metadata": named("vm1") }, { "metadata": named("vm2") }]),
+        json!([claim("vm1", "gold"), claim("vm2", "theirs"), claim("elsewhere", "gold")]),
+    ])
+}
+
+/// An API server that tells of these classes, volumes and claims; its address.
+fn api_server(lists: [Value; 3]) -> String {
+    let [classes, volumes, claims] = lists.map(|items| json!({ "items": items }).to_string());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
@@ -118,7 +239,7 @@ fn weights_of_claims_arrive() {
     let weights = |weight: &str| {
         let output = Command::new("python3")
             .arg(folder().join("weights.py"))
-            .args(["--once", "--api", &api_server(weight), "--control", &control])
+            .args(["--once", "--api", &made_up(weight), "--control", &control])
             .output()
             .expect("python");
         let text = |bytes| String::from_utf8(bytes).expect("text");
