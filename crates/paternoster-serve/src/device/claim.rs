@@ -29,6 +29,7 @@ mod tests;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, open as open_path};
 use rustix::io::Errno;
@@ -38,7 +39,7 @@ use super::lock::{self, Refusal, Use};
 use crate::config::{Device, Volume};
 use crate::host::ours::Ours;
 pub use locks::Claim;
-use locks::{Going, Held};
+use locks::{Beside, Going, Held, Locks};
 
 /// Something belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -178,9 +179,10 @@ impl Claims {
     ) -> Result<(), ClaimError> {
         for (span, wanted) in things(all) {
             if let Some(claim) = self.held.iter_mut().find(|claim| claim.thing() == span.thing) {
-                let taken = claim.becomes(wanted, force);
+                let (taken, locks) = (claim.becomes(wanted, force), Arc::clone(claim.locks()));
                 let taken = self.told(&span, taken);
                 self.objection(taken, force)?;
+                self.lock_beside(&locks, &span, wanted, force, places)?;
                 continue;
             }
             if let Some(locks) = self.going.iter().find_map(|going| going.find(span.thing)) {
@@ -188,10 +190,11 @@ impl Claims {
                 self.held.push(claim);
                 let taken = self.told(&span, taken);
                 self.objection(taken, force)?;
+                self.lock_beside(&locks, &span, wanted, force, places)?;
                 continue;
             }
             match self.lock(&span, wanted, force, places) {
-                Ok(held) => self.held.push(Claim::new(span.thing, wanted, held)),
+                Ok(claim) => self.held.push(claim),
                 Err(refused) => self.objection(Err(refused), force)?,
             }
         }
@@ -206,8 +209,14 @@ impl Claims {
     pub(crate) fn taken(all: Vec<(Vec<OwnedFd>, [bool; 2])>, ours: &Ours) -> Claims {
         let claim = |(fds, [writes, shared]): (Vec<OwnedFd>, [bool; 2])| {
             let (thing, wanted) = (thing_of(fds.first()?.as_fd())?, Use { writes, shared });
-            let held = fds.into_iter().map(|fd| Held(fd, ours.clone())).collect();
-            Some(Claim::new(thing, wanted, held))
+            let mut held = fds.into_iter().map(|fd| Held(fd, ours.clone()));
+            let (own, first, second) = (held.next(), held.next(), held.next());
+            // One alone may be either; as this one it is given back sooner, and taken anew.
+            let (alone, disk) = match (first, second) {
+                (one, None) if !shared => (one, None),
+                (disk, alone) => (alone, disk),
+            };
+            Some(Claim::new(thing, wanted, own, Beside { alone, disk }))
         };
         let held = all.into_iter().filter_map(claim).collect();
         Claims { held, ours: ours.clone(), ..Claims::default() }
@@ -216,8 +225,7 @@ impl Claims {
     /// The same, of what is claimed here. Locks are of the open file: they go with it.
     pub(crate) fn to_hand_over(&self) -> std::io::Result<Vec<(Vec<OwnedFd>, [bool; 2])>> {
         let each = self.held.iter().filter_map(|claim| {
-            let fds = claim.locks().files().map(|file| file.try_clone_to_owned());
-            let fds = match fds.collect::<Result<Vec<_>, _>>() {
+            let fds = match claim.locks().clones() {
                 Ok(fds) if fds.is_empty() => return None,
                 Ok(fds) => fds,
                 Err(error) => return Some(Err(error)),
@@ -260,35 +268,61 @@ impl Claims {
         }
     }
 
-    /// Takes the locks of one thing; what keeps them.
+    /// Takes the locks of one thing.
     fn lock(
         &mut self,
         span: &Span,
         wanted: Use,
         force: bool,
         places: &Places,
-    ) -> Result<Vec<Held>, ClaimError> {
-        let alone = wanted.writes && !wanted.shared && !force;
-        let Some(fd) = open(span, alone)? else { return Ok(Vec::new()) };
-        let taken = self.told(span, lock::take(fd.as_fd(), wanted));
-        let mut held = vec![Held(fd, self.ours.clone())];
-        self.objection(taken, force)?;
-        if let (Thing::Block(_), true) = (span.thing, wanted.writes) {
-            // udev's convention is of whole disks.
-            let above = places.spans(span.thing, &span.path, 0, u64::MAX);
-            let is_disk = |span: &&Span| match span.thing {
-                Thing::Block(number) => span.cover != Cover::Somewhere && places.is_disk(number),
-                Thing::File(..) => false,
-            };
-            if let Some(disk) = above.iter().find(is_disk)
-                && let Some(fd) = open(disk, false)?
-            {
-                let taken = self.told(disk, lock::take_disk(fd.as_fd()));
-                held.push(Held(fd, self.ours.clone()));
-                self.objection(taken, force)?;
-            }
+    ) -> Result<Claim, ClaimError> {
+        let mut beside = Beside::default();
+        if is_alone(span, wanted, force) {
+            // The kernel's own word comes first: it says who has it mounted.
+            beside.alone = open(span, true)?.map(|fd| Held(fd, self.ours.clone()));
         }
-        Ok(held)
+        let Some(fd) = open(span, false)? else {
+            return Ok(Claim::new(span.thing, wanted, None, Beside::default()));
+        };
+        let taken = self.told(span, lock::take(fd.as_fd(), wanted));
+        let held = Some(Held(fd, self.ours.clone()));
+        let claim = Claim::new(span.thing, wanted, held, beside);
+        self.objection(taken, force)?;
+        self.lock_beside(&Arc::clone(claim.locks()), span, wanted, force, places)?;
+        Ok(claim)
+    }
+
+    /// Takes what a block device that is written to has beside its locks, and has not yet.
+    fn lock_beside(
+        &mut self,
+        locks: &Arc<Locks>,
+        span: &Span,
+        wanted: Use,
+        force: bool,
+        places: &Places,
+    ) -> Result<(), ClaimError> {
+        if is_alone(span, wanted, force) && locks.beside().alone.is_none() {
+            let alone = open(span, true)?.map(|fd| Held(fd, self.ours.clone()));
+            locks.beside().alone = alone;
+        }
+        let has_disk = !wanted.writes || locks.beside().disk.is_some();
+        if !matches!(span.thing, Thing::Block(_)) || has_disk {
+            return Ok(());
+        }
+        // udev's convention is of whole disks.
+        let above = places.spans(span.thing, &span.path, 0, u64::MAX);
+        let is_disk = |span: &&Span| match span.thing {
+            Thing::Block(number) => span.cover != Cover::Somewhere && places.is_disk(number),
+            Thing::File(..) => false,
+        };
+        if let Some(disk) = above.iter().find(is_disk)
+            && let Some(fd) = open(disk, false)?
+        {
+            let taken = self.told(disk, lock::take_disk(fd.as_fd()));
+            locks.beside().disk = Some(Held(fd, self.ours.clone()));
+            self.objection(taken, force)?;
+        }
+        Ok(())
     }
 
     /// What cannot be locked is used all the same, and told.
@@ -331,6 +365,11 @@ fn ask_one(span: &Span, wanted: Use) -> Result<(), ClaimError> {
 /// How a volume uses what it is on.
 const fn use_of(volume: &Volume) -> Use {
     Use { writes: !volume.readonly, shared: volume.share }
+}
+
+/// Whether a thing is opened for this server alone.
+const fn is_alone(span: &Span, wanted: Use, force: bool) -> bool {
+    matches!(span.thing, Thing::Block(_)) && wanted.writes && !wanted.shared && !force
 }
 
 fn volumes_of(devices: &[Device]) -> impl Iterator<Item = &Volume> {

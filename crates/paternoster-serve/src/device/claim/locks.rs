@@ -12,12 +12,14 @@
 //! that set. So each claim tells its use, and what no claim needs any more is given back: a reload
 //! that is refused leaves nothing behind, and one that serves less lets others in.
 //!
+//! A block device has two more, each an open file of its own, so that it can go alone: an exclusive
+//! opening for one that writes and does not share, and the lock of its disk for one that writes.
+//!
 //! Invariant: the locks of a file are those of the uses that are told, but where another process
-//! has the open file, too (a hand-over): then nothing is given back here. A block device keeps in
-//! addition what it was opened with, its exclusive opening and the lock of its disk.
+//! has the open file, too (a hand-over): then nothing is given back here.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::super::identity::Thing;
 use super::super::lock::{self, Refusal, Use};
@@ -37,17 +39,39 @@ impl Drop for Held {
     }
 }
 
-/// The open files of a thing: itself, where it can be locked, and its disk.
+/// What a block device that is written to has beside its locks.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    /// Its exclusive opening.
+    pub alone: Option<Held>,
+    /// Its disk, with that one's lock.
+    pub disk: Option<Held>,
+}
+
+/// The open files of a thing: itself, where it can be locked, and what is beside it.
 #[derive(Debug)]
 pub(super) struct Locks {
-    held: Vec<Held>,
+    held: Option<Held>,
+    beside: Mutex<Beside>,
     uses: Mutex<Vec<Use>>,
 }
 
 impl Locks {
-    /// What is open, in the order in which it was opened.
-    pub(super) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.held.iter().map(|held| held.0.as_fd())
+    /// The one that is locked.
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.held.as_ref().map(|held| held.0.as_fd())
+    }
+
+    /// What is open, for another process: the one that is locked comes first.
+    pub(super) fn clones(&self) -> std::io::Result<Vec<OwnedFd>> {
+        let beside = locked(&self.beside);
+        let all = [&self.held, &beside.disk, &beside.alone];
+        all.into_iter().flatten().map(|held| held.0.try_clone()).collect()
+    }
+
+    /// What is beside it.
+    pub(super) fn beside(&self) -> MutexGuard<'_, Beside> {
+        locked(&self.beside)
     }
 
     /// All uses together.
@@ -66,10 +90,17 @@ impl Locks {
             uses.swap_remove(place);
         }
         uses.extend(to);
-        if let (Some(rest), Some(Held(file, ours))) = (all(uses), self.held.first())
+        if let (Some(rest), Some(Held(file, ours))) = (all(uses), &self.held)
             && ours.is()
         {
             lock::give_back_all_but(file.as_fd(), rest);
+            let mut beside = self.beside();
+            if !rest.writes || rest.shared {
+                beside.alone = None;
+            }
+            if !rest.writes {
+                beside.disk = None;
+            }
         }
     }
 }
@@ -89,8 +120,9 @@ pub struct Claim {
 
 impl Claim {
     /// What was locked for this use.
-    pub(super) fn new(thing: Thing, wanted: Use, held: Vec<Held>) -> Claim {
-        Claim { thing, wanted, locks: Arc::new(Locks { held, uses: Mutex::new(vec![wanted]) }) }
+    pub(super) fn new(thing: Thing, wanted: Use, held: Option<Held>, beside: Beside) -> Claim {
+        let (beside, uses) = (Mutex::new(beside), Mutex::new(vec![wanted]));
+        Claim { thing, wanted, locks: Arc::new(Locks { held, beside, uses }) }
     }
 
     /// A further use of what is locked, and what stands against it.
@@ -130,7 +162,7 @@ impl Claim {
         let locks = Arc::clone(&self.locks);
         // Held over both: a claim that goes would give back what is taken and not told yet.
         let mut uses = locked(&locks.uses);
-        let taken = locks.files().next().map_or(Ok(()), |file| lock::take(file, wanted));
+        let taken = locks.file().map_or(Ok(()), |file| lock::take(file, wanted));
         let is_refused = matches!(taken, Err(Refusal::Taken(_))) && !force;
         let now = if is_refused { self.wanted } else { wanted };
         locks.change_in(&mut uses, Some(self.wanted), Some(now));

@@ -315,3 +315,81 @@ fn a_claim_that_goes_takes_nothing_of_another() {
         assert!(ask(&of(true)).is_err(), "round {round}: it minds no lock of a writer");
     }
 }
+
+/// A loop device over a file, detached at the end.
+struct Loop(PathBuf);
+
+impl Loop {
+    fn over(image: &Path) -> Option<Loop> {
+        let made = std::process::Command::new("losetup").args(["-f", "--show"]).arg(image).output();
+        let made = made.ok().filter(|made| made.status.success());
+        if made.is_none() {
+            eprintln!(
+                "skipped: a block device's exclusive opening: no loop device can be made here"
+            );
+        }
+        Some(Loop(String::from_utf8(made?.stdout).ok()?.trim().into()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _gone = std::process::Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
+/// Does a block device that after a reload is only read, or shared, give back its exclusive opening
+/// and the lock of its disk; does one that is written to from then on take them, and is it refused,
+/// with nothing changed, while another has it for itself?
+#[test]
+fn a_block_device_is_alone_as_long_as_it_is_written_to() {
+    let folder = Scratch::new();
+    let image = folder.path("image");
+    fs::File::create(&image).unwrap().set_len(SIZE).unwrap();
+    let Some(device) = Loop::over(&image) else { return };
+    let of = |readonly, share| {
+        let place = Place { folder: Scratch::new(), servers: [const { None }; SERVERS] };
+        let mut all = place.devices(&[Drawn { name: 0, part: 0, readonly, share }]);
+        all[0].volumes[0].path.clone_from(&device.0);
+        all
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let alone = || open_path(&device.0, flags | OFlags::EXCL, Mode::empty());
+    let changes = || {
+        use rustix::fs::{FlockOperation, flock};
+        let disk = open_path(&device.0, flags, Mode::empty()).expect("it is there");
+        flock(&disk, FlockOperation::NonBlockingLockExclusive).is_ok()
+    };
+    // A program that a test beside this one starts has all descriptors for a moment.
+    let soon = |what: &dyn Fn() -> bool| {
+        (0..2000).any(|_| {
+            what() || {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                false
+            }
+        })
+    };
+    let mut claims = Claims::take(&of(false, false), false).expect("it is free");
+    assert!(alone().is_err() && !changes(), "a writer has it for itself");
+    claims = claims.more(&of(true, false), false).expect("it reads");
+    assert!(soon(&|| alone().is_ok()), "one that reads is not alone");
+    assert!(soon(&changes), "one that reads changes nothing on the disk");
+    let other = alone().expect("it is free");
+    let refused = claims.more(&of(false, false), false).expect_err("another has it");
+    assert!(refused.to_string().contains("O_EXCL"), "{refused}");
+    drop(other);
+    assert!(soon(&|| alone().is_ok() && changes()), "a refusal leaves nothing behind");
+    assert!(ask(&of(true, false)).is_ok(), "it still reads, beside others that read");
+    claims = loop {
+        // Until no program of another test has that one's descriptor.
+        if let Ok(more) = claims.more(&of(false, false), false) {
+            break more;
+        }
+    };
+    assert!(alone().is_err() && !changes(), "one that writes from now on has it for itself");
+    claims = claims.more(&of(false, true), false).expect("it shares");
+    assert!(soon(&|| alone().is_ok()), "one that shares is not alone");
+    assert!(!changes(), "it is written to");
+    drop(claims);
+    assert!(soon(&|| alone().is_ok() && changes()), "nothing is left");
+}
