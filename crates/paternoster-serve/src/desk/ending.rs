@@ -12,6 +12,8 @@ use paternoster_core::Nanos;
 
 use super::Desk;
 use super::errand::Errand;
+#[cfg(test)]
+use super::planted::{self, Bug};
 use crate::config::{Level, quantity};
 use crate::log::Entry;
 
@@ -72,5 +74,45 @@ impl Desk {
     /// Until when the last flush may take.
     pub(super) fn last_flush_by(&self) -> Nanos {
         self.clock.now() + self.device_timeout
+    }
+}
+
+impl Desk {
+    /// Makes everything durable that was accepted; whether the device has answered.
+    pub(super) fn flush_at_the_end(&mut self) -> bool {
+        #[cfg(test)]
+        let has_left = self.has_left && !planted::has(Bug::WorksOn);
+        #[cfg(not(test))]
+        let has_left = self.has_left;
+        if has_left {
+            // The description is the other process's, and so is what a flush is told.
+            return true;
+        }
+        let job = crate::device::Job {
+            slot: 0,
+            work: crate::device::Work::Flush,
+            file: 0,
+            offset: 0,
+            length: 0,
+            pieces: &[],
+            sector: 0,
+        };
+        if self.lender.submit(self.now, job, &mut Vec::new()).is_err() {
+            return true;
+        }
+        self.lender.kick();
+        let limit = self.last_flush_by();
+        while !self.lender.reap(self.clock.now()) && self.clock.now() < limit {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let Some(finished) = self.lender.ended(&mut Vec::new()) else { return false };
+        if finished.error != 0 {
+            let error = std::io::Error::from_raw_os_error(finished.error);
+            crate::log::tell(format_args!(
+                "paternoster: device {}: the last flush failed: {error}",
+                self.name
+            ));
+        }
+        true
     }
 }

@@ -245,6 +245,8 @@ pub struct Desk {
     /// Another process asks for its guests; has them.
     leave: Option<handover::Leave>,
     has_left: bool,
+    /// Files of which a flush had failed, as another process was told with them.
+    told_lost: usize,
     stopping: bool,
     stop_by: Option<Nanos>,
     stop_asked: Vec<Asked>,
@@ -282,13 +284,19 @@ impl Desk {
         let mut until = None;
         loop {
             self.sleep(until);
-            until = self.turn();
-            self.pulse.turned();
-            self.leave_if_quiet();
+            until = self.round();
             if self.stopping && (self.is_done() || self.is_stuck()) {
                 return self.end();
             }
         }
+    }
+
+    /// A turn, behind which it may leave; when to be back at the latest.
+    fn round(&mut self) -> Option<Nanos> {
+        let until = self.turn();
+        self.pulse.turned();
+        self.leave_if_quiet();
+        until
     }
 
     /// Does what there is to do for everybody, once; when to be back at the latest.
@@ -542,40 +550,6 @@ impl Desk {
                 )),
             });
         }
-    }
-
-    /// Makes everything durable that was accepted; whether the device has answered.
-    fn flush_at_the_end(&mut self) -> bool {
-        if self.has_left {
-            // The description is the other process's, and so is what a flush is told.
-            return true;
-        }
-        let job = crate::device::Job {
-            slot: 0,
-            work: crate::device::Work::Flush,
-            file: 0,
-            offset: 0,
-            length: 0,
-            pieces: &[],
-            sector: 0,
-        };
-        if self.lender.submit(self.now, job, &mut Vec::new()).is_err() {
-            return true;
-        }
-        self.lender.kick();
-        let limit = self.last_flush_by();
-        while !self.lender.reap(self.clock.now()) && self.clock.now() < limit {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        let Some(finished) = self.lender.ended(&mut Vec::new()) else { return false };
-        if finished.error != 0 {
-            let error = std::io::Error::from_raw_os_error(finished.error);
-            crate::log::tell(format_args!(
-                "paternoster: device {}: the last flush failed: {error}",
-                self.name
-            ));
-        }
-        true
     }
 }
 

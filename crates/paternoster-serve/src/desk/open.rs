@@ -246,6 +246,7 @@ impl Desk {
             stopping: false,
             leave: None,
             has_left: false,
+            told_lost: 0,
             stop_by: None,
             stop_asked: Vec::new(),
             told_of_loss: false,

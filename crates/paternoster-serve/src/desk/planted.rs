@@ -32,6 +32,12 @@ pub(crate) enum Bug {
     BelievesShort,
     /// A call that was interrupted is an error.
     TellsInterrupted,
+    /// What has come of a write's part is not handed over.
+    ForgetsFilled,
+    /// Connections are handed over while requests of theirs are under way.
+    LeavesAtOnce,
+    /// Who has handed over flushes at its end.
+    WorksOn,
 }
 
 thread_local! {

@@ -130,8 +130,12 @@ impl File {
         }
     }
 
-    /// The same by other descriptors.
-    pub(super) fn by(self, calls: Arc<dyn Calls>) -> File {
+    /// The same by what another process has handed over: its descriptors, the errno of a flush
+    /// that had failed there.
+    pub(crate) fn of_another(self, calls: Arc<dyn Calls>, lost: i32) -> File {
+        if lost != 0 {
+            self.durability.was_lost(lost);
+        }
         File { calls, ..self }
     }
 
@@ -182,7 +186,7 @@ pub(crate) fn lost(files: &[File]) -> Option<i32> {
 }
 
 /// Files that can be handed to another process.
-pub(super) fn to_hand_over(files: &[File]) -> Vec<Giving> {
+pub(crate) fn to_hand_over(files: &[File]) -> Vec<Giving> {
     let used = files.iter().filter(|file| !file.is_nothing());
     let giving = used.map(|file| Giving {
         calls: Arc::clone(&file.calls),

@@ -73,10 +73,7 @@ impl Handed {
             _ => data,
         };
         let calls: Arc<dyn Calls> = Arc::new(Descriptors { data, for_flushes });
-        if lost != 0 {
-            file.durability.was_lost(lost);
-        }
-        file.by(calls)
+        file.of_another(calls, lost)
     }
 }
 

@@ -99,6 +99,8 @@ pub(super) struct Client {
     /// It has sent what is no request; what it sends when that has gone.
     is_lost: bool,
     last: Vec<u8>,
+    /// It shook hands with a server that has handed over, which may have closed it.
+    was_left: bool,
     /// What it sent, and what of that was answered: bounds of what it may be counted.
     pub(super) asked: Count,
     pub(super) answered: Count,
@@ -141,6 +143,7 @@ impl Client {
             goes: false,
             is_lost: false,
             last: Vec::new(),
+            was_left: false,
             asked: Count::default(),
             answered: Count::default(),
             moved: 0,
@@ -164,6 +167,7 @@ impl Client {
         ours.set_nonblocking(true).expect("a socket");
         theirs.set_nonblocking(true).expect("a socket");
         let (shake, said) = Shake::begin(&self.plan.shake, self.wanted.clone());
+        self.was_left = false;
         (self.stream, self.shake, self.came) = (Some(ours), Some(shake), true);
         self.out.splice(0..0, said);
         OwnedFd::from(theirs)
@@ -186,6 +190,11 @@ impl Client {
         if self.plan.flushes_first && !self.plan.asks.get(self.next).is_some_and(is_next) {
             self.plan.asks.insert(self.next, flush);
         }
+    }
+
+    /// Its server hands over: who shakes hands has to come again.
+    pub(super) fn is_passed_on(&mut self) {
+        self.was_left = self.shake.is_some();
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -346,6 +355,10 @@ impl Client {
                 let open = self.unanswered();
                 return Err(format!("S10: a stop has left accepted requests: {open:?}"));
             }
+            self.lose_server(world.book, world.beat);
+            return Ok(());
+        }
+        if self.was_left && self.shake.is_some() {
             self.lose_server(world.book, world.beat);
             return Ok(());
         }

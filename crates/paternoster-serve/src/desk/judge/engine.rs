@@ -33,7 +33,7 @@ use crate::device::files::File;
 use crate::device::inline::Inline;
 use crate::device::uring::Uring;
 use crate::device::uring::ring::{Entry, NoRoom, Ring};
-use crate::device::{Backend, Extent, FileFacts, Finished, Full, Job, Piece, Work, plain};
+use crate::device::{Backend, Extent, FileFacts, Finished, Full, Giving, Job, Piece, Work, plain};
 
 /// Which backend it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,14 +43,22 @@ pub(super) enum Engine {
     Inline,
 }
 
+/// A file that another server has handed over, and the errno of a flush of it that had failed.
+pub(super) type Given = (Arc<Opened>, i32);
+
 /// Opens a plan's volumes for another server.
-pub(super) fn open(plan: &Plan, medium: &Medium) -> Watched {
+pub(super) fn open(
+    plan: &Plan,
+    medium: &Medium,
+    handed: Option<&[Given]>,
+) -> (Watched, Vec<Arc<Opened>>) {
     let server = medium.state().begin_again();
     let (block, depth) = (u32::try_from(plan.block).unwrap(), plan.depth);
     let inodes = medium.state().volumes.clone();
-    let opened: Vec<Arc<Opened>> =
-        inodes.iter().map(|&inode| Arc::new(Opened::new(medium, inode, plan.alone))).collect();
-    let file = |((opened, &inode), volume): ((&Arc<Opened>, &usize), &VolumePlan)| {
+    let anew = |&inode: &usize| (Arc::new(Opened::new(medium, inode, plan.alone)), 0);
+    let given: Vec<Given> =
+        handed.map_or_else(|| inodes.iter().map(anew).collect(), <[Given]>::to_vec);
+    let file = |(((opened, lost), &inode), volume): ((&Given, &usize), &VolumePlan)| {
         let facts = FileFacts {
             size: medium.state().range(inode).len() as u64,
             block,
@@ -61,9 +69,10 @@ pub(super) fn open(plan: &Plan, medium: &Medium) -> Watched {
             rotational: false,
         };
         let calls = Arc::clone(opened) as Arc<dyn Calls>;
-        File::over(calls, facts, plan.direct)
+        File::over(Arc::clone(&calls), facts, plan.direct).of_another(calls, *lost)
     };
-    let files: Vec<File> = opened.iter().zip(&inodes).zip(&plan.volumes).map(file).collect();
+    let files: Vec<File> = given.iter().zip(&inodes).zip(&plan.volumes).map(file).collect();
+    let opened: Vec<Arc<Opened>> = given.into_iter().map(|(opened, _)| opened).collect();
     let medium = medium.clone();
     let inner: Box<dyn Backend> = match plan.engine {
         Engine::Inline => Box::new(Inline::new(files, depth)),
@@ -74,7 +83,7 @@ pub(super) fn open(plan: &Plan, medium: &Medium) -> Watched {
             let ring = DiskRing {
                 medium: medium.clone(),
                 server,
-                files: opened,
+                files: opened.clone(),
                 depth: depth as usize,
                 registers: plan.registers,
                 is_enabled: false,
@@ -85,12 +94,13 @@ pub(super) fn open(plan: &Plan, medium: &Medium) -> Watched {
             Box::new(Uring::over(ring, Event::new().expect("an event"), files, depth))
         }
     };
-    Watched { medium, inner }
+    (Watched { medium, server, inner }, opened)
 }
 
 /// A backend whose jobs are judged.
 pub(super) struct Watched {
     medium: Medium,
+    server: usize,
     inner: Box<dyn Backend>,
 }
 
@@ -110,6 +120,8 @@ unsafe impl Backend for Watched {
 
     unsafe fn submit(&mut self, now: Nanos, job: Job<'_>) -> Result<(), Full> {
         let mut state = self.medium.state();
+        let has_gone = state.servers[self.server] == Some(Gone::HandedOver);
+        assert!(!has_gone, "N2: a server that has handed over works on: {job:?}");
         let file = state.range(state.volumes[usize::from(job.file)]);
         let start = file.start + usize::try_from(job.offset).unwrap();
         let end = start + usize::try_from(job.length).unwrap();
@@ -186,6 +198,10 @@ unsafe impl Backend for Watched {
 
     fn lost(&self) -> Option<i32> {
         self.inner.lost()
+    }
+
+    fn to_hand_over(&self) -> Vec<Giving> {
+        self.inner.to_hand_over()
     }
 
     fn extents(
@@ -300,6 +316,10 @@ unsafe impl Backend for Loose {
 
     fn lost(&self) -> Option<i32> {
         crate::device::files::lost(&self.files)
+    }
+
+    fn to_hand_over(&self) -> Vec<Giving> {
+        crate::device::files::to_hand_over(&self.files)
     }
 
     fn extents(

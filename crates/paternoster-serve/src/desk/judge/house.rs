@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex};
 use paternoster_core::Nanos;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::engine;
+use super::calls::Opened;
+use super::engine::{self, Given};
 use super::medium::Medium;
 use super::plan::Plan;
 use super::{NO_TIME, config};
@@ -29,9 +30,10 @@ use crate::clock::Clock;
 use crate::config::{Identity, TlsMode};
 use crate::control::order::{Answer, Asked, Order};
 use crate::desk::inbox::{Slot, inbox};
-use crate::desk::{Desk, Letter};
+use crate::desk::{Desk, Letter, handover};
 use crate::lobby::{Entrance, Lobby, Who};
 use crate::locked::locked;
+use crate::reload::Word;
 use crate::server::Options;
 
 /// The user of the first tenant's clients.
@@ -101,18 +103,28 @@ impl Entrance for Street {
 /// A server.
 pub(super) struct House {
     pub(super) desk: Desk,
-    lobby: Lobby<Street>,
+    pub(super) lobby: Lobby<Street>,
+    /// It waits for a verdict.
+    pub(super) is_paused: bool,
     letters: Slot<Letter>,
     /// The lobby closes with it.
-    _door: Slot<crate::reload::Word>,
+    pub(super) door: Slot<Word>,
+    /// Its files.
+    pub(super) opened: Vec<Arc<Opened>>,
 }
 
 impl House {
-    /// One that has just been started.
-    pub(super) fn open(plan: &Plan, medium: &Medium, street: &Street) -> House {
+    /// One that has just been started, with what another one has handed over.
+    pub(super) fn open(
+        plan: &Plan,
+        medium: &Medium,
+        street: &Street,
+        handed: Option<&[Given]>,
+    ) -> House {
         let (config, device) = config(plan);
         crate::watchdog::WATCHES_OURS.set(true);
-        let backend = Box::new(engine::open(plan, medium));
+        let (backend, files) = engine::open(plan, medium, handed);
+        let backend = Box::new(backend);
         let opened = Desk::before(backend, Vec::new(), &config, &device, &Options::default());
         let opened = opened.expect("a desk");
         let mut catalog = Catalog::default();
@@ -120,17 +132,20 @@ impl House {
         let (door, inbox) = inbox().expect("an inbox");
         let lobby = Lobby::new(Arc::new(config), catalog, vec![street.clone()], None, inbox);
         let lobby = lobby.expect("a lobby");
-        House { desk: opened.desk, lobby, letters: opened.slot, _door: door }
+        let (desk, letters) = (opened.desk, opened.slot);
+        House { desk, lobby, is_paused: false, letters, door, opened: files }
     }
 
     /// A round of the lobby, and one of the loop.
     pub(super) fn turn(&mut self, now: Nanos) {
         self.lobby.clock = Clock::Told(now);
         self.desk.clock = Clock::Told(now);
-        self.lobby.round(&NO_TIME);
+        if !self.is_paused {
+            self.lobby.round(&NO_TIME);
+        }
         self.desk.look(&NO_TIME);
         self.desk.note_events();
-        self.desk.turn();
+        self.desk.round();
     }
 
     /// Asks the loop something; where its answer will be.
@@ -138,6 +153,12 @@ impl House {
         let (answer, answers) = channel();
         self.letters.put(Letter::Asked(Asked { order, answer })).expect("the loop is there");
         answers
+    }
+
+    /// Tells the loop something of another server.
+    pub(super) fn tell(&self, letter: handover::Letter) {
+        let letter = Letter::Handover(handover::Post(Box::new(letter)));
+        self.letters.put(letter).expect("the loop is there");
     }
 
     /// Clients that shake hands.

@@ -13,8 +13,11 @@
 
 use paternoster_sim::chance::Chance;
 
+use super::house::{House, Street};
 use super::plan::{Plan, pick};
+use super::{Stage, keep_memory};
 use crate::control::order::Order;
+use crate::desk::Desk;
 
 /// Something, and the round in which it happens.
 #[derive(Debug, Clone)]
@@ -62,6 +65,81 @@ fn order(chance: &mut Chance) -> Order {
     }
 }
 
+impl Stage {
+    /// What happens to the server in this round, if anything does.
+    pub(super) fn live(&mut self, plan: &Plan) -> Result<(), String> {
+        let round = self.round;
+        if self.stops.is_some() {
+            return Ok(());
+        }
+        let mut answers = Vec::new();
+        for order in plan.orders.iter().filter(|order| order.round == round) {
+            answers.push((&order.what, self.house.ask(order.what.clone())));
+        }
+        if !answers.is_empty() {
+            self.turn(1);
+        }
+        for (order, answer) in answers {
+            answer.try_recv().map_err(|_| format!("O1: no answer to {order:?}"))?.ok();
+        }
+        match plan.ends.iter().find(|end| end.round == round).map(|end| end.what) {
+            None => Ok(()),
+            Some(End::Stop) => {
+                self.stops = Some(self.house.ask(Order::Stop));
+                let desk = &self.house.desk;
+                let heard = desk.errands.iter().filter(|(_, errand)| !errand.silent);
+                self.accepted = heard.map(|(_, errand)| errand.request.cookie).collect();
+                self.stop_by = self.now + desk.drain_timeout;
+                Ok(())
+            }
+            Some(End::Kill) => {
+                self.medium.state().kill();
+                self.begin_again(plan);
+                Ok(())
+            }
+            Some(End::PowerCut) => {
+                let left = self.medium.state().lose_power();
+                self.is_admissible(&left)?;
+                self.book.go_on_from(left, self.beat);
+                self.begin_again(plan);
+                Ok(())
+            }
+        }
+    }
+
+    /// Another server takes the place of the one that is there.
+    pub(super) fn begin_again(&mut self, plan: &Plan) -> Desk {
+        self.beat += 1;
+        for client in &mut self.clients {
+            client.lose_server(&mut self.book, self.beat);
+        }
+        self.street = Street::new();
+        let next = House::open(plan, &self.medium, &self.street, None);
+        let last = std::mem::replace(&mut self.house, next);
+        self.claim_again(plan);
+        self.kept = keep_memory(plan, &mut self.house.desk);
+        last.desk
+    }
+
+    /// D4, once a server that was asked to stop has nothing left to do.
+    pub(super) fn stop(&mut self, plan: &Plan) -> Result<(), String> {
+        let desk = &self.house.desk;
+        if !(self.stops.is_some() && desk.stopping && desk.is_done()) {
+            return Ok(());
+        }
+        let Some(answer) = self.stops.take() else { return Ok(()) };
+        self.medium.state().lets_go = true;
+        self.begin_again(plan).end();
+        let told = answer.try_recv().map_err(|_| "O1: no answer to a stop".to_owned())?;
+        if told.is_ok() {
+            self.beat += 1;
+            self.book.flushed(self.beat, self.beat);
+            self.cut().map_err(|why| format!("D4: it has stopped, but {why}"))?;
+        }
+        Ok(())
+    }
+}
+
 /// The same with fewer ends or orders, or with simpler handshakes.
 pub(super) fn smaller(plan: &Plan) -> Vec<Plan> {
     let mut plans = Vec::new();
@@ -69,6 +147,16 @@ pub(super) fn smaller(plan: &Plan) -> Vec<Plan> {
         let mut less = plan.clone();
         less.ends.remove(which);
         plans.push(less);
+    }
+    for which in 0..plan.handovers.len() {
+        let mut less = plan.clone();
+        less.handovers.remove(which);
+        plans.push(less);
+        if plan.handovers[which].round > 1 {
+            let mut earlier = plan.clone();
+            earlier.handovers[which].round /= 2;
+            plans.push(earlier);
+        }
     }
     for which in 0..plan.orders.len() {
         let mut less = plan.clone();

@@ -111,6 +111,7 @@ impl Doing {
 pub(super) enum Gone {
     Killed,
     PowerLost,
+    HandedOver,
 }
 
 pub(super) struct State {
@@ -332,6 +333,11 @@ impl State {
     /// The server's process is killed.
     pub(super) fn kill(&mut self) {
         *self.servers.last_mut().expect("a server") = Some(Gone::Killed);
+    }
+
+    /// The server hands over to another one.
+    pub(super) fn hand_over(&mut self) {
+        *self.servers.last_mut().expect("a server") = Some(Gone::HandedOver);
     }
 
     /// The power fails; what is left of it all.

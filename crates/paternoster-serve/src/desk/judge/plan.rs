@@ -10,6 +10,7 @@ use super::engine::Engine;
 use super::life::{self, End, When};
 use super::medium::{Faults, Flaw, Lacks};
 use super::shake::ShakePlan;
+use super::succession::{self, How};
 use crate::config::{Caps, ServiceClass};
 use crate::control::order::Order;
 
@@ -141,6 +142,7 @@ pub(super) struct Plan {
     /// Ends of the server, and orders to it.
     pub(super) ends: Vec<When<End>>,
     pub(super) orders: Vec<When<Order>>,
+    pub(super) handovers: Vec<When<How>>,
 }
 
 fn index(chance: &mut Chance, count: usize) -> usize {
@@ -230,6 +232,7 @@ impl Plan {
                 })
                 .collect(),
             orders: life::orders(chance),
+            handovers: succession::handovers(&mut Chance::new(seed, 3)),
             ends,
             tenants,
             volumes,
