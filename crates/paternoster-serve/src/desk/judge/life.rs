@@ -153,9 +153,11 @@ pub(super) fn smaller(plan: &Plan) -> Vec<Plan> {
         less.handovers.remove(which);
         plans.push(less);
         if plan.handovers[which].round > 1 {
-            let mut earlier = plan.clone();
-            earlier.handovers[which].round /= 2;
-            plans.push(earlier);
+            for round in [1, plan.handovers[which].round / 2, plan.handovers[which].round - 1] {
+                let mut earlier = plan.clone();
+                earlier.handovers[which].round = round;
+                plans.push(earlier);
+            }
         }
     }
     for which in 0..plan.orders.len() {
