@@ -16,7 +16,7 @@
 //! server of this process, which the kernel's locks keep out as they would one of another process.
 //! Their bytes are the medium's.
 //!
-//! Laws: N1 who would write alone to what is served is refused, whoever serves it, and a server
+//! Laws: N1 who would write alone to what is served is refused by any server of it, and a server
 //! that begins finds free what the one before had; N2 a server that has handed over gives its
 //! device no job. All laws of streams, disk and tenants hold across: no client notices, but for
 //! those that shook hands.
