@@ -59,9 +59,9 @@ fn qemu_io(command: &str) -> String {
     format!("qemu-io -f raw -c '{command}' -c flush {at}")
 }
 
-/// Is a reboot as the page says: do those ordered behind the service find its disks, and end before
-/// it; is what they wrote in their last moment on the disk; is what was flushed there behind a power
-/// cut, and does a server that was killed come again over its own sockets?
+/// Is a reboot as the page says: do those ordered behind the service find its disks, and end
+/// before it; is what they wrote in their last moment on the disk; is what was flushed there behind
+/// a power cut, and does a server that was killed come again over its own sockets?
 #[test]
 fn a_reboot_as_written() {
     if !is_there("qemu-io") {
@@ -73,7 +73,10 @@ fn a_reboot_as_written() {
     let Some(mut manager) = Manager::new() else { return };
     fs::write(
         manager.scratch.text("etc/serve.toml"),
-        format!("{SERVER}pidfile = \"/run/paternoster/pid\"\n[volume.vm1]\npath = \"/srv/images/vm1.img\"\n"),
+        format!(
+            "{SERVER}pidfile = \"/run/paternoster/pid\"\n[volume.vm1]\n\
+             path = \"/srv/images/vm1.img\"\n"
+        ),
     )
     .expect("room");
     // Ordered by the service's own `Before=` alone, which names it.
@@ -156,7 +159,8 @@ fn a_backup_as_written() {
         drained.replace("--reflink=always", "--reflink=auto")
     };
     manager.must(
-        "mkdir -p /srv/images /srv/backup; touch /srv/archive.img; truncate -s 4M /srv/images/vm1.img; \
+        "mkdir -p /srv/images /srv/backup; touch /srv/archive.img; \
+         truncate -s 4M /srv/images/vm1.img; \
          chown paternoster /srv/images/vm1.img /srv/archive.img",
     );
     let file =

@@ -7,8 +7,8 @@
 //! nsenter ─▶ systemctl start, reload, restart, stop; the commands of upgrade.md as written
 //! ```
 //!
-//! `/srv` and `/etc/paternoster` are folders of the test, so that they outlive a reboot; `operation`
-//! has the pages about what an operator does.
+//! `/srv` and `/etc/paternoster` are folders of the test, so that they outlive a reboot;
+//! `operation` has the pages about what an operator does.
 //!
 //! It takes root, a control group of version 2 and overlayfs; where one is missing it is skipped.
 
