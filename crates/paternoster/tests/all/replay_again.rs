@@ -138,11 +138,12 @@ fn job(
     let depth = [1, 2, 4, 16][depth];
     let engine = if depth == 1 { "psync" } else { "libaio" };
     let think = ["", "thinktime=100", "thinktime=3000\nthinktime_blocks=3"][think];
-    // The first one begins at once: where a disk's platter stands depends on when.
-    let later = if number == 0 { "" } else { "startdelay=20ms" };
+    // The first one begins at once: where a disk's platter stands depends on when. A buffered write
+    // reaches the device with the flusher, or never.
+    let [later, buffered] = if number == 0 { ["", ""] } else { ["startdelay=20ms", "direct=0"] };
     // A plug that a thought opens opens in a replay with its last I/O.
     let batch = if think.is_empty() { "iodepth_batch=2" } else { "" };
-    let more = ["", "fsync=4", later, "direct=0", batch, "numjobs=3"][more];
+    let more = ["", "fsync=4", later, buffered, batch, "numjobs=3"][more];
     format!(
         "[job{number}]\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nioengine={engine}\n\
          size=8m\nnumber_ios=40\nrandrepeat=1\n{think}\n{more}\n"
