@@ -53,6 +53,21 @@ fn the_example_leaves_nothing_behind() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// A process forks while it holds a permit: does the child leave the parent's gate as it was, and
+/// does a gate of its own work?
+#[test]
+fn a_fork_leaves_the_parents_gate_as_it_was() {
+    for compiler in ["gcc", "clang"] {
+        if !has_all("a_fork_leaves_the_parents_gate_as_it_was", &[compiler]) {
+            continue;
+        }
+        let program = compile(compiler, "../tests/all/fork.c", "fork", &[]);
+        let status = Command::new(&program).status().expect("it starts");
+        // Which step failed is the code that it ends with (`fork.c`).
+        assert!(status.success(), "{compiler}: {status}");
+    }
+}
+
 /// Does the example with io_uring, one thread and callbacks, compile under gcc and clang without a
 /// warning, get its 100 permits of 4 KiB for each class, and leave nothing behind?
 #[test]
