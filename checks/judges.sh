@@ -26,7 +26,7 @@ PATERNOSTER_FIO_CASES=480 run_tests fio-drawn cargo test -p paternoster-workload
 test_options=()
 
 step "the server's streams"
-test_options=(desk::judge::)
+test_options=(device_loop::judge::)
 PATERNOSTER_STREAM_REQUESTS=50000 run_tests streams cargo test --release -p paternoster-serve --lib
 test_options=()
 

@@ -9,7 +9,7 @@ use paternoster_serve::control::answer::answer;
 use paternoster_serve::control::order::{Answer, Order};
 use paternoster_serve::control::request::{MAX_LEVEL, MAX_WEIGHT, What, parse};
 use paternoster_serve::control::server::Host;
-use paternoster_serve::desk::DeskHandle;
+use paternoster_serve::device_loop::DeviceLoopHandle;
 
 /// A server that does nothing.
 struct Idle;
@@ -41,9 +41,9 @@ fuzz_target!(|line: &[u8]| {
         What::Order(Order::Trace { prefix: Some(prefix) }) => assert!(prefix.is_absolute()),
         _ => {}
     }
-    let desk = DeskHandle::new("disk0".to_owned(), vec!["a".to_owned()], |order| {
+    let device_loop = DeviceLoopHandle::new("disk0".to_owned(), vec!["a".to_owned()], |order| {
         Err(format!("{order:?}"))
     });
-    let said = answer(&[desk], &Idle, &request).to_string();
+    let said = answer(&[device_loop], &Idle, &request).to_string();
     assert!(said.starts_with('{') && !said.contains('\n'));
 });

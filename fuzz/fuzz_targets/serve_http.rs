@@ -5,13 +5,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use paternoster_serve::control::http::reply;
-use paternoster_serve::desk::DeskHandle;
+use paternoster_serve::device_loop::DeviceLoopHandle;
 
 fuzz_target!(|bytes: &[u8]| {
-    let desk = DeskHandle::new("disk0".to_owned(), vec!["a".to_owned()], |order| {
+    let device_loop = DeviceLoopHandle::new("disk0".to_owned(), vec!["a".to_owned()], |order| {
         Err(format!("{order:?}"))
     });
-    let Some(reply) = reply(bytes, &[desk]) else {
+    let Some(reply) = reply(bytes, &[device_loop]) else {
         assert!(bytes.len() < 8 << 10);
         return;
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzzing of whole sessions: lobby, loop and a file in memory, as they serve. No thread panics,
-//! and a client that says no more is hung up on.
+//! Fuzzing of whole sessions: negotiation, loop and a file in memory, as they serve. No thread
+//! panics, and a client that says no more is hung up on.
 //!
 //! One server for all inputs: an input may find what another has left, as clients do.
 #![no_main]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clock: what time it is for a thread of the server.
 //!
-//! Lobby and loop ask this one and no other, so that a judge in one thread can tell both the time.
+//! Negotiation and loop ask this one and no other, so that a judge in one thread can tell both the
+//! time.
 
 #[cfg(test)]
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,7 +8,7 @@
 //! does a full disk. And what one client does must not fill the disk, or crowd out others' lines.
 //!
 //! ```text
-//! lobby, loops ──▶ 20 lines in 10 s of each origin ──▶ 512 that wait ──▶ thread ──▶ standard error
+//! negotiation, loops ─▶ 20 lines in 10 s an origin ──▶ 512 that wait ──▶ thread ──▶ standard error
 //!                     └ left out: counted, told           └ dropped: counted, told when the
 //!                       when the 10 s are over              sink takes lines again
 //! ```
@@ -145,7 +145,7 @@ fn is_silent() -> bool {
 
 #[cfg(test)]
 thread_local! {
-    /// This thread's desks serve clients of which thousands are closed on purpose.
+    /// This thread's loops serve clients of which thousands are closed on purpose.
     pub(crate) static SILENT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     static COUNTED: std::cell::RefCell<(Instant, Limits)> =
         std::cell::RefCell::new((Instant::now(), Limits::default()));

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! SIGHUP, ctl reload ─▶ read ─▶ what a reload can change, beside what it cannot ─▶ sound?
-//!     ─▶ certificates ─▶ each desk: is there room, what do attributes become      (nothing changes
-//!     ─▶ each desk takes it, then the lobby                                        until here)
+//!     ─▶ certificates ─▶ each loop: is there room, what do attributes become      (nothing changes
+//!     ─▶ each loop takes it, then the negotiation                                      until here)
 //! ```
 //!
 //! What can be changed: volumes on devices that are there, groups, tenants, rules, schedulers,
@@ -27,28 +27,28 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use serde_json::json;
 
-use crate::catalog::Catalog;
 use crate::config::flat::{Change, changes};
 use crate::config::{Config, Device, Level, LogFormat, Volume};
 use crate::control::Certified;
 use crate::control::order::{Answer, Order, Settings};
-use crate::desk::inbox::Slot;
-use crate::desk::reload::{Reload, Seen, Step, Take, Taken};
-use crate::desk::volumes::{Coming, Going};
-use crate::desk::{DeskHandle, Letter, attributes};
 use crate::device::claim::Claims;
 use crate::device::{self, NewFile, content};
+use crate::device_loop::inbox::Slot;
+use crate::device_loop::reload::{Reload, Seen, Step, Take, Taken};
+use crate::device_loop::volumes::{Coming, Going};
+use crate::device_loop::{DeviceLoopHandle, Message, attributes};
+use crate::export_table::ExportTable;
 use crate::host::notify::Notify;
 use crate::host::sandbox;
-use crate::lobby::{Pause, Sockets};
 use crate::locked::locked;
 use crate::log::Entry;
+use crate::negotiation::{Pause, Sockets};
 use crate::{save, wire};
 
-/// How long a desk may take for an answer: it has its rounds to do.
+/// How long a loop may take for an answer: it has its rounds to do.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the lobby is told.
+/// What the negotiation is told.
 #[derive(Debug)]
 pub(crate) enum Word {
     /// It closes.
@@ -65,7 +65,7 @@ pub(crate) enum Word {
 #[derive(Debug)]
 pub(crate) struct Changed {
     pub config: Arc<Config>,
-    pub catalog: Catalog,
+    pub export_table: ExportTable,
     pub tls: Option<Arc<ServerConfig>>,
     /// Told when it does.
     pub heard: Sender<()>,
@@ -114,8 +114,8 @@ pub(crate) struct Keeper {
     force: bool,
     running: Mutex<Running>,
     /// By device, in the order of the configuration.
-    desks: Vec<(DeskHandle, Slot<Letter>)>,
-    lobby: Slot<Word>,
+    device_loops: Vec<(DeviceLoopHandle, Slot<Message>)>,
+    negotiation: Slot<Word>,
     notify: Option<Notify>,
     metrics: Option<Certified>,
 }
@@ -141,12 +141,20 @@ impl Keeper {
         source: Option<Source>,
         force: bool,
         running: Running,
-        desks: Vec<(DeskHandle, Slot<Letter>)>,
-        lobby: Slot<Word>,
+        device_loops: Vec<(DeviceLoopHandle, Slot<Message>)>,
+        negotiation: Slot<Word>,
         metrics: Option<Certified>,
     ) -> Keeper {
         let notify = None;
-        Keeper { source, force, running: Mutex::new(running), desks, lobby, notify, metrics }
+        Keeper {
+            source,
+            force,
+            running: Mutex::new(running),
+            device_loops,
+            negotiation,
+            notify,
+            metrics,
+        }
     }
 
     /// A service manager is told of reloads.
@@ -250,12 +258,12 @@ impl Keeper {
         let taken = self.ask_all(&merged, |_, answer| {
             Step::Take(Box::new(takes.next().unwrap_or_default()), answer)
         })?;
-        let mut catalog = Catalog::default();
+        let mut export_table = ExportTable::default();
         let mut held = Vec::new();
-        let desks = self.desks.iter().zip(&merged.devices).zip(taken);
-        for (((handle, slot), device), Taken { later, exports }) in desks {
+        let device_loops = self.device_loops.iter().zip(&merged.devices).zip(taken);
+        for (((handle, slot), device), Taken { later, exports }) in device_loops {
             handle.has_volumes(exports.iter().map(|facts| facts.name.clone()).collect());
-            catalog.add(exports, slot);
+            export_table.add(exports, slot);
             held.extend(later.iter().map(|key| format!("device.{}.{key}", device.name)));
         }
         let named = tls.is_some().then(|| "server.tls: the certificates were read".to_owned());
@@ -263,12 +271,13 @@ impl Keeper {
             metrics.renew(Arc::clone(tls));
         }
         let (heard, hears) = channel();
-        // A lobby that has ended lets nobody in. One that hears late lets in as before until then.
-        let changed = Changed { config: Arc::clone(&merged), catalog, tls, heard };
-        let _ended = self.lobby.put(Word::Changed(changed));
+        // A negotiation that has ended lets nobody in. One that hears late lets in as before until
+        // then.
+        let changed = Changed { config: Arc::clone(&merged), export_table, tls, heard };
+        let _ended = self.negotiation.put(Word::Changed(changed));
         let _late = hears.recv_timeout(PATIENCE);
         crate::log::configure(&merged.server);
-        // A desk that does not tell has taken it all the same.
+        // A loop that does not tell has taken it all the same.
         let behind = self.live(&merged).unwrap_or_else(|_| Config::clone(&merged));
         let changed = ordered::lines(&now, &running, &before, &behind);
         let changed = changed.into_iter().chain(named).collect();
@@ -297,7 +306,7 @@ impl Keeper {
         Ok(json!({ "ok": true, "changed": told, "file": source.file.display().to_string() }))
     }
 
-    /// Asks every desk something, all at once; what they answer, in the order of the devices.
+    /// Asks every loop something, all at once; what they answer, in the order of the devices.
     fn ask_all<T>(
         &self,
         config: &Arc<Config>,
@@ -305,10 +314,11 @@ impl Keeper {
     ) -> Result<Vec<T>, String> {
         let name = |device: usize| format!("device {}", config.devices[device].name);
         let mut waiting: Vec<Receiver<Result<T, String>>> = Vec::new();
-        for (device, (_, desk)) in self.desks.iter().enumerate() {
+        for (device, (_, device_loop)) in self.device_loops.iter().enumerate() {
             let (answer, answers) = channel();
             let reload = Reload { config: Arc::clone(config), device, step: step(device, answer) };
-            desk.put(Letter::Reload(Box::new(reload)))
+            device_loop
+                .put(Message::Reload(Box::new(reload)))
                 .map_err(|_| format!("{}: its thread has ended", name(device)))?;
             waiting.push(answers);
         }
@@ -383,7 +393,7 @@ fn opened(running: &Config, merged: &Config) -> Result<Vec<Vec<(Volume, NewFile)
     Ok(files)
 }
 
-/// What a desk takes over: its attributes, and where its new volumes lie.
+/// What a loop takes over: its attributes, and where its new volumes lie.
 fn take(device: &Device, files: Vec<(Volume, NewFile)>, seen: Seen) -> Result<Take, String> {
     let named = |why| format!("device {}: {why}", device.name);
     let attributes = attributes(device, seen.facts, seen.limits).map_err(named)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Server: desks, lobby, control and metrics, put together and taken apart.
+//! Server: loops, negotiation, control and metrics, put together and taken apart.
 //!
 //! ```text
 //! start    claims, devices, memory, certificates, control      as the user that starts it
 //!          then it becomes the user that it is to be, and gives up what it does not need
-//!          threads: one a device, the lobby, control, metrics
-//! stop     files go, lobby closes, desks let guests finish, devices are flushed
+//!          threads: one a device, the negotiation, control, metrics
+//! stop     files go, negotiation closes, loops let connections finish, devices are flushed
 //! ```
 //!
 //! Invariant: a server that was asked to stop has written and flushed what it acknowledged.
@@ -21,24 +21,24 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use crate::catalog::Catalog;
 use crate::config::{Config, Device, Identity, Level};
 use crate::control::Certified;
 use crate::control::http::{HttpServer, HttpSocket};
 use crate::control::order::{Answer, Order};
 use crate::control::server::{self as control, Access, ControlServer, ControlSocket};
-use crate::desk::handover;
-use crate::desk::inbox::{Slot, inbox};
-use crate::desk::{Desk, DeskHandle, Letter, Opened, seats};
 use crate::device::Backend;
 use crate::device::claim::Claims;
 use crate::device::content;
 use crate::device::handed::Handed;
+use crate::device_loop::handover;
+use crate::device_loop::inbox::{Slot, inbox};
+use crate::device_loop::{DeviceLoop, DeviceLoopHandle, Message, Opened, seats};
+use crate::export_table::ExportTable;
 use crate::fuse;
 use crate::fuse::front::File;
 use crate::fuse::mounted::Mounted;
 use crate::handover::giver::{Giver, Left};
-use crate::handover::taker::Guests;
+use crate::handover::taker::Connections;
 use crate::handover::{Takeover, record};
 use crate::host::descriptors;
 use crate::host::listen::Socket;
@@ -46,9 +46,9 @@ use crate::host::notify::{Heart, Notify};
 use crate::host::pidfile::Pidfile;
 use crate::host::privileges::Account;
 use crate::host::sandbox::{Sandbox, missing_image_folders};
-use crate::lobby::{Lobby, wants_tls};
 use crate::locked::locked;
 use crate::log::Entry;
+use crate::negotiation::{Negotiation, wants_tls};
 use crate::reload::{self, Keeper, Source, Word};
 use crate::{vital, wire};
 
@@ -63,7 +63,7 @@ pub type Wrap = fn(Box<dyn Backend>) -> Box<dyn Backend>;
 pub struct Options {
     /// Requests are told on standard error.
     pub verbose: bool,
-    /// Each desk's decisions are recorded, in `PREFIX.DEVICE.decisions`.
+    /// Each loop's decisions are recorded, in `PREFIX.DEVICE.decisions`.
     pub decisions: Option<std::path::PathBuf>,
     /// What others have in use is served all the same.
     pub force: bool,
@@ -92,7 +92,7 @@ impl Options {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    handles: Vec<DeskHandle>,
+    handles: Vec<DeviceLoopHandle>,
     notes: Vec<String>,
     metrics: Option<SocketAddr>,
     stop_asked: Sender<()>,
@@ -107,8 +107,8 @@ pub struct Server {
 struct Running {
     stop: Receiver<()>,
     door: Slot<Word>,
-    lobby: JoinHandle<()>,
-    desks: Vec<JoinHandle<()>>,
+    negotiation: JoinHandle<()>,
+    device_loops: Vec<JoinHandle<()>>,
     control: Option<ControlServer>,
     http: Option<HttpServer>,
     folder: Option<Mounted>,
@@ -139,7 +139,7 @@ impl Server {
             None => Claims::take(&config.devices, options.force),
         };
         let mut claims = claims.map_err(told)?;
-        let (mut catalog, mut desks) = (Catalog::default(), Vec::new());
+        let (mut export_table, mut device_loops) = (ExportTable::default(), Vec::new());
         let mut notes: Vec<String> =
             left_out.iter().map(|why| format!("left out: {why}")).collect();
         notes.append(&mut claims.notes);
@@ -149,17 +149,18 @@ impl Server {
         notes.extend(sandbox.and_then(|it| it.bound_files(&config, options.decisions.as_deref())));
         let (mut files, mut slots) = (Vec::new(), Vec::new());
         for device in &config.devices {
-            let mut opened = Desk::open(&config, device, &options)?;
+            let mut opened = DeviceLoop::open(&config, device, &options)?;
             files.extend(files_of(&opened, device));
             slots.push((opened.handle.clone(), opened.slot.clone()));
-            catalog.add(std::mem::take(&mut opened.exports), &opened.slot);
+            export_table.add(std::mem::take(&mut opened.exports), &opened.slot);
             notes.append(&mut opened.notes);
-            desks.push(opened);
+            device_loops.push(opened);
         }
         claims.confirm().map_err(told)?;
-        let handles: Vec<DeskHandle> = desks.iter().map(|desk| desk.handle.clone()).collect();
+        let handles: Vec<DeviceLoopHandle> =
+            device_loops.iter().map(|device_loop| device_loop.handle.clone()).collect();
         let (stop_asked, stop) = channel();
-        let (door, letters) = inbox().map_err(told)?;
+        let (door, messages) = inbox().map_err(told)?;
         let asked = Config { server: asked, ..config.clone() };
         let running = reload::Running { config: asked, claims };
         let source = options.source.clone();
@@ -171,8 +172,8 @@ impl Server {
         let keeper = Arc::new(keeper);
         let left = Arc::<Left>::default();
         let giver = Giver {
-            desks: pairs,
-            lobby: door.clone(),
+            device_loops: pairs,
+            negotiation: door.clone(),
             keeper: Arc::clone(&keeper),
             stop: stop_asked.clone(),
             notify: options.notify.clone(),
@@ -203,36 +204,38 @@ impl Server {
         // Clients wait in the listeners' queues still.
         notes.extend(sandbox.and_then(|it| it.bound_calls(&config)));
         let config = Arc::new(config);
-        let lobby =
-            Lobby::new(Arc::clone(&config), catalog, sockets, tls, letters).map_err(told)?;
-        let pulses = desks.iter().map(|opened| opened.desk.pulse());
+        let negotiation =
+            Negotiation::new(Arc::clone(&config), export_table, sockets, tls, messages)
+                .map_err(told)?;
+        let pulses = device_loops.iter().map(|opened| opened.device_loop.pulse());
         let heart = options.notify.as_ref().and_then(|notify| Heart::new(notify, pulses));
-        let lobby = lobby.with_heart(heart);
+        let negotiation = negotiation.with_heart(heart);
         if let Some(takeover) = &takeover {
             let arrived = arrived.map_or_else(|| takeover.commit(), Ok)?;
             let notify = options.notify.as_ref();
-            notes.extend(took_over(takeover, arrived, &lobby, &giver, notify));
+            notes.extend(took_over(takeover, arrived, &negotiation, &giver, notify));
         }
-        let desks = desks
+        let device_loops = device_loops
             .into_iter()
             .map(|opened| {
-                thread(format!("desk {}", opened.handle.device), move || opened.desk.run())
+                thread(format!("loop {}", opened.handle.device), move || opened.device_loop.run())
             })
             .collect::<Result<_, _>>()?;
-        // Clients that come again and again cost the lobby much, and those that are served nothing.
-        let lobby = vital::spawn_behind("lobby".to_owned(), move || lobby.run())
+        // Clients that come again and again cost the negotiation much, and those that are served
+        // nothing.
+        let negotiation = vital::spawn_behind("negotiation".to_owned(), move || negotiation.run())
             .map_err(|error| no_thread(&error))?;
         let host = Host { stop: stop_asked.clone(), keeper: Arc::clone(&keeper), giver };
         let (control, http) = doors.start(&config, &handles, &left, host)?;
         let metrics = http.as_ref().map(HttpServer::local_addr);
-        let running = Running { stop, door, lobby, desks, control, http, folder };
+        let running = Running { stop, door, negotiation, device_loops, control, http, folder };
         let running = Mutex::new(Some(running));
         let notify = options.notify.inspect(|notify| notify.ready(&keeper.status()));
         Ok(Server { handles, notes, metrics, stop_asked, keeper, notify, left, running })
     }
 
-    /// Its desks.
-    pub fn desks(&self) -> &[DeskHandle] {
+    /// Its loops.
+    pub fn device_loops(&self) -> &[DeviceLoopHandle] {
         &self.handles
     }
 
@@ -300,7 +303,7 @@ impl Drop for Server {
 }
 
 impl Running {
-    fn end(mut self, handles: &[DeskHandle], left: &Left) -> Result<(), String> {
+    fn end(mut self, handles: &[DeviceLoopHandle], left: &Left) -> Result<(), String> {
         // First, so that nobody asks for more; who still has a file open fails from now on.
         if let Some(Err(used)) = self.folder.take().map(Mounted::end) {
             crate::log::tell(format_args!("paternoster: {used}"));
@@ -311,8 +314,8 @@ impl Running {
             self.close_doors();
         }
         let _ended = self.door.put(Word::End);
-        self.lobby.join().map_err(|_| "the lobby ended with a panic")?;
-        // Desks that were given away end by themselves.
+        self.negotiation.join().map_err(|_| "the negotiation ended with a panic")?;
+        // Loops that were given away end by themselves.
         let asked = if left.is() { &[] } else { handles };
         let asking: Vec<_> = asked
             .iter()
@@ -328,8 +331,8 @@ impl Running {
             };
             result = Err(format!("device {} did not end as it should: {why}", handle.device));
         }
-        for desk in self.desks {
-            desk.join().map_err(|_| "a device's thread ended with a panic")?;
+        for device_loop in self.device_loops {
+            device_loop.join().map_err(|_| "a device's thread ended with a panic")?;
         }
         if let Some(control) = self.control {
             control.stop();
@@ -349,8 +352,8 @@ impl Running {
 /// Everything is this process's from now on: clients are let in as they are; what to tell.
 fn took_over(
     takeover: &Takeover,
-    arrived: Guests,
-    lobby: &Lobby,
+    arrived: Connections,
+    negotiation: &Negotiation,
     giver: &Giver,
     notify: Option<&Notify>,
 ) -> Vec<String> {
@@ -360,14 +363,14 @@ fn took_over(
     }
     notify.inspect(|notify| notify.is_ours());
     giver.keeper.keep_what_is_served();
-    let count = arrived.guests.len();
-    for guest in arrived.guests {
-        lobby.take_over(guest);
+    let count = arrived.connections.len();
+    for connection in arrived.connections {
+        negotiation.take_over(connection);
     }
-    for (_, desk) in &giver.desks {
+    for (_, device_loop) in &giver.device_loops {
         // Behind the clients: their tenants are there then.
-        let tenants = Box::new(handover::Letter::Tenants(arrived.tenants.clone()));
-        let _ended = desk.put(Letter::Handover(handover::Post(tenants)));
+        let tenants = Box::new(handover::Message::Tenants(arrived.tenants.clone()));
+        let _ended = device_loop.put(Message::Handover(handover::Post(tenants)));
     }
     Entry::new(Level::Info, "handover")
         .tell(format_args!("taken over from process {}: {count} connections", takeover.pid()));
@@ -429,7 +432,7 @@ impl Doors {
     fn start(
         self,
         config: &Config,
-        handles: &[DeskHandle],
+        handles: &[DeviceLoopHandle],
         left: &Left,
         host: Host,
     ) -> Result<(Option<ControlServer>, Option<HttpServer>), String> {
@@ -483,7 +486,7 @@ fn fit_connections(config: &mut Config) -> Option<String> {
     })
 }
 
-/// The volumes of a desk, as files.
+/// The volumes of a loop, as files.
 fn files_of(opened: &Opened, device: &Device) -> impl Iterator<Item = File> {
     // An export is a volume of the device, in its place.
     (0..).zip(opened.exports.iter().zip(&device.volumes)).map(|(place, (facts, volume))| File {

@@ -410,11 +410,11 @@ impl Runner<'_> {
             .map_err(|problem| Failure::Request(problem.message))?;
         let Runner { setting, device, scheduler, .. } = *self;
         let which = Which { setting, device, scheduler, more: which };
-        let witness = self.evidence.witness(which, clients(jobs))?;
-        let observer = (observer, (CommandHash::default(), witness));
-        let (result, (observer, (commands, witness)), _) =
+        let run_observer = self.evidence.run_observer(which, clients(jobs))?;
+        let observer = (observer, (CommandHash::default(), run_observer));
+        let (result, (observer, (commands, run_observer)), _) =
             self.setting.run(jobs, self.device, self.scheduler, observer, &mut |_| {})?;
-        self.evidence.keep(which, witness)?;
+        self.evidence.keep(which, run_observer)?;
         if let Some(told) = &mut self.told {
             let file = JobFile { global: Vec::new(), jobs: jobs.to_vec(), notes: Vec::new() };
             let label = scheduler.text.clone() + which.more;

@@ -111,11 +111,11 @@ impl Evidence {
     }
 
     /// What a run of clients of these names is to be observed by.
-    pub(crate) fn witness(
+    pub(crate) fn run_observer(
         &self,
         which: Which<'_>,
         clients: Vec<String>,
-    ) -> Result<Witness, Failure> {
+    ) -> Result<RunObserver, Failure> {
         let tracer = match &self.trace {
             None => None,
             Some(prefix) => {
@@ -133,7 +133,7 @@ impl Evidence {
         let watch = self.watched.is_some().then(|| Box::new(Watch::new()));
         let perfetto = self.perfetto(which, &clients)?;
         let (recorder, jobs) = (self.plots.recorder(), self.plots.by_job());
-        Ok(Witness { clients, recorder, jobs, tracer, perfetto, watch })
+        Ok(RunObserver { clients, recorder, jobs, tracer, perfetto, watch })
     }
 
     /// What writes the next run into the file for perfetto, if there is to be one.
@@ -178,9 +178,13 @@ impl Evidence {
         }
     }
 
-    /// Takes what the witness of a run has.
-    pub(crate) fn keep(&mut self, which: Which<'_>, witness: Witness) -> Result<(), Failure> {
-        let Witness { recorder, clients, jobs, tracer, perfetto, watch } = witness;
+    /// Takes what the run observer of a run has.
+    pub(crate) fn keep(
+        &mut self,
+        which: Which<'_>,
+        run_observer: RunObserver,
+    ) -> Result<(), Failure> {
+        let RunObserver { recorder, clients, jobs, tracer, perfetto, watch } = run_observer;
         if let Some(jobs) = jobs {
             self.plots.add_jobs(&which.label(), *jobs, &clients);
         }
@@ -208,7 +212,7 @@ impl Evidence {
 }
 
 /// Observes one run.
-pub(crate) struct Witness {
+pub(crate) struct RunObserver {
     clients: Vec<String>,
     recorder: Recorder,
     jobs: Option<Box<ByClient>>,
@@ -220,7 +224,7 @@ pub(crate) struct Witness {
 /// Writes a run for perfetto into a file.
 type ForPerfetto = Perfetto<BufWriter<File>>;
 
-impl Observer for Witness {
+impl Observer for RunObserver {
     #[inline]
     fn event(&mut self, event: &Event) {
         self.recorder.event(event);

@@ -292,10 +292,10 @@ impl<'a> Plan<'a> {
             let _closed = crate::print(&(text + "\n"));
         };
         let which = Which { setting: &self.setting, device, scheduler, more: "" };
-        let witness = evidence.witness(which, clients(&self.jobs.jobs))?;
+        let run_observer = evidence.run_observer(which, clients(&self.jobs.jobs))?;
         let on = (device, scheduler);
-        let observer = (CommandHash::default(), witness);
-        let (mut done, (commands, witness)) = if self.options.event_hash {
+        let observer = (CommandHash::default(), run_observer);
+        let (mut done, (commands, run_observer)) = if self.options.event_hash {
             let observer = (EventHash::default(), observer);
             let digest = |(hash, _): &(EventHash, _)| Some(hash.digest());
             let (done, (_, observer)) = self.observed(on, observer, digest, &mut status)?;
@@ -303,7 +303,7 @@ impl<'a> Plan<'a> {
         } else {
             self.observed(on, observer, |_| None, &mut status)?
         };
-        evidence.keep(which, witness)?;
+        evidence.keep(which, run_observer)?;
         let notes = self.judge(device, &mut done, entitled)?;
         Ok(Told { outcome: done.outcome, commands: commands.digest(), notes })
     }

@@ -191,11 +191,11 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
                 options.repeat,
                 |seed, jobs| {
                     let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
-                    evidence.borrow().witness(which, clients(jobs))
+                    evidence.borrow().run_observer(which, clients(jobs))
                 },
-                |seed, witness, _| {
+                |seed, run_observer, _| {
                     let which = Which { setting: &setting, device, scheduler, more: &more(seed) };
-                    evidence.borrow_mut().keep(which, witness)
+                    evidence.borrow_mut().keep(which, run_observer)
                 },
             )?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);

@@ -85,7 +85,7 @@ pub struct Server {
     pub handshake_timeout: Nanos,
     /// A client that takes no answer for so long is gone.
     pub stall_timeout: Nanos,
-    /// At a stop: how long guests may finish what they asked for.
+    /// At a stop: how long connections may finish what they asked for.
     pub drain_timeout: Nanos,
     /// At a stop: how long a device may take for what is under way once that time is over, and
     /// for its last flush.
@@ -243,7 +243,7 @@ pub struct Device {
     pub attributes: Vec<(String, String)>,
     /// Commands it is given at a time; `None`: what the backend likes.
     pub depth: Option<u32>,
-    /// Bytes for data under way, of all its guests.
+    /// Bytes for data under way, of all its connections.
     pub memory: u64,
     /// Whether the kernel's cache is passed by.
     pub direct: Direct,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers: which desks a request concerns, and what is said to whoever asked.
+//! Answers: which loops a request concerns, and what is said to whoever asked.
 //!
 //! ```text
 //! {"do":"weight","name":"db","weight":300}
-//!   ├─▶ desk disk0: ok                        {"ok":true,"devices":[{"device":"disk0"},
-//!   └─▶ desk disk1: there is no tenant db  ──▶   {"device":"disk1","error":"there is no …"}]}
+//!   ├─▶ loop disk0: ok                        {"ok":true,"devices":[{"device":"disk0"},
+//!   └─▶ loop disk1: there is no tenant db  ──▶   {"device":"disk1","error":"there is no …"}]}
 //! ```
 //!
 //! Who names no device means: all of them (what can be asked without harm, weights and classes,
 //! the end of a trace), the one that has the volume, or the only one.
 //!
-//! Invariants: I1 every answer is an object, with `ok` or with `error`; I2 an order that no desk
-//! carried out is an error; I3 desks are asked in the order of the configuration.
+//! Invariants: I1 every answer is an object, with `ok` or with `error`; I2 an order that no loop
+//! carried out is an error; I3 loops are asked in the order of the configuration.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -23,12 +23,12 @@ use super::order::{Answer, Order};
 use super::request::{FORMS, Request, What};
 use super::server::Host;
 use super::snapshot::Snapshot;
-use crate::desk::DeskHandle;
+use crate::device_loop::DeviceLoopHandle;
 use crate::handover::VERSION;
 
 /// Answers a request; [`What::Stop`] is answered too, but whoever called ends the server.
 #[must_use]
-pub fn answer(desks: &[DeskHandle], host: &impl Host, request: &Request) -> Value {
+pub fn answer(device_loops: &[DeviceLoopHandle], host: &impl Host, request: &Request) -> Value {
     let result = match &request.what {
         What::Help => Ok(help()),
         What::Stop => Ok(json!({ "ok": true })),
@@ -38,8 +38,10 @@ pub fn answer(desks: &[DeskHandle], host: &impl Host, request: &Request) -> Valu
         What::Handover(other) => {
             Err(format!("this server hands over by version {VERSION}, not by {other}"))
         }
-        What::List => ask(desks, request.device.as_deref(), &Order::Snapshot).map(without_figures),
-        What::Order(order) => ask(desks, request.device.as_deref(), order),
+        What::List => {
+            ask(device_loops, request.device.as_deref(), &Order::Snapshot).map(without_figures)
+        }
+        What::Order(order) => ask(device_loops, request.device.as_deref(), order),
     };
     result.unwrap_or_else(|error| refusal(&error))
 }
@@ -60,17 +62,21 @@ fn help() -> Value {
     json!({ "ok": true, "help": forms.collect::<Vec<_>>() })
 }
 
-fn ask(desks: &[DeskHandle], device: Option<&str>, order: &Order) -> Result<Value, String> {
-    let concerned = concerned(desks, device, order)?;
+fn ask(
+    device_loops: &[DeviceLoopHandle],
+    device: Option<&str>,
+    order: &Order,
+) -> Result<Value, String> {
+    let concerned = concerned(device_loops, device, order)?;
     let (mut lines, mut errors) = (Vec::new(), Vec::new());
-    for desk in &concerned {
-        let line = match desk.ask(order.clone()) {
-            Ok(value) => line(&desk.device, value),
+    for device_loop in &concerned {
+        let line = match device_loop.ask(order.clone()) {
+            Ok(value) => line(&device_loop.device, value),
             Err(error) => {
                 let mut line = Map::new();
-                line.insert("device".to_owned(), desk.device.clone().into());
+                line.insert("device".to_owned(), device_loop.device.clone().into());
                 line.insert("error".to_owned(), error.clone().into());
-                errors.push(format!("{}: {error}", desk.device));
+                errors.push(format!("{}: {error}", device_loop.device));
                 Value::Object(line)
             }
         };
@@ -82,7 +88,7 @@ fn ask(desks: &[DeskHandle], device: Option<&str>, order: &Order) -> Result<Valu
     Ok(json!({ "ok": true, "devices": lines }))
 }
 
-/// A desk's answer, which says first of which device it is.
+/// A loop's answer, which says first of which device it is.
 fn line(device: &str, value: Value) -> Value {
     let mut line = match value {
         Value::Object(fields) => fields,
@@ -95,43 +101,48 @@ fn line(device: &str, value: Value) -> Value {
 
 /// Whom an order concerns.
 fn concerned<'a>(
-    desks: &'a [DeskHandle],
+    device_loops: &'a [DeviceLoopHandle],
     device: Option<&str>,
     order: &Order,
-) -> Result<Vec<&'a DeskHandle>, String> {
+) -> Result<Vec<&'a DeviceLoopHandle>, String> {
     if let Some(name) = device {
-        let named: Vec<_> = desks.iter().filter(|desk| desk.device == name).collect();
+        let named: Vec<_> =
+            device_loops.iter().filter(|device_loop| device_loop.device == name).collect();
         if named.is_empty() {
-            return Err(format!("there is no device {name:?}: there are {}", devices(desks)));
+            return Err(format!(
+                "there is no device {name:?}: there are {}",
+                devices(device_loops)
+            ));
         }
         return Ok(named);
     }
     match order {
         Order::Drain { volume } | Order::Resume { volume } => {
-            let has = |desk: &&DeskHandle| desk.volumes().contains(volume);
-            let having: Vec<_> = desks.iter().filter(has).collect();
+            let has = |device_loop: &&DeviceLoopHandle| device_loop.volumes().contains(volume);
+            let having: Vec<_> = device_loops.iter().filter(has).collect();
             if having.is_empty() {
-                let all: Vec<String> = desks.iter().flat_map(DeskHandle::volumes).collect();
+                let all: Vec<String> =
+                    device_loops.iter().flat_map(DeviceLoopHandle::volumes).collect();
                 let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
                 return Err(format!("there is no volume {volume:?}: there are {all}"));
             }
             Ok(having)
         }
-        _ if desks.is_empty() => Err("this server has no device".to_owned()),
+        _ if device_loops.is_empty() => Err("this server has no device".to_owned()),
         Order::Scheduler { .. }
         | Order::Attribute { value: Some(_), .. }
         | Order::Trace { prefix: Some(_) }
         | Order::Stop
-            if desks.len() > 1 =>
+            if device_loops.len() > 1 =>
         {
-            Err(format!("the field \"device\" must say which: there are {}", devices(desks)))
+            Err(format!("the field \"device\" must say which: there are {}", devices(device_loops)))
         }
-        _ => Ok(desks.iter().collect()),
+        _ => Ok(device_loops.iter().collect()),
     }
 }
 
-fn devices(desks: &[DeskHandle]) -> String {
-    let names: Vec<&str> = desks.iter().map(|desk| &*desk.device).collect();
+fn devices(device_loops: &[DeviceLoopHandle]) -> String {
+    let names: Vec<&str> = device_loops.iter().map(|device_loop| &*device_loop.device).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
@@ -148,19 +159,23 @@ fn without_figures(mut answer: Value) -> Value {
     answer
 }
 
-/// Asks all desks for a snapshot at once; who has not answered within `bound` is late.
+/// Asks all loops for a snapshot at once; who has not answered within `bound` is late.
 #[must_use]
-pub fn snapshots(desks: &[DeskHandle], bound: Duration) -> Vec<(String, Result<Snapshot, String>)> {
+pub fn snapshots(
+    device_loops: &[DeviceLoopHandle],
+    bound: Duration,
+) -> Vec<(String, Result<Snapshot, String>)> {
     let (sender, answers) = channel::<(usize, Answer)>();
-    for (place, desk) in desks.iter().cloned().enumerate() {
+    for (place, device_loop) in device_loops.iter().cloned().enumerate() {
         let sender = sender.clone();
-        let ask = move || drop(sender.send((place, desk.ask(Order::Snapshot))));
-        // Without a thread there is no answer, and that is what is said of the desk.
+        let ask = move || drop(sender.send((place, device_loop.ask(Order::Snapshot))));
+        // Without a thread there is no answer, and that is what is said of the loop.
         drop(thread::Builder::new().name("ask".to_owned()).spawn(ask));
     }
     drop(sender);
     let late = || format!("no answer within {} ms", bound.as_millis());
-    let mut all: Vec<_> = desks.iter().map(|desk| (desk.device.clone(), Err(late()))).collect();
+    let mut all: Vec<_> =
+        device_loops.iter().map(|device_loop| (device_loop.device.clone(), Err(late()))).collect();
     let deadline = Instant::now() + bound;
     while let Ok((place, answer)) =
         answers.recv_timeout(deadline.saturating_duration_since(Instant::now()))
@@ -177,22 +192,26 @@ mod tests {
     use crate::control::request::parse;
     use crate::control::snapshot::{ConnectionLine, TenantLine};
 
-    /// A desk that knows these tenants and says what it is told to do.
-    fn desk(device: &str, volume: &str, tenant: &'static str) -> DeskHandle {
+    /// A loop that knows these tenants and says what it is told to do.
+    fn device_loop(device: &str, volume: &str, tenant: &'static str) -> DeviceLoopHandle {
         let snapshot = Snapshot {
             device: device.to_owned(),
             tenants: vec![TenantLine { name: tenant.to_owned(), ..TenantLine::default() }],
             connections: vec![ConnectionLine::default()],
             ..Snapshot::default()
         };
-        DeskHandle::new(device.to_owned(), vec![volume.to_owned()], move |order| match order {
-            Order::Snapshot => Ok(serde_json::to_value(&snapshot).expect("plain data")),
-            Order::Weight { name, .. } if name != tenant => {
-                Err(format!("there is no tenant or group {name:?}"))
-            }
-            Order::Attribute { name, value } => Ok(json!({ "name": name, "value": value })),
-            _ => Ok(json!({})),
-        })
+        DeviceLoopHandle::new(
+            device.to_owned(),
+            vec![volume.to_owned()],
+            move |order| match order {
+                Order::Snapshot => Ok(serde_json::to_value(&snapshot).expect("plain data")),
+                Order::Weight { name, .. } if name != tenant => {
+                    Err(format!("there is no tenant or group {name:?}"))
+                }
+                Order::Attribute { name, value } => Ok(json!({ "name": name, "value": value })),
+                _ => Ok(json!({})),
+            },
+        )
     }
 
     struct Nobody;
@@ -205,12 +224,12 @@ mod tests {
         }
     }
 
-    fn two() -> [DeskHandle; 2] {
-        [desk("disk0", "a", "db"), desk("disk1", "b", "web")]
+    fn two() -> [DeviceLoopHandle; 2] {
+        [device_loop("disk0", "a", "db"), device_loop("disk1", "b", "web")]
     }
 
-    fn said(desks: &[DeskHandle], line: &str) -> String {
-        answer(desks, &Nobody, &parse(line.as_bytes()).expect("a request")).to_string()
+    fn said(device_loops: &[DeviceLoopHandle], line: &str) -> String {
+        answer(device_loops, &Nobody, &parse(line.as_bytes()).expect("a request")).to_string()
     }
 
     /// Who is asked when no device is named?
@@ -272,12 +291,12 @@ mod tests {
         assert_eq!(help["help"].as_array().map(Vec::len), Some(FORMS.len()));
     }
 
-    /// Is a desk that hangs late, and no other?
+    /// Is a loop that hangs late, and no other?
     #[test]
     fn who_hangs_is_late() {
         let (keep, hang) = channel::<()>();
         let hang = std::sync::Mutex::new(hang);
-        let hung = DeskHandle::new("hung".to_owned(), Vec::new(), move |_| {
+        let hung = DeviceLoopHandle::new("hung".to_owned(), Vec::new(), move |_| {
             let _ = hang.lock().map(|hang| hang.recv());
             Err("never mind".to_owned())
         });

@@ -160,7 +160,7 @@ impl Client {
         // What does not fit is a piece less to wait for: the limit ends it all the same.
         let sent = self.stream.set_write_timeout(Some(self.limit));
         let sent = sent.and_then(|()| self.stream.write_all(line.as_bytes()));
-        // Who was refused at the door could send nothing, and has an answer all the same.
+        // Who was refused at the acceptor could send nothing, and has an answer all the same.
         let answer = self.line(until).map_err(|error| match (error, sent) {
             (ClientError::System { .. }, Err(error)) => self.system(error),
             (error, _) => error,

@@ -2,8 +2,8 @@
 //! HTTP for monitors: `/metrics` and `/healthz`, on loopback, or under TLS.
 //!
 //! ```text
-//! GET /metrics HTTP/1.1  ──▶ desks: Snapshot ──▶ 200, text (the dialect that `Accept` asks for)
-//! GET /healthz HTTP/1.1  ──▶ desks: Snapshot ──▶ 200 "ok", or 503 and what is not well
+//! GET /metrics HTTP/1.1  ──▶ loops: Snapshot ──▶ 200, text (the dialect that `Accept` asks for)
+//! GET /healthz HTTP/1.1  ──▶ loops: Snapshot ──▶ 200 "ok", or 503 and what is not well
 //! ```
 //!
 //! One request a connection, no body, at most 8 KiB, ten seconds from beginning to end. This tells
@@ -22,25 +22,25 @@ use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 
+use super::acceptor::{Acceptor, Listener, Peer, Stream};
 use super::answer::snapshots;
-use super::door::{Door, Listener, Peer, Stream};
 use super::health;
 use super::metrics::{Dialect, exposition};
 use super::secured::{Certified, Secured};
-use crate::desk::DeskHandle;
+use crate::device_loop::DeviceLoopHandle;
 
 /// Bytes of a request at most.
 const REQUEST_LIMIT: usize = 8 << 10;
 /// Connections at a time.
 const CONNECTIONS: usize = 16;
-/// A desk that has not answered by then is not well.
+/// A loop that has not answered by then is not well.
 const BOUND: Duration = Duration::from_secs(2);
 /// From the connection to the request's last byte; and for the answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server for monitors; ends when it is dropped.
 pub struct HttpServer {
-    door: Door,
+    acceptor: Acceptor,
     address: SocketAddr,
 }
 
@@ -59,47 +59,51 @@ impl HttpServer {
     pub fn start(
         address: SocketAddr,
         tls: Option<Arc<ServerConfig>>,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
     ) -> io::Result<HttpServer> {
-        HttpServer::with_patience(address, tls, desks, PATIENCE)
+        HttpServer::with_patience(address, tls, device_loops, PATIENCE)
     }
 
     fn with_patience(
         address: SocketAddr,
         tls: Option<Arc<ServerConfig>>,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         patience: Duration,
     ) -> io::Result<HttpServer> {
         let socket = HttpSocket::listen(address, tls)?;
-        HttpServer::at(socket, desks, patience, Arc::default())
+        HttpServer::at(socket, device_loops, patience, Arc::default())
     }
 
     /// At a socket that is open.
     pub(crate) fn behind(
         socket: HttpSocket,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         paused: Arc<AtomicBool>,
     ) -> io::Result<HttpServer> {
-        HttpServer::at(socket, desks, PATIENCE, paused)
+        HttpServer::at(socket, device_loops, PATIENCE, paused)
     }
 
     fn at(
         socket: HttpSocket,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         patience: Duration,
         paused: Arc<AtomicBool>,
     ) -> io::Result<HttpServer> {
         let HttpSocket { listener, certified } = socket;
         let address = listener.local_addr()?;
         let full = Reply::refusal(503, "too many connections\n").bytes(true);
-        let door = match certified {
-            None => open(listener, desks, (Host::IsAsked, paused), patience, full),
+        let acceptor = match certified {
+            None => open(listener, device_loops, (Host::IsAsked, paused), patience, full),
             // The owner of a name has no certificate of ours for it.
-            Some(tls) => {
-                open(Secured { listener, tls }, desks, (Host::IsKnown, paused), patience, full)
-            }
+            Some(tls) => open(
+                Secured { listener, tls },
+                device_loops,
+                (Host::IsKnown, paused),
+                patience,
+                full,
+            ),
         };
-        Ok(HttpServer { door: door?, address })
+        Ok(HttpServer { acceptor: acceptor?, address })
     }
 
     /// Where it listens.
@@ -110,7 +114,7 @@ impl HttpServer {
 
     /// Closes all connections and waits for their threads.
     pub fn stop(mut self) {
-        self.door.close();
+        self.acceptor.close();
     }
 }
 
@@ -177,17 +181,17 @@ enum Host {
 
 fn open<L: Listener>(
     listener: L,
-    desks: Vec<DeskHandle>,
+    device_loops: Vec<DeviceLoopHandle>,
     (host, paused): (Host, Arc<AtomicBool>),
     patience: Duration,
     full: Vec<u8>,
-) -> io::Result<Door> {
-    Door::open(
+) -> io::Result<Acceptor> {
+    Acceptor::open(
         "metrics",
         listener,
         CONNECTIONS,
         paused,
-        move |peer| serve(peer, &desks, host, patience),
+        move |peer| serve(peer, &device_loops, host, patience),
         move |peer| drop(peer.write_all(&full, Instant::now())),
     )
 }
@@ -196,11 +200,16 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn serve<S: Stream>(peer: &mut Peer<S>, desks: &[DeskHandle], host: Host, patience: Duration) {
+fn serve<S: Stream>(
+    peer: &mut Peer<S>,
+    device_loops: &[DeviceLoopHandle],
+    host: Host,
+    patience: Duration,
+) {
     let deadline = Instant::now() + patience;
     let mut bytes = Vec::new();
     let reply = loop {
-        if let Some(reply) = answer(&bytes, desks, host) {
+        if let Some(reply) = answer(&bytes, device_loops, host) {
             break reply;
         }
         let mut piece = [0; 1024];
@@ -216,7 +225,7 @@ fn serve<S: Stream>(peer: &mut Peer<S>, desks: &[DeskHandle], host: Host, patien
     };
     let with_body = !bytes.starts_with(b"HEAD ");
     if peer.write_all(&reply.bytes(with_body), Instant::now() + patience).is_ok() {
-        peer.see_off(Instant::now() + Duration::from_secs(1));
+        peer.close_finished(Instant::now() + Duration::from_secs(1));
     }
 }
 
@@ -224,14 +233,14 @@ fn serve<S: Stream>(peer: &mut Peer<S>, desks: &[DeskHandle], host: Host, patien
 ///
 /// For fuzzing: it is what a connection does, without one.
 #[must_use]
-pub fn reply(bytes: &[u8], desks: &[DeskHandle]) -> Option<Vec<u8>> {
-    let reply = answer(bytes, desks, Host::IsAsked)?;
+pub fn reply(bytes: &[u8], device_loops: &[DeviceLoopHandle]) -> Option<Vec<u8>> {
+    let reply = answer(bytes, device_loops, Host::IsAsked)?;
     Some(reply.bytes(!bytes.starts_with(b"HEAD ")))
 }
 
-fn answer(bytes: &[u8], desks: &[DeskHandle], host: Host) -> Option<Reply> {
+fn answer(bytes: &[u8], device_loops: &[DeviceLoopHandle], host: Host) -> Option<Reply> {
     match head_end(bytes) {
-        Some(end) => Some(respond(&bytes[..end], desks, host)),
+        Some(end) => Some(respond(&bytes[..end], device_loops, host)),
         None if bytes.len() >= REQUEST_LIMIT => {
             Some(Reply::refusal(431, "a request has at most 8 KiB\n"))
         }
@@ -313,7 +322,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(fits)
 }
 
-fn respond(bytes: &[u8], desks: &[DeskHandle], host: Host) -> Reply {
+fn respond(bytes: &[u8], device_loops: &[DeviceLoopHandle], host: Host) -> Reply {
     let head = match parse(bytes) {
         Ok(head) => head,
         Err(reply) => return reply,
@@ -325,25 +334,25 @@ fn respond(bytes: &[u8], desks: &[DeskHandle], host: Host) -> Reply {
     let known = ["/metrics", "/healthz"].contains(&head.path);
     match (head.method, head.path) {
         _ if !known => Reply::refusal(404, "there are /metrics and /healthz\n"),
-        ("GET" | "HEAD", "/metrics") => metrics(desks, head.accept),
-        ("GET" | "HEAD", _) => health(desks),
+        ("GET" | "HEAD", "/metrics") => metrics(device_loops, head.accept),
+        ("GET" | "HEAD", _) => health(device_loops),
         _ => Reply::refusal(405, "only GET and HEAD\n"),
     }
 }
 
-fn metrics(desks: &[DeskHandle], accept: &str) -> Reply {
+fn metrics(device_loops: &[DeviceLoopHandle], accept: &str) -> Reply {
     let dialect = if accept.to_ascii_lowercase().contains("application/openmetrics-text") {
         Dialect::OpenMetrics
     } else {
         Dialect::Prometheus
     };
-    let all = snapshots(desks, BOUND);
+    let all = snapshots(device_loops, BOUND);
     let known: Vec<_> = all.into_iter().map(|(name, snapshot)| (name, snapshot.ok())).collect();
     Reply { status: 200, kind: dialect.content_type(), body: exposition(&known, dialect) }
 }
 
-fn health(desks: &[DeskHandle]) -> Reply {
-    let (all_well, body) = health::told(&snapshots(desks, BOUND));
+fn health(device_loops: &[DeviceLoopHandle]) -> Reply {
+    let (all_well, body) = health::told(&snapshots(device_loops, BOUND));
     Reply { status: if all_well { 200 } else { 503 }, kind: TEXT, body }
 }
 
@@ -397,19 +406,20 @@ mod tests {
     use super::*;
     use crate::control::snapshot::Snapshot;
 
-    fn desks() -> Vec<DeskHandle> {
-        let well = DeskHandle::new("disk0".to_owned(), Vec::new(), |_| {
+    fn device_loops() -> Vec<DeviceLoopHandle> {
+        let well = DeviceLoopHandle::new("disk0".to_owned(), Vec::new(), |_| {
             let snapshot = Snapshot { device: "disk0".to_owned(), ..Snapshot::default() };
             Ok(serde_json::to_value(snapshot).expect("plain data"))
         });
-        let ill = DeskHandle::new("disk1".to_owned(), Vec::new(), |_| {
-            Err("the desk has ended".to_owned())
+        let ill = DeviceLoopHandle::new("disk1".to_owned(), Vec::new(), |_| {
+            Err("the loop has ended".to_owned())
         });
         vec![well, ill]
     }
 
-    fn start(desks: Vec<DeskHandle>) -> HttpServer {
-        HttpServer::start("127.0.0.1:0".parse().expect("an address"), None, desks).expect("a port")
+    fn start(device_loops: Vec<DeviceLoopHandle>) -> HttpServer {
+        HttpServer::start("127.0.0.1:0".parse().expect("an address"), None, device_loops)
+            .expect("a port")
     }
 
     fn exchange(server: &HttpServer, request: &[u8]) -> String {
@@ -423,7 +433,7 @@ mod tests {
     /// Is every request answered as HTTP wants it, right or wrong?
     #[test]
     fn statuses() {
-        let server = start(desks());
+        let server = start(device_loops());
         let host = "Host: localhost\r\n\r\n";
         for (request, status, body) in [
             (format!("GET /metrics HTTP/1.1\r\n{host}"), "200 OK", "# HELP paternoster_up "),
@@ -433,7 +443,7 @@ mod tests {
             (
                 format!("GET /healthz HTTP/1.1\r\n{host}"),
                 "503 Service Unavailable",
-                "disk1: the desk has ended\n",
+                "disk1: the loop has ended\n",
             ),
             (format!("GET / HTTP/1.1\r\n{host}"), "404 Not Found", "there are /metrics"),
             (format!("POST /metrics HTTP/1.1\r\n{host}"), "405 Method Not Allowed", "only GET"),
@@ -489,17 +499,17 @@ mod tests {
         ] {
             assert!(!is_of_this_machine(host), "{host}");
             let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
-            let reply = respond(request.as_bytes(), &desks(), Host::IsAsked);
+            let reply = respond(request.as_bytes(), &device_loops(), Host::IsAsked);
             assert_eq!(reply.status, 421, "{host}");
         }
         let two = "GET /metrics HTTP/1.0\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
-        assert_eq!(respond(two.as_bytes(), &desks(), Host::IsAsked).status, 400);
+        assert_eq!(respond(two.as_bytes(), &device_loops(), Host::IsAsked).status, 400);
     }
 
     /// Does the dialect follow what the monitor accepts?
     #[test]
     fn dialects() {
-        let server = start(desks());
+        let server = start(device_loops());
         let request = "GET /metrics HTTP/1.1\r\nHost: [::1]\r\nAccept: \
                        Application/OpenMetrics-Text;version=1.0.0,text/plain;q=0.5\r\n\r\n";
         let answer = exchange(&server, request.as_bytes());
@@ -508,10 +518,10 @@ mod tests {
         assert!(answer.contains("paternoster_up{device=\"disk1\"} 0\n"), "{answer}");
     }
 
-    /// Is a server whose desks all answer well?
+    /// Is a server whose loops all answer well?
     #[test]
-    fn health_is_of_the_desks() {
-        let server = start(desks().into_iter().take(1).collect());
+    fn health_is_of_the_device_loops() {
+        let server = start(device_loops().into_iter().take(1).collect());
         let answer = exchange(&server, b"GET /healthz HTTP/1.0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert!(answer.contains("\r\n\r\nok\ndisk0: "), "{answer}");
@@ -521,7 +531,8 @@ mod tests {
     #[test]
     fn who_stalls_is_let_go() {
         let address = "127.0.0.1:0".parse().expect("an address");
-        let server = HttpServer::with_patience(address, None, desks(), Duration::from_millis(10));
+        let server =
+            HttpServer::with_patience(address, None, device_loops(), Duration::from_millis(10));
         let server = server.expect("a port");
         let answer = exchange(&server, b"GET /metr");
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
@@ -542,7 +553,8 @@ mod tests {
             .unwrap();
         let anywhere = "0.0.0.0:0".parse().expect("an address");
         let patience = Duration::from_millis(500);
-        let server = HttpServer::with_patience(anywhere, Some(Arc::new(tls)), desks(), patience);
+        let server =
+            HttpServer::with_patience(anywhere, Some(Arc::new(tls)), device_loops(), patience);
         let server = server.expect("a port");
         let connect =
             || TcpStream::connect(("127.0.0.1", server.local_addr().port())).expect("a server");

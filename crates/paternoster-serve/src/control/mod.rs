@@ -2,21 +2,21 @@
 //! Control: orders to a running server, and what it tells of itself.
 //!
 //! ```text
-//! unix socket ──▶ door ──line──▶ request ──▶ answer ──Order──▶ desks
-//! loopback    ──▶ door ──GET ──▶ http ─────▶ metrics ─Snapshot─▶ desks
-//! TLS         ──▶ door ─┘
+//! unix socket ──▶ acceptor ──line──▶ request ──▶ answer ──Order──▶ loops
+//! loopback    ──▶ acceptor ──GET ──▶ http ─────▶ metrics ─Snapshot─▶ loops
+//! TLS         ──▶ acceptor ─┘
 //! ```
 //!
 //! * [`request`]: the language of the control socket, and [`answer`]: who is asked, what is said.
 //! * [`server`]: the socket; [`client`]: its other end.
 //! * [`http`]: metrics and health for monitors; [`metrics`]: their text.
 //! * `secured`: monitors under TLS.
-//! * `door`: threads, few at a time, for connections whose patience is bounded.
-//! * [`order`], [`snapshot`]: what desks are asked and tell.
+//! * `acceptor`: threads, few at a time, for connections whose patience is bounded.
+//! * [`order`], [`snapshot`]: what loops are asked and tell.
 
+mod acceptor;
 pub mod answer;
 pub mod client;
-mod door;
 mod health;
 pub mod http;
 pub mod metrics;

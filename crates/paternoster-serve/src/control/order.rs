@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders: what a running desk can be asked, and where its answer goes.
+//! Orders: what a running loop can be asked, and where its answer goes.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::config::{Config, ServiceClass, Tenant};
 
-/// What a desk can be asked.
+/// What a loop can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// How it stands: a [`Snapshot`](super::snapshot::Snapshot).
@@ -44,7 +44,7 @@ pub enum Order {
     },
     /// All attributes.
     Attributes,
-    /// Takes no new requests for a volume, answers when the last has ended; its guests get
+    /// Takes no new requests for a volume, answers when the last has ended; its connections get
     /// ESHUTDOWN.
     Drain {
         /// Which.
@@ -67,11 +67,11 @@ pub enum Order {
     },
     /// What of it can be ordered: [`Settings`].
     Settings,
-    /// Guests finish, then the desk ends.
+    /// Connections finish, then the loop ends.
     Stop,
 }
 
-/// What of a desk can be ordered.
+/// What of a loop can be ordered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Settings {
     /// The scheduler's name.

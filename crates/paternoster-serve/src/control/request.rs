@@ -43,14 +43,14 @@ pub struct Request {
     pub what: What,
 }
 
-/// What is asked for, of the server or of its desks.
+/// What is asked for, of the server or of its loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// What can be asked.
     Help,
     /// Devices, volumes, tenants, connections, without figures.
     List,
-    /// The server ends once its guests have finished.
+    /// The server ends once its connections have finished.
     Stop,
     /// The server reads its configuration again.
     Reload,
@@ -58,7 +58,7 @@ pub enum What {
     Save,
     /// Another process takes over, by this version.
     Handover(u32),
-    /// Something of one desk or several.
+    /// Something of one loop or several.
     Order(Order),
 }
 
@@ -194,7 +194,7 @@ pub const FORMS: &[Form] = &[
         fields: &[needs("version", "a whole number: how both are to speak")],
         meaning: "gives everything to the process that asks: `paternoster serve --take-over`",
     },
-    Form { name: "stop", fields: &[], meaning: "guests finish, then the server ends" },
+    Form { name: "stop", fields: &[], meaning: "connections finish, then the server ends" },
 ];
 
 /// Reads a line, without its end.

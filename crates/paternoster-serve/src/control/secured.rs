@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use rustix::event::PollFlags;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::door::{Listener, Stream};
+use super::acceptor::{Listener, Stream};
 use crate::locked::locked;
 
 /// A listener whose clients speak TLS.

@@ -26,13 +26,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::acceptor::{Acceptor, Peer};
 use super::answer::{answer, refusal};
-use super::door::{Door, Peer};
 use super::order::Answer;
 use super::request::{LINE_LIMIT, What, parse};
 use crate::config::rights::is_among;
 use crate::config::{self, Identity, Level, Who};
-use crate::desk::{DeskHandle, Seat};
+use crate::device_loop::{DeviceLoopHandle, Seat};
 use crate::host::ours::Ours;
 use crate::host::peer::{self, Origin, PROC};
 use crate::host::unix_socket::{OwnPath, Refusal, listen_at};
@@ -59,7 +59,7 @@ struct Patience {
 const PATIENCE: Patience =
     Patience { connections: 16, line: Duration::from_secs(10), idle: Duration::from_secs(300) };
 
-/// What the server itself is asked for, beside its desks.
+/// What the server itself is asked for, beside its loops.
 pub trait Host: Send + Sync + 'static {
     /// Begins its end. It is called after the answer, by a thread of the control socket, for which
     /// it must not wait.
@@ -128,7 +128,7 @@ impl Access {
 
 /// A control socket with its threads; ends when it is dropped.
 pub struct ControlServer {
-    door: Door,
+    acceptor: Acceptor,
     file: Option<OwnPath>,
 }
 
@@ -180,10 +180,10 @@ impl ControlServer {
     /// The socket cannot be made; the message names it.
     pub fn start(
         path: &Path,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         host: impl Host,
     ) -> io::Result<ControlServer> {
-        ControlServer::start_for(path, Access::default(), desks, host)
+        ControlServer::start_for(path, Access::default(), device_loops, host)
     }
 
     /// As [`ControlServer::start`], for other clients than by default.
@@ -193,38 +193,38 @@ impl ControlServer {
     pub fn start_for(
         path: &Path,
         access: Access,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         host: impl Host,
     ) -> io::Result<ControlServer> {
-        ControlServer::with_patience(path, access, desks, host, PATIENCE)
+        ControlServer::with_patience(path, access, device_loops, host, PATIENCE)
     }
 
     fn with_patience(
         path: &Path,
         access: Access,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         host: impl Host,
         patience: Patience,
     ) -> io::Result<ControlServer> {
         let socket = ControlSocket::listen(path, &access)?;
-        ControlServer::at(socket, access, desks, host, patience, Arc::default())
+        ControlServer::at(socket, access, device_loops, host, patience, Arc::default())
     }
 
     /// At a socket that is open.
     pub(crate) fn behind(
         socket: ControlSocket,
         access: Access,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         host: impl Host,
         paused: Arc<AtomicBool>,
     ) -> io::Result<ControlServer> {
-        ControlServer::at(socket, access, desks, host, PATIENCE, paused)
+        ControlServer::at(socket, access, device_loops, host, PATIENCE, paused)
     }
 
     fn at(
         socket: ControlSocket,
         access: Access,
-        desks: Vec<DeskHandle>,
+        device_loops: Vec<DeviceLoopHandle>,
         host: impl Host,
         patience: Patience,
         paused: Arc<AtomicBool>,
@@ -239,7 +239,7 @@ impl ControlServer {
         let others = refusal(&format!("{most_asking} that may only ask are there already"));
         let others = line(&others);
         let owner = rustix::process::geteuid().as_raw();
-        let door = Door::open(
+        let acceptor = Acceptor::open(
             "control",
             listener,
             most,
@@ -254,16 +254,16 @@ impl ControlServer {
                     return;
                 }
                 let rights = (may_order, access.may_have_all(&who, owner));
-                converse(peer, (&who, rights), &desks, patience, &host);
+                converse(peer, (&who, rights), &device_loops, patience, &host);
             },
             move |peer| drop(peer.write_all(&full, Instant::now())),
         )?;
-        Ok(ControlServer { door, file: Some(file) })
+        Ok(ControlServer { acceptor, file: Some(file) })
     }
 
     /// Closes all connections, waits for their threads, removes the socket's file.
     pub fn stop(mut self) {
-        self.door.close();
+        self.acceptor.close();
         drop(self.file.take());
     }
 }
@@ -325,7 +325,7 @@ fn note((who, may_order): (&Identity, bool), text: &[u8], said: &Value) {
 fn converse(
     peer: &mut Peer<UnixStream>,
     (who, (may_order, may_have_all)): (&Identity, (bool, bool)),
-    desks: &[DeskHandle],
+    device_loops: &[DeviceLoopHandle],
     patience: Patience,
     host: &impl Host,
 ) {
@@ -343,7 +343,7 @@ fn converse(
                     _ => return,
                 };
                 let _ = peer.write_all(&line(&refusal(&why)), Instant::now() + patience.line);
-                return peer.see_off(Instant::now() + Duration::from_millis(100));
+                return peer.close_finished(Instant::now() + Duration::from_millis(100));
             }
         };
         if text.iter().all(u8::is_ascii_whitespace) {
@@ -355,7 +355,7 @@ fn converse(
         let said = match &request {
             Ok(_) if is_order && !may_order => refusal(NO_ORDERS),
             Ok(_) if hands_over && !may_have_all => refusal(NOT_ALL),
-            Ok(request) => answer(desks, host, request),
+            Ok(request) => answer(device_loops, host, request),
             Err(why) => refusal(why),
         };
         if is_order {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots: how a desk stands, as numbers since its start.
+//! Snapshots: how a loop stands, as numbers since its start.
 //!
 //! Counters only go up; who wants rates takes the difference of two.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A desk.
+/// A loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Snapshot {
@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub scheduler_failures: u64,
     /// Commands it takes at a time.
     pub depth: u32,
-    /// Nanoseconds since the desk began.
+    /// Nanoseconds since the loop began.
     pub now_ns: u64,
     /// Nanoseconds that at least one command was in the device.
     pub busy_ns: u64,

@@ -2,8 +2,8 @@
 //! Names: the handles of a queue as numbers, and back.
 //!
 //! The queue's handles are opaque but for the slot. These tables keep, of each slot, who has it and
-//! somebody who had it before; of bios the order in which they were accepted. Clerk and replay keep
-//! the same tables, because they hear the same answers.
+//! somebody who had it before; of bios the order in which they were accepted. Record writer and
+//! replay keep the same tables, because they hear the same answers.
 //!
 //! ```text
 //! slot       0         1         2

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of records: a random desk makes random calls on a recorded queue; another queue repeats
+//! Tests of records: a random loop makes random calls on a recorded queue; another queue repeats
 //! them from the record.
 //!
-//! The desk attaches and detaches, adds and removes groups, changes weights, attributes and
+//! The loop attaches and detaches, adds and removes groups, changes weights, attributes and
 //! elevators, submits bios of all kinds, completes, fails, refuses and cancels, and now and then
 //! uses a handle that has gone. Its device takes what it is given.
 
@@ -18,8 +18,8 @@ use proptest::prelude::*;
 
 use super::block::BlockWriter;
 use super::*;
-use crate::ledger::Ledger;
-use crate::witness::Witness;
+use crate::recorded_queue::RecordedQueue;
+use crate::stats::Stats;
 
 /// A sink whose bytes can be had afterwards.
 #[derive(Clone, Default)]
@@ -56,9 +56,9 @@ fn facts(queueable: bool) -> DeviceFacts {
     }
 }
 
-/// A desk that does what numbers tell it.
-struct Desk {
-    ledger: Ledger<Witness>,
+/// A loop that does what numbers tell it.
+struct DeviceLoop {
+    recorded_queue: RecordedQueue<Stats>,
     now: Nanos,
     clients: Vec<ClientId>,
     groups: Vec<GroupId>,
@@ -80,13 +80,14 @@ fn dispatch_of(at: Nanos, command: &Command) -> Dispatch {
     Dispatch { at, op, sector, sectors, flags, client }
 }
 
-impl Desk {
-    fn new(elevator: &str, facts: DeviceFacts, sink: &Kept) -> Desk {
+impl DeviceLoop {
+    fn new(elevator: &str, facts: DeviceFacts, sink: &Kept) -> DeviceLoop {
         let elevator = elevators::by_name(elevator).unwrap();
-        let mut ledger = Ledger::new(facts, LIMITS, elevator, Witness::new(&LIMITS)).unwrap();
-        ledger.record(Box::new(sink.clone())).unwrap();
-        Desk {
-            ledger,
+        let mut recorded_queue =
+            RecordedQueue::new(facts, LIMITS, elevator, Stats::new(&LIMITS)).unwrap();
+        recorded_queue.record(Box::new(sink.clone())).unwrap();
+        DeviceLoop {
+            recorded_queue,
             now: Nanos::ZERO,
             clients: Vec::new(),
             groups: Vec::new(),
@@ -100,7 +101,7 @@ impl Desk {
     /// Asks until there is nothing to do, a few times too often.
     fn pump(&mut self) {
         for _ in 0..200 {
-            match self.ledger.next(self.now) {
+            match self.recorded_queue.next(self.now) {
                 Output::Issue(command) => {
                     self.dispatched.push(dispatch_of(self.now, &command));
                     self.tags.push(command.tag);
@@ -109,8 +110,8 @@ impl Desk {
                 _ => {}
             }
         }
-        let _the_same = self.ledger.next(self.now);
-        let _and_again = self.ledger.next(self.now);
+        let _the_same = self.recorded_queue.next(self.now);
+        let _and_again = self.recorded_queue.next(self.now);
     }
 
     fn bio(&self, client: ClientId, a: u32, b: u32) -> Bio {
@@ -140,7 +141,7 @@ impl Desk {
     fn submit(&mut self, a: u32, b: u32) {
         let Some(client) = one_of(&self.clients, b / 6) else { return };
         self.cookie += 3;
-        if let Ok(ticket) = self.ledger.submit(self.now, self.bio(client, a, b)) {
+        if let Ok(ticket) = self.recorded_queue.submit(self.now, self.bio(client, a, b)) {
             self.tickets.push(ticket);
         }
     }
@@ -156,9 +157,9 @@ impl Desk {
             _ => Outcome::OK,
         };
         let _stale = if b.is_multiple_of(13) {
-            self.ledger.requeue(self.now, tag)
+            self.recorded_queue.requeue(self.now, tag)
         } else {
-            self.ledger.complete(self.now, tag, outcome)
+            self.recorded_queue.complete(self.now, tag, outcome)
         };
     }
 
@@ -168,56 +169,56 @@ impl Desk {
             (0..=2, _, None) => self.attach(ClientSpec::new().pid(b).weight(b % 900)),
             (0..=2, _, Some(group)) => self.attach(ClientSpec::new().group(group)),
             (3, Some(client), _) => {
-                let _stale = self.ledger.detach(self.now, client);
+                let _stale = self.recorded_queue.detach(self.now, client);
             }
             (4, _, group) => {
                 let spec = GroupSpec::new().weight(b);
                 let spec =
                     group.filter(|_| b.is_multiple_of(2)).map_or(spec, |group| spec.parent(group));
-                self.groups.extend(self.ledger.add_group(self.now, spec));
+                self.groups.extend(self.recorded_queue.add_group(self.now, spec));
             }
             (5, _, Some(group)) => {
-                let _in_use = self.ledger.remove_group(self.now, group);
+                let _in_use = self.recorded_queue.remove_group(self.now, group);
             }
             (6, _, Some(group)) => {
-                let _stale = self.ledger.set_group_weight(self.now, group, b % 1000);
+                let _stale = self.recorded_queue.set_group_weight(self.now, group, b % 1000);
             }
             (7, Some(client), Some(group)) => {
-                let _gone = self.ledger.move_client(self.now, client, group);
+                let _gone = self.recorded_queue.move_client(self.now, client, group);
             }
             (8, Some(client), _) => {
                 let level = u8::try_from(b % 9).unwrap();
                 let priority = Priority { class: Class::BestEffort, level };
-                let _stale = self.ledger.set_priority(self.now, client, priority, b % 1000);
+                let _stale = self.recorded_queue.set_priority(self.now, client, priority, b % 1000);
             }
             (9, Some(client), _) if b.is_multiple_of(2) => {
-                let _stale = self.ledger.plug(self.now, client);
+                let _stale = self.recorded_queue.plug(self.now, client);
             }
             (9, Some(client), _) => {
-                let _stale = self.ledger.unplug(self.now, client);
+                let _stale = self.recorded_queue.unplug(self.now, client);
             }
             (10, ..) => {
                 let (name, text) = ATTRIBUTES[b as usize % ATTRIBUTES.len()];
-                let _refused = self.ledger.set_attribute(self.now, name, text);
+                let _refused = self.recorded_queue.set_attribute(self.now, name, text);
             }
             (11, ..) if b.is_multiple_of(3) => {
                 let name = elevators::ALL[b as usize / 3 % elevators::ALL.len()].name;
-                self.ledger.change_elevator(self.now, name).unwrap();
+                self.recorded_queue.change_elevator(self.now, name).unwrap();
             }
             (11, ..) if b % 3 == 1 => {
-                let _how_many = self.ledger.dispatch_all(self.now);
+                let _how_many = self.recorded_queue.dispatch_all(self.now);
             }
             _ => self.cancel(b),
         }
     }
 
     fn attach(&mut self, spec: ClientSpec) {
-        self.clients.extend(self.ledger.attach(self.now, spec));
+        self.clients.extend(self.recorded_queue.attach(self.now, spec));
     }
 
     fn cancel(&mut self, which: u32) {
         if let Some(ticket) = one_of(&self.tickets, which) {
-            let _too_late = self.ledger.cancel(self.now, ticket);
+            let _too_late = self.recorded_queue.cancel(self.now, ticket);
         }
     }
 
@@ -244,18 +245,18 @@ const ATTRIBUTES: [(&str, &str); 7] = [
 
 type Acts = Vec<(u8, u32, u32)>;
 
-/// What a desk did, and its record.
+/// What a loop did, and its record.
 fn recorded(elevator: &str, queueable: bool, acts: &Acts) -> (Vec<Dispatch>, RecordState, Vec<u8>) {
     let sink = Kept::default();
-    let mut desk = Desk::new(elevator, facts(queueable), &sink);
-    desk.attach(ClientSpec::new().pid(77));
-    desk.attach(ClientSpec::new().weight(300));
+    let mut device_loop = DeviceLoop::new(elevator, facts(queueable), &sink);
+    device_loop.attach(ClientSpec::new().pid(77));
+    device_loop.attach(ClientSpec::new().weight(300));
     for &act in acts {
-        desk.act(act);
+        device_loop.act(act);
     }
-    desk.pump();
-    let state = desk.ledger.finish_record().unwrap().unwrap();
-    (desk.dispatched, state, sink.bytes())
+    device_loop.pump();
+    let state = device_loop.recorded_queue.finish_record().unwrap().unwrap();
+    (device_loop.dispatched, state, sink.bytes())
 }
 
 /// The dispatch order of a replay.
@@ -300,7 +301,7 @@ fn payload(record: &[u8]) -> (usize, usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Is a recorded run repeated with the identical dispatch order, whatever the desk did?
+    /// Is a recorded run repeated with the identical dispatch order, whatever the loop did?
     #[test]
     fn a_record_gives_the_identical_dispatch_order(
         (elevator, queueable, acts) in (elevator(), any::<bool>(), acts())
@@ -409,20 +410,22 @@ fn what_is_no_record_is_refused() {
 #[test]
 fn a_record_begins_with_its_queue() {
     let elevator = || elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator(), NoObserver).unwrap();
-    assert!(matches!(ledger.next(Nanos::ZERO), Output::Wait { .. }));
-    let begun = ledger.record(Box::new(io::sink())).unwrap_err();
+    let mut recorded_queue =
+        RecordedQueue::new(facts(true), LIMITS, elevator(), NoObserver).unwrap();
+    assert!(matches!(recorded_queue.next(Nanos::ZERO), Output::Wait { .. }));
+    let begun = recorded_queue.record(Box::new(io::sink())).unwrap_err();
     let told = "calls have been made already; a record begins with its queue";
     assert_eq!(begun.to_string(), told);
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator(), NoObserver).unwrap();
-    ledger.record(Box::new(io::sink())).unwrap();
-    assert!(matches!(ledger.record(Box::new(io::sink())), Err(RecordError::Already)));
+    let mut recorded_queue =
+        RecordedQueue::new(facts(true), LIMITS, elevator(), NoObserver).unwrap();
+    recorded_queue.record(Box::new(io::sink())).unwrap();
+    assert!(matches!(recorded_queue.record(Box::new(io::sink())), Err(RecordError::Already)));
 }
 
 /// Makes `count` calls that are answered differently each time.
-fn many_calls(ledger: &mut Ledger<NoObserver>, count: u64, apart: Nanos) {
+fn many_calls(recorded_queue: &mut RecordedQueue<NoObserver>, count: u64, apart: Nanos) {
     for at in 0..count {
-        assert!(matches!(ledger.next(Nanos(at * apart.0)), Output::Wait { .. }));
+        assert!(matches!(recorded_queue.next(Nanos(at * apart.0)), Output::Wait { .. }));
     }
 }
 
@@ -431,10 +434,10 @@ fn many_calls(ledger: &mut Ledger<NoObserver>, count: u64, apart: Nanos) {
 fn a_full_record_is_cut() {
     let sink = Kept::default();
     let elevator = elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
-    ledger.record_at_most(Box::new(sink.clone()), 10_000).unwrap();
-    many_calls(&mut ledger, 100_000, Nanos(1000));
-    let state = ledger.finish_record().unwrap().unwrap();
+    let mut recorded_queue = RecordedQueue::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
+    recorded_queue.record_at_most(Box::new(sink.clone()), 10_000).unwrap();
+    many_calls(&mut recorded_queue, 100_000, Nanos(1000));
+    let state = recorded_queue.finish_record().unwrap().unwrap();
     assert_eq!(state.cut, Some(Cut::Full));
     // A call is at least 4 bytes: code, a step of 1000 ns in two, reason.
     assert!(sink.bytes().len() <= 10_000 && state.calls > 2000, "{state:?}");
@@ -463,13 +466,13 @@ fn a_slow_disk_cuts_the_record() {
     let (let_go, stuck) = channel();
     let sink = Kept::default();
     let elevator = elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
-    ledger.record(Box::new(Stuck(stuck, sink.clone()))).unwrap();
+    let mut recorded_queue = RecordedQueue::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
+    recorded_queue.record(Box::new(Stuck(stuck, sink.clone()))).unwrap();
     // More than 4 MiB at 8 bytes: steps of 2^40 ns take six.
-    many_calls(&mut ledger, 600_000, Nanos(1 << 40));
-    assert_eq!(ledger.recorded().unwrap().cut, Some(Cut::Slow));
+    many_calls(&mut recorded_queue, 600_000, Nanos(1 << 40));
+    assert_eq!(recorded_queue.recorded().unwrap().cut, Some(Cut::Slow));
     drop(let_go);
-    let state = ledger.finish_record().unwrap().unwrap();
+    let state = recorded_queue.finish_record().unwrap().unwrap();
     let replayed = replay(&sink.bytes()[..]).unwrap();
     assert_eq!((replayed.end, replayed.calls), (End::Cut(Cut::Slow), state.calls));
 }
@@ -487,10 +490,10 @@ fn a_failing_disk_is_told_of() {
         }
     }
     let elevator = elevators::by_name("noop").unwrap();
-    let mut ledger = Ledger::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
-    ledger.record(Box::new(Failing)).unwrap();
-    many_calls(&mut ledger, 100, Nanos(1000));
-    assert_eq!(ledger.finish_record().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    let mut recorded_queue = RecordedQueue::new(facts(true), LIMITS, elevator, NoObserver).unwrap();
+    recorded_queue.record(Box::new(Failing)).unwrap();
+    many_calls(&mut recorded_queue, 100, Nanos(1000));
+    assert_eq!(recorded_queue.finish_record().unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
 
 /// Bytes of a record for each of many random reads of 4 KiB, of 2 clients at `depth` together on
@@ -499,22 +502,23 @@ fn bytes_per_request(elevator: &str, depth: u32) -> f64 {
     const REQUESTS: u32 = 1000;
     let facts = DeviceFacts { depth: 32, ..DeviceFacts::default() };
     let elevator = elevators::by_name(elevator).unwrap();
-    let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver).unwrap();
+    let mut recorded_queue =
+        RecordedQueue::new(facts, Limits::default(), elevator, NoObserver).unwrap();
     let sink = Kept::default();
-    ledger.record(Box::new(sink.clone())).unwrap();
-    let clients = [(); 2].map(|()| ledger.attach(Nanos::ZERO, ClientSpec::new()).unwrap());
+    recorded_queue.record(Box::new(sink.clone())).unwrap();
+    let clients = [(); 2].map(|()| recorded_queue.attach(Nanos::ZERO, ClientSpec::new()).unwrap());
     let (mut now, mut number, mut inside) = (Nanos(0), 0u32, Vec::new());
     let mut free: Vec<u32> = (0..depth).collect();
     while number < REQUESTS {
-        // The cookie is the slot of the request, as a desk has it.
+        // The cookie is the slot of the request, as a loop has it.
         while let Some(slot) = free.pop() {
             let sector = u64::from(number.wrapping_mul(2_654_435_761) >> 4) * 8;
             let bio = Bio::new(clients[slot as usize % 2], Op::Read, sector, 8);
-            ledger.submit(now, bio.cookie(slot.into())).unwrap();
+            recorded_queue.submit(now, bio.cookie(slot.into())).unwrap();
             number += 1;
         }
         let until = loop {
-            match ledger.next(now) {
+            match recorded_queue.next(now) {
                 Output::Issue(command) => {
                     inside.push((now.0 + 100_000 + command.sector % 31_001, command.tag));
                 }
@@ -528,12 +532,12 @@ fn bytes_per_request(elevator: &str, depth: u32) -> f64 {
             Some(&(at, tag)) if until.is_none_or(|until| at <= until.0) => {
                 inside.pop();
                 now = Nanos(at);
-                ledger.complete(now, tag, Outcome::OK).unwrap();
+                recorded_queue.complete(now, tag, Outcome::OK).unwrap();
             }
             _ => now = until.unwrap_or(now).max(now),
         }
     }
-    ledger.finish_record().unwrap();
+    recorded_queue.finish_record().unwrap();
     let bytes = sink.bytes();
     replay(&bytes[..]).unwrap();
     bytes.len() as f64 / f64::from(number)

@@ -39,7 +39,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(test)]
-use crate::desk::planted::{self, Bug};
+use crate::device_loop::planted::{self, Bug};
 
 /// What a file owes to the next flush.
 #[derive(Debug)]

@@ -126,7 +126,7 @@ pub(super) fn give_back_all_but(fd: BorrowedFd<'_>, wanted: Use) {
 /// Asks whether others stand against this use.
 pub(super) fn ask(fd: BorrowedFd<'_>, wanted: Use) -> Result<(), Refusal> {
     #[cfg(test)]
-    if crate::desk::planted::has(crate::desk::planted::Bug::LocksNothing) {
+    if crate::device_loop::planted::has(crate::device_loop::planted::Bug::LocksNothing) {
         return Ok(());
     }
     let taken = |byte| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Backends: what does a desk's commands, in real time.
+//! Backends: what does a loop's commands, in real time.
 //!
 //! ```text
-//! desk ──Job (slot, work, file, offset, pieces)──▶ Backend ──Finished (slot, error)──▶ desk
+//! loop ──Job (slot, work, file, offset, pieces)──▶ Backend ──Finished (slot, error)──▶ loop
 //!                                                    │
 //!                                                 wakeup(): readable when reap has something
 //! ```
@@ -192,7 +192,7 @@ pub unsafe trait Backend: Send {
     /// In words, for start and listings: `io_uring, O_DIRECT`.
     fn describe(&self) -> String;
 
-    /// What the queue is told of the device: depth, caches, limits. The capacity is the desk's.
+    /// What the queue is told of the device: depth, caches, limits. The capacity is the loop's.
     fn facts(&self) -> DeviceFacts;
 
     /// What a file can do.
@@ -214,7 +214,7 @@ pub unsafe trait Backend: Send {
     /// Adds to `finished` what has ended by now.
     fn reap(&mut self, now: Nanos, finished: &mut Vec<Finished>);
 
-    /// Readable when [`Backend::reap`] has something; the desk reads it empty by calling `reap`.
+    /// Readable when [`Backend::reap`] has something; the loop reads it empty by calling `reap`.
     fn wakeup(&self) -> Option<BorrowedFd<'_>>;
 
     /// Whether a job is done within [`Backend::submit`], which takes as long as the job then.

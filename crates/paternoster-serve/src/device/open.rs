@@ -10,7 +10,7 @@
 //!
 //! Each volume is one file of the backend, at the place that it has in the configuration; a path
 //! that several volumes name is opened for each. A file is all of what is at the path: where in it
-//! a volume begins is the desk's business.
+//! a volume begins is the loop's business.
 
 use std::io;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use super::files::File;
 use super::pieces::{self, Vectors};
 use super::{Job, Piece, Work};
 #[cfg(test)]
-use crate::desk::planted::{self, Bug};
+use crate::device_loop::planted::{self, Bug};
 
 /// Does a job; its errno, 0 for none.
 ///

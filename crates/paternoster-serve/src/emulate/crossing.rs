@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use paternoster_core::Nanos;
 
-use super::line::{Errand, Kind};
+use super::line::{Io, Kind};
 use super::urgency;
 use crate::device::memory::Memory;
 
@@ -65,10 +65,10 @@ impl Crossing {
         Crossing { base: base.min(MOST), per_kib }
     }
 
-    /// Of this errand.
-    pub(super) fn of(self, errand: Errand) -> Nanos {
-        match errand.kind {
-            Kind::Read | Kind::Write => self.base + Nanos((errand.length >> 10) * self.per_kib),
+    /// Of this I/O.
+    pub(super) fn of(self, io: Io) -> Nanos {
+        match io.kind {
+            Kind::Read | Kind::Write => self.base + Nanos((io.length >> 10) * self.per_kib),
             Kind::Discard | Kind::Flush => self.base,
         }
     }
@@ -161,10 +161,10 @@ mod tests {
         let [small, large] = [30, 156].map(Nanos::from_micros);
         let crossing = Crossing::new(small, large);
         assert_eq!(crossing, Crossing { base: Nanos::from_micros(28), per_kib: 500 });
-        let errand = |kind| Errand { kind, offset: 0, length: 128 << 10, lasting: false };
+        let io = |kind| Io { kind, offset: 0, length: 128 << 10, lasting: false };
         // 28 us and 128 times 0.5.
-        assert_eq!(crossing.of(errand(Kind::Write)), Nanos::from_micros(92));
-        assert_eq!(crossing.of(errand(Kind::Discard)), Nanos::from_micros(28));
+        assert_eq!(crossing.of(io(Kind::Write)), Nanos::from_micros(92));
+        assert_eq!(crossing.of(io(Kind::Discard)), Nanos::from_micros(28));
         let busy = Crossing::new(Nanos::from_millis(3), Nanos::from_millis(900));
         assert_eq!(busy, Crossing { base: MOST, per_kib: 1_000 });
         let odd = Crossing::new(Nanos::from_micros(50), Nanos::from_micros(20));

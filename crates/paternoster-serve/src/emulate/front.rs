@@ -36,7 +36,7 @@ use fuser::{
 };
 
 use super::keeper;
-use super::line::{Errand, Kind};
+use super::line::{Io, Kind};
 use super::shared::{Answer, Shared};
 use crate::fuse::kernel::{LONG, agree, attributes, list};
 
@@ -97,8 +97,8 @@ impl Front {
         };
         match done {
             Ok(()) => {
-                let errand = Errand { kind, offset, length, lasting: false };
-                self.shared.ask(read, errand, Answer::Done(reply));
+                let io = Io { kind, offset, length, lasting: false };
+                self.shared.ask(read, io, Answer::Done(reply));
             }
             Err(error) => reply.error(Errno::from(error)),
         }
@@ -182,8 +182,8 @@ impl Filesystem for Front {
         if self.is_measuring(request) {
             return keeper::read(reply, offset, bytes, &self.shared, &mut Vec::new());
         }
-        let errand = Errand { kind: Kind::Read, offset, length, lasting: false };
-        self.shared.ask(read, errand, Answer::Read { reply, offset, length: bytes });
+        let io = Io { kind: Kind::Read, offset, length, lasting: false };
+        self.shared.ask(read, io, Answer::Read { reply, offset, length: bytes });
     }
 
     fn write(
@@ -208,18 +208,18 @@ impl Filesystem for Front {
             return reply.error(Errno::from(error));
         }
         let lasting = flags.0 & libc::O_DSYNC != 0;
-        let errand = Errand { kind: Kind::Write, offset, length, lasting };
+        let io = Io { kind: Kind::Write, offset, length, lasting };
         // It came in one request of the kernel: at most BYTES_MAX.
         let length = u32::try_from(length).unwrap_or(BYTES_MAX);
-        self.shared.ask(read, errand, Answer::Write { reply, length });
+        self.shared.ask(read, io, Answer::Write { reply, length });
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
         if !self.write_cache {
             return reply.ok();
         }
-        let errand = Errand { kind: Kind::Flush, offset: 0, length: 0, lasting: false };
-        self.shared.ask(self.shared.now(), errand, Answer::Done(reply));
+        let io = Io { kind: Kind::Flush, offset: 0, length: 0, lasting: false };
+        self.shared.ask(self.shared.now(), io, Answer::Done(reply));
     }
 
     fn fallocate(

@@ -63,9 +63,9 @@ impl Keeper<'_> {
     /// What was asked goes to the model, which lives up to now.
     fn look(&mut self) {
         self.shared.take(&mut self.asked);
-        for Asked { at, errand, answer } in self.asked.drain(..) {
+        for Asked { at, io, answer } in self.asked.drain(..) {
             // When there are too many, the answer is dropped and says EIO.
-            let _taken = self.line.ask(at, errand, answer, &mut self.ended);
+            let _taken = self.line.ask(at, io, answer, &mut self.ended);
         }
         self.line.live(self.shared.now(), &mut self.ended);
     }

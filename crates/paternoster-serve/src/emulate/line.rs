@@ -7,7 +7,7 @@
 //!             └── its flush, where a write was to last ◀─────────┘
 //! ```
 //!
-//! An errand is cut into pieces of what the model takes in one command; it has ended when its last
+//! An I/O is cut into pieces of what the model takes in one command; it has ended when its last
 //! piece has. 1 MiB for a device of 1280 sectors:
 //!
 //! ```text
@@ -31,8 +31,8 @@ use paternoster_sim::Model;
 
 use crate::table::Table;
 
-/// Errands at a time: one for each thread that waits, and what the kernel has in the background.
-pub(super) const ERRANDS_MAX: u32 = 1 << 16;
+/// I/Os at a time: one for each thread that waits, and what the kernel has in the background.
+pub(super) const IOS_MAX: u32 = 1 << 16;
 /// Sectors of one discard, 2 GiB: it has no data, so that its limit is not the model's.
 const DISCARD_SECTORS: u64 = 1 << 22;
 const SECTOR: u64 = 512;
@@ -49,7 +49,7 @@ pub(super) enum Kind {
 
 /// What was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Errand {
+pub(super) struct Io {
     pub(super) kind: Kind,
     /// In bytes; a flush has none.
     pub(super) offset: u64,
@@ -73,7 +73,7 @@ pub(super) struct Ended<T> {
     pub(super) error: i32,
 }
 
-/// An errand on its way.
+/// An I/O on its way.
 #[derive(Debug)]
 struct Held<T> {
     token: T,
@@ -97,7 +97,7 @@ pub(super) struct Line<T> {
     facts: DeviceFacts,
     /// The last time that the model was told.
     now: Nanos,
-    errands: Table<Held<T>>,
+    ios: Table<Held<T>>,
     waiting: VecDeque<u32>,
     /// Whose command has which slot of the model.
     slots: Vec<Option<u32>>,
@@ -112,7 +112,7 @@ impl<T> Line<T> {
             model,
             facts,
             now: Nanos::ZERO,
-            errands: Table::new(ERRANDS_MAX),
+            ios: Table::new(IOS_MAX),
             waiting: VecDeque::new(),
             slots: (0..depth).map(|_| None).collect(),
             // The first is taken first.
@@ -122,7 +122,7 @@ impl<T> Line<T> {
 
     /// Whether nothing is under way.
     pub(super) const fn is_idle(&self) -> bool {
-        self.errands.is_empty()
+        self.ios.is_empty()
     }
 
     /// When something happens next.
@@ -130,28 +130,28 @@ impl<T> Line<T> {
         self.model.next_event()
     }
 
-    /// Takes an errand that was asked at `at`; what has ended by then goes to `ended`.
+    /// Takes an I/O that was asked at `at`; what has ended by then goes to `ended`.
     ///
     /// # Errors
     /// Its token, when there are too many.
     pub(super) fn ask(
         &mut self,
         at: Nanos,
-        errand: Errand,
+        io: Io,
         token: T,
         ended: &mut Vec<Ended<T>>,
     ) -> Result<(), T> {
         self.live(at, ended);
         self.now = self.now.max(at);
-        let held = self.held(at, errand, token);
-        let index = self.errands.insert(held).map_err(|held| held.token)?;
+        let held = self.held(at, io, token);
+        let index = self.ios.insert(held).map_err(|held| held.token)?;
         self.waiting.push_back(index);
         self.feed(ended);
         Ok(())
     }
 
-    fn held(&self, asked: Nanos, errand: Errand, token: T) -> Held<T> {
-        let Errand { kind, offset, length, lasting } = errand;
+    fn held(&self, asked: Nanos, io: Io, token: T) -> Held<T> {
+        let Io { kind, offset, length, lasting } = io;
         let lasting = lasting && kind == Kind::Write && self.facts.write_cache;
         let op = match kind {
             Kind::Read => Op::Read,
@@ -183,21 +183,21 @@ impl<T> Line<T> {
     /// Gives the model what it takes.
     fn feed(&mut self, ended: &mut Vec<Ended<T>>) {
         while let (Some(&index), Some(&slot)) = (self.waiting.front(), self.free.last()) {
-            let command = command(self.errands.at(index), slot, self.facts.max_sectors);
+            let command = command(self.ios.at(index), slot, self.facts.max_sectors);
             if self.model.submit(self.now, &command).is_err() {
                 if self.model.next_event().is_some() {
                     return;
                 }
                 // An idle model that refuses will not change its mind: nobody waits for ever.
                 self.waiting.pop_front();
-                let held = self.errands.at_mut(index);
+                let held = self.ios.at_mut(index);
                 (held.next, held.error, held.then_flush) = (held.end, libc::EIO, false);
                 self.end_if_done(index, self.now, ended);
                 continue;
             }
             self.free.pop();
             self.slots[slot as usize] = Some(index);
-            let held = self.errands.at_mut(index);
+            let held = self.ios.at_mut(index);
             held.in_model += 1;
             // A flush has no sectors and is one command.
             held.next += u64::from(command.sectors).max(1);
@@ -211,7 +211,7 @@ impl<T> Line<T> {
         let slot = completion.tag.index();
         let Some(index) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
         self.free.push(slot);
-        let held = self.errands.at_mut(index);
+        let held = self.ios.at_mut(index);
         held.in_model -= 1;
         match completion.outcome.status {
             Status::Ok => {}
@@ -222,7 +222,7 @@ impl<T> Line<T> {
     }
 
     fn end_if_done(&mut self, index: u32, at: Nanos, ended: &mut Vec<Ended<T>>) {
-        let held = self.errands.at_mut(index);
+        let held = self.ios.at_mut(index);
         if held.next < held.end || held.in_model > 0 {
             return;
         }
@@ -231,12 +231,12 @@ impl<T> Line<T> {
             // It has waited its turn.
             return self.waiting.push_front(index);
         }
-        let Held { token, kind, asked, error, .. } = self.errands.release(index);
+        let Held { token, kind, asked, error, .. } = self.ios.release(index);
         ended.push(Ended { token, kind, set: at - asked.min(at), at, error });
     }
 }
 
-/// The next piece of an errand.
+/// The next piece of an I/O.
 fn command<T>(held: &Held<T>, slot: u32, max_sectors: u32) -> Command {
     let most = match held.op {
         Op::Discard => DISCARD_SECTORS,

@@ -15,7 +15,7 @@ use paternoster_core::Nanos;
 
 use super::crossing::Crossing;
 use super::data::Data;
-use super::line::{ERRANDS_MAX, Errand};
+use super::line::{IOS_MAX, Io};
 use super::spread::Tally;
 use crate::locked::locked;
 
@@ -32,7 +32,7 @@ pub(super) enum Answer {
 pub(super) struct Asked {
     /// When the kernel was asked, as far as that is known.
     pub(super) at: Nanos,
-    pub(super) errand: Errand,
+    pub(super) io: Io,
     pub(super) answer: Answer,
 }
 
@@ -74,15 +74,15 @@ impl Shared {
     }
 
     /// Hands a request over, which was read at `read`.
-    pub(super) fn ask(&self, read: Nanos, errand: Errand, answer: Answer) {
-        let crossing = self.crossing.get().map_or(Nanos::ZERO, |crossing| crossing.of(errand));
+    pub(super) fn ask(&self, read: Nanos, io: Io, answer: Answer) {
+        let crossing = self.crossing.get().map_or(Nanos::ZERO, |crossing| crossing.of(io));
         let at = read - crossing.min(read);
         let mut asked = locked(&self.asked);
-        if asked.len() >= ERRANDS_MAX as usize || self.is_closed() {
+        if asked.len() >= IOS_MAX as usize || self.is_closed() {
             // The answer is dropped and says EIO.
             return;
         }
-        asked.push(Asked { at, errand, answer });
+        asked.push(Asked { at, io, answer });
         drop(asked);
         self.ring();
     }

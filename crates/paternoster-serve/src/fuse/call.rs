@@ -2,7 +2,7 @@
 //! Calls: what a process asked of a file, and where the answer goes.
 //!
 //! ```text
-//! front ──Call──▶ desk: the guest of its caller ──▶ wire of calls ──▶ … ──▶ answer
+//! front ──Call──▶ loop: the connection of its caller ──▶ wire of calls ──▶ … ──▶ answer
 //! ```
 //!
 //! Invariant: every answer is given once; one that is dropped is an error to its process, which
@@ -21,7 +21,7 @@ use crate::nbd::transmission::Kind;
 /// What a process asked of a volume's file.
 #[derive(Debug)]
 pub struct Call {
-    /// Which of the desk's volumes.
+    /// Which of the loop's volumes.
     pub place: u32,
     /// Who asked; `None`: nobody knows.
     pub caller: Option<Arc<Caller>>,

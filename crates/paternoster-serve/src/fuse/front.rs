@@ -16,7 +16,7 @@
 //! Memory: the kernel keeps at most [`BACKGROUND`] asynchronous requests of [`LARGEST`] bytes with
 //! us (64 MiB), and one of each thread that waits for its own.
 //!
-//! Invariant: every request is answered, by the desk or here.
+//! Invariant: every request is answered, by the loop or here.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -36,8 +36,8 @@ use super::callers::{Caller, Callers};
 use super::kernel::{LONG, agree, attributes, list};
 use crate::config::rights::Right;
 use crate::config::{self, Identity, Rights, Who};
-use crate::desk::Letter;
-use crate::desk::inbox::Slot;
+use crate::device_loop::Message;
+use crate::device_loop::inbox::Slot;
 use crate::host::peer::{self, PROC};
 use crate::locked::locked;
 use crate::nbd::transmission::Kind;
@@ -64,10 +64,10 @@ pub(crate) struct File {
     pub readonly: bool,
     /// The clients that may open it.
     pub rights: Rights,
-    /// Its number among the volumes of its desk.
+    /// Its number among the volumes of its loop.
     pub place: u32,
-    /// Where its desk takes calls.
-    pub slot: Slot<Letter>,
+    /// Where its loop takes calls.
+    pub slot: Slot<Message>,
 }
 
 impl File {
@@ -168,9 +168,9 @@ impl Front {
         Some(attributes(inode, size, rights & everybody, self.since))
     }
 
-    /// Sends a call to its desk; if there is none any more its process learns that.
+    /// Sends a call to its loop; if there is none any more its process learns that.
     fn send(file: &File, call: Call) {
-        if let Err(Letter::Call(call)) = file.slot.put(Letter::Call(call)) {
+        if let Err(Message::Call(call)) = file.slot.put(Message::Call(call)) {
             call.answer.bad(libc::ESHUTDOWN);
         }
     }

@@ -2,12 +2,12 @@
 //! FUSE: volumes as files, so that any process is a client.
 //!
 //! ```text
-//! process ──read, write, fsync──▶ kernel ──▶ front (a thread) ──Call──▶ desk: a guest a process
+//! process ─read, write, fsync─▶ kernel ──▶ front (a thread) ──Call──▶ loop: a connection a process
 //!    ▲                                         └ callers: whose thread,      │
 //!    └────────────────────── kernel ◀── answer ── its ionice, its cgroups ◀──┘
 //! ```
 //!
-//! To a desk a process is a guest: its calls are a wire (`wire/calls.rs`) and its requests are
+//! To a loop a process is a connection: its calls are a wire (`wire/calls.rs`) and its requests are
 //! scheduled as those of any connection. Its share is that of its cgroups, its class and level are
 //! those of its ionice; rules of the configuration go before both.
 //!

@@ -2,7 +2,7 @@
 //! Giver: the side of the process that has served so far.
 //!
 //! ```text
-//! inventory ─▶ (ready) ─▶ reloads wait, doors pause, lobby pauses, desks leave ─▶ guests
+//! inventory ─▶ (ready) ─▶ reloads wait, sockets pause, loops leave ─▶ connections
 //!     ─▶ (have) ─▶ go ─▶ (mine) ─▶ verdict: gone ─▶ the server ends
 //! anything else ─▶ verdict: resume
 //! ```
@@ -18,17 +18,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::channel::{Channel, RECORD_MOST};
-use super::{BYTES_MOST, GUESTS_MOST, OPENING, WORD, next, record, told};
+use super::{BYTES_MOST, CONNECTIONS_MOST, OPENING, WORD, next, record, told};
 use crate::config::{Identity, Level};
-use crate::desk::handover::{Leave, Leaving, Letter as Told, Post, Verdict};
-use crate::desk::inbox::Slot;
-use crate::desk::{DeskHandle, Letter};
+use crate::device_loop::handover::{Leave, Leaving, Message as Told, Post, Verdict};
+use crate::device_loop::inbox::Slot;
+use crate::device_loop::{DeviceLoopHandle, Message};
 use crate::host::notify::Notify;
 use crate::host::ours::Ours;
 use crate::host::pidfile::Pidfile;
-use crate::lobby::Pause;
 use crate::locked::locked;
 use crate::log::Entry;
+use crate::negotiation::Pause;
 use crate::reload::{Keeper, Word};
 
 /// How long a thread of this process may take for an answer.
@@ -40,8 +40,8 @@ const NONE: &[OwnedFd] = &[];
 /// What a server needs to give itself away.
 #[derive(Debug)]
 pub(crate) struct Giver {
-    pub desks: Vec<(DeskHandle, Slot<Letter>)>,
-    pub lobby: Slot<Word>,
+    pub device_loops: Vec<(DeviceLoopHandle, Slot<Message>)>,
+    pub negotiation: Slot<Word>,
     pub keeper: Arc<Keeper>,
     pub stop: Sender<()>,
     pub notify: Option<Notify>,
@@ -82,7 +82,7 @@ impl Left {
 /// What is given, frozen until a verdict.
 struct Frozen {
     verdicts: Vec<Sender<Verdict>>,
-    desks: Vec<Leaving>,
+    device_loops: Vec<Leaving>,
     shaking: u32,
 }
 
@@ -132,7 +132,7 @@ impl Giver {
             self.left.paused.store(true, Ordering::SeqCst);
             let begun = Instant::now();
             let done = self.freeze(patience).and_then(|frozen| {
-                self.tell_guests(other, &frozen)?;
+                self.tell_connections(other, &frozen)?;
                 expect(other, record::HAVE, Some(Instant::now() + WORD))?;
                 send(other, record::GO, &(), NONE)?;
                 // It may have said so however late it is; its end says that it has not.
@@ -157,7 +157,9 @@ impl Giver {
 
     fn tell_inventory(&self, other: &Channel) -> Result<(), String> {
         let (answer, answers) = channel();
-        self.lobby.put(Word::Sockets(answer)).map_err(|_| "the lobby has ended".to_owned())?;
+        self.negotiation
+            .put(Word::Sockets(answer))
+            .map_err(|_| "the negotiation has ended".to_owned())?;
         let listeners = heard(&answers, THREAD)??;
         for (at, socket) in &listeners {
             send(other, record::LISTENER, &record::At { at: at.clone() }, &[socket])?;
@@ -178,10 +180,10 @@ impl Giver {
                 fds,
             )?;
         }
-        for (_, desk) in &self.desks {
+        for (_, device_loop) in &self.device_loops {
             let (answer, answers) = channel();
-            let letter = Letter::Handover(Post(Box::new(Told::Files(answer))));
-            desk.put(letter).map_err(|_| "a device's thread has ended".to_owned())?;
+            let message = Message::Handover(Post(Box::new(Told::Files(answer))));
+            device_loop.put(message).map_err(|_| "a device's thread has ended".to_owned())?;
             for file in heard(&answers, THREAD)?? {
                 let fds = file.descriptors();
                 if !fds.is_empty() {
@@ -195,65 +197,72 @@ impl Giver {
     }
 
     /// Nothing is read or done any more, until the verdict; in this order no client falls between
-    /// the lobby and its desk.
+    /// the negotiation and its loop.
     fn freeze(&self, patience: paternoster_core::Nanos) -> Result<Frozen, String> {
         let (paused, pauses) = channel();
         let (verdict, waits) = channel();
-        let mut frozen = Frozen { verdicts: vec![verdict], desks: Vec::new(), shaking: 0 };
+        let mut frozen = Frozen { verdicts: vec![verdict], device_loops: Vec::new(), shaking: 0 };
         let pause = Pause { paused, verdict: waits, until: None };
-        self.lobby.put(Word::Pause(pause)).map_err(|_| "the lobby has ended".to_owned())?;
+        self.negotiation
+            .put(Word::Pause(pause))
+            .map_err(|_| "the negotiation has ended".to_owned())?;
         frozen.shaking = heard(&pauses, THREAD)?;
         let mut waiting: Vec<Receiver<Result<Leaving, String>>> = Vec::new();
-        for (_, desk) in &self.desks {
+        for (_, device_loop) in &self.device_loops {
             let (answer, answers) = channel();
             let (verdict, waits) = channel();
             let leave = Leave { patience, by: None, answer, verdict: waits };
-            let letter = Letter::Handover(Post(Box::new(Told::Leave(leave))));
-            desk.put(letter).map_err(|_| "a device's thread has ended".to_owned())?;
+            let message = Message::Handover(Post(Box::new(Told::Leave(leave))));
+            device_loop.put(message).map_err(|_| "a device's thread has ended".to_owned())?;
             frozen.verdicts.push(verdict);
             waiting.push(answers);
         }
-        for (answers, (handle, _)) in waiting.iter().zip(&self.desks) {
+        for (answers, (handle, _)) in waiting.iter().zip(&self.device_loops) {
             let leaving = heard(answers, THREAD + Duration::from_nanos(patience.0))?;
             let named = |why| format!("device {}: {why}", handle.device);
-            frozen.desks.push(leaving.map_err(named)?);
+            frozen.device_loops.push(leaving.map_err(named)?);
         }
         Ok(frozen)
     }
 
-    fn tell_guests(&self, other: &Channel, frozen: &Frozen) -> Result<(), String> {
-        let guests = || frozen.desks.iter().flat_map(|desk| &desk.guests);
-        let bytes = guests().map(|it| it.input.len() + it.output.len() + it.behind.len());
-        let (count, bytes) = (guests().count(), bytes.sum::<usize>());
-        if count > GUESTS_MOST || bytes > BYTES_MOST {
+    fn tell_connections(&self, other: &Channel, frozen: &Frozen) -> Result<(), String> {
+        let connections =
+            || frozen.device_loops.iter().flat_map(|device_loop| &device_loop.connections);
+        let bytes = connections().map(|it| it.input.len() + it.output.len() + it.behind.len());
+        let (count, bytes) = (connections().count(), bytes.sum::<usize>());
+        if count > CONNECTIONS_MOST || bytes > BYTES_MOST {
             return Err(format!(
-                "{count} connections with {bytes} bytes: at most {GUESTS_MOST} and {BYTES_MOST}"
+                "{count} connections with {bytes} bytes: \
+                 at most {CONNECTIONS_MOST} and {BYTES_MOST}"
             ));
         }
         let by = Instant::now() + WORD;
-        for state in frozen.desks.iter().flat_map(|desk| &desk.tenants) {
+        for state in frozen.device_loops.iter().flat_map(|device_loop| &device_loop.tenants) {
             send_by(other, record::TENANT, state, NONE, by)?;
         }
-        for guest in guests() {
-            send_by(other, record::GUEST, &guest.state, &[&*guest.socket], by)?;
+        for connection in connections() {
+            send_by(other, record::CONNECTION, &connection.state, &[&*connection.socket], by)?;
             for (kind, bytes) in [
-                (record::INPUT, &guest.input),
-                (record::OUTPUT, &guest.output),
-                (record::BEHIND, &guest.behind),
+                (record::INPUT, &connection.input),
+                (record::OUTPUT, &connection.output),
+                (record::BEHIND, &connection.behind),
             ] {
                 for piece in bytes.chunks(RECORD_MOST) {
                     other.send(kind, piece, &[], by).map_err(told)?;
                 }
             }
         }
-        let guests = u64::try_from(count).unwrap_or(u64::MAX);
-        send_by(other, record::GUESTS, &record::Guests { guests }, NONE, by)
+        let connections = u64::try_from(count).unwrap_or(u64::MAX);
+        send_by(other, record::CONNECTIONS, &record::Connections { connections }, NONE, by)
     }
 }
 
 fn words(frozen: &Frozen, paused: u128) -> String {
-    let given: usize = frozen.desks.iter().map(|desk| desk.guests.len()).sum();
-    let stay = |which: usize| frozen.desks.iter().map(|desk| desk.stay[which]).sum::<u32>();
+    let given: usize =
+        frozen.device_loops.iter().map(|device_loop| device_loop.connections.len()).sum();
+    let stay = |which: usize| {
+        frozen.device_loops.iter().map(|device_loop| device_loop.stay[which]).sum::<u32>()
+    };
     let mut words = format!("{given} connections, which waited for {paused} ms");
     let told = [
         (stay(0), "under TLS must reconnect"),

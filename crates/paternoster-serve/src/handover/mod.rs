@@ -5,7 +5,7 @@
 //! new  reads its configuration ─ {"do":"handover","version":1} ─▶ old     at the control socket
 //!      ◀── listening sockets, locks, files of volumes ──────────  (serves all the while)
 //!      opens everything, is bounded by its sandbox ─── ready ──▶
-//!                                      the lobby pauses, desks become quiet: nothing is read, what
+//!                                the negotiation pauses, loops become quiet: nothing is read, what
 //!                                      was accepted is done and answered
 //!      ◀── connections, each with what it was in the midst of ──
 //!      ──────────────────────────── have ──▶
@@ -20,8 +20,9 @@
 //! behind `have` (its end alone is no death: the process must have gone).
 //!
 //! Order: `giver` is the old one's side, `taker` the new one's, `record` what they say,
-//! `channel` how. What a desk and the lobby do is with them (`desk/handover.rs`,
-//! `lobby/handover.rs`); whose paths and locks are is `host/ours.rs`; files: `device/handed.rs`.
+//! `channel` how. What a loop and the negotiation do is with them (`device_loop/handover.rs`,
+//! `negotiation/handover.rs`); whose paths and locks are is `host/ours.rs`; files:
+//! `device/handed.rs`.
 //!
 //! Only root and the server's own user may ask: the sockets of all clients are what is given.
 //!
@@ -50,7 +51,7 @@ const OPENING: Duration = Duration::from_secs(120);
 /// How long either side may take for what is but a word, or for connections to go over.
 const WORD: Duration = Duration::from_secs(10);
 /// Connections at most, and bytes of what they were in the midst of.
-const GUESTS_MOST: usize = 100_000;
+const CONNECTIONS_MOST: usize = 100_000;
 const BYTES_MOST: usize = 1 << 30;
 /// Records of other things at most.
 const THINGS_MOST: usize = 200_000;

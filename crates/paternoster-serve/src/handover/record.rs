@@ -9,8 +9,8 @@
 //! | 6 file | old | `{"lost":0}`: the errno of a failed flush | data; flushes |
 //! | 7 all of that | old | `{"pid":4711}` | |
 //! | 8 tenant | old | name, figures, how far it is above its caps | |
-//! | 9 guest | old | [`GuestState`] | its socket |
-//! | 10, 11, 12 | old | bytes of the last guest: unread, unsent, behind an open read | |
+//! | 9 connection | old | [`ConnectionState`] | its socket |
+//! | 10, 11, 12 | old | bytes of the last connection: unread, unsent, behind an open read | |
 //! | 13 all of that | old | `{"guests":3}` | |
 //! | 20 refused | either | `{"why":"…"}`: the old one goes on serving | |
 //! | 32 ready, 33 have, 35 mine | new | | |
@@ -37,11 +37,11 @@ pub(super) const CLAIM: u8 = 5;
 pub(super) const FILE: u8 = 6;
 pub(super) const INVENTORY: u8 = 7;
 pub(super) const TENANT: u8 = 8;
-pub(super) const GUEST: u8 = 9;
+pub(super) const CONNECTION: u8 = 9;
 pub(super) const INPUT: u8 = 10;
 pub(super) const OUTPUT: u8 = 11;
 pub(super) const BEHIND: u8 = 12;
-pub(super) const GUESTS: u8 = 13;
+pub(super) const CONNECTIONS: u8 = 13;
 pub(super) const REFUSED: u8 = 20;
 pub(super) const READY: u8 = 32;
 pub(super) const HAVE: u8 = 33;
@@ -95,8 +95,9 @@ pub(crate) struct TenantState {
 /// How many connections there were.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Guests {
-    pub guests: u64,
+pub(super) struct Connections {
+    #[serde(rename = "guests")]
+    pub connections: u64,
 }
 
 /// Why not.
@@ -177,7 +178,7 @@ pub(crate) enum Reading {
 /// A connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GuestState {
+pub(crate) struct ConnectionState {
     /// In words, for the log.
     pub words: String,
     pub identity: Identity,
@@ -186,12 +187,14 @@ pub(crate) struct GuestState {
     pub figures: Figures,
 }
 
-impl GuestState {
+impl ConnectionState {
     /// Unless the names differ that it has for its volume.
-    pub(super) fn checked(self) -> Result<GuestState, String> {
+    pub(super) fn checked(self) -> Result<ConnectionState, String> {
         let Negotiated { export, facts, .. } = &self.negotiated;
         if [&facts.name, &self.identity.export].iter().any(|name| *name != export) {
-            return Err(format!("a record of kind {GUEST}: its volume has more than one name"));
+            return Err(format!(
+                "a record of kind {CONNECTION}: its volume has more than one name"
+            ));
         }
         Ok(self)
     }
@@ -199,9 +202,9 @@ impl GuestState {
 
 /// A connection with its socket, and the bytes that are of it.
 #[derive(Debug)]
-pub(crate) struct Connection<S> {
+pub(crate) struct HandedConnection<S> {
     pub socket: S,
-    pub state: GuestState,
+    pub state: ConnectionState,
     /// Read and not understood.
     pub input: Vec<u8>,
     /// Not sent.

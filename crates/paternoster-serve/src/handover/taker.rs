@@ -2,7 +2,7 @@
 //! Taker: the side of the process that is to serve from now on.
 //!
 //! ```text
-//! ask ─▶ inventory ─▶ (all is opened) ─▶ ready ─▶ guests ─▶ have ─▶ (go) ─▶ mine
+//! ask ─▶ inventory ─▶ (all is opened) ─▶ ready ─▶ connections ─▶ have ─▶ (go) ─▶ mine
 //! ```
 //!
 //! What the other process sends is checked as foreign bytes are: kinds in their order, as many
@@ -20,8 +20,10 @@ use paternoster_core::Nanos;
 use serde_json::Value;
 
 use super::channel::{Channel, Frame};
-use super::record::{self, Connection, GuestState, parsed};
-use super::{BYTES_MOST, GUESTS_MOST, OPENING, THINGS_MOST, VERSION, WORD, next, printable, told};
+use super::record::{self, ConnectionState, HandedConnection, parsed};
+use super::{
+    BYTES_MOST, CONNECTIONS_MOST, OPENING, THINGS_MOST, VERSION, WORD, next, printable, told,
+};
 use crate::device::claim::Claims;
 use crate::device::handed::Handed;
 use crate::host::notify::Notify;
@@ -47,9 +49,9 @@ pub struct Takeover {
 
 /// Everything that came with the connections.
 #[derive(Debug, Default)]
-pub(crate) struct Guests {
+pub(crate) struct Connections {
     pub tenants: Vec<record::TenantState>,
-    pub guests: Vec<Connection<OwnedFd>>,
+    pub connections: Vec<HandedConnection<OwnedFd>>,
 }
 
 impl Takeover {
@@ -106,7 +108,7 @@ impl Takeover {
     /// What is wrong with it.
     pub fn only_hear(stream: UnixStream) -> Result<(), String> {
         let takeover = Takeover::hear(Channel::new(stream).map_err(told)?)?;
-        hear_guests(&takeover.other).map(drop)
+        hear_connections(&takeover.other).map(drop)
     }
 
     /// The process that serves until now.
@@ -149,9 +151,9 @@ impl Takeover {
     ///
     /// # Errors
     /// Why the other one goes on.
-    pub(crate) fn commit(&self) -> Result<Guests, String> {
+    pub(crate) fn commit(&self) -> Result<Connections, String> {
         self.say(record::READY).map_err(told)?;
-        let guests = hear_guests(&self.other)?;
+        let connections = hear_connections(&self.other)?;
         self.say(record::HAVE).map_err(told)?;
         // It may still say no. Whatever else it does, it has not been told that this one serves.
         match next(&self.other, None) {
@@ -167,7 +169,7 @@ impl Takeover {
             Err(why) => return Err(why),
         }
         self.ours.set(true);
-        Ok(guests)
+        Ok(connections)
     }
 
     /// Waits until the other process has unmounted its folder.
@@ -197,9 +199,9 @@ impl Takeover {
 }
 
 /// Hears of connections, until the other side says that this was all.
-pub(super) fn hear_guests(other: &Channel) -> Result<Guests, String> {
-    let mut all = Guests::default();
-    // Until the other desks are quiet: it says so itself if that takes too long.
+pub(super) fn hear_connections(other: &Channel) -> Result<Connections, String> {
+    let mut all = Connections::default();
+    // Until the other loops are quiet: it says so itself if that takes too long.
     let by = Instant::now() + OPENING;
     let mut bytes = 0;
     loop {
@@ -209,28 +211,29 @@ pub(super) fn hear_guests(other: &Channel) -> Result<Guests, String> {
             (record::TENANT, 0) if all.tenants.len() < THINGS_MOST => {
                 all.tenants.push(parsed(kind, &payload)?);
             }
-            (record::GUEST, 1) if all.guests.len() < GUESTS_MOST => {
-                let state = parsed::<GuestState>(kind, &payload)?.checked()?;
+            (record::CONNECTION, 1) if all.connections.len() < CONNECTIONS_MOST => {
+                let state = parsed::<ConnectionState>(kind, &payload)?.checked()?;
                 let Some(socket) = fds.pop() else { return Err(many(kind, count)) };
                 let (input, output, behind) = (Vec::new(), Vec::new(), Vec::new());
-                all.guests.push(Connection { socket, state, input, output, behind });
+                all.connections.push(HandedConnection { socket, state, input, output, behind });
             }
             (record::INPUT | record::OUTPUT | record::BEHIND, 0) => {
                 bytes += payload.len();
-                let Some(guest) = all.guests.last_mut().filter(|_| bytes <= BYTES_MOST) else {
+                let Some(connection) = all.connections.last_mut().filter(|_| bytes <= BYTES_MOST)
+                else {
                     return Err(format!("{bytes} bytes of no connection, or too many"));
                 };
                 match kind {
-                    record::INPUT => guest.input.extend(payload),
-                    record::OUTPUT => guest.output.extend(payload),
-                    _ => guest.behind.extend(payload),
+                    record::INPUT => connection.input.extend(payload),
+                    record::OUTPUT => connection.output.extend(payload),
+                    _ => connection.behind.extend(payload),
                 }
             }
-            (record::GUESTS, 0) => {
-                let record::Guests { guests } = parsed(kind, &payload)?;
-                if usize::try_from(guests) != Ok(all.guests.len()) {
-                    let came = all.guests.len();
-                    return Err(format!("{came} connections came of {guests}"));
+            (record::CONNECTIONS, 0) => {
+                let record::Connections { connections } = parsed(kind, &payload)?;
+                if usize::try_from(connections) != Ok(all.connections.len()) {
+                    let came = all.connections.len();
+                    return Err(format!("{came} connections came of {connections}"));
                 }
                 return Ok(all);
             }

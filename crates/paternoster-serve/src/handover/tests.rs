@@ -11,7 +11,7 @@ use paternoster_sim::chance::Chance;
 use proptest::prelude::*;
 
 use super::channel::{Channel, RECORD_MOST};
-use super::record::{self, Asked, GuestState, Reading};
+use super::record::{self, Asked, ConnectionState, Reading};
 use super::taker::Takeover;
 use crate::config::Identity;
 use crate::control::snapshot::Figures;
@@ -36,7 +36,7 @@ fn said(kind: u8, payload: &str, fds: usize) -> Said {
 }
 
 /// A connection to a disk.
-fn guest(reading: Reading) -> GuestState {
+fn connection(reading: Reading) -> ConnectionState {
     let negotiated = Negotiated {
         export: "disk".to_owned(),
         facts: ExportFacts { name: "disk".to_owned(), size: 1 << 20, ..ExportFacts::default() },
@@ -46,14 +46,15 @@ fn guest(reading: Reading) -> GuestState {
     };
     let identity = Identity { export: "disk".to_owned(), ..Identity::default() };
     let (words, figures) = ("unix".to_owned(), Figures::default());
-    GuestState { words, identity, negotiated, reading, figures }
+    ConnectionState { words, identity, negotiated, reading, figures }
 }
 
 /// What a server of these connections says.
-fn sound(guests: [GuestState; 4]) -> Vec<Said> {
-    let guests =
-        guests.map(|guest| said(record::GUEST, &serde_json::to_string(&guest).unwrap(), 1));
-    let [within, skipping, header, over] = guests;
+fn sound(connections: [ConnectionState; 4]) -> Vec<Said> {
+    let connections = connections.map(|connection| {
+        said(record::CONNECTION, &serde_json::to_string(&connection).unwrap(), 1)
+    });
+    let [within, skipping, header, over] = connections;
     vec![
         said(record::LISTENER, r#"{"at":"unix:/s"}"#, 1),
         said(record::CONTROL, r#"{"at":"/c"}"#, 1),
@@ -66,17 +67,17 @@ fn sound(guests: [GuestState; 4]) -> Vec<Said> {
         skipping,
         header,
         over,
-        said(record::GUESTS, r#"{"guests":4}"#, 0),
+        said(record::CONNECTIONS, r#"{"guests":4}"#, 0),
     ]
 }
 
 /// Connections, each in the midst of something else.
-fn guests() -> [GuestState; 4] {
+fn connections() -> [ConnectionState; 4] {
     let asked = Asked { kind: 1, flags: 0, cookie: 7, offset: 4096, length: 8192 };
     let within =
         Reading::Within { asked: asked.clone(), cut: 4096, error: 0, answered: 0, owed: 0 };
     let skipping = Reading::Skipping { left: 9, asked, errno: 28, text: "full".to_owned() };
-    [within, skipping, Reading::Header, Reading::Over].map(guest)
+    [within, skipping, Reading::Header, Reading::Over].map(connection)
 }
 
 /// Says these things, and hangs up; what the other side makes of it.
@@ -102,7 +103,7 @@ fn heard(all: &[Said], raw: &[u8]) -> Result<(), String> {
 /// twice, refused or understood, and never more?
 #[test]
 fn whatever_is_said_is_heard_or_refused() {
-    let sound = sound(guests());
+    let sound = sound(connections());
     assert_eq!(heard(&sound, &[]), Ok(()));
     for end in 0..sound.len() {
         assert!(heard(&sound[..end], &[]).is_err(), "{end} records");
@@ -150,15 +151,15 @@ fn whatever_is_said_is_heard_or_refused() {
 /// Is a connection refused that has more than one name for its volume?
 #[test]
 fn a_connection_has_one_volume() {
-    let changes: [fn(&mut GuestState) -> &mut String; 3] = [
+    let changes: [fn(&mut ConnectionState) -> &mut String; 3] = [
         |it| &mut it.identity.export,
         |it| &mut it.negotiated.export,
         |it| &mut it.negotiated.facts.name,
     ];
     for (place, change) in changes.into_iter().enumerate() {
-        let mut guests = guests();
-        change(&mut guests[place]).push('s');
-        let why = heard(&sound(guests), &[]).unwrap_err();
+        let mut connections = connections();
+        change(&mut connections[place]).push('s');
+        let why = heard(&sound(connections), &[]).unwrap_err();
         assert!(why.contains("more than one name"), "{place}: {why}");
     }
 }

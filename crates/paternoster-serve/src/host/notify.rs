@@ -8,14 +8,14 @@
 //! stop     STOPPING=1
 //!
 //! WATCHDOG_USEC=30000000     WATCHDOG=1 three times in that time:
-//! desk ─▶ turn ─▶ turn ─▶ …  each counts its turns (Pulse)
-//! lobby ─▶ round ─▶ round    has each of them turned since the last sign? then WATCHDOG=1
+//! loop ─▶ turn ─▶ turn ─▶ …  each counts its turns (Pulse)
+//! negotiation ─▶ round ─▶ round    has each of them turned since the last sign? then WATCHDOG=1
 //! ```
 //!
-//! The sign comes from the lobby's own loop, and only if the loop of every device has gone round
-//! since the one before: a thread that hangs, whichever it is, is a server that gives no sign. A
-//! device that hangs is not that: its loop goes round, and says so (`/healthz`); to start the
-//! server again would mend nothing.
+//! The sign comes from the negotiation's own loop, and only if the loop of every device has gone
+//! round since the one before: a thread that hangs, whichever it is, is a server that gives no
+//! sign. A device that hangs is not that: its loop goes round, and says so (`/healthz`); to start
+//! the server again would mend nothing.
 //!
 //! Invariant: to tell something never fails and never waits; a manager that is not there hears
 //! nothing.
@@ -158,7 +158,7 @@ impl Heart {
         i64::try_from(self.next.0.saturating_sub(now.0) / 1_000_000).unwrap_or(i64::MAX - 1) + 1
     }
 
-    /// The lobby has gone round: a sign, if it is time for one and all others have, too.
+    /// The negotiation has gone round: a sign, if it is time for one and all others have, too.
     pub(crate) fn beat(&mut self, now: Nanos) {
         if now < self.next {
             return;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     /// Does a server give a sign when all loops have gone round, and none while one of them hangs,
-    /// however often the lobby goes round? A sign each second of a watchdog of three.
+    /// however often the negotiation goes round? A sign each second of a watchdog of three.
     #[test]
     fn a_loop_that_hangs_is_no_sign_of_life() {
         let scratch = Scratch::new();

@@ -72,19 +72,19 @@ impl ReloadSignals {
 
 /// A child process, by a handle that never means another one.
 #[derive(Debug)]
-pub struct Ward {
+pub struct Supervised {
     pidfd: OwnedFd,
 }
 
-impl Ward {
+impl Supervised {
     /// Of a child that has not been waited for.
     ///
     /// # Errors
     /// What the system said.
-    pub fn of(child: &Child) -> io::Result<Ward> {
+    pub fn of(child: &Child) -> io::Result<Supervised> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Ward { pidfd: pidfd_open(pid, PidfdFlags::empty())? })
+        Ok(Supervised { pidfd: pidfd_open(pid, PidfdFlags::empty())? })
     }
 
     /// Asks it to end (SIGTERM). It may have ended.
@@ -122,11 +122,11 @@ mod tests {
 
     /// Is a child asked to end, and nothing else after it has ended?
     #[test]
-    fn wards_are_asked_to_end() {
+    fn supervised_are_asked_to_end() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let ward = Ward::of(&child).unwrap();
-        ward.ask_to_end();
+        let supervised = Supervised::of(&child).unwrap();
+        supervised.ask_to_end();
         assert_eq!(child.wait().unwrap().signal(), Some(SIGTERM));
-        ward.ask_to_end();
+        supervised.ask_to_end();
     }
 }

@@ -16,10 +16,10 @@
 use super::{Change, Config, Keeper, Order, Running, Settings, changes};
 
 impl Keeper {
-    /// This configuration with what was ordered of the desks.
+    /// This configuration with what was ordered of the loops.
     pub(super) fn live(&self, config: &Config) -> Result<Config, String> {
         let mut live = config.clone();
-        for (handle, _) in &self.desks {
+        for (handle, _) in &self.device_loops {
             let settings = handle.ask(Order::Settings)?;
             let named = |error| format!("device {}: {error}", handle.device);
             let settings: Settings = serde_json::from_value(settings).map_err(named)?;

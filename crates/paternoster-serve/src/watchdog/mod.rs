@@ -4,7 +4,7 @@
 //! ```text
 //! queue ──▶ Watched ──▶ the elevator of others          a law is broken
 //!              │  book of what it was given     ──────▶ it is asked nothing any more; the book is
-//!              └─ Verdict ──▶ desk                      served, the oldest first, until the desk
+//!              └─ Verdict ──▶ loop                      served, the oldest first, until the loop
 //!                                                       has given the queue bfq (one round later)
 //! ```
 //!

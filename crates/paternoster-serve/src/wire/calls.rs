@@ -2,16 +2,16 @@
 //! A wire of calls: what a process asked through FUSE, in the words of NBD.
 //!
 //! ```text
-//! desk ──read──▶  header, payload of the calls that wait, one behind the other
-//! desk ──write──▶ simple replies and chunks ──▶ each call's answer
+//! loop ──read──▶  header, payload of the calls that wait, one behind the other
+//! loop ──write──▶ simple replies and chunks ──▶ each call's answer
 //! ```
 //!
-//! To a desk a process is a guest like any other: its requests are headers and payload, its answers
-//! are replies. Nothing of it goes through a socket: headers are made when they are read, data of a
-//! reply that is whole go to the kernel from where they are.
+//! To a loop a process is a connection like any other: its requests are headers and payload, its
+//! answers are replies. Nothing of it goes through a socket: headers are made when they are read,
+//! data of a reply that is whole go to the kernel from where they are.
 //!
 //! ```text
-//! read of 8 bytes      chunk DATA done, 8 bytes            → answered from the desk's memory
+//! read of 8 bytes      chunk DATA done, 8 bytes            → answered from the loop's memory
 //!         in 2 parts   chunk DATA, 4 bytes; chunk DATA done → put together, then answered
 //! write                simple reply                         → so many bytes were written
 //! ```
@@ -28,7 +28,7 @@ use crate::nbd::reply::{CHUNK, DATA, SIMPLE};
 use crate::nbd::transmission::{HEADER, Kind};
 use crate::nbd::wire::{MAGIC_CHUNK, MAGIC_REQUEST, MAGIC_SIMPLE, chunk, command, command_flag};
 
-/// A call that was read by the desk and is not answered yet.
+/// A call that was read by the loop and is not answered yet.
 #[derive(Debug)]
 struct Asked {
     answer: Answer,
@@ -42,7 +42,7 @@ struct Asked {
     errno: i32,
 }
 
-/// What comes next of the desk's replies.
+/// What comes next of the loop's replies.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     /// A header, or the rest of it.
@@ -51,7 +51,7 @@ enum Next {
     Data { cookie: usize, at: usize, left: usize, done: bool },
 }
 
-/// A guest's calls, as a wire.
+/// A connection's calls, as a wire.
 #[derive(Debug)]
 pub(crate) struct Calls {
     waiting: VecDeque<Call>,

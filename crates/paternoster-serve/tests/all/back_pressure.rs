@@ -15,7 +15,7 @@ use crate::common::{Client, Folder, config, device, end, start};
 const SIZE: u64 = 4 << 20;
 
 fn snapshot(server: &Server) -> Snapshot {
-    serde_json::from_value(server.desks()[0].ask(Order::Snapshot).unwrap()).unwrap()
+    serde_json::from_value(server.device_loops()[0].ask(Order::Snapshot).unwrap()).unwrap()
 }
 
 /// Ten clients ask for all of the volume and take nothing of it: are others served meanwhile, out

@@ -15,7 +15,7 @@ use crate::common::{Client, Folder, config, device, end, start, tenant, uneven};
 const SIZE: u64 = 4 << 20;
 
 fn ask(server: &Server, order: Order) -> Result<Value, String> {
-    server.desks()[0].ask(order)
+    server.device_loops()[0].ask(order)
 }
 
 fn snapshot(server: &Server) -> Snapshot {

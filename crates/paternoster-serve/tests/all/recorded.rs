@@ -40,9 +40,9 @@ fn a_record_of_a_live_server_replays_to_the_same_order() {
             });
         }
         for weight in [50, 500] {
-            server.desks()[0].ask(Order::Weight { name: "disk".into(), weight }).unwrap();
+            server.device_loops()[0].ask(Order::Weight { name: "disk".into(), weight }).unwrap();
         }
-        server.desks()[0].ask(Order::Scheduler { name: "mq-deadline".into() }).unwrap();
+        server.device_loops()[0].ask(Order::Scheduler { name: "mq-deadline".into() }).unwrap();
     });
     server.stop();
     server.wait().unwrap();

@@ -79,7 +79,7 @@ impl Reloading {
 }
 
 fn snapshot(server: &Server) -> Snapshot {
-    serde_json::from_value(server.desks()[0].ask(Order::Snapshot).unwrap()).unwrap()
+    serde_json::from_value(server.device_loops()[0].ask(Order::Snapshot).unwrap()).unwrap()
 }
 
 /// What of a status a fresh start has, too; and the attributes.
@@ -92,7 +92,8 @@ fn status(server: &Server) -> String {
         .sort_by(|one, other| (&one.volume, &one.tenant).cmp(&(&other.volume, &other.tenant)));
     let clients = connections.iter().map(|one| (&one.volume, &one.tenant));
     let clients: Vec<_> = clients.collect();
-    let mut attributes = server.desks()[0].ask(Order::Attributes).unwrap()["attributes"].take();
+    let mut attributes =
+        server.device_loops()[0].ask(Order::Attributes).unwrap()["attributes"].take();
     // bfq tunes these by itself.
     attributes
         .as_array_mut()
@@ -446,7 +447,7 @@ fn what_was_ordered_is_saved() {
     ));
     let server = house.start();
     let _client = house.connect("nbd.sock", "a").unwrap();
-    let order = |order| server.desks()[0].ask(order).unwrap();
+    let order = |order| server.device_loops()[0].ask(order).unwrap();
     let told = order(Order::Weight { name: "a".into(), weight: 300 });
     assert_eq!((&told["before"], &told["weight"]), (&100.into(), &300.into()));
     let value = Some("0".into());
@@ -489,7 +490,7 @@ fn what_was_ordered_and_not_saved_is_told() {
     let server = house.start();
     let _client = house.connect("nbd.sock", "a").unwrap();
     let as_written = settled(&server, 1);
-    let order = |order| server.desks()[0].ask(order).unwrap();
+    let order = |order| server.device_loops()[0].ask(order).unwrap();
     let reloaded = || server.reload().unwrap()["changed"].clone();
     assert_eq!(reloaded(), serde_json::json!([]));
     order(Order::Weight { name: "a".into(), weight: 300 });

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the only device of a server stands.
 pub(crate) fn snapshot(server: &Server) -> Snapshot {
-    let told = server.desks()[0].ask(Order::Snapshot).expect("an answer");
+    let told = server.device_loops()[0].ask(Order::Snapshot).expect("an answer");
     serde_json::from_value(told).expect("a snapshot")
 }
 
@@ -25,15 +25,15 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until only `guests` are connected, and nothing of anybody is under way or in memory.
-pub(crate) fn until_quiet(server: &Server, guests: usize) {
+/// Waits until only `connections` are connected, and nothing of anybody is under way or in memory.
+pub(crate) fn until_quiet(server: &Server, connections: usize) {
     let mut last = None;
     let end = Instant::now() + PATIENCE;
     loop {
         let now = snapshot(server);
         assert!(now.memory_used <= now.memory, "{now:?}");
         let is_idle = now.memory_used == 0 && now.waiting == 0 && now.in_device == 0;
-        if is_idle && now.connections.len() == guests {
+        if is_idle && now.connections.len() == connections {
             return;
         }
         assert!(Instant::now() < end, "it never gets quiet: {last:?}");

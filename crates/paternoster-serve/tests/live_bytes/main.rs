@@ -116,7 +116,7 @@ impl House {
     }
 
     fn ask(&self, order: Order) -> serde_json::Value {
-        self.server.desks()[0].ask(order).expect("an answer")
+        self.server.device_loops()[0].ask(order).expect("an answer")
     }
 
     fn generation(&self, generation: u64) {

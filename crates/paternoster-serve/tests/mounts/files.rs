@@ -213,7 +213,7 @@ fn flushes_reach_the_device() {
     let folder = Folder::in_memory("files-flush");
     let (server, disk) = shown(&folder, MIB, |_| {});
     let flushes = || -> u64 {
-        let told = server.desks()[0].ask(Order::Snapshot).unwrap();
+        let told = server.device_loops()[0].ask(Order::Snapshot).unwrap();
         let lines = told["connections"].as_array().unwrap();
         lines.iter().map(|line| line["figures"]["flushes"].as_u64().unwrap()).sum()
     };
@@ -238,12 +238,12 @@ fn synchronous_writes() {
     let folder = Folder::in_memory("files-sync");
     let (server, disk) = shown(&folder, MIB, |_| {});
     let prefix = folder.path("live");
-    server.desks()[0].ask(Order::Trace { prefix: Some(prefix) }).unwrap();
+    server.device_loops()[0].ask(Order::Trace { prefix: Some(prefix) }).unwrap();
     for flags in [0, libc::O_DSYNC, libc::O_SYNC, 0] {
         let file = OpenOptions::new().write(true).custom_flags(flags).open(&disk).unwrap();
         file.write_all_at(&[1; 4096], 0).unwrap();
     }
-    server.desks()[0].ask(Order::Trace { prefix: None }).unwrap();
+    server.device_loops()[0].ask(Order::Trace { prefix: None }).unwrap();
     let trace = std::fs::read(folder.path("live.blktrace.0")).unwrap();
     let mut writes = Vec::new();
     let mut at = 0;
@@ -309,12 +309,13 @@ fn rights_count_for_files() {
     }
 }
 
-/// Is a process one guest, whatever thread it asks from, and are all one where none are told apart?
+/// Is a process one connection, whatever thread it asks from, and are all one where none are told
+/// apart?
 #[test]
-fn processes_are_guests() {
+fn processes_are_connections() {
     let Some(_turn) = can().then(with_processes) else { return };
     for (processes, named) in [(8, true), (0, false)] {
-        let folder = Folder::in_memory("files-guests");
+        let folder = Folder::in_memory("files-connections");
         let few = |config: &mut Config| {
             config.server.fuse.as_mut().unwrap().processes = processes;
         };
@@ -332,7 +333,7 @@ fn processes_are_guests() {
             .stderr(std::process::Stdio::null())
             .status();
         assert!(status.unwrap().success());
-        let told = server.desks()[0].ask(Order::Snapshot).unwrap();
+        let told = server.device_loops()[0].ask(Order::Snapshot).unwrap();
         let peers: Vec<&str> = told["connections"]
             .as_array()
             .unwrap()

@@ -54,7 +54,7 @@ fn who_stalls_does_not_keep_a_volume() {
     let mut slow = connect(&folder);
     slow.stream.write_all(&request(WRITE, 0, 1, 0, 1 << 20, &[7; 100])).unwrap();
     until("its write", || snapshot(&server).connections.iter().any(|line| line.under_way == 1));
-    let drained = server.desks()[0].ask(Order::Drain { volume: "disk".to_owned() });
+    let drained = server.device_loops()[0].ask(Order::Drain { volume: "disk".to_owned() });
     assert!(drained.is_ok(), "{drained:?}");
     until_quiet(&server, 0);
     end(&server);

@@ -98,7 +98,7 @@ impl Bench {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let told = self.server.desks()[0].ask(Order::Snapshot).expect("an answer");
+        let told = self.server.device_loops()[0].ask(Order::Snapshot).expect("an answer");
         serde_json::from_value(told).expect("a snapshot")
     }
 

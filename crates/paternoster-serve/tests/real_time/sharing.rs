@@ -67,7 +67,7 @@ impl Bench {
     }
 
     fn order(&self, order: Order) -> serde_json::Value {
-        self.server.desks()[0].ask(order).expect("an answer")
+        self.server.device_loops()[0].ask(order).expect("an answer")
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -290,7 +290,7 @@ fn a_floor_holds() {
 }
 
 /// Is a cap of 2 MB/s never exceeded, but by the burst of 100 ms and the request that crosses it,
-/// and reached to nine tenths? From the desk's begin on, at every look: an excess in bytes.
+/// and reached to nine tenths? From the loop's begin on, at every look: an excess in bytes.
 #[test]
 fn a_cap_is_never_exceeded() {
     const RATE: u64 = 2_000_000;

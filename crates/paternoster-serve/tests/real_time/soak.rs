@@ -223,7 +223,7 @@ impl Soak<'_> {
                 Order::Attributes,
             ];
             for order in orders {
-                let told = self.server.desks()[0].ask(order.clone());
+                let told = self.server.device_loops()[0].ask(order.clone());
                 assert!(told.is_ok(), "{order:?}: {told:?}");
                 let now = snapshot(self.server);
                 assert!(now.memory_used <= now.memory, "{now:?}");

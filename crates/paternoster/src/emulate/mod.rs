@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 use paternoster_serve::emulate::{self, Emulated, Emulation};
-use paternoster_serve::host::signals::{StopSignals, Ward};
+use paternoster_serve::host::signals::{StopSignals, Supervised};
 
 use crate::serve::verdict;
 use crate::{Failure, builtin, choice};
@@ -132,7 +132,7 @@ fn run(
     signals: StopSignals,
 ) -> Result<(), Failure> {
     let mut child = shell(line, emulated, emulation)?;
-    let _stopped = stop(signals, Some(Ward::of(&child)?), mount_of(emulation));
+    let _stopped = stop(signals, Some(Supervised::of(&child)?), mount_of(emulation));
     verdict(child.wait()?)
 }
 
@@ -146,7 +146,7 @@ fn shell(line: &str, emulated: &Emulated, emulation: &Emulation) -> Result<Child
 
 /// The first signal asks the command to end, or else says so here; the second one ends everything
 /// at once, but leaves no mount behind.
-fn stop(mut signals: StopSignals, command: Option<Ward>, mount: PathBuf) -> Receiver<()> {
+fn stop(mut signals: StopSignals, command: Option<Supervised>, mount: PathBuf) -> Receiver<()> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         signals.wait();

@@ -193,14 +193,14 @@ impl Plan<'_> {
     ) -> Result<Option<ToldRun>, Failure> {
         let clients = self.recording.processes().iter().map(RecordedProcess::label);
         let which = Which { setting: self.setting, device, scheduler, more: "" };
-        let witness = evidence.witness(which, clients.collect())?;
+        let run_observer = evidence.run_observer(which, clients.collect())?;
         let whole = Whole::Requests(self.recording.ios().len() as u64);
         let display = self.setting.display(device, scheduler, whole);
         let done = replay::replay(
             Replay { recording: self.recording, schedule, mapping },
             &mut self.setting.fresh(device)?,
             scheduler.make(),
-            witness,
+            run_observer,
             |queue| self.setting.prepare(scheduler, queue),
             &mut |progress| {
                 display.update(progress);
@@ -211,8 +211,8 @@ impl Plan<'_> {
         if interrupt::heard() {
             return Ok(None);
         }
-        let (replayed, witness, _) = done?;
-        evidence.keep(which, witness)?;
+        let (replayed, run_observer, _) = done?;
+        evidence.keep(which, run_observer)?;
         Ok(Some(ToldRun {
             label: which.label(),
             device: device.name.clone(),

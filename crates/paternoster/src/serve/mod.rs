@@ -28,7 +28,7 @@ use paternoster_serve::host::pidfile::Pidfile;
 use paternoster_serve::host::private_folder::PrivateFolder;
 use paternoster_serve::host::privileges::Account;
 use paternoster_serve::host::sandbox::{Sandbox, missing_image_folders};
-use paternoster_serve::host::signals::{ReloadSignals, StopSignals, Ward};
+use paternoster_serve::host::signals::{ReloadSignals, StopSignals, Supervised};
 use paternoster_serve::log;
 use paternoster_serve::reload::Source;
 use paternoster_serve::server::{Options, Server};
@@ -99,8 +99,8 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
             stop_on_signals(signals, Arc::clone(&server), None, folder.as_ref());
             Ok(())
         }
-        Some(line) => run(line, &config, &places, |ward| {
-            stop_on_signals(signals, Arc::clone(&server), Some(ward), folder.as_ref());
+        Some(line) => run(line, &config, &places, |supervised| {
+            stop_on_signals(signals, Arc::clone(&server), Some(supervised), folder.as_ref());
         })
         .inspect(|()| server.stop())
         .inspect_err(|_| server.stop()),
@@ -283,7 +283,7 @@ fn run(
     line: &str,
     config: &Config,
     places: &[(Place, TlsMode)],
-    started: impl FnOnce(Ward),
+    started: impl FnOnce(Supervised),
 ) -> Result<(), Failure> {
     let volume = config.devices.iter().flat_map(|device| &device.volumes).next();
     let file = volume.zip(config.server.fuse.as_ref());
@@ -293,7 +293,7 @@ fn run(
     };
     let socket = places.first().map(|(place, tls)| (place, *tls));
     let mut child = command::shell(line, socket, &volume.name, file.as_deref()).spawn()?;
-    started(Ward::of(&child)?);
+    started(Supervised::of(&child)?);
     verdict(child.wait()?)
 }
 
@@ -314,7 +314,7 @@ fn reload_on_signals(mut signals: ReloadSignals, server: Weak<Server>) {
 fn stop_on_signals(
     mut signals: StopSignals,
     server: Arc<Server>,
-    command: Option<Ward>,
+    command: Option<Supervised>,
     folder: Option<&PrivateFolder>,
 ) {
     let folder = folder.map(|folder| folder.path().to_owned());

@@ -255,15 +255,15 @@ pub(super) fn notes(left_out: &[String], server: &Server) -> String {
 
 /// What is served, a line for each export; then the further sockets.
 pub(super) fn started(config: &Config, places: &[(Place, TlsMode)], server: &Server) -> String {
-    let desks = server.desks();
+    let device_loops = server.device_loops();
     let mut text = String::new();
     if let Some(metrics) = server.metrics() {
         let way = if metrics.ip().to_canonical().is_loopback() { "http" } else { "https" };
         let _written = writeln!(text, "paternoster: metrics at {way}://{metrics}/metrics");
     }
     for device in &config.devices {
-        let desk = desks.iter().find(|desk| desk.device == device.name);
-        let snapshot = desk.and_then(|desk| desk.ask(Order::Snapshot).ok());
+        let device_loop = device_loops.iter().find(|device_loop| device_loop.device == device.name);
+        let snapshot = device_loop.and_then(|device_loop| device_loop.ask(Order::Snapshot).ok());
         let snapshot = snapshot.and_then(|value| serde_json::from_value::<Snapshot>(value).ok());
         let (backend, scheduler) = snapshot.map_or_else(
             || (device.engine.to_string(), device.scheduler.clone()),

@@ -70,9 +70,9 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
             let on = (&setting, device, scheduler);
             let setting = &setting;
             let which = Which { setting, device, scheduler, more: "" };
-            let witness = evidence.witness(which, clients(&sysbench.jobs()))?;
-            let (totals, _, witness) = one(on, &sysbench, witness, &mut status)?;
-            evidence.keep(which, witness)?;
+            let run_observer = evidence.run_observer(which, clients(&sysbench.jobs()))?;
+            let (totals, _, run_observer) = one(on, &sysbench, run_observer, &mut status)?;
+            evidence.keep(which, run_observer)?;
             let (device, scheduler) = (&*device.name, &*scheduler.text);
             all.push(Done { sysbench: &sysbench, device, scheduler, lines, totals });
         }

@@ -54,8 +54,8 @@ struct Children(Vec<(Child, PathBuf)>);
 impl Drop for Children {
     fn drop(&mut self) {
         for (child, _) in &self.0 {
-            if let Ok(ward) = paternoster_serve::host::signals::Ward::of(child) {
-                ward.ask_to_end();
+            if let Ok(supervised) = paternoster_serve::host::signals::Supervised::of(child) {
+                supervised.ask_to_end();
             }
         }
         let begin = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `ctl` and `top` against a real control socket whose desks are made up.
+//! `ctl` and `top` against a real control socket whose loops are made up.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use paternoster_serve::control::order::{Answer, Order};
 use paternoster_serve::control::server::{ControlServer, Host};
 use paternoster_serve::control::snapshot::{Figures, Snapshot, TenantLine, VolumeLine};
-use paternoster_serve::desk::DeskHandle;
+use paternoster_serve::device_loop::DeviceLoopHandle;
 use serde_json::json;
 
 /// A server at a socket of its own.
@@ -42,18 +42,19 @@ impl Server {
         let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).expect("a folder");
         let (sender, orders) = channel();
-        let desks = devices.iter().map(|device| {
+        let device_loops = devices.iter().map(|device| {
             let (device, sender) = ((*device).to_owned(), Mutex::new(sender.clone()));
             let name = device.clone();
             let second = AtomicU64::new(0);
-            DeskHandle::new(name, vec![format!("{device}-vm")], move |order| {
+            DeviceLoopHandle::new(name, vec![format!("{device}-vm")], move |order| {
                 sender.lock().expect("sound").send(order.clone()).expect("the test listens");
-                desk(&device, &second, order)
+                device_loop(&device, &second, order)
             })
         });
         let (sender, stopped) = channel();
         let host = Told(sender);
-        let server = ControlServer::start(&folder.join("control.sock"), desks.collect(), host);
+        let server =
+            ControlServer::start(&folder.join("control.sock"), device_loops.collect(), host);
         Server { server: Some(server.expect("a socket")), folder, orders, stopped }
     }
 
@@ -80,8 +81,8 @@ impl Drop for Server {
     }
 }
 
-/// A desk that goes a second further with every snapshot: its tenant reads 1000 times 1000 bytes.
-fn desk(device: &str, second: &AtomicU64, order: Order) -> Answer {
+/// A loop that goes a second further with every snapshot: its tenant reads 1000 times 1000 bytes.
+fn device_loop(device: &str, second: &AtomicU64, order: Order) -> Answer {
     match order {
         Order::Snapshot => {
             let second = second.fetch_add(1, Ordering::Relaxed) + 1;
@@ -173,7 +174,7 @@ disk0: bfq, depth 8, a model
     assert_eq!(server.succeeds(&["ctl", "list"]), expected);
 }
 
-/// Do orders reach the desks, silently, and those that print a value print it?
+/// Do orders reach the loops, silently, and those that print a value print it?
 #[test]
 fn orders_arrive() {
     let server = Server::start(&["disk0"]);

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use paternoster_core::{
     Bio, ClientSpec, DeviceFacts, Limits, Nanos, NoObserver, Op, Outcome, elevators,
 };
-use paternoster_serve::ledger::Ledger;
+use paternoster_serve::recorded_queue::RecordedQueue;
 
 fn paternoster(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paternoster"));
@@ -27,18 +27,19 @@ fn record(name: &str) -> (String, String) {
     let path = own_path(name);
     let facts = DeviceFacts { capacity: 1 << 20, depth: 2, ..DeviceFacts::default() };
     let elevator = elevators::by_name("bfq").unwrap();
-    let mut ledger = Ledger::new(facts, Limits::default(), elevator, NoObserver).unwrap();
-    ledger.record(Box::new(File::create(&path).unwrap())).unwrap();
-    let clients =
-        [4711, 4712].map(|pid| ledger.attach(Nanos::ZERO, ClientSpec::new().pid(pid)).unwrap());
+    let mut recorded_queue =
+        RecordedQueue::new(facts, Limits::default(), elevator, NoObserver).unwrap();
+    recorded_queue.record(Box::new(File::create(&path).unwrap())).unwrap();
+    let clients = [4711, 4712]
+        .map(|pid| recorded_queue.attach(Nanos::ZERO, ClientSpec::new().pid(pid)).unwrap());
     let mut csv = String::from("time_ns,op,sector,sectors,client\n");
     let (mut now, mut inside) = (Nanos::from_secs(2), Vec::new());
     for number in 0..50u64 {
         let client = clients[usize::from(number % 3 == 0)];
         let bio = Bio::new(client, Op::Read, number * 7919 % 100_000 * 8, 8).cookie(number);
-        ledger.submit(now, bio).unwrap();
+        recorded_queue.submit(now, bio).unwrap();
         loop {
-            match ledger.next(now) {
+            match recorded_queue.next(now) {
                 paternoster_core::Output::Issue(command) => {
                     let (sector, client) = (command.sector, command.client.index());
                     csv += &format!("{},read,{sector},8,{client}\n", now.0);
@@ -49,9 +50,9 @@ fn record(name: &str) -> (String, String) {
             }
         }
         now += Nanos::from_millis(1);
-        inside.drain(..).for_each(|tag| ledger.complete(now, tag, Outcome::OK).unwrap());
+        inside.drain(..).for_each(|tag| recorded_queue.complete(now, tag, Outcome::OK).unwrap());
     }
-    ledger.finish_record().unwrap();
+    recorded_queue.finish_record().unwrap();
     (path.to_str().unwrap().to_owned(), csv)
 }
 

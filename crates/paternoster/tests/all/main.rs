@@ -61,3 +61,4 @@ mod upgrade;
 mod versus_kernel;
 mod walk;
 mod watched;
+mod words;

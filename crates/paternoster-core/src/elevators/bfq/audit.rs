@@ -98,8 +98,8 @@ impl Bfq {
                     at = self.queues.at(queue).merge_into;
                 }
             }
-            if let Some(twin) = context.stable_with {
-                counted[twin as usize].stable += 1;
+            if let Some(partner) = context.stable_with {
+                counted[partner as usize].stable += 1;
             }
         }
         for queue in self.groups.iter().flat_map(|group| group.shared).flatten() {

@@ -77,7 +77,7 @@ impl Bfq {
         let queue = made.unwrap_or_else(|| self.any_queue(scene, client, sync));
         self.queues.at_mut(queue).refs += 1;
         self.contexts[client.index() as usize].slots[usize::from(sync)] = Some(queue);
-        if sync && made.is_some() { self.merge_with_twin(scene, client, queue) } else { queue }
+        if sync && made.is_some() { self.stable_merge(scene, client, queue) } else { queue }
     }
 
     /// No slot is left: a queue that is there, of the same nature, group and class if possible.
@@ -156,7 +156,7 @@ impl Bfq {
         let Some(queue) = of_sync else { return };
         let group = scene.group_of(client).index();
         if self.schedule.entities[queue as usize].group != group {
-            self.forget_twin(scene, client);
+            self.forget_stable_merge(scene, client);
             if self.queues.at(queue).processes() > 1 || self.queues.at(queue).merge_into.is_some() {
                 // Nothing of what it shared there counts in the other group.
                 let context = &mut self.contexts[client.index() as usize];
@@ -183,7 +183,7 @@ impl Bfq {
 
     /// A client goes (BFQ-192).
     pub(super) fn client_goes(&mut self, scene: &mut Scene, client: ClientId) {
-        self.forget_twin(scene, client);
+        self.forget_stable_merge(scene, client);
         let [of_async, of_sync] = self.contexts[client.index() as usize].slots;
         if let Some(queue) = of_async {
             self.put_queue(scene, queue);

@@ -109,7 +109,7 @@ impl Bfq {
         if let Some(target) = self.queues.at(queue).merge_into {
             return Some(target);
         }
-        if let Some(decided) = self.decide_twin(scene, client, queue) {
+        if let Some(decided) = self.decide_stable_merge(scene, client, queue) {
             return decided;
         }
         let home = self.queues.at(queue);

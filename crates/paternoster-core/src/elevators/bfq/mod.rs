@@ -16,7 +16,7 @@
 //! The concepts have a file each: `entity`, `wf2q`, `schedule` (whose turn), `weights` (whether all
 //! weigh the same), `turn` (budgets), `rate` (what the device can do), `select`, `arrive`,
 //! `pattern` (seeks, think time), `idling`, `inject`, `waker`, `raise`, `burst`, `cooperate`
-//! (merging), `saved`, `twin` (stable merging), `runs` (when it is asked), `groups`, `tags`,
+//! (merging), `saved`, `stable_merge`, `runs` (when it is asked), `groups`, `tags`,
 //! `context` (what is kept of a process), `queue`, `abandoned` (what is kept of a queue). What
 //! kernels do differently is in `version`, what can be set in `tunables`. `recall` lets a test hear
 //! what is decided.
@@ -58,12 +58,12 @@ mod runs;
 mod saved;
 mod schedule;
 mod select;
+mod stable_merge;
 mod tags;
 #[cfg(test)]
 mod tests;
 mod tunables;
 mod turn;
-mod twin;
 mod version;
 mod waker;
 mod weights;

@@ -159,8 +159,8 @@ impl Cfq {
 
     /// A request begins to wait in `queue`.
     pub(super) fn add_request(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
-        if self.version.pushes_twins_out {
-            self.push_twin_out(scene, queue, request);
+        if self.version.pushes_aliases_out {
+            self.push_alias_out(scene, queue, request);
         }
         let sync = scene.requests[request].is_sync();
         let expire = scene.hz().floor(self.tunables.fifo_expire[usize::from(sync)]);
@@ -188,12 +188,12 @@ impl Cfq {
     }
 
     /// A waiting request at the same sector goes to the dispatch list now.
-    fn push_twin_out(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
+    fn push_alias_out(&mut self, scene: &mut Scene, queue: u32, request: RequestId) {
         let sector = scene.requests[request].sector();
         let there = self.queues.at(queue).lane.from_sector(&self.lanes, sector);
-        if let Some(twin) = there.filter(|&twin| scene.requests[twin].sector() == sector) {
-            self.dispatch(scene, queue, twin);
-            self.pushed.push_back(&mut self.pushed_links, twin.index());
+        if let Some(alias) = there.filter(|&alias| scene.requests[alias].sector() == sector) {
+            self.dispatch(scene, queue, alias);
+            self.pushed.push_back(&mut self.pushed_links, alias.index());
         }
     }
 

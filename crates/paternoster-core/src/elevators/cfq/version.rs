@@ -30,7 +30,7 @@ pub(super) struct Version {
     /// Requests with this flag go first and preempt.
     pub(super) urgent: Flags,
     /// A request at the sector of a waiting one pushes that one out at once.
-    pub(super) pushes_twins_out: bool,
+    pub(super) pushes_aliases_out: bool,
     /// A queue that is preempted before its first completion keeps its whole slice.
     pub(super) keeps_unstarted_slice: bool,
     /// The last request of a queue may say that no other follows: no idling.
@@ -72,7 +72,7 @@ pub(super) struct Version {
 pub(super) const LINUX_2_6_34: Version = Version {
     name: "cfq",
     urgent: Flags::META,
-    pushes_twins_out: true,
+    pushes_aliases_out: true,
     keeps_unstarted_slice: false,
     heeds_no_idle: false,
     watches_deep_queues: false,
@@ -97,7 +97,7 @@ pub(super) const LINUX_2_6_34: Version = Version {
 pub(super) const LINUX_3_6: Version = Version {
     name: "cfq-3.6",
     urgent: Flags::PRIO,
-    pushes_twins_out: false,
+    pushes_aliases_out: false,
     keeps_unstarted_slice: true,
     heeds_no_idle: true,
     watches_deep_queues: true,

@@ -211,8 +211,9 @@ const fn differs(setting: Setting, mix: Mix, seeks: bool) -> bool {
     }
     match setting {
         Setting::Free => true,
-        // Crews have turns, and each goes by sector. Crews of one are what `All` makes of them.
-        Setting::Streams(1) if mix.streams == 0 => seeks && mix.crews < mix.others,
+        // Sweep groups have turns, and each goes by sector. Sweep groups of one are what `All`
+        // makes of them.
+        Setting::Streams(1) if mix.streams == 0 => seeks && mix.sweep_groups < mix.others,
         Setting::Streams(1) => 1 < mix.parties() + together,
         Setting::Streams(seats) => mix.streams > 0 && seats < mix.parties(),
         // Without seeks it is nearness for nothing, and everybody's tail (G8).
@@ -225,8 +226,8 @@ mod tests {
     use super::*;
 
     const NOBODY: Mix =
-        Mix { streams: 0, others: 0, crews: 0, idle: 0, strange: false, together: false };
-    const FOUR: Mix = Mix { streams: 4, others: 2, crews: 1, ..NOBODY };
+        Mix { streams: 0, others: 0, sweep_groups: 0, idle: 0, strange: false, together: false };
+    const FOUR: Mix = Mix { streams: 4, others: 2, sweep_groups: 1, ..NOBODY };
 
     /// L3: are from no seats all numbers tried that make a difference, from one seat its
     /// neighbours? Four streams and a crowd are five parties: eight seats are as good as none. Who
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(all(Setting::Free, FOUR, false), [one, two, four]);
         assert_eq!(all(two, FOUR, true), [Setting::Free, one, four]);
         assert_eq!(all(one, FOUR, true), [Setting::Free, Setting::All, two]);
-        let random = Mix { streams: 0, others: 3, crews: 1, ..NOBODY };
+        let random = Mix { streams: 0, others: 3, sweep_groups: 1, ..NOBODY };
         assert_eq!(all(Setting::Free, random, true), [one, Setting::All]);
         assert!(all(Setting::Free, random, false).is_empty());
         assert!(all(Setting::Free, Mix { streams: 1, ..Mix::default() }, true).is_empty());

@@ -58,7 +58,7 @@ impl Paternoster {
         self.seats.check()?;
         self.positions.check()?;
         self.audit_companies()?;
-        self.audit_crews(scene)?;
+        self.audit_sweep_groups(scene)?;
         self.accounts.check()
     }
 
@@ -106,7 +106,7 @@ impl Paternoster {
         for (other, _) in (0u32..).zip(&self.clients) {
             let waits = self.accounts.at(other).waiting() > 0 && self.is_admitted(other);
             if waits && self.accounts.precedes(other, client) {
-                let excused = self.clients[client as usize].is_meek
+                let excused = self.clients[client as usize].is_interactive
                     || self.accounts.idlers_turn(client, other, now)
                     || self.is_held_back(scene, other, now);
                 assert!(excused, "choose G2: {other} had had less than {client} at {}", now.0);

@@ -76,7 +76,7 @@ pub(super) struct Mix {
     pub(super) streams: u32,
     pub(super) others: u32,
     /// Groups that the others are in.
-    pub(super) crews: u32,
+    pub(super) sweep_groups: u32,
     /// Those of them all who are of the idle class, and have no turns.
     pub(super) idle: u32,
     /// Some have asked too seldom to be known for what they are.
@@ -86,14 +86,14 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Who would take turns: each stream, and each crew.
+    /// Who would take turns: each stream, and each sweep group.
     pub(super) const fn parties(self) -> u32 {
         self.parties_of(false)
     }
 
     /// The same, where perhaps each of the others is one.
     pub(super) const fn parties_of(self, everyone: bool) -> u32 {
-        self.streams + if everyone { self.others } else { self.crews }
+        self.streams + if everyone { self.others } else { self.sweep_groups }
     }
 
     /// How many kinds there are.
@@ -164,7 +164,7 @@ impl Paternoster {
                 *sort += u32::from(counts);
                 if !reads_on {
                     let group = self.group_of(number);
-                    mix.crews += u32::from(self.crews.comes_first(group, now));
+                    mix.sweep_groups += u32::from(self.sweep_groups.comes_first(group, now));
                 }
             } else {
                 self.present.remove(number);

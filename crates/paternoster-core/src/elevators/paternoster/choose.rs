@@ -42,7 +42,7 @@ pub(super) const LOOKS_MOST: usize = 64;
 /// R4: saved credit is at most this.
 pub(super) const CREDIT_MOST: i64 = 100_000_000;
 /// R5: a client that used less than its share within this time may come at any moment.
-const MEEK_FOR: Nanos = Nanos::from_millis(500);
+const INTERACTIVE_FOR: Nanos = Nanos::from_millis(500);
 
 /// Since when somebody is waited for, and on whose account.
 #[derive(Debug, Clone, Copy)]
@@ -158,7 +158,7 @@ impl Paternoster {
         if self.seats.most.is_none() && !self.clients[least as usize].is_together {
             return None;
         }
-        self.fellow_of(scene, least, now).or_else(|| self.next_of_crew(scene, least))
+        self.fellow_of(scene, least, now).or_else(|| self.next_of_sweep_group(scene, least))
     }
 
     /// Who goes next, of those who may.
@@ -302,9 +302,9 @@ impl Paternoster {
                 self.expect_no_more(other);
                 continue;
             }
-            // Those in company go by sector, and so do those of a crew.
+            // Those in company go by sector, and so do those of a sweep group.
             let together = || self.are_fellows(other, client);
-            if own.owed_soon == 0 || together() || self.are_of_one_crew(other, client) {
+            if own.owed_soon == 0 || together() || self.are_of_one_sweep_group(other, client) {
                 continue;
             }
             let Some(bargain) = self.is_worth(other, price) else { continue };
@@ -339,7 +339,7 @@ impl Paternoster {
     /// R5: the last slots are for clients with one request, while somebody uses less than his
     /// share: none of 1, one of 32.
     fn spares_slot(&self, room: u32, now: Nanos) -> bool {
-        if self.meek_until <= now || self.watchdog.has_fallen() {
+        if self.interactive_until <= now || self.watchdog.has_fallen() {
             return false;
         }
         let sigma = u32::try_from(self.tunables.strictness).unwrap_or(u32::MAX);
@@ -348,10 +348,10 @@ impl Paternoster {
     }
 
     /// Somebody comes who used less than his share, as one who has the least of all (R5, L4).
-    pub(super) fn note_meek(&mut self, now: Nanos, expected: bool) {
-        self.depth.note_meek(now + MEEK_FOR);
+    pub(super) fn note_interactive(&mut self, now: Nanos, expected: bool) {
+        self.depth.note_interactive(now + INTERACTIVE_FOR);
         if !expected {
-            self.meek_until = now + MEEK_FOR;
+            self.interactive_until = now + INTERACTIVE_FOR;
         }
     }
 
@@ -384,7 +384,8 @@ impl Paternoster {
         own.lane.remove(&mut self.lanes, request);
         own.head = gone.end();
         let (kind, is_together, sort) = (own.kind(), own.is_together, sort_of(gone, own.manner()));
-        let (was_meek, comes) = (own.is_meek, own.lane.is_empty() && own.habit.owed > 0);
+        let (was_interactive, comes) =
+            (own.is_interactive, own.lane.is_empty() && own.habit.owed > 0);
         let estimate = self.begin_job(request, gone, sort, kind);
         if is_seated {
             self.leave_sweep_with(client, request);
@@ -401,7 +402,7 @@ impl Paternoster {
         if is_together {
             self.keep_step(client, gone.end());
         }
-        if was_meek {
+        if was_interactive {
             self.board(client, false);
         }
     }

@@ -52,7 +52,7 @@ pub(super) struct Depth {
     /// What was taken, and what is in use at this moment of a probe.
     level: u32,
     used: u32,
-    meek_until: Nanos,
+    interactive_until: Nanos,
     /// Somebody had to wait because of the depth, in this epoch.
     is_binding: bool,
     step: Step,
@@ -89,7 +89,7 @@ impl Depth {
             top,
             level: top,
             used: top,
-            meek_until: Nanos::ZERO,
+            interactive_until: Nanos::ZERO,
             is_binding: false,
             step: Step::Rest,
             began: Nanos::ZERO,
@@ -120,8 +120,8 @@ impl Depth {
         if self.used == self.top || is_shallow() { self.top } else { self.used }
     }
 
-    pub(super) const fn note_meek(&mut self, until: Nanos) {
-        self.meek_until = until;
+    pub(super) const fn note_interactive(&mut self, until: Nanos) {
+        self.interactive_until = until;
     }
 
     /// Nobody is to be spared: all the device takes.
@@ -156,7 +156,7 @@ impl Paternoster {
     #[inline(always)]
     pub(super) fn learn_depth(&mut self, scene: &Scene, sort: u8, sectors: u32, took: u64) {
         let (now, depth) = (scene.exact_now(), &mut self.depth);
-        let spares = now < depth.meek_until && depth.top > 1;
+        let spares = now < depth.interactive_until && depth.top > 1;
         let searches = self.tunables.depth_max == 0 && self.seats.most.is_none();
         if spares && searches && self.learn.phase == Phase::Rest {
             self.learn_shallow_depth(now, sort, sectors, took);

@@ -21,12 +21,12 @@ use super::census::Present;
 use super::company::Companies;
 use super::cooperate::Ties;
 use super::costs::Costs;
-use super::crew::Crews;
 use super::depth::Depth;
 use super::even::Even;
 use super::gate::Gate;
 use super::habit::blend;
 use super::job::{Job, Stage};
+use super::sweep_group::SweepGroups;
 use super::tunables::{ATTRIBUTES, KNOBS};
 use super::{Client, FEW, FLUSH_MOST, Paternoster};
 use crate::attribute::{Attribute, AttributeError};
@@ -72,7 +72,7 @@ impl Elevator for Paternoster {
             companies: Companies::new(limits.clients),
             positions: Positions::new(limits.clients, limits.groups),
             ties: (0..limits.clients).map(|_| Ties::default()).collect(),
-            crews: Crews::new(limits.groups, requests),
+            sweep_groups: SweepGroups::new(limits.groups, requests),
             #[cfg(test)]
             sabotage: self.sabotage,
             ..Paternoster::new()

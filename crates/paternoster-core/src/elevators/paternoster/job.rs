@@ -10,7 +10,7 @@
 //! one goes to the device, and set right when it ends.
 //!
 //! # Invariants
-//! I1  Who goes in a turn, or as one of a crew's, is counted there until it ends.
+//! I1  Who goes in a turn, or as one of a sweep group's, is counted there until it ends.
 //!
 //! Source: C1, C2 of `docs/rules/adaptive.md`.
 
@@ -53,8 +53,8 @@ pub(super) struct Job {
     pub(super) sort: u8,
     pub(super) kind: u8,
     pub(super) client: u32,
-    /// The group as whose crew's it was dispatched, or `NIL`.
-    pub(super) crew: u32,
+    /// The group as whose sweep group's it was dispatched, or `NIL`.
+    pub(super) sweep_group: u32,
     /// The epoch in which it was dispatched.
     pub(super) epoch: u32,
     /// What its owner has paid for it so far, in ns.
@@ -86,21 +86,21 @@ impl Paternoster {
         let estimate = i64::try_from(self.price_of_sort(sort)).unwrap_or(i64::MAX);
         let job = &mut self.jobs[request.index() as usize];
         (job.stage, job.first, job.is_priced) = (Stage::Flying, false, false);
-        (job.sort, job.kind, job.crew) = (sort, u8::from(kind == STREAM), NIL);
+        (job.sort, job.kind, job.sweep_group) = (sort, u8::from(kind == STREAM), NIL);
         (job.epoch, job.estimate) = (self.learn.epoch, estimate);
         if self.charges_costs() { self.charge_cost(request, gone, sort) } else { estimate }
     }
 
-    /// Where there are seats a request is one of a turn, or of a crew's.
+    /// Where there are seats a request is one of a turn, or of a sweep group's.
     #[inline(never)]
     pub(super) fn go_in_turn(&mut self, client: u32, request: RequestId) {
         let job = self.jobs[request.index() as usize];
         let kind = usize::from(job.kind);
         let first = self.seats.dispatched(self.holder_of(client, kind), job.estimate);
-        let crew = if kind == CROWD { self.group_of(client) } else { NIL };
-        self.crews.count(crew, 1);
+        let sweep_group = if kind == CROWD { self.group_of(client) } else { NIL };
+        self.sweep_groups.count(sweep_group, 1);
         let job = &mut self.jobs[request.index() as usize];
-        (job.first, job.crew) = (first, crew);
+        (job.first, job.sweep_group) = (first, sweep_group);
     }
 
     /// A request goes to the device past all others.
@@ -112,9 +112,9 @@ impl Paternoster {
         let sort = sort_of(gone, self.clients[client as usize].manner());
         let estimate = self.begin_job(request, gone, sort, CROWD);
         if self.seats.most.is_some() {
-            let crew = self.group_of(client);
-            self.crews.count(crew, 1);
-            self.jobs[request.index() as usize].crew = crew;
+            let sweep_group = self.group_of(client);
+            self.sweep_groups.count(sweep_group, 1);
+            self.jobs[request.index() as usize].sweep_group = sweep_group;
         }
         // What the throttle has released has been paid for there.
         let estimate = if scene.requests[request].past_throttle { 0 } else { estimate };
@@ -137,7 +137,7 @@ impl Paternoster {
         let job = &mut self.jobs[request.index() as usize];
         job.stage = Stage::Elsewhere;
         let job = *job;
-        self.crews.count(job.crew, -1);
+        self.sweep_groups.count(job.sweep_group, -1);
         let ended = self.accounts.end(job.client, job.estimate, took);
         self.served += took;
         if ended.flying == 0 {

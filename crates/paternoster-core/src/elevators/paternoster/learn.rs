@@ -187,7 +187,7 @@ impl Learn {
     const fn least_gain(&self, from: Setting) -> i64 {
         match (self.tried, from) {
             (Setting::Free, _) => GAIN_FOR_NONE,
-            // Turns for each crew instead of for each in it.
+            // Turns for each sweep group instead of for each in it.
             (Setting::Streams(_), Setting::All) if self.mix.streams == 0 => GAIN_FOR_NONE,
             _ if self.goes_at_once => GAIN_AT_ONCE,
             _ => GAIN_FOR_SEATS,

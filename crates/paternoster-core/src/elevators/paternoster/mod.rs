@@ -8,7 +8,7 @@
 //!   `choose`). On a disk without a queue that is idling; on an SSD it is one slot of 32.
 //! * *Seats* bound how many streams are served at a time, where the device does more so (`seats`).
 //!   Whether, and how many, is found out by trying (`learn`, `gain`). Clients who read one stream
-//!   between them share one (`cooperate`), and so do the random clients of a group (`crew`).
+//!   between them share one (`cooperate`), and so do the random clients of a group (`sweep_group`).
 //! * Where the device takes all that everybody has, a *gate* holds a client that is ahead (`gate`).
 //!
 //! ```text
@@ -36,7 +36,6 @@ mod choose;
 mod company;
 mod cooperate;
 mod costs;
-mod crew;
 mod depth;
 mod even;
 mod explain;
@@ -48,6 +47,7 @@ mod job;
 mod learn;
 mod seat_time;
 mod seats;
+mod sweep_group;
 #[cfg(test)]
 mod tests;
 mod tunables;
@@ -70,7 +70,6 @@ use choose::Keeping;
 use company::Companies;
 use cooperate::Ties;
 use costs::Costs;
-use crew::Crews;
 use depth::Depth;
 use even::Even;
 use gain::{Manner, SORTS};
@@ -80,6 +79,7 @@ use job::{Job, Stage};
 use learn::Learn;
 use seat_time::SeatTime;
 use seats::Seats;
+use sweep_group::SweepGroups;
 use tunables::Tunables;
 use watchdog::Watchdog;
 
@@ -108,7 +108,7 @@ struct Client {
     is_together: bool,
     /// Its only request came after a pause, in which it had less than all who wait: it is one of
     /// the passengers.
-    is_meek: bool,
+    is_interactive: bool,
     /// It is one of those who are expected, and a slot may be kept for so many of its requests.
     is_missed: bool,
 }
@@ -150,7 +150,7 @@ pub struct Paternoster {
     expected: List,
     expected_links: Links,
     total_owed: u32,
-    /// Clients who are meek, in the order in which they came.
+    /// Clients who are interactive, in the order in which they came.
     passengers: List,
     passenger_links: Links,
     /// Who was here at the last census, or later.
@@ -171,7 +171,7 @@ pub struct Paternoster {
     keeping: Option<Keeping>,
     /// Time for which a slot was kept although somebody waited.
     kept_time: u64,
-    meek_until: Nanos,
+    interactive_until: Nanos,
     /// Time with something in the device; since when there is.
     busy: u64,
     busy_since: Option<Nanos>,
@@ -188,7 +188,7 @@ pub struct Paternoster {
     positions: Positions,
     ties: Vec<Ties>,
     /// Who goes by sector together, where there are seats.
-    crews: Crews,
+    sweep_groups: SweepGroups,
     /// A rule that is broken on purpose.
     #[cfg(test)]
     sabotage: watchdog::Sabotage,
@@ -227,7 +227,7 @@ impl Paternoster {
             credit: 0,
             keeping: None,
             kept_time: 0,
-            meek_until: Nanos::ZERO,
+            interactive_until: Nanos::ZERO,
             busy: 0,
             busy_since: None,
             served: 0,
@@ -239,7 +239,7 @@ impl Paternoster {
             companies: Companies::new(0),
             positions: Positions::new(0, 0),
             ties: Vec::new(),
-            crews: Crews::new(0, 0),
+            sweep_groups: SweepGroups::new(0, 0),
             #[cfg(test)]
             sabotage: watchdog::Sabotage::default(),
         }
@@ -344,13 +344,13 @@ impl Paternoster {
         // need not wait for one.
         let too_slow = self.seats.most.is_some() && own.habit.thinks_beyond(self.seats.change);
         let takes_turns = own.reads_on() && !too_slow;
-        let (kind, is_meek) = (own.kind(), behind && !expected && !takes_turns);
+        let (kind, is_interactive) = (own.kind(), behind && !expected && !takes_turns);
         let was_missed = own.is_missed;
-        if own.is_meek != is_meek {
-            self.board_or_leave(client, is_meek);
+        if own.is_interactive != is_interactive {
+            self.board_or_leave(client, is_interactive);
         }
         if behind {
-            self.note_meek(now, expected);
+            self.note_interactive(now, expected);
         }
         self.accounts.arrive(client, kind, now, slack);
         if was_missed {
@@ -381,16 +381,16 @@ impl Paternoster {
 
     /// A client is a passenger from now on, or not any more.
     #[inline]
-    fn board(&mut self, client: u32, is_meek: bool) {
-        if self.clients[client as usize].is_meek != is_meek {
-            self.board_or_leave(client, is_meek);
+    fn board(&mut self, client: u32, is_interactive: bool) {
+        if self.clients[client as usize].is_interactive != is_interactive {
+            self.board_or_leave(client, is_interactive);
         }
     }
 
     #[inline(never)]
-    fn board_or_leave(&mut self, client: u32, is_meek: bool) {
-        self.clients[client as usize].is_meek = is_meek;
-        if is_meek {
+    fn board_or_leave(&mut self, client: u32, is_interactive: bool) {
+        self.clients[client as usize].is_interactive = is_interactive;
+        if is_interactive {
             self.passengers.push_back(&mut self.passenger_links, client);
         } else {
             self.passengers.remove(&mut self.passenger_links, client);
@@ -402,7 +402,7 @@ impl Paternoster {
         let client = self.client_of(request);
         self.clients[client as usize].lane.resort(&mut self.lanes, scene, request);
         let sector = scene.requests[request].sector();
-        self.crews.resort(self.group_of(client), request, sector);
+        self.sweep_groups.resort(self.group_of(client), request, sector);
     }
 
     /// A waiting request goes elsewhere, unpaid.

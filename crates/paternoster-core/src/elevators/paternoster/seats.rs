@@ -4,11 +4,11 @@
 //! A disk that reads one stream does 150 MB/s, and one that goes to and fro between two does 15.
 //! An array reads sixteen at once and wants them all. So the number of *seats* is found out by
 //! trying (see `learn.rs`). Without a limit there are none, and everybody goes by his account. With
-//! one, each stream needs a seat to be served, and those of a group who are no streams, its *crew*
-//! (see `crew.rs`), need one together:
+//! one, each stream needs a seat to be served, and those of a group who are no streams, its *sweep
+//! group* (see `sweep_group.rs`), need one together:
 //!
 //! ```text
-//! one seat, a quantum of 100 ms     | stream 1 | crew     | stream 2 | stream 1 | crew ...
+//! one seat, a quantum of 100 ms  | stream 1 | sweep group  | stream 2 | stream 1 | sweep group ...
 //!                                     ^ drained   ^ random requests, as many at a time as it likes
 //! ```
 //!
@@ -89,7 +89,7 @@ pub(super) enum Holder {
     /// A client, for himself or for his company.
     One(u32),
     /// The random clients of the group with this number.
-    Crew(u32),
+    SweepGroup(u32),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -288,12 +288,12 @@ impl Paternoster {
     }
 
     /// Who has the seat of a client whose requests wait as `kind`: one of a company has it for all
-    /// of them, and so has a crew.
+    /// of them, and so has a sweep group.
     pub(super) fn holder_of(&self, client: u32, kind: usize) -> Holder {
         if kind == STREAM {
             Holder::One(self.lead_of(client))
         } else {
-            Holder::Crew(self.group_of(client))
+            Holder::SweepGroup(self.group_of(client))
         }
     }
 
@@ -362,17 +362,17 @@ impl Paternoster {
     fn rightful(&self, now: Nanos) -> Option<u32> {
         let seats = &self.seats;
         let has = |client| seats.has(Holder::One(self.lead_of(client)));
-        let seated = |group| seats.has(Holder::Crew(group - self.accounts.of_group(0)));
+        let seated = |group| seats.has(Holder::SweepGroup(group - self.accounts.of_group(0)));
         let stream = self.accounts.first(&[STREAM], now, &has);
-        let crew = self.accounts.first_of_crews(now, &seated);
-        match (stream, crew) {
+        let sweep_group = self.accounts.first_of_sweep_groups(now, &seated);
+        match (stream, sweep_group) {
             (Some(one), Some(other)) if self.accounts.precedes(other, one) => Some(other),
             (one, other) => one.or(other),
         }
     }
 
-    fn first_of_crew(&self, group: u32, now: Nanos) -> Option<u32> {
-        self.accounts.first_of_crew(self.accounts.of_group(group), now)
+    fn first_of_sweep_group(&self, group: u32, now: Nanos) -> Option<u32> {
+        self.accounts.first_of_sweep_group(self.accounts.of_group(group), now)
     }
 
     /// S4: the turn ends.
@@ -381,7 +381,7 @@ impl Paternoster {
             return true;
         }
         let own = match seat.holder {
-            Holder::Crew(group) => self.first_of_crew(group, now),
+            Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
             Holder::One(client) => self.least_of(client).or(Some(client)),
         };
         let (Some(next), Some(own)) = (next, own) else { return false };
@@ -410,9 +410,11 @@ impl Paternoster {
     /// any more.
     fn is_finished(&self, seat: &Seat, now: Nanos) -> bool {
         match seat.holder {
-            Holder::Crew(group) => {
-                let comes = || self.crew_comes(group, now).is_some();
-                self.crews.is_empty(group) && self.crews.flying(group) == 0 && !comes()
+            Holder::SweepGroup(group) => {
+                let comes = || self.sweep_group_comes(group, now).is_some();
+                self.sweep_groups.is_empty(group)
+                    && self.sweep_groups.flying(group) == 0
+                    && !comes()
             }
             Holder::One(lead) => {
                 let idles = |client: u32| {
@@ -429,7 +431,7 @@ impl Paternoster {
     /// What a holder has in the device.
     fn flying_of(&self, seat: &Seat) -> u32 {
         match seat.holder {
-            Holder::Crew(group) => self.crews.flying(group),
+            Holder::SweepGroup(group) => self.sweep_groups.flying(group),
             Holder::One(lead) => {
                 self.companies.members(lead).map(|client| self.accounts.at(client).flying).sum()
             }
@@ -458,7 +460,7 @@ impl Paternoster {
     fn may_overlap(&self, seat: &Seat, next: Option<u32>) -> bool {
         let random = |client: u32| !self.clients[client as usize].reads_on();
         let was_random = match seat.holder {
-            Holder::Crew(_) => true,
+            Holder::SweepGroup(_) => true,
             Holder::One(client) => random(client),
         };
         self.takes_turns_at_random() && was_random && next.is_some_and(random)
@@ -469,7 +471,7 @@ impl Paternoster {
         let mut best: Option<u32> = None;
         for seat in self.seats.all().iter().filter(|seat| !seat.leaving) {
             let own = match seat.holder {
-                Holder::Crew(group) => self.first_of_crew(group, now),
+                Holder::SweepGroup(group) => self.first_of_sweep_group(group, now),
                 Holder::One(client) if waits(client) => None,
                 Holder::One(client) => self.least_of(client),
             };
@@ -485,7 +487,7 @@ impl Paternoster {
     pub(super) fn holders_come(&self, now: Nanos) -> Option<(Nanos, u32)> {
         let seats = self.seats.all().iter().filter(|seat| !seat.leaving);
         let windows = seats.filter_map(|seat| match seat.holder {
-            Holder::Crew(group) => self.crew_comes(group, now),
+            Holder::SweepGroup(group) => self.sweep_group_comes(group, now),
             Holder::One(lead) => {
                 let habit = |client: u32| &self.clients[client as usize].habit;
                 let members = self.companies.members(lead);
@@ -525,8 +527,13 @@ mod tests {
         assert_eq!(seats.change, 40_000_000);
         // 16 * 40 ms are more than a turn may last.
         assert_eq!(seats.quantum(), QUANTUM_MOST);
-        // A crew has no place of its own: nothing is learned of its turns.
-        seats.learn_change(&Seat { holder: Holder::Crew(0), early: (1, 1), late: (1, 1), ..turn });
+        // A sweep group has no place of its own: nothing is learned of its turns.
+        seats.learn_change(&Seat {
+            holder: Holder::SweepGroup(0),
+            early: (1, 1),
+            late: (1, 1),
+            ..turn
+        });
         assert_eq!(seats.change, 40_000_000);
     }
 

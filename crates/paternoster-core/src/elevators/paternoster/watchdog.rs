@@ -12,12 +12,12 @@
 //! ```
 //!
 //! The first is seen at once. The other two are judged by *windows* of 2 s of device time, or 64
-//! turns if that is longer. In each of them one child of the root is looked at, the *ward*: by
-//! turns whoever has had least, which finds what goes wrong behind the accounts, and whoever comes
-//! first, which finds what goes wrong in them.
+//! turns if that is longer. In each of them one child of the root is looked at, the *sampled
+//! child*: by turns whoever has had least, which finds what goes wrong behind the accounts, and
+//! whoever comes first, which finds what goes wrong in them.
 //!
 //! ```text
-//! three children of equal weight, one of them the ward, 2 s      right: 667 ms
+//! three children of equal weight, one of them the sampled child, 2 s      right: 667 ms
 //!   it must have 3/4 of that, less two turns and the requests in the device
 //! ```
 //!
@@ -77,7 +77,7 @@ struct Pause {
 
 /// Who is looked at.
 #[derive(Debug, Clone, Copy)]
-struct Ward {
+struct Sampled {
     node: u32,
     /// Device time that it had, and that those had who stand no higher than it.
     served: u64,
@@ -100,7 +100,7 @@ struct Window {
     dearest: i64,
     /// The least weight of a child of the root that was served.
     lightest: Option<u32>,
-    ward: Option<Ward>,
+    sampled: Option<Sampled>,
 }
 
 /// The one who looks on.
@@ -118,9 +118,9 @@ pub(super) struct Watchdog {
     empty_since: Option<Nanos>,
     pause: Option<Pause>,
     window: Window,
-    /// The ward of this window is to be whoever comes first.
+    /// The sampled child of this window is to be whoever comes first.
     by_arrival: bool,
-    /// Of each sort of ward: who had too little last time, and is looked at again.
+    /// Of each sort of sampled child: who had too little last time, and is looked at again.
     suspects: [Option<u32>; 2],
 }
 
@@ -189,33 +189,33 @@ impl Watchdog {
             || window.bargains > window.busy / 2 + window.busy / 4 + saved
     }
 
-    /// G3: the ward, of this weight, has less than its part by more than chance explains.
+    /// G3: the sampled child, of this weight, has less than its part by more than chance explains.
     fn was_unfair(&self, weight: u32, depth: u32) -> bool {
         let window = &self.window;
-        let Some(ward) = window.ward else { return false };
+        let Some(sampled) = window.sampled else { return false };
         let weight = u64::from(weight);
-        let right = ward.all.saturating_mul(weight) / ward.weights.max(1);
+        let right = sampled.all.saturating_mul(weight) / sampled.weights.max(1);
         let lightest = u64::from(window.lightest.unwrap_or(1).max(1));
         let turns = (4 * window.quantum).saturating_mul(weight) / lightest;
         let dearest = window.dearest.unsigned_abs().saturating_mul(u64::from(depth) + 2);
         let requests = dearest.saturating_mul(weight) / UNIT.unsigned_abs();
-        ward.served.saturating_add(turns).saturating_add(requests) < right - right / 4
+        sampled.served.saturating_add(turns).saturating_add(requests) < right - right / 4
     }
 }
 
 impl Paternoster {
-    /// A request arrives: perhaps its owner is the next ward.
+    /// A request arrives: perhaps its owner is the next sampled child.
     pub(super) fn watch_arrival(&mut self, client: u32) {
-        if self.watchdog.by_arrival && self.watchdog.window.ward.is_none() {
+        if self.watchdog.by_arrival && self.watchdog.window.sampled.is_none() {
             let top = self.accounts.top_of(client);
             if self.watchdog.suspects[1].is_none_or(|suspect| suspect == top) {
-                self.watchdog.window.ward = Some(self.ward_at(top));
+                self.watchdog.window.sampled = Some(self.sampled_at(top));
             }
         }
     }
 
-    const fn ward_at(&self, node: u32) -> Ward {
-        Ward { node, served: 0, all: 0, weights: 0 }
+    const fn sampled_at(&self, node: u32) -> Sampled {
+        Sampled { node, served: 0, all: 0, weights: 0 }
     }
 
     /// A request ends that was charged `took`.
@@ -238,15 +238,16 @@ impl Paternoster {
     #[inline(never)]
     fn judge_window(&mut self, scene: &mut Scene) {
         let window = &self.watchdog.window;
-        let weight = window.ward.map_or(1, |ward| self.accounts.at(ward.node).weight);
+        let weight = window.sampled.map_or(1, |sampled| self.accounts.at(sampled.node).weight);
         let why = if self.watchdog.idled(self.tunables.strictness) {
             Some(Distrust::Idle)
         } else {
             let unfair = self.watchdog.was_unfair(weight, self.depth.top());
             let sort = usize::from(self.watchdog.by_arrival);
-            let ward = self.watchdog.window.ward.filter(|_| unfair).map(|ward| ward.node);
-            let before = core::mem::replace(&mut self.watchdog.suspects[sort], ward);
-            (unfair && before == ward).then_some(Distrust::Unfair)
+            let sampled =
+                self.watchdog.window.sampled.filter(|_| unfair).map(|sampled| sampled.node);
+            let before = core::mem::replace(&mut self.watchdog.suspects[sort], sampled);
+            (unfair && before == sampled).then_some(Distrust::Unfair)
         };
         self.watchdog.look_anew();
         self.watchdog.by_arrival = !self.watchdog.by_arrival;
@@ -267,39 +268,39 @@ impl Paternoster {
         if window.lightest.is_none_or(|least| weight < least) {
             window.lightest = Some(weight);
         }
-        let Some(ward) = &mut window.ward else { return self.choose_ward() };
-        let own = self.accounts.at(ward.node);
+        let Some(sampled) = &mut window.sampled else { return self.choose_sampled() };
+        let own = self.accounts.at(sampled.node);
         // Who is above it owes it nothing; and whoever asks for nothing is owed nothing.
-        ward.all += if class >= own.class { took } else { 0 };
-        ward.served += if top == ward.node { took } else { 0 };
+        sampled.all += if class >= own.class { took } else { 0 };
+        sampled.served += if top == sampled.node { took } else { 0 };
         // Who has just had his answer is about to ask again, and counts.
-        ward.weights = ward.weights.max(ended.weights);
+        sampled.weights = sampled.weights.max(ended.weights);
         // In company one has no more than its pace allows.
-        let together = self.clients.get(ward.node as usize).is_some_and(|one| one.is_together);
+        let together = self.clients.get(sampled.node as usize).is_some_and(|one| one.is_together);
         if own.waiting() == 0 || own.parent == NIL || together {
-            window.ward = None;
+            window.sampled = None;
         }
     }
 
     /// The device was kept for a client that has a seat, for so long: it paid for that.
     pub(super) fn watch_seat_time(&mut self, client: u32, waited: u64) {
-        let Some(ward) = self.watchdog.window.ward else { return };
+        let Some(sampled) = self.watchdog.window.sampled else { return };
         let top = self.accounts.top_of(client);
-        let counts = self.accounts.at(top).class >= self.accounts.at(ward.node).class;
-        if let Some(ward) = &mut self.watchdog.window.ward {
-            ward.all += if counts { waited } else { 0 };
-            ward.served += if top == ward.node { waited } else { 0 };
+        let counts = self.accounts.at(top).class >= self.accounts.at(sampled.node).class;
+        if let Some(sampled) = &mut self.watchdog.window.sampled {
+            sampled.all += if counts { waited } else { 0 };
+            sampled.served += if top == sampled.node { waited } else { 0 };
         }
     }
 
     /// Nobody is looked at, and it is not for those who come to be it.
     #[inline(always)]
-    fn choose_ward(&mut self) {
+    fn choose_sampled(&mut self) {
         if !self.watchdog.by_arrival && self.waiting() > 0 {
             let suspect = self.watchdog.suspects[0];
             let waits = |&node: &u32| self.accounts.at(node).waiting() > 0;
             let first = suspect.filter(waits).or_else(|| self.accounts.first_child());
-            self.watchdog.window.ward = first.map(|node| self.ward_at(node));
+            self.watchdog.window.sampled = first.map(|node| self.sampled_at(node));
         }
     }
 

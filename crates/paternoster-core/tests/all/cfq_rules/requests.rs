@@ -145,7 +145,7 @@ fn cfq_12_the_next_slice_asks_again() {
 /// Of two requests of one queue at the same sector, does the older go at once in 2.6.34, and do
 /// both wait in later kernels? The head is at 0, and 100 is nearer.
 #[test]
-fn a_twin_pushes_the_older_out() {
+fn an_alias_pushes_the_older_out() {
     each(1, |preset, mut rig| {
         let client = rig.client();
         for sector in [100, 5000, 5000] {

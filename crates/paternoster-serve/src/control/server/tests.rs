@@ -39,9 +39,9 @@ impl Drop for Folder {
     }
 }
 
-/// A desk that knows the tenant `db`.
-fn desks() -> Vec<DeskHandle> {
-    vec![DeskHandle::new("disk0".to_owned(), vec!["a".to_owned()], |order| match order {
+/// A loop that knows the tenant `db`.
+fn device_loops() -> Vec<DeviceLoopHandle> {
+    vec![DeviceLoopHandle::new("disk0".to_owned(), vec!["a".to_owned()], |order| match order {
         Order::Weight { name, weight } if name == "db" => Ok(json!({ "weight": weight })),
         Order::Weight { name, .. } => Err(format!("there is no tenant or group {name:?}")),
         _ => Ok(json!({})),
@@ -62,7 +62,7 @@ impl<F: Fn() + Send + Sync + 'static> Host for Stops<F> {
 }
 
 fn start(folder: &Folder) -> ControlServer {
-    ControlServer::start(&folder.socket(), desks(), Stops(|| ())).expect("a socket")
+    ControlServer::start(&folder.socket(), device_loops(), Stops(|| ())).expect("a socket")
 }
 
 fn connect(folder: &Folder) -> BufReader<UnixStream> {
@@ -96,17 +96,18 @@ fn what_is_there_already() {
     drop(UnixListener::bind(folder.socket()).expect("a socket"));
     assert!(folder.socket().exists(), "nobody removes it");
     let server = start(&folder);
-    let again =
-        ControlServer::start(&folder.socket(), desks(), Stops(|| ())).expect_err("it is taken");
+    let again = ControlServer::start(&folder.socket(), device_loops(), Stops(|| ()))
+        .expect_err("it is taken");
     let path = folder.socket();
     assert_eq!(again.to_string(), format!("{}: a server listens there already", path.display()));
     server.stop();
     fs::write(&path, "mine").expect("a file");
-    let error = ControlServer::start(&path, desks(), Stops(|| ())).expect_err("it is no socket");
+    let error =
+        ControlServer::start(&path, device_loops(), Stops(|| ())).expect_err("it is no socket");
     assert!(error.to_string().contains("not a socket"), "{error}");
     assert_eq!(fs::read_to_string(&path).expect("left alone"), "mine");
     let long = folder.0.join("x".repeat(200));
-    let error = ControlServer::start(&long, desks(), Stops(|| ())).expect_err("too long");
+    let error = ControlServer::start(&long, device_loops(), Stops(|| ())).expect_err("too long");
     assert!(error.to_string().ends_with("at most 108 bytes"), "{error}");
 }
 
@@ -155,7 +156,7 @@ fn who_stalls_is_let_go() {
         let server = ControlServer::with_patience(
             &folder.socket(),
             Access::default(),
-            desks(),
+            device_loops(),
             Stops(|| ()),
             patience,
         );
@@ -220,7 +221,7 @@ fn a_client_that_may_only_ask() {
     let folder = Folder::new();
     let nobody = Access { mode: 0o666, orders: Some(Vec::new()) };
     let on_stop = Stops(|| panic!("nobody may"));
-    let server = ControlServer::start_for(&folder.socket(), nobody, desks(), on_stop);
+    let server = ControlServer::start_for(&folder.socket(), nobody, device_loops(), on_stop);
     let server = server.expect("a socket");
     let mode = fs::metadata(folder.socket()).expect("a file").permissions().mode();
     assert_eq!(mode & 0o7777, 0o666);
@@ -260,8 +261,13 @@ fn places_for_orders() {
     let other = format!("uid={}", uid + 1).parse().expect("a client");
     let access = Access { orders: Some(vec![other]), ..Access::default() };
     let patience = Patience { connections: 4, ..PATIENCE };
-    let server =
-        ControlServer::with_patience(&folder.socket(), access, desks(), Stops(|| ()), patience);
+    let server = ControlServer::with_patience(
+        &folder.socket(),
+        access,
+        device_loops(),
+        Stops(|| ()),
+        patience,
+    );
     let server = server.expect("a socket");
     let mut there = Vec::new();
     for _ in 0..2 {
@@ -297,7 +303,8 @@ fn stop_is_answered_first() {
     let folder = Folder::new();
     let (sender, stopped) = channel();
     let on_stop = move || sender.send(()).expect("somebody waits");
-    let server = ControlServer::start(&folder.socket(), desks(), Stops(on_stop)).expect("a socket");
+    let server =
+        ControlServer::start(&folder.socket(), device_loops(), Stops(on_stop)).expect("a socket");
     let mut client = Client::connect(&folder.socket()).expect("a server");
     assert_eq!(client.ask(&json!({ "do": "stop" })).expect("an answer"), json!({ "ok": true }));
     stopped.recv().expect("told");

@@ -18,7 +18,7 @@ use proptest::test_runner::{TestError, TestRunner};
 
 use super::*;
 use crate::config::{Direct, Engine};
-use crate::desk::planted::{Bug, plant};
+use crate::device_loop::planted::{Bug, plant};
 use crate::host::scratch::Scratch;
 
 const SERVERS: usize = 3;

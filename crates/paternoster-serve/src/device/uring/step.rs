@@ -11,13 +11,13 @@
 
 use super::buffer_of;
 use super::ring::Entry;
-#[cfg(test)]
-use crate::desk::planted::{self, Bug};
 use crate::device::calls::Description;
 use crate::device::clearing::{Clearing, Next};
 use crate::device::files::File;
 use crate::device::pieces::{self, Vectors};
 use crate::device::{Job, Piece, Work};
+#[cfg(test)]
+use crate::device_loop::planted::{self, Bug};
 
 /// A call that the kernel gives back undone is made again so often.
 const TRIES: u8 = 100;

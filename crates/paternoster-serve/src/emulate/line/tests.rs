@@ -92,8 +92,8 @@ impl Rig {
     }
 
     fn ask(&mut self, us: u64, kind: Kind, offset: u64, length: u64, token: u32) {
-        let errand = Errand { kind, offset, length, lasting: false };
-        self.line.ask(Nanos::from_micros(us), errand, token, &mut self.ended).unwrap();
+        let io = Io { kind, offset, length, lasting: false };
+        self.line.ask(Nanos::from_micros(us), io, token, &mut self.ended).unwrap();
     }
 
     /// Until nothing happens any more: token, set time in us, error.
@@ -117,7 +117,7 @@ fn facts(depth: u32) -> DeviceFacts {
 
 /// Is 1 MiB cut as the essay says, and ended with its last piece?
 #[test]
-fn large_errands_are_cut() {
+fn large_ios_are_cut() {
     let mut rig = Rig::new(facts(8), |model| model.by_size = true);
     rig.ask(0, Kind::Read, 0, 1 << 20, 1);
     let expected = [(0, Op::Read, 0, 1280, false), (0, Op::Read, 1280, 768, false)];
@@ -128,7 +128,7 @@ fn large_errands_are_cut() {
 
 /// Does what is ragged touch what it touches? Bytes 1000 to 1099 are in sectors 1 and 2.
 #[test]
-fn ragged_errands_touch_whole_sectors() {
+fn ragged_ios_touch_whole_sectors() {
     let mut rig = Rig::new(facts(8), |_| ());
     rig.ask(0, Kind::Write, 1_000, 100, 1);
     rig.ask(0, Kind::Write, 511, 1, 2);
@@ -181,8 +181,8 @@ fn time_does_not_step_back() {
 fn writes_last() {
     let commands = |write_cache, fua| {
         let mut rig = Rig::new(DeviceFacts { write_cache, fua, ..facts(8) }, |_| ());
-        let errand = Errand { kind: Kind::Write, offset: 0, length: 1 << 20, lasting: true };
-        rig.line.ask(Nanos::ZERO, errand, 1, &mut rig.ended).unwrap();
+        let io = Io { kind: Kind::Write, offset: 0, length: 1 << 20, lasting: true };
+        rig.line.ask(Nanos::ZERO, io, 1, &mut rig.ended).unwrap();
         rig.line.live(Nanos::from_secs(1), &mut rig.ended);
         assert_eq!(rig.ended.len(), 1);
         (rig.commands(), rig.ended[0].set.as_millis())
@@ -195,7 +195,7 @@ fn writes_last() {
     assert_eq!(commands(true, false), ([&pieces(false)[..], &[flush]].concat(), 2));
 }
 
-/// Is a model's error told once, for the whole errand?
+/// Is a model's error told once, for the whole I/O?
 #[test]
 fn errors_are_told() {
     let mut rig = Rig::new(facts(8), |model| model.broken = Some(1280));
@@ -221,8 +221,8 @@ fn a_flush_is_alone() {
     let mut ended = Vec::new();
     let mut ask = |kind, token| {
         let length = if kind == Kind::Flush { 0 } else { 4096 };
-        let errand = Errand { kind, offset: 0, length, lasting: false };
-        line.ask(Nanos::ZERO, errand, token, &mut ended).unwrap();
+        let io = Io { kind, offset: 0, length, lasting: false };
+        line.ask(Nanos::ZERO, io, token, &mut ended).unwrap();
     };
     ask(Kind::Write, 1);
     ask(Kind::Flush, 2);

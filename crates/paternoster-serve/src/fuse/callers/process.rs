@@ -11,7 +11,7 @@
 //!                               3 4    19   22     41   numbers of the fields
 //! ```
 //!
-//! What stands behind the *last* bracket is numbers and one letter, whatever the name is.
+//! What stands behind the *last* bracket is numbers and one message, whatever the name is.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device with blocks of 4096 bytes, whatever the machine's disks have: a backend in front of
-//! the real one says so, and holds the desk to it as O_DIRECT would.
+//! the real one says so, and holds the loop to it as O_DIRECT would.
 
 use std::io;
 use std::os::fd::BorrowedFd;

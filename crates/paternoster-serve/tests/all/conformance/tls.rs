@@ -104,7 +104,7 @@ impl Secured {
     }
 
     fn figures(&self, tenant: &str) -> Figures {
-        let told = self.server.desks()[0].ask(Order::Snapshot).unwrap();
+        let told = self.server.device_loops()[0].ask(Order::Snapshot).unwrap();
         let told: Snapshot = serde_json::from_value(told).unwrap();
         let line = told.tenants.into_iter().find(|line| line.name == tenant);
         line.unwrap_or_else(|| panic!("no tenant {tenant}")).figures

@@ -37,7 +37,7 @@ fn a_volume_is_drained_and_resumed() {
     }
     until("32 requests", || writes_taken(&server) == 32);
     let volume = "disk".to_owned();
-    let drained = server.desks()[0].ask(Order::Drain { volume: volume.clone() });
+    let drained = server.device_loops()[0].ask(Order::Drain { volume: volume.clone() });
     assert!(drained.is_ok(), "{drained:?}");
     assert_eq!(snapshot(&server).waiting, 0, "drained is drained");
     for _ in 0..32 {
@@ -45,7 +45,7 @@ fn a_volume_is_drained_and_resumed() {
     }
     assert_eq!(client.ask(READ, 0, 0, 4096).unwrap().errno, ESHUTDOWN);
     assert_eq!(client.write(0, 0, &[1; 70_000]).unwrap(), ESHUTDOWN);
-    server.desks()[0].ask(Order::Resume { volume }).unwrap();
+    server.device_loops()[0].ask(Order::Resume { volume }).unwrap();
     assert!(client.read(0, 32 << 12).unwrap() == [6; 32 << 12]);
     end(&server);
 }

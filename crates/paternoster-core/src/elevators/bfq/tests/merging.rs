@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queues that become one: positions, the merge window of seed 004, who may be merged, what a merge
-//! does; twins. BFQ-116 to BFQ-131, BFQ-145 to BFQ-147.
+//! does; partners. BFQ-116 to BFQ-131, BFQ-145 to BFQ-147.
 
 use super::super::raise::{Kind, Raising};
 use super::*;
@@ -413,21 +413,21 @@ fn made_at<const N: usize>(bench: &mut Bench, times: [u64; N]) -> [ClientId; N] 
     })
 }
 
-fn twins(facts: DeviceFacts) -> Bench {
+fn stable_merges(facts: DeviceFacts) -> Bench {
     let mut bench = Bench::new(LINUX_6_18, facts);
     bench.set("stable_merging", 1);
     bench
 }
 
 /// The place of the client whose queue another shares, or remembers.
-fn twin_of(bench: &Bench, clients: &[ClientId], client: ClientId) -> Option<usize> {
+fn partner_of(bench: &Bench, clients: &[ClientId], client: ClientId) -> Option<usize> {
     let remembered = bench.bfq.contexts[client.index() as usize].stable_with;
     let own = bench.number(client);
-    let is_twin = |&place: &usize| {
+    let is_partner = |&place: &usize| {
         let other = bench.number(clients[place]);
         clients[place] != client && (remembered == Some(other) || own == other)
     };
-    (0..clients.len()).find(is_twin)
+    (0..clients.len()).find(is_partner)
 }
 
 /// On flash that queues, is a queue merged at once with the last one made in its group at most
@@ -442,10 +442,10 @@ fn bfq_145_made_together() {
             ([2000, 2601, 2700], [None, Some(1)]),
             ([2000, 2600, 2700], [None, None]),
         ] {
-            let mut bench = twins(facts);
+            let mut bench = stable_merges(facts);
             let clients = made_at(&mut bench, times);
-            let second = twin_of(&bench, &clients[..1], clients[1]);
-            let third = twin_of(&bench, &clients[..2], clients[2]);
+            let second = partner_of(&bench, &clients[..1], clients[1]);
+            let third = partner_of(&bench, &clients[..2], clients[2]);
             assert_eq!([second, third], pairs, "{times:?} {facts:?}");
             let merged = bench.number(clients[1]) == bench.number(clients[0]);
             assert_eq!(merged, second.is_some() && !facts.rotational);
@@ -457,7 +457,7 @@ fn bfq_145_made_together() {
 #[test]
 fn bfq_145_those_made_together_are_alike() {
     for differ in 0..3 {
-        let mut bench = twins(flash(32));
+        let mut bench = stable_merges(flash(32));
         let first = bench.client();
         let group = bench.group(100);
         let other = match differ {
@@ -474,14 +474,14 @@ fn bfq_145_those_made_together_are_alike() {
     }
 }
 
-/// On a disk, is the twin decided on behind more than 600 ms: merged with, unless idling pays for
-/// the queue; and forgotten either way?
+/// On a disk, is the partner decided on behind more than 600 ms: merged with, unless idling pays
+/// for the queue; and forgotten either way?
 #[test]
 fn bfq_146_decided_on_later() {
     for (at, marks, merged, forgotten) in
         [(2610, 32, false, false), (2611, 32, true, true), (2611, 0, false, true)]
     {
-        let mut bench = twins(disk(32));
+        let mut bench = stable_merges(disk(32));
         let clients @ [a, b] = made_at(&mut bench, [2000, 2010]);
         let remembered = |bench: &Bench| bench.bfq.contexts[b.index() as usize].stable_with;
         assert_eq!(remembered(&bench), Some(bench.number(a)));
@@ -496,8 +496,8 @@ fn bfq_146_decided_on_later() {
 
 /// Are those put together when they were made not parted because the queue jumps about?
 #[test]
-fn bfq_147_twins_are_not_parted() {
-    let mut bench = twins(flash(32));
+fn bfq_147_partners_are_not_parted() {
+    let mut bench = stable_merges(flash(32));
     let [a, b] = made_at(&mut bench, [2000, 2010]);
     let shared = bench.number(a);
     assert_eq!(bench.number(b), shared);

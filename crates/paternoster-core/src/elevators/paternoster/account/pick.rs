@@ -121,7 +121,7 @@ impl Accounts {
 
     /// Who goes next of the clients right in a group, of those who wait as the crowd. Those of
     /// groups in it are passed over.
-    pub(in super::super) fn first_of_crew(&self, group: u32, now: Nanos) -> Option<u32> {
+    pub(in super::super) fn first_of_sweep_group(&self, group: u32, now: Nanos) -> Option<u32> {
         let node = self.group(group);
         let mut next = self.head(node, CROWD, now);
         while let Some(child) = next.filter(|&child| !self.is_client(child)) {
@@ -131,16 +131,16 @@ impl Accounts {
     }
 
     /// Who goes next of the crowd, but for those right in a group that is `seated`.
-    pub(in super::super) fn first_of_crews(
+    pub(in super::super) fn first_of_sweep_groups(
         &self,
         now: Nanos,
         seated: &dyn Fn(u32) -> bool,
     ) -> Option<u32> {
-        self.first_of_crews_in(self.root, now, seated)
+        self.first_of_sweep_groups_in(self.root, now, seated)
     }
 
     /// As deep as groups are nested. In a seated group of many clients and groups, O(clients).
-    fn first_of_crews_in(
+    fn first_of_sweep_groups_in(
         &self,
         group: u32,
         now: Nanos,
@@ -156,7 +156,7 @@ impl Accounts {
             let found = if self.is_client(child) {
                 (!passed).then_some(child)
             } else {
-                self.first_of_crews_in(child, now, seated)
+                self.first_of_sweep_groups_in(child, now, seated)
             };
             if found.is_some() {
                 return found;

@@ -19,12 +19,12 @@ use alloc::vec;
 
 mod classes;
 mod cooperating;
-mod crews;
 mod depth;
 mod gate;
 mod guarantees;
 mod learning;
 mod sharing;
+mod sweep_groups;
 
 /// What a client does.
 #[derive(Debug, Clone, Copy)]

@@ -147,22 +147,26 @@ fn g7_nobody_starves_between_turns() {
 /// take all of 32? One slot of 32 is open to those with one request. And does the flood keep the
 /// other 31: 108 us each, 31 at a time, are 287 000 a second?
 #[test]
-fn r5_a_meek_client_finds_a_slot() {
+fn r5_an_interactive_client_finds_a_slot() {
     let mut world = World::new(32, FLASH);
     let flood = world.add(deep(64, 8));
-    let meek = world.add(Habits { think: ms(5), ..random(8) });
+    let interactive = world.add(Habits { think: ms(5), ..random(8) });
     world.run(ms(500));
     world.count_anew();
     world.run(ms(1_500));
-    assert_eq!(world.actors[meek].longest, price_of(FLASH, 8));
+    assert_eq!(world.actors[interactive].longest, price_of(FLASH, 8));
     // 1000 / (5 + 0.108)
-    assert!((190..=196).contains(&world.actors[meek].ended), "{}", world.actors[meek].ended);
+    assert!(
+        (190..=196).contains(&world.actors[interactive].ended),
+        "{}",
+        world.actors[interactive].ended
+    );
     let flood = world.actors[flood].ended;
     assert!((280_000..=297_000).contains(&flood), "{flood}");
     assert!(is_quiet(&world));
 }
 
-/// R5: and where nobody is meek is the last slot used: 32 at a time are 296 000 a second?
+/// R5: and where nobody is interactive is the last slot used: 32 at a time are 296 000 a second?
 #[test]
 fn r5_the_last_slot_is_not_spared_for_nobody() {
     let mut world = World::new(32, FLASH);

@@ -67,7 +67,8 @@ fn g3_who_is_passed_over_is_noticed() {
     world.run(ms(1_900));
     assert_eq!(said(&world), None);
     assert!(world.share(all[1]) < 50, "{}", world.share(all[1]));
-    // He is the ward of every other window, of 2 s each, and the second one that is bad counts.
+    // He is the sampled child of every other window, of 2 s each, and the second one that is bad
+    // counts.
     world.run(ms(9_000));
     assert_eq!(said(&world), fell(Distrust::Unfair));
     world.count_anew();

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Caps: the most that a tenant or a group gets, also while nobody else wants the device.
+//!
+//! A cap stands before the queue: what is above it stays in the client's socket and takes no place
+//! from others. Two clocks say until when the past is paid for, one in bytes, one in requests:
+//!
+//! ```text
+//! cap 1 MB/s, burst 100 ms; a fragment of 200 kB at 0 ms
+//! paid until   0 + 200 = 200 ms       the next may come when now + 100 >= 200: at 100 ms
+//! ```
+//!
+//! All tenants of a group are charged together. So only what takes something from them is charged:
+//! data of reads and writes fragment by fragment as they move, each accepted request as one. A
+//! length that a client only names (a request that is refused, a trim, zeroes, a question) is not.
+//!
+//! Invariants: I1 over any time t no more than `rate * (t + BURST)` and one fragment goes by, and
+//! for each client without structured replies the rest of a read whose first data have gone, since
+//! other replies wait behind that; I2 nothing is saved up while idle, but for the burst.
+
+use paternoster_core::Nanos;
+
+use crate::config;
+
+/// How far ahead of its rate a tenant may be.
+const BURST: Nanos = Nanos::from_millis(100);
+
+/// What a cap is charged for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passing {
+    /// A request that is begun, whatever it asks for.
+    Request,
+    /// Bytes of a read or a write, as they are about to move.
+    Data(u64),
+}
+
+/// How far the past is paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cap {
+    limits: config::Caps,
+    bytes_until: Nanos,
+    requests_until: Nanos,
+}
+
+impl Cap {
+    /// Nothing used so far.
+    pub(super) const fn new(limits: config::Caps) -> Cap {
+        Cap { limits, bytes_until: Nanos::ZERO, requests_until: Nanos::ZERO }
+    }
+
+    /// Other limits hold from now on. What was used under others is forgotten.
+    pub(super) fn limit(&mut self, limits: config::Caps) {
+        if self.limits != limits {
+            *self = Cap::new(limits);
+        }
+    }
+
+    /// How long from now on what has passed is not paid for: bytes, and requests.
+    pub(super) const fn ahead(&self, now: Nanos) -> [u64; 2] {
+        [self.bytes_until.0.saturating_sub(now.0), self.requests_until.0.saturating_sub(now.0)]
+    }
+
+    /// What has passed at another process is not paid for so long.
+    pub(super) fn is_ahead(&mut self, now: Nanos, [bytes, requests]: [u64; 2]) {
+        let until = |ahead: u64| Nanos(now.0.saturating_add(ahead));
+        if self.limits.bytes != 0 {
+            self.bytes_until = self.bytes_until.max(until(bytes));
+        }
+        if self.limits.requests != 0 {
+            self.requests_until = self.requests_until.max(until(requests));
+        }
+    }
+
+    /// Whether there is any limit.
+    pub(super) const fn limits(&self) -> bool {
+        self.limits.bytes != 0 || self.limits.requests != 0
+    }
+
+    /// When the next of its kind may pass.
+    pub(super) fn open_at(&self, what: Passing) -> Nanos {
+        let until = match what {
+            Passing::Request => self.requests_until,
+            Passing::Data(_) => self.bytes_until,
+        };
+        Nanos(until.0.saturating_sub(BURST.0))
+    }
+
+    /// Something passes at `now`.
+    pub(super) fn charge(&mut self, now: Nanos, what: Passing) {
+        match what {
+            Passing::Request => pay(&mut self.requests_until, now, 1, self.limits.requests),
+            Passing::Data(bytes) => pay(&mut self.bytes_until, now, bytes, self.limits.bytes),
+        }
+    }
+}
+
+fn pay(until: &mut Nanos, now: Nanos, amount: u64, rate: u64) {
+    if rate != 0 {
+        let cost = u128::from(amount) * 1_000_000_000 / u128::from(rate);
+        let cost = u64::try_from(cost).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
+        *until = Nanos(until.0.max(now.0).saturating_add(cost));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does the example of the essay hold?
+    #[test]
+    fn a_request_is_paid_for_before_the_next() {
+        let mut cap = Cap::new(config::Caps { bytes: 1_000_000, requests: 0 });
+        cap.charge(Nanos::ZERO, Passing::Data(200_000));
+        assert_eq!(cap.open_at(Passing::Data(1)), Nanos::from_millis(100));
+        // What moves no data does not wait for data.
+        assert_eq!(cap.open_at(Passing::Request), Nanos::ZERO);
+    }
+
+    /// Do 1000 requests at 100 a second, each as soon as it may, take (1000 - 10 - 1) / 100 s? The
+    /// burst is worth ten; the first does not wait.
+    #[test]
+    fn requests_a_second() {
+        let mut cap = Cap::new(config::Caps { bytes: 0, requests: 100 });
+        let mut now = Nanos::ZERO;
+        for _ in 0..1000 {
+            now = now.max(cap.open_at(Passing::Request));
+            cap.charge(now, Passing::Request);
+        }
+        assert_eq!(now, Nanos::from_millis((1000 - 10 - 1) * 10));
+    }
+
+    /// Is what was not used while idle lost?
+    #[test]
+    fn nothing_is_saved_up() {
+        let mut cap = Cap::new(config::Caps { bytes: 1_000_000, requests: 0 });
+        let now = Nanos::from_secs(100);
+        cap.charge(now, Passing::Data(1_000_000));
+        assert_eq!(cap.open_at(Passing::Data(1)), now + Nanos::from_millis(900));
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Complaints: commands that the device failed, told by volume and errno, at most one line in 10 s
+//! of each.
+//!
+//! ```text
+//! vm1, EIO    0 s a line    0.1 … 9.9 s counted    10 s "531 more"    20 s none: it is over
+//! vm1, ENOSPC                5 s a line
+//! ```
+//!
+//! A disk that dies fails every command, thousands in a second: the first line says where, those
+//! behind it how many. 256 pairs have a line of their own; what is beyond is counted as others'.
+//!
+//! Invariants: I1 each failed command is told, or counted in a line; I2 no more than 257 windows.
+
+use std::collections::BTreeMap;
+
+use paternoster_core::Nanos;
+
+use super::DeviceLoop;
+use crate::config::Level;
+use crate::device::Work;
+use crate::log::Entry;
+
+const PERIOD: Nanos = Nanos::from_secs(10);
+/// Pairs of volume and errno.
+const PAIRS: usize = 256;
+/// A flush is of all volumes.
+const ALL: u32 = u32::MAX;
+
+/// What failed: the volume's place, and an errno of Linux.
+type Pair = (u32, i32);
+
+#[derive(Debug)]
+struct Window {
+    since: Nanos,
+    more: u64,
+}
+
+/// Commands that failed.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    /// `None`: all pairs that have none of their own.
+    windows: BTreeMap<Option<Pair>, Window>,
+    /// Since the start, by errno, and the last one.
+    pub count: BTreeMap<i32, u64>,
+    /// See there.
+    pub last: Option<(Nanos, String)>,
+}
+
+impl Complaints {
+    /// One has failed; whether it has a line of its own.
+    fn add(&mut self, now: Nanos, pair: Pair) -> bool {
+        *self.count.entry(pair.1).or_default() += 1;
+        let known = self.windows.contains_key(&Some(pair));
+        let key = (known || self.windows.len() < PAIRS).then_some(pair);
+        let window = self.windows.entry(key).or_insert(Window { since: now, more: 0 });
+        let is_told = !known && key.is_some();
+        window.more += u64::from(!is_told);
+        is_told
+    }
+
+    /// What was counted in windows that are over by `now`, or in all of them.
+    fn counted(&mut self, now: Nanos, all: bool) -> Vec<(Option<Pair>, u64)> {
+        let mut told = Vec::new();
+        self.windows.retain(|&pair, window| {
+            if !all && window.since + PERIOD > now {
+                return true;
+            }
+            let more = std::mem::take(&mut window.more);
+            window.since = now;
+            if more != 0 {
+                told.push((pair, more));
+            }
+            // It goes on as long as there is something to count.
+            more != 0
+        });
+        told
+    }
+}
+
+impl DeviceLoop {
+    /// The device has failed a command that is not complete yet, of which this is the first
+    /// fragment.
+    pub(super) fn complain(&mut self, fragment: Option<u32>, errno: i32) {
+        let (place, what) = match fragment {
+            None => (ALL, "a flush".to_owned()),
+            Some(fragment) => {
+                let fragment = self.fragments.at(fragment);
+                let place = self.connections.at(self.ios.at(fragment.io).connection).place;
+                let work = match fragment.work {
+                    _ if fragment.reads_first => "read",
+                    Work::Read => "read",
+                    Work::Write { .. } => "write",
+                    Work::Discard => "trim",
+                    Work::Zero { .. } => "write of zeroes",
+                    Work::Prefetch => "read ahead",
+                    Work::Flush => "flush",
+                };
+                (place, format!("{work} of {} bytes at {}", fragment.length, fragment.offset))
+            }
+        };
+        let words = format!("{}{what} failed: {}", self.of_volume(place), in_words(errno));
+        if self.complaints.add(self.now, (place, errno)) {
+            self.error_of(place, errno).tell(format_args!("device {}: {words}", self.name));
+        }
+        self.complaints.last = Some((self.now, words));
+    }
+
+    /// Tells what was counted, of windows that are over, or of all.
+    pub(super) fn tell_complaints(&mut self, all: bool) {
+        for (pair, more) in self.complaints.counted(self.now, all) {
+            let name = &self.name;
+            match pair {
+                Some((place, errno)) => {
+                    let entry = self.error_of(place, errno).with("count", more);
+                    let (volume, why) = (self.of_volume(place), in_words(errno));
+                    entry.tell(format_args!(
+                        "device {name}: {volume}{more} more commands failed within 10 s: {why}"
+                    ));
+                }
+                None => Entry::new(Level::Error, "io-error")
+                    .with("device", &**name)
+                    .with("count", more)
+                    .tell(format_args!(
+                        "device {name}: {more} more commands of further volumes failed"
+                    )),
+            }
+        }
+    }
+
+    fn of_volume(&self, place: u32) -> String {
+        self.places.get(place as usize).map_or(String::new(), |place| format!("{}: ", place.name))
+    }
+
+    fn error_of(&self, place: u32, errno: i32) -> Entry {
+        let mut entry = Entry::new(Level::Error, "io-error").with("device", &*self.name);
+        if let Some(place) = self.places.get(place as usize) {
+            entry = entry.with("volume", &*place.name);
+        }
+        entry.with("errno", errno.unsigned_abs())
+    }
+}
+
+fn in_words(errno: i32) -> std::io::Error {
+    std::io::Error::from_raw_os_error(errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does a disk that fails 1,000 commands a second for 15 s have a line at once and two more,
+    /// and is each command told or counted? 1 + 9,999 + 5,000.
+    #[test]
+    fn a_dying_disk_has_a_line_in_ten_seconds() {
+        let (mut complaints, mut told, mut counted) = (Complaints::default(), 0, Vec::new());
+        for ms in 0..40_000 {
+            let now = Nanos::from_millis(ms);
+            if ms < 15_000 {
+                told += u32::from(complaints.add(now, (0, 5)));
+            }
+            if ms % 1000 == 0 {
+                counted.extend(complaints.counted(now, false));
+            }
+        }
+        // The window that ends at 10 s has seen the first of that second, too.
+        assert_eq!((told, counted), (1, vec![(Some((0, 5)), 10_000), (Some((0, 5)), 4_999)]));
+        // It is over: the next one has a line of its own.
+        assert!(complaints.add(Nanos::from_secs(50), (0, 5)));
+        assert_eq!(complaints.count, [(5, 15_001)].into());
+    }
+
+    /// Are volumes and errnos told apart, and what is beyond 256 of them counted together?
+    #[test]
+    fn pairs_are_bounded() {
+        let mut complaints = Complaints::default();
+        let told = (0..300).filter(|&place| complaints.add(Nanos::ZERO, (place, 5))).count();
+        // And one for all others.
+        assert_eq!((told, complaints.windows.len()), (256, 257));
+        assert!(!complaints.add(Nanos::ZERO, (0, 28)), "it would be the 257th");
+        assert_eq!(complaints.counted(PERIOD, false), [(None, 45)]);
+    }
+
+    /// Is what was counted told at the end, too?
+    #[test]
+    fn the_end_tells_all() {
+        let mut complaints = Complaints::default();
+        assert!(complaints.add(Nanos::ZERO, (0, 5)));
+        assert!(!complaints.add(Nanos::ZERO, (0, 5)));
+        assert_eq!(complaints.counted(Nanos::ZERO, true), [(Some((0, 5)), 1)]);
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections: the connections of a loop, after they chose their volume.
+//!
+//! ```text
+//! wire ──▶ intake (header, payload, cutting) ──▶ I/Os ──▶ … ──▶ outbox ──▶ wire
+//! ```
+//!
+//! A connection whose intake is blocked is not read from: what it sends stays in its socket, and
+//! the client's own writes stop. That is the only back-pressure there is, and it harms nobody else.
+//!
+//! Invariants: I1 `memory` is the bytes of the blocks of its fragments and answers; I2 `ios` counts
+//! its I/Os; I3 a closed connection stays, without a wire, until its last I/O has ended; I4 no
+//! more than [`SAID`] bytes of answers, and one for each I/O, wait to be sent.
+
+use std::collections::VecDeque;
+use std::io;
+
+use paternoster_core::{ClientId, Nanos};
+
+use super::outbox::Outbox;
+use super::processes::Process;
+use crate::config::Identity;
+use crate::control::snapshot::Figures;
+use crate::device::arena::Arena;
+use crate::host::peer::Peer;
+use crate::nbd::Negotiated;
+use crate::nbd::transmission::{Refusal, Request};
+use crate::wire::Wire;
+
+/// I/Os of a connection at a time; more stay in its socket.
+pub(super) const IOS: u32 = 512;
+/// Bytes of answers, but for data, that wait to be sent before nothing more is asked for.
+pub(super) const SAID: usize = 64 << 10;
+
+/// Where the reading of a connection's requests stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intake {
+    /// A header comes next.
+    Header,
+    /// The payload of this I/O; the fragment that is being filled.
+    Payload {
+        /// Of which I/O.
+        io: u32,
+        /// Which fragment is being filled, if one could be made.
+        fragment: Option<u32>,
+    },
+    /// An I/O without payload that is not all fragments yet.
+    Cutting {
+        /// Which.
+        io: u32,
+    },
+    /// Payload that nobody wants, of a request that is refused behind it: a client that still
+    /// sends does not expect an answer.
+    Skipping {
+        /// Bytes to come.
+        left: u64,
+    },
+    /// It said good-bye, or must go once its I/Os have ended.
+    Over,
+}
+
+/// Bytes of payload that are given memory before they have come, of a client that has brought none.
+pub(super) const PIECE: u64 = 64 << 10;
+
+/// Bytes that must move within a stall's time; fewer are as good as none. One that holds much
+/// memory must move more: all that it holds within four of these times.
+const PACE: u64 = 64 << 10;
+const PACES: u64 = 4;
+
+/// Whether a client keeps up: takes what waits for it, or brings what it has promised.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pace {
+    since: Option<Nanos>,
+    moved: u64,
+}
+
+impl Pace {
+    /// Something is owed.
+    pub(super) const fn owes(&mut self, now: Nanos) {
+        if self.since.is_none() {
+            *self = Pace { since: Some(now), moved: 0 };
+        }
+    }
+
+    /// Some of it has moved; so many bytes of memory are held meanwhile.
+    pub(super) fn moved(&mut self, now: Nanos, bytes: usize, held: u64) {
+        self.moved += bytes as u64;
+        if self.moved >= PACE.max(held / PACES) {
+            self.begin_again(now);
+        }
+    }
+
+    /// What is owed is owed from now on.
+    pub(super) fn begin_again(&mut self, now: Nanos) {
+        *self = Pace { since: self.since.map(|_| now), moved: 0 };
+    }
+
+    /// Nothing is owed.
+    pub(super) fn paid(&mut self) {
+        *self = Pace::default();
+    }
+
+    /// Whether something is.
+    pub(super) const fn is_owing(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Whether too little has moved for too long.
+    pub(super) fn is_late(&self, now: Nanos, patience: Nanos) -> bool {
+        self.since.is_some_and(|since| since + patience <= now)
+    }
+}
+
+/// Why a connection is not read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// It is.
+    No,
+    /// No memory, no fragment or no I/O is free.
+    Room,
+    /// It has as much memory as it may; some of that must come back first.
+    Share,
+    /// Its tenant has as much of something as it may; some of that must come back first.
+    Tenant,
+    /// Its tenant has little left: it must bring its payload, or take its answers, first.
+    Client,
+    /// The queue took no more; a wake will come.
+    Queue,
+    /// Its tenant, or a group above, is above its cap until then.
+    Cap(Nanos),
+    /// Its fragments must end first.
+    Own,
+    /// Too many of its changes wait for others of their blocks.
+    Changes,
+    /// Its answers must be sent first.
+    Unsent,
+    /// It moves to another tenant first, when nothing of it is under way.
+    Moving,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// Numbers connections since the start of the server.
+    pub id: u64,
+    /// Who it is, in words.
+    pub peer: Peer,
+    /// What was agreed.
+    pub negotiated: Negotiated,
+    /// Index of its volume.
+    pub place: u32,
+    /// Its tenant, and the one that it is to have.
+    pub tenant: u32,
+    /// See there.
+    pub moves_to: Option<String>,
+    /// What rules go by; `None`: it is not moved.
+    pub identity: Option<Identity>,
+    /// Device time that it had before it moved, in nanoseconds.
+    pub served_before: u64,
+    /// What the queue knows it as.
+    pub client: ClientId,
+    /// Which process, if it is one that comes by calls.
+    pub process: Option<Process>,
+    /// Its socket, or calls; `None` once it is closed.
+    pub wire: Option<Wire>,
+    /// Where reading stands.
+    pub intake: Intake,
+    /// Why it is not read from.
+    pub blocked: Blocked,
+    /// In which of its tenant's lines it waits for a cap, or was the first, and its number there.
+    pub nap: Option<(usize, u64)>,
+    /// The socket may have more.
+    pub readable: bool,
+    /// The socket takes more.
+    pub writable: bool,
+    /// It stands in the list of those to be read from.
+    pub is_ready: bool,
+    /// It stands in the list of those to be sent to.
+    pub is_sending: bool,
+    /// Bytes that were read and not yet understood.
+    pub rest: Vec<u8>,
+    /// How many are read at a time at most, but for what is surely understood.
+    pub ahead: usize,
+    /// What is refused once its payload has been skipped, and why.
+    pub refusal: Option<(Request, Refusal)>,
+    /// Requests with large payloads come: read headers alone, payloads straight to their place.
+    pub sends_much: bool,
+    /// I/Os, and those of them that are reads.
+    pub ios: u32,
+    /// See there.
+    pub reads: u32,
+    /// Bytes of payload at most that are given memory before they have come.
+    pub piece: u64,
+    /// Bytes of its next fragment for which no client is waited for (`credit`).
+    pub sure: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// How many of them its tenant knows of.
+    pub counted: u64,
+    /// Fragments that wait for other changes of their blocks.
+    pub changes_waiting: u32,
+    /// Fragments that the queue refused.
+    pub refused: VecDeque<u32>,
+    /// What is to be sent.
+    pub out: Outbox,
+    /// How it takes its answers, and brings its payload.
+    pub takes: Pace,
+    /// See there.
+    pub brings: Pace,
+    /// It stands in its tenant's list of those that wait for its memory.
+    pub is_listed: bool,
+    /// How often in a row there was no memory for it.
+    pub hunger: u32,
+    /// What it got.
+    pub figures: Figures,
+    /// When it came.
+    pub came: Nanos,
+    /// Its seat among the connections of the server.
+    pub _seat: super::Seat,
+}
+
+impl Connection {
+    /// Whether nothing of it is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ios == 0 && self.out.is_empty() && (!self.takes.is_owing() || self.wire.is_none())
+    }
+
+    /// Sends what can be sent, until the socket says that it is full: only then will it say when it
+    /// is not. Gives blocks back. Whether all has gone.
+    ///
+    /// # Errors
+    /// `WouldBlock`; others are the end of the wire.
+    pub(super) fn send(&mut self, arena: &mut Arena, now: Nanos) -> io::Result<bool> {
+        let Some(wire) = &mut self.wire else { return Ok(true) };
+        while self.out.to_send() != 0 {
+            let taken = self.out.send(wire, arena, &mut self.memory)?;
+            self.takes.moved(now, taken, self.memory);
+        }
+        let all = wire.flush()?;
+        if all {
+            self.takes.paid();
+        }
+        Ok(all)
+    }
+
+    /// Forgets what was to be sent.
+    pub(super) fn hang_up(&mut self, arena: &mut Arena) {
+        self.wire = None;
+        self.intake = Intake::Over;
+        self.rest = Vec::new();
+        self.takes.paid();
+        self.brings.paid();
+        self.out.clear(arena, &mut self.memory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is a client late that moves 70 kB in a stall's time and holds much memory? 1 MiB held: a
+    /// quarter, 256 KiB, has to move; who holds next to nothing keeps up with 64 KiB.
+    #[test]
+    fn who_holds_much_must_move_much() {
+        let patience = Nanos::from_secs(60);
+        let is_late = |held: u64, moved: usize| {
+            let mut pace = Pace::default();
+            pace.owes(Nanos::ZERO);
+            pace.moved(Nanos::from_secs(30), moved, held);
+            pace.is_late(patience, patience)
+        };
+        assert!(!is_late(4096, 70_000));
+        assert!(is_late(4096, 60_000));
+        assert!(is_late(1 << 20, 70_000));
+        assert!(!is_late(1 << 20, 256 << 10));
+    }
+}

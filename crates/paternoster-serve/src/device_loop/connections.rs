@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections: how connections come and how they go.
+//!
+//! A connection goes in two steps. When its socket is closed, whatever of its requests does not yet
+//! belong to the device is withdrawn; what is in the device ends by itself, into nobody's hands.
+//! When the last has ended, its client leaves the queue, and its place is another's.
+//!
+//! Invariant: nothing that a connection does or leaves behind is ever waited for by another.
+
+use std::sync::Arc;
+
+use paternoster_core::{ClientSpec, Priority};
+
+use super::connection::{Blocked, Connection, Intake, PIECE, Pace};
+use super::io_fragment::Step;
+use super::outbox::Outbox;
+use super::processes::Process;
+use super::tenants::{BUCKETS, ROOT};
+use super::{DeviceLoop, Newcomer, connection_events, intake, watch};
+use crate::config::{Level, rules};
+use crate::control::snapshot::Figures;
+use crate::fuse::callers::Caller;
+use crate::wire::Wire;
+
+const EIO: i32 = 5;
+
+/// Whose share a newcomer has part of.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// That of the tenant of this name, which is made if need be.
+    Tenant(String),
+    /// That of its caller's cgroup.
+    Cgroup(Arc<Caller>),
+    /// Nobody's: it is beside the tenants.
+    Root,
+}
+
+impl DeviceLoop {
+    /// A client has come.
+    pub(super) fn welcome(&mut self, mut newcomer: Newcomer) {
+        let tenant = match &newcomer.identity {
+            // By the rules that hold now: the negotiation may not have heard of them yet.
+            Some(identity) => rules::tenant_of(&self.rules, identity),
+            None => std::mem::take(&mut newcomer.tenant),
+        };
+        let handed = newcomer.handed.take().map(|handed| (handed, newcomer.peer.clone()));
+        // Who finds no place finds its connection closed.
+        let seated = self.take_in(newcomer, Standing::Tenant(tenant), None, None);
+        match (handed, seated) {
+            (Some((handed, _)), Some(index)) => self.resume(index, *handed),
+            (Some((_, peer)), None) => self.tell_of_no_place(&peer),
+            (None, _) => {}
+        }
+    }
+
+    /// Makes a connection of a newcomer, if there is a place for it. Without a priority of its own
+    /// it has its tenant's.
+    pub(super) fn take_in(
+        &mut self,
+        newcomer: Newcomer,
+        standing: Standing,
+        priority: Option<Priority>,
+        process: Option<Process>,
+    ) -> Option<u32> {
+        let place = self.volume(&newcomer.negotiated.export).ok()?;
+        let place = u32::try_from(place).ok()?;
+        if self.stopping
+            || self.connections.is_full()
+            || !self.is_told_right(place, &newcomer.negotiated.facts)
+        {
+            return None;
+        }
+        let tenant = self.enter(&standing);
+        let node = self.tenants.at(tenant);
+        let priority = node.priority_of(priority);
+        let spec = ClientSpec::new()
+            .group(node.group)
+            .priority(priority.class, priority.level)
+            .pid(newcomer.pid);
+        let name = match &process {
+            Some(_) => newcomer.peer.words.clone(),
+            None => format!("{}#{}", node.name, newcomer.id),
+        };
+        let Ok(client) = self.recorded_queue.attach(self.now, spec) else {
+            self.tenants.leave(self.now, &mut self.recorded_queue, tenant);
+            return None;
+        };
+        self.recorded_queue.observer_mut().name(client.index(), newcomer.pid, &name);
+        self.divide();
+        let connection = Connection {
+            id: newcomer.id,
+            peer: newcomer.peer,
+            negotiated: newcomer.negotiated,
+            place,
+            tenant,
+            moves_to: None,
+            identity: newcomer.identity,
+            served_before: 0,
+            client,
+            process,
+            wire: Some(newcomer.wire),
+            intake: Intake::Header,
+            blocked: Blocked::No,
+            nap: None,
+            readable: true,
+            writable: true,
+            is_ready: false,
+            is_sending: false,
+            rest: newcomer.input,
+            ahead: intake::AHEAD,
+            refusal: None,
+            sends_much: false,
+            ios: 0,
+            reads: 0,
+            piece: PIECE,
+            sure: u64::MAX,
+            memory: 0,
+            counted: 0,
+            is_listed: false,
+            changes_waiting: 0,
+            refused: std::collections::VecDeque::new(),
+            out: Outbox::default(),
+            takes: Pace::default(),
+            brings: Pace::default(),
+            hunger: 0,
+            came: self.now,
+            figures: Figures { latency_log2_us: vec![0; BUCKETS], ..Figures::default() },
+            _seat: newcomer.seat,
+        };
+        let (id, output) = (connection.id, newcomer.output);
+        let rest = connection.rest.len() as u64;
+        let index = self.connections.insert(connection).ok()?;
+        self.rests += rest;
+        self.by_client[client.index() as usize] = index;
+        let flags = connection_events(true);
+        let connection = self.connections.at_mut(index);
+        if let Some(socket) = connection.wire.as_ref().and_then(Wire::socket)
+            && let Err(error) = watch(&self.poll, socket, id << 32 | u64::from(index), flags)
+        {
+            self.close(index, &error.to_string());
+            return None;
+        }
+        if !output.is_empty() {
+            connection.out.whole(&output, None);
+        }
+        self.tell_of_arrival(index);
+        // A wire under TLS may have something to send that was said in the negotiation.
+        self.make_sending(index);
+        self.make_ready(index);
+        Some(index)
+    }
+
+    /// A newcomer is counted where it belongs.
+    pub(super) fn enter(&mut self, standing: &Standing) -> u32 {
+        let (now, recorded_queue) = (self.now, &mut self.recorded_queue);
+        match standing {
+            Standing::Tenant(name) => self.tenants.enter(now, recorded_queue, name),
+            Standing::Cgroup(caller) => {
+                self.tenants.enter_cgroup(now, recorded_queue, &caller.cgroup, &caller.weights)
+            }
+            Standing::Root => self.tenants.enter_root(),
+        }
+    }
+
+    /// Closes a connection's socket and withdraws what can be withdrawn. An empty reason: it hung
+    /// up.
+    pub(super) fn close(&mut self, index: u32, reason: &str) {
+        let connection = self.connections.at_mut(index);
+        if connection.wire.is_none() {
+            return;
+        }
+        let connection = self.connections.at(index);
+        match reason {
+            "" => self.tell_of_departure(connection, "it hung up", Level::Info),
+            reason => self.tell_of_departure(connection, reason, Level::Warning),
+        }
+        self.hang_up(index);
+    }
+
+    /// Closes a connection's socket, and says nothing.
+    pub(super) fn hang_up(&mut self, index: u32) {
+        let connection = self.connections.at_mut(index);
+        self.rests -= connection.rest.len() as u64;
+        connection.hang_up(&mut self.arena);
+        connection.refused.clear();
+        self.count_memory(index);
+        let connection = self.connections.at_mut(index);
+        if connection.process.is_some() {
+            self.processes.forget(index);
+        }
+        let connection = self.connections.at_mut(index);
+        connection.blocked = Blocked::No;
+        self.forget_nap(index);
+        self.freed += 1;
+        self.withdraw(index);
+        self.leave_when_idle(index);
+    }
+
+    /// Withdraws the fragments of a connection that the device does not have.
+    fn withdraw(&mut self, index: u32) {
+        if self.connections.at(index).ios == 0 {
+            return;
+        }
+        let fragments: Vec<u32> = self
+            .fragments
+            .iter()
+            .filter(|(_, fragment)| self.ios.at(fragment.io).connection == index)
+            .map(|(key, _)| key)
+            .collect();
+        for fragment in fragments {
+            // Others of its I/O may have been the last.
+            if !self.fragments.is_live(fragment) {
+                continue;
+            }
+            match self.fragments.at(fragment).step {
+                Step::Queued => {
+                    if let Some(ticket) = self.fragments.at(fragment).ticket {
+                        // What is in the device or shares a command ends by itself.
+                        let _ends_later = self.recorded_queue.cancel(self.now, ticket);
+                    }
+                }
+                Step::Asking => self.withdraw_question(fragment),
+                _ => self.end_fragment(fragment, EIO),
+            }
+        }
+        let empty: Vec<u32> = self
+            .ios
+            .iter()
+            .filter(|(_, io)| io.connection == index && io.left == 0)
+            .map(|(key, _)| key)
+            .collect();
+        for io in empty {
+            if self.ios.is_live(io) {
+                self.end_io(io);
+            }
+        }
+    }
+
+    /// A connection that is over, and of which nothing is under way, will be seen off.
+    pub(super) fn leave_when_idle(&mut self, index: u32) {
+        if self.is_leaving(index) {
+            self.leaving.push(index);
+        }
+    }
+
+    fn is_leaving(&self, index: u32) -> bool {
+        let connection = self.connections.at(index);
+        let ends = self.stopping || self.drained[connection.place as usize].ends.is_some();
+        let is_over = connection.intake == Intake::Over || ends;
+        is_over && connection.is_idle()
+    }
+
+    /// Those who leave go: between two rounds, so that nobody loses its connection in mid-sentence.
+    pub(super) fn close_finished(&mut self) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        for index in leaving.drain(..) {
+            if self.connections.is_live(index) && self.is_leaving(index) {
+                self.close_one(index);
+            }
+        }
+        self.leaving = leaving;
+    }
+
+    fn close_one(&mut self, index: u32) {
+        self.forget_nap(index);
+        let mut connection = self.connections.release(index);
+        if connection.wire.is_some() {
+            self.tell_of_leave(&connection);
+        }
+        if let Some(wire) = &mut connection.wire {
+            wire.say_goodbye();
+        }
+        if connection.process.is_some() {
+            self.processes.forget(index);
+        }
+        debug_assert_eq!(connection.memory, 0, "a connection leaves memory behind");
+        // Its client is the loop's own and there.
+        let _known = self.recorded_queue.detach(self.now, connection.client);
+        let served = self.recorded_queue.queue().observer().served(connection.client.index());
+        self.recorded_queue.observer_mut().forget(connection.client.index());
+        self.count_served(connection.tenant, served.0 - connection.served_before);
+        let volume = &self.places[connection.place as usize].name;
+        self.tenants.at_mut(connection.tenant).volume.clone_from(volume);
+        self.tenants.leave(self.now, &mut self.recorded_queue, connection.tenant);
+        self.divide();
+    }
+
+    /// One of a tenant's has had so much of the device, in nanoseconds, and has it no more.
+    pub(super) fn count_served(&mut self, tenant: u32, served: u64) {
+        let mut above = tenant;
+        loop {
+            if self.tenants.counts(above, tenant) {
+                self.tenants.at_mut(above).figures.served_ns += served;
+            }
+            if above == ROOT {
+                break;
+            }
+            above = self.tenants.at(above).parent;
+        }
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handover: a loop's part in giving its connections to another process, and in taking them from
+//! one.
+//!
+//! ```text
+//! leave ─▶ no request is begun, none goes on being read or cut
+//!       ─▶ what the queue and the device have ends, and is answered into the outboxes     (quiet)
+//!       ─▶ each connection as it is now, told to the giver; the thread does nothing more
+//!       ─▶ verdict   resume: all connections are heard again
+//!                    gone: their sockets are closed here, which no client sees
+//! ```
+//!
+//! Quiet depends on the device alone: a client that takes no answers, or sends half a request, has
+//! nothing to do with it. What it was in the midst of goes with it: the request, how much of that
+//! was done, the bytes that were read and not understood, those that were not sent. A fragment of a
+//! write that is being filled becomes unread bytes again.
+//!
+//! Connections under TLS and processes on files stay. Of them what changes blocks is done before,
+//! so that no two processes change the same block at a time; their reads may go on, and end with
+//! the server, as in a stop.
+//!
+//! A flush that fails behind what was told of the files keeps the connections here: the kernel has
+//! told of lost pages once, and the other process would not hear of it.
+//!
+//! Invariants: I1 between what is told and the verdict nothing is read, written or sent; I2 a
+//! connection is served by one process at a time.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use paternoster_core::Nanos;
+use rustix::event::epoll;
+
+use super::DeviceLoop;
+use super::connection::{Connection, Intake, Pace};
+use super::io_fragment::{Io, Step};
+use super::outbox::Outbox;
+#[cfg(test)]
+use super::planted::{self, Bug};
+use super::tenants::BUCKETS;
+use crate::config::Level;
+use crate::control::snapshot::Figures;
+use crate::device::Giving;
+use crate::handover::record::{Asked, ConnectionState, HandedConnection, Reading, TenantState};
+use crate::host::peer::Peer;
+use crate::log::Entry;
+use crate::nbd::transmission::{Kind, Refusal};
+use crate::wire::Wire;
+
+/// See [`Message`], which only this crate can write.
+#[derive(Debug)]
+pub struct Post(pub(crate) Box<Message>);
+
+/// What a loop is told of another process.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Its files, for a process that may take over.
+    Files(Sender<Result<Vec<Giving>, String>>),
+    /// Another process takes over.
+    Leave(Leave),
+    /// What tenants had at the one before.
+    Tenants(Vec<TenantState>),
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Everything goes on here.
+    Resume,
+    /// Another process serves.
+    Gone,
+}
+
+/// Connections are to be given away.
+#[derive(Debug)]
+pub(crate) struct Leave {
+    /// How long what is under way may take.
+    pub patience: Nanos,
+    /// Until when it may, once that is known.
+    pub by: Option<Nanos>,
+    /// Where they go.
+    pub answer: Sender<Result<Leaving, String>>,
+    /// What is waited for behind the answer. One that never comes is [`Verdict::Resume`].
+    pub verdict: Receiver<Verdict>,
+}
+
+/// What a loop gives away.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub connections: Vec<LeavingConnection>,
+    pub tenants: Vec<TenantState>,
+    /// Those that must reconnect: under TLS, and processes.
+    pub stay: [u32; 2],
+}
+
+/// A connection that is given away.
+type LeavingConnection = HandedConnection<Arc<OwnedFd>>;
+
+/// What a connection was in the midst of.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub reading: Reading,
+    pub output: Vec<u8>,
+    pub behind: Vec<u8>,
+    pub figures: Figures,
+}
+
+impl DeviceLoop {
+    pub(super) fn read_of_handover(&mut self, message: Message) {
+        match message {
+            Message::Files(answer) => {
+                let _gone = answer.send(self.files_to_hand_over());
+            }
+            Message::Tenants(all) => self.take_tenants(&all),
+            Message::Leave(leave) if self.stopping || self.leave.is_some() => {
+                let _gone = leave.answer.send(Err("it is ending already".to_owned()));
+            }
+            Message::Leave(mut leave) => {
+                self.now = self.clock.now();
+                leave.by = Some(self.now + leave.patience);
+                self.leave = Some(leave);
+            }
+        }
+    }
+
+    fn files_to_hand_over(&mut self) -> Result<Vec<Giving>, String> {
+        // The order would be forgotten: a volume that is copied meanwhile would be written to.
+        let is_drained = |place: &usize| self.drained[*place].is_drained();
+        if let Some(place) = (0..self.places.len()).find(is_drained) {
+            let name = &self.places[place].name;
+            return Err(format!("volume {name} is drained, or goes: resume it, or try again"));
+        }
+        let files = self.lender.backend().to_hand_over();
+        self.told_lost = count_lost(&files);
+        Ok(files)
+    }
+
+    /// Whether a connection is not to be read from, because another process is to have it.
+    pub(super) fn holds_back(&self, index: u32) -> bool {
+        if self.leave.is_none() {
+            return false;
+        }
+        let connection = self.connections.at(index);
+        is_given(connection) || !matches!(connection.intake, Intake::Cutting { .. })
+    }
+
+    /// Whether the queue and the device have nothing.
+    fn is_quiet(&self) -> bool {
+        #[cfg(test)]
+        if planted::has(Bug::LeavesAtOnce) {
+            return true;
+        }
+        let changes = |connection: &Connection| match connection.intake {
+            Intake::Cutting { io } if connection.wire.is_some() && !is_given(connection) => {
+                self.ios.at(io).request.kind != Kind::Read
+            }
+            _ => false,
+        };
+        !self.is_waited_for()
+            && self.fragments.iter().all(|(_, fragment)| fragment.step == Step::Filling)
+            && !self.connections.iter().any(|(_, connection)| changes(connection))
+    }
+
+    /// Gives connections away once that can be, or gives up.
+    pub(super) fn leave_if_quiet(&mut self) {
+        let Some(by) = self.leave.as_ref().and_then(|leave| leave.by) else { return };
+        let is_quiet = self.is_quiet();
+        if !is_quiet && !self.stopping && self.now < by {
+            return;
+        }
+        let Some(leave) = self.leave.take() else { return };
+        let told = match is_quiet && !self.stopping {
+            true => self.leaving(),
+            false if self.stopping => Err("it is ending already".to_owned()),
+            false => Err(format!("what is under way does not end: {}", self.under_way())),
+        };
+        let gives = told.is_ok();
+        let heard = leave.answer.send(told).is_ok();
+        let verdict = match gives && heard {
+            true => leave.verdict.recv().unwrap_or(Verdict::Resume),
+            false => Verdict::Resume,
+        };
+        self.now = self.clock.now();
+        match verdict {
+            Verdict::Resume => self.go_on(),
+            Verdict::Gone => self.give_connections_away(),
+        }
+    }
+
+    fn leaving(&self) -> Result<Leaving, String> {
+        // The kernel has told it here, and will not there: its next flush would end well.
+        if count_lost(&self.lender.backend().to_hand_over()) > self.told_lost {
+            return Err("a flush has failed since it heard of the files: try again".to_owned());
+        }
+        let mut leaving = Leaving { connections: Vec::new(), tenants: Vec::new(), stay: [0; 2] };
+        for (_, connection) in self.connections.iter() {
+            let Some(wire) = &connection.wire else { continue };
+            match self.leaving_connection(connection)? {
+                Some(given) => leaving.connections.push(given),
+                None => leaving.stay[usize::from(!wire.is_secure())] += 1,
+            }
+        }
+        let there = self.tenants.iter().skip(1).filter(|(_, node)| !node.is_gone);
+        leaving.tenants.extend(there.map(|(_, node)| TenantState {
+            device: self.name.clone(),
+            name: node.name.clone(),
+            figures: node.figures.clone(),
+            ahead: node.cap.ahead(self.now),
+        }));
+        Ok(leaving)
+    }
+
+    fn leaving_connection(
+        &self,
+        connection: &Connection,
+    ) -> Result<Option<LeavingConnection>, String> {
+        let socket = connection.wire.as_ref().and_then(Wire::to_hand_over);
+        let (Some(socket), Some(identity)) = (socket, &connection.identity) else {
+            return Ok(None);
+        };
+        let Some((output, owed, behind)) = connection.out.to_hand_over() else {
+            return Err(format!("{}: a read of it waits for others", connection.peer));
+        };
+        let mut input = Vec::new();
+        let within = |io: u32, cut: u64| {
+            let Io { request, error, answered, .. } = self.ios.at(io);
+            let (asked, error, answered) = (Asked::of(request), *error, *answered);
+            Reading::Within { asked, cut, error, answered, owed }
+        };
+        let reading = match connection.intake {
+            Intake::Header => Reading::Header,
+            Intake::Over => Reading::Over,
+            Intake::Cutting { io } => within(io, self.ios.at(io).cut),
+            Intake::Payload { io, fragment } => {
+                let mut cut = self.ios.at(io).cut;
+                if let Some(fragment) = fragment.map(|fragment| self.fragments.at(fragment)) {
+                    cut -= u64::from(fragment.length);
+                    let (from, to) = (fragment.skew(), fragment.skew() + fragment.filled as usize);
+                    let bytes = fragment.block.as_ref().map(|block| &block.bytes()[from..to]);
+                    #[cfg(test)]
+                    let bytes = bytes.filter(|_| !planted::has(Bug::ForgetsFilled));
+                    input.extend_from_slice(bytes.unwrap_or_default());
+                }
+                within(io, cut)
+            }
+            Intake::Skipping { left } => match &connection.refusal {
+                Some((request, Refusal { errno, text })) => {
+                    let (asked, errno, text) = (Asked::of(request), *errno, text.clone());
+                    Reading::Skipping { left, asked, errno, text }
+                }
+                None => return Err(format!("{}: payload of no request", connection.peer)),
+            },
+        };
+        input.extend_from_slice(&connection.rest);
+        let state = ConnectionState {
+            words: connection.peer.words.clone(),
+            identity: identity.clone(),
+            negotiated: connection.negotiated.clone(),
+            reading,
+            figures: connection.figures.clone(),
+        };
+        Ok(Some(HandedConnection { socket, state, input, output, behind }))
+    }
+
+    /// Nothing has happened: all are heard again.
+    fn go_on(&mut self) {
+        let all: Vec<u32> = self.connections.iter().map(|(index, _)| index).collect();
+        for index in all {
+            let (now, connection) = (self.now, self.connections.at_mut(index));
+            connection.readable = true;
+            // That nothing has moved was not its fault.
+            connection.takes.begin_again(now);
+            connection.brings.begin_again(now);
+            self.make_ready(index);
+        }
+    }
+
+    /// Another process has them: they go without a word. The others finish, as in a stop.
+    fn give_connections_away(&mut self) {
+        let given = self.connections.iter().filter(|(_, connection)| is_given(connection));
+        let given: Vec<u32> = given.map(|(index, _)| index).collect();
+        for index in given {
+            let socket = self.connections.at(index).wire.as_ref().and_then(Wire::socket);
+            // The other process has it open: it would go on ringing here.
+            let _known = socket.map(|socket| epoll::delete(&self.poll, socket));
+            self.hang_up(index);
+        }
+        self.has_left = true;
+        self.stop();
+    }
+
+    /// A connection goes on where it was at another process.
+    pub(super) fn resume(&mut self, index: u32, resumed: Resumed) {
+        let Resumed { reading, output, behind, figures } = resumed;
+        let connection = self.connections.at_mut(index);
+        if figures.latency_log2_us.len() == BUCKETS {
+            connection.served_before = 0;
+            connection.figures = Figures { served_ns: 0, ..figures };
+        }
+        let owed = match &reading {
+            Reading::Within { owed, .. } => *owed,
+            _ => 0,
+        };
+        connection.out = Outbox::taken(output, owed, behind);
+        if !connection.out.is_empty() {
+            connection.takes.owes(self.now);
+        }
+        let done = match reading {
+            Reading::Header => Ok(()),
+            Reading::Over => {
+                connection.intake = Intake::Over;
+                self.leave_when_idle(index);
+                Ok(())
+            }
+            Reading::Skipping { left, asked, errno, text } => asked.request().map(|request| {
+                connection.intake = Intake::Skipping { left };
+                connection.refusal = Some((request, Refusal { errno, text }));
+            }),
+            Reading::Within { asked, cut, error, answered, .. } => {
+                self.go_on_within(index, &asked, cut, error, answered)
+            }
+        };
+        if let Err(why) = done {
+            self.close(index, &format!("it cannot go on where it was: {why}"));
+        }
+    }
+
+    fn go_on_within(
+        &mut self,
+        index: u32,
+        asked: &Asked,
+        cut: u64,
+        error: i32,
+        answered: u32,
+    ) -> Result<(), String> {
+        let request = asked.request()?;
+        if cut > u64::from(request.length) {
+            return Err(format!("{cut} bytes of {} were done", request.length));
+        }
+        let made = Io {
+            connection: index,
+            request,
+            arrived: self.now,
+            cut,
+            left: 0,
+            answered,
+            error,
+            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
+            silent: false,
+        };
+        let Ok(io) = self.ios.insert(made) else {
+            return Err("there is no room for its request".to_owned());
+        };
+        self.count_io(self.connections.at(index).tenant, 0, 1);
+        let connection = self.connections.at_mut(index);
+        connection.ios += 1;
+        connection.reads += u32::from(request.kind == Kind::Read);
+        connection.intake = match request.kind {
+            Kind::Write => Intake::Payload { io, fragment: None },
+            _ => Intake::Cutting { io },
+        };
+        if request.kind == Kind::Write {
+            connection.brings = Pace::default();
+            connection.brings.owes(self.now);
+        }
+        let place = connection.place as usize;
+        self.drained[place].under_way += 1;
+        Ok(())
+    }
+
+    /// What tenants got, and what they must still wait for.
+    fn take_tenants(&mut self, all: &[TenantState]) {
+        self.now = self.clock.now();
+        for state in all.iter().filter(|state| state.device == self.name) {
+            let Some(place) = self.tenants.find(&state.name) else { continue };
+            let now = self.now;
+            let node = self.tenants.at_mut(place);
+            if state.figures.latency_log2_us.len() == BUCKETS {
+                node.figures.add(&state.figures);
+            }
+            node.cap.is_ahead(now, state.ahead);
+        }
+    }
+
+    /// A connection of another process has no place here.
+    pub(super) fn tell_of_no_place(&self, peer: &Peer) {
+        Entry::new(Level::Warning, "disconnect").tell_of(
+            peer.origin,
+            format_args!(
+                "{}: {peer}: not taken over: its volume is not as it was told, or there is no \
+                 room; it must reconnect",
+                self.name
+            ),
+        );
+    }
+}
+
+/// Of how many files a flush has failed.
+fn count_lost(files: &[Giving]) -> usize {
+    files.iter().filter(|file| file.lost != 0).count()
+}
+
+/// Whether another process can have it.
+fn is_given(connection: &Connection) -> bool {
+    connection.identity.is_some() && connection.wire.as_ref().and_then(Wire::to_hand_over).is_some()
+}

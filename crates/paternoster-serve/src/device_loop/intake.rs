@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Intake: from the bytes of a connection's socket to I/Os.
+//!
+//! Bytes are read into one buffer of the loop, several requests with one call if they are there. A
+//! large payload is read straight into the memory that the device will take it from.
+//!
+//! ```text
+//! reads ahead   4 KiB, 8, 16 … 256 KiB   as long as all of it is understood at once
+//!               a quarter, at least 28 B  each time the connection is blocked before the end of it
+//! ```
+//!
+//! What was read and is not understood yet, because the connection is blocked, stays with it, and
+//! is memory of the device: all of it together is an eighth of that at most, and then no connection
+//! reads further ahead than one header. Nothing is read from a connection that is blocked; those of
+//! a tenant are served for its turn (`turns`), and then the next one's are.
+
+use std::io::ErrorKind;
+
+use super::DeviceLoop;
+use super::caps::Passing;
+use super::connection::{Blocked, IOS, Intake, SAID};
+use super::io_fragment::Io;
+use super::turns::steps_of;
+use crate::config::Level;
+use crate::device::arena::{LARGEST, PAGE};
+use crate::log::Entry;
+use crate::nbd::transmission::{self, HEADER, Kind, Refusal, Request};
+use crate::tally;
+
+/// Bytes of the loop's reading buffer.
+pub(super) const BUFFER: usize = 256 << 10;
+/// Bytes that a connection reads ahead at first.
+pub(super) const AHEAD: usize = 4096;
+/// Fragment of the memory that may be what was read from connections and is not understood yet.
+const RESTS: u64 = 8;
+/// Bytes that a connection keeps for what was not understood yet, when it is next to nothing.
+const REST: usize = 4096;
+/// Payloads from this on are worth a call of their own.
+const LARGE: u32 = 64 << 10;
+/// What a client is told while the server ends.
+const ESHUTDOWN: u32 = 108;
+const EOVERFLOW: u32 = 75;
+
+/// What reading needs to go on.
+enum Need {
+    /// More bytes.
+    Bytes,
+    /// Something else first.
+    Patience,
+    /// Others are heard first.
+    Turn,
+}
+
+impl DeviceLoop {
+    /// Reads from a connection and does what it says, for a turn.
+    pub(super) fn serve(&mut self, index: u32) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let done = self.serve_with(index, &mut buffer);
+        self.buffer = buffer;
+        if let Err(reason) = done {
+            self.close(index, &reason);
+        }
+    }
+
+    fn serve_with(&mut self, index: u32, buffer: &mut [u8]) -> Result<(), String> {
+        let connection = self.connections.at_mut(index);
+        if connection.blocked != Blocked::No || connection.wire.is_none() {
+            return Ok(());
+        }
+        let rest = std::mem::take(&mut connection.rest);
+        self.rests -= rest.len() as u64;
+        let mut from = 0;
+        let need = self.digest(index, &rest, &mut from)?;
+        if !self.reads_on(index, &need, from, rest.len() - from) {
+            self.keep_rest(index, rest, from);
+            return Ok(());
+        }
+        // What is left of it is less than a header: all else is understood as far as it is there.
+        let mut end = rest.len() - from;
+        buffer[..end].copy_from_slice(&rest[from..]);
+        tally::copied(end);
+        let mut rest = rest;
+        rest.clear();
+        loop {
+            match self.read_more(index, buffer, &mut end)? {
+                0 => break,
+                read => {
+                    self.heard += read as u64;
+                    self.turns.take(steps_of(read));
+                }
+            }
+            let mut from = 0;
+            let need = self.digest(index, &buffer[..end], &mut from)?;
+            let goes_on = self.reads_on(index, &need, from, end - from);
+            buffer.copy_within(from..end, 0);
+            tally::copied(end - from);
+            end -= from;
+            if !goes_on {
+                break;
+            }
+        }
+        rest.extend_from_slice(&buffer[..end]);
+        tally::copied(end);
+        self.keep_rest(index, rest, 0);
+        Ok(())
+    }
+
+    /// Whether a connection is read from now; otherwise it is heard again later, or when what it
+    /// waits for has come. So many bytes were understood, and so many are left.
+    fn reads_on(&mut self, index: u32, need: &Need, understood: usize, left: usize) -> bool {
+        let connection = self.connections.at_mut(index);
+        match need {
+            Need::Patience if left > 0 => connection.ahead = (connection.ahead / 4).max(HEADER),
+            // It is moved each time.
+            Need::Turn if left > AHEAD => connection.ahead = (connection.ahead / 4).max(AHEAD),
+            Need::Bytes if understood != 0 => connection.ahead = (2 * connection.ahead).min(BUFFER),
+            Need::Bytes | Need::Patience | Need::Turn => {}
+        }
+        let has_more = connection.readable && connection.wire.is_some();
+        let is_over = self.turns.is_over();
+        if matches!(need, Need::Turn) || (matches!(need, Need::Bytes) && has_more && is_over) {
+            self.make_ready(index);
+            return false;
+        }
+        has_more && matches!(need, Need::Bytes)
+    }
+
+    /// Keeps what was read from a connection and is not understood yet: `rest` from `from` on.
+    fn keep_rest(&mut self, index: u32, mut rest: Vec<u8>, from: usize) {
+        let connection = self.connections.at_mut(index);
+        if connection.wire.is_none() {
+            return;
+        }
+        if from > 0 {
+            rest.drain(..from);
+            tally::copied(rest.len());
+        }
+        // Memory is counted by what is kept: what was read far ahead is not held for a few bytes.
+        if rest.capacity() > REST.max(2 * rest.len()) {
+            rest.shrink_to(REST.min(rest.len()));
+        }
+        self.rests += rest.len() as u64;
+        connection.rest = rest;
+    }
+
+    /// Reads once: to the fragment that is being filled, or behind what is in the buffer.
+    fn read_more(
+        &mut self,
+        index: u32,
+        buffer: &mut [u8],
+        end: &mut usize,
+    ) -> Result<usize, String> {
+        if *end == 0
+            && let Some(read) = self.read_straight(index)?
+        {
+            return Ok(read);
+        }
+        let room = (self.arena.length() as u64 / RESTS).saturating_sub(self.rests);
+        let connection = self.connections.at_mut(index);
+        let Some(wire) = &mut connection.wire else { return Ok(0) };
+        let straight = wire.reads_straight();
+        let skipped = match connection.intake {
+            Intake::Skipping { left } => usize::try_from(left).unwrap_or(BUFFER),
+            _ => 0,
+        };
+        let ahead = match usize::try_from(room) {
+            _ if connection.sends_much && straight => HEADER,
+            Ok(room) => connection.ahead.min(room).max(HEADER),
+            Err(_) => connection.ahead,
+        };
+        let most = end.saturating_add(skipped).saturating_add(ahead).min(buffer.len());
+        if *end == most {
+            return Ok(0);
+        }
+        let read = wire.read(&mut buffer[*end..most]);
+        let read = took(read, &mut connection.readable)?;
+        // A short answer means that the socket is empty; its next bytes ring again.
+        if straight && read < most - *end {
+            connection.readable = false;
+        }
+        *end += read;
+        Ok(read)
+    }
+
+    /// Reads payload to where the device will take it from.
+    fn read_straight(&mut self, index: u32) -> Result<Option<usize>, String> {
+        let connection = self.connections.at_mut(index);
+        let Intake::Payload { fragment: Some(fragment), .. } = connection.intake else {
+            return Ok(None);
+        };
+        let Some(wire) = connection.wire.as_mut().filter(|wire| wire.reads_straight()) else {
+            return Ok(None);
+        };
+        let now = self.now;
+        let fragment = self.fragments.at_mut(fragment);
+        let from = fragment.skew() + fragment.filled as usize;
+        let to = fragment.skew() + fragment.length as usize;
+        let Some(block) = &mut fragment.block else { return Ok(None) };
+        let read = took(wire.read(&mut block.bytes_mut()[from..to]), &mut connection.readable)?;
+        if read < to - from {
+            connection.readable = false;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "at most the fragment's length")]
+        {
+            fragment.filled += read as u32;
+        }
+        connection.brings.moved(now, read, connection.memory);
+        Ok(Some(read))
+    }
+
+    /// Understands what is in `input` from `from` on, as far as it can.
+    fn digest(&mut self, index: u32, input: &[u8], from: &mut usize) -> Result<Need, String> {
+        loop {
+            let is_held_back = self.holds_back(index);
+            let connection = self.connections.at_mut(index);
+            if connection.blocked != Blocked::No || connection.wire.is_none() || is_held_back {
+                return Ok(Need::Patience);
+            }
+            match connection.intake {
+                Intake::Over => return Ok(Need::Patience),
+                Intake::Skipping { left } => {
+                    let have = left.min((input.len() - *from) as u64);
+                    *from += usize::try_from(have).unwrap_or(0);
+                    if have < left {
+                        connection.intake = Intake::Skipping { left: left - have };
+                        return Ok(Need::Bytes);
+                    }
+                    connection.intake = Intake::Header;
+                    if let Some((request, refusal)) = connection.refusal.take() {
+                        self.refuse(index, &request, refusal.errno, &refusal.text);
+                    }
+                }
+                Intake::Cutting { .. } | Intake::Header if self.turns.is_over() => {
+                    return Ok(Need::Turn);
+                }
+                Intake::Cutting { io } => {
+                    if !self.cut(io) {
+                        let is_blocked = self.connections.at(index).blocked != Blocked::No;
+                        return Ok(if is_blocked { Need::Patience } else { Need::Turn });
+                    }
+                    let connection = self.connections.at_mut(index);
+                    // Its end may have been that of the connection.
+                    if connection.wire.is_some() {
+                        connection.intake = Intake::Header;
+                    }
+                }
+                Intake::Payload { io, fragment } => {
+                    if let Some(need) = self.fill(index, io, fragment, input, from) {
+                        return Ok(need);
+                    }
+                }
+                Intake::Header => {
+                    let Some(header) = input[*from..].first_chunk::<HEADER>() else {
+                        return Ok(Need::Bytes);
+                    };
+                    let request = transmission::parse(header).map_err(|wrong| wrong.to_string())?;
+                    if self.holds_for_move(index) || !self.admit(index) {
+                        return Ok(Need::Patience);
+                    }
+                    *from += HEADER;
+                    self.turns.take(1);
+                    self.begin(index, request);
+                }
+            }
+        }
+    }
+
+    /// Moves payload to the fragment that it belongs to; `None` when there is more to understand.
+    fn fill(
+        &mut self,
+        index: u32,
+        io: u32,
+        fragment: Option<u32>,
+        input: &[u8],
+        from: &mut usize,
+    ) -> Option<Need> {
+        let Some(place) = fragment.or_else(|| self.next_fragment(io, input.len() - *from)) else {
+            return Some(Need::Patience);
+        };
+        let fragment = self.fragments.at_mut(place);
+        let wanted = (fragment.length - fragment.filled) as usize;
+        let have = wanted.min(input.len() - *from);
+        let to = fragment.skew() + fragment.filled as usize;
+        if let Some(block) = &mut fragment.block {
+            block.bytes_mut()[to..to + have].copy_from_slice(&input[*from..*from + have]);
+            tally::copied(have);
+        }
+        *from += have;
+        let connection = self.connections.at_mut(index);
+        connection.brings.moved(self.now, have, connection.memory);
+        #[allow(clippy::cast_possible_truncation, reason = "at most the fragment's length")]
+        {
+            fragment.filled += have as u32;
+        }
+        if fragment.filled < fragment.length {
+            connection.brings.owes(self.now);
+            connection.intake = Intake::Payload { io, fragment: Some(place) };
+            return Some(Need::Bytes);
+        }
+        connection.brings.paid();
+        // It brings what it says: more at a time.
+        connection.piece = (2 * connection.piece).min(LARGEST as u64);
+        let io_now = self.ios.at(io);
+        let is_last = io_now.cut == u64::from(io_now.request.length);
+        self.connections.at_mut(index).intake =
+            if is_last { Intake::Header } else { Intake::Payload { io, fragment: None } };
+        self.enqueue(place);
+        None
+    }
+
+    /// Whether a request may come now; otherwise the connection is blocked.
+    fn admit(&mut self, index: u32) -> bool {
+        let connection = self.connections.at_mut(index);
+        if connection.out.said() >= SAID {
+            self.block(index, Blocked::Unsent);
+            return false;
+        }
+        let tenant = connection.tenant;
+        // What it waits for is its own, or its tenant's others have it.
+        let has_room = connection.ios < IOS && self.bound.has_room(self.tenants.at(tenant));
+        if !has_room || !self.pools.ios.has_one_for(tenant) {
+            self.block(index, Blocked::Tenant);
+            return false;
+        }
+        if self.ios.is_full() {
+            self.block(index, Blocked::Room);
+            return false;
+        }
+        self.is_within_caps(index, Passing::Request)
+    }
+
+    /// Begins an I/O, or refuses it.
+    fn begin(&mut self, index: u32, request: Request) {
+        let fragment_most = self.fragment_most(index);
+        let connection = self.connections.at_mut(index);
+        let place = &self.places[connection.place as usize];
+        if self.verbose {
+            Entry::new(Level::Debug, "request").tell(format_args!(
+                "{} {} {} {}+{} flags {:#x}",
+                place.name,
+                connection.peer,
+                request.kind.name(),
+                request.offset,
+                request.length,
+                request.flags.0
+            ));
+        }
+        // A server that stops answers what it has accepted, and nothing else: a client that
+        // connects again sends it again. Refused, it would be an error of its disk.
+        if request.kind == Kind::Disconnect || self.stopping {
+            connection.intake = Intake::Over;
+            return self.leave_when_idle(index);
+        }
+        let refusal = if self.drained[connection.place as usize].is_drained() {
+            let text = "the volume is being drained".to_owned();
+            Some(Refusal { errno: ESHUTDOWN, text })
+        } else {
+            let checked = transmission::check(&request, &connection.negotiated);
+            checked.err().or_else(|| too_long(&request, fragment_most))
+        };
+        connection.sends_much = request.kind == Kind::Write && request.length >= LARGE;
+        if let Some(refusal) = refusal {
+            #[cfg(test)]
+            if super::planted::has(super::planted::Bug::ChargesRefused) {
+                self.charge(index, Passing::Data(u64::from(request.length)));
+            }
+            let connection = self.connections.at_mut(index);
+            let left = u64::from(request.payload());
+            if left == 0 {
+                return self.refuse(index, &request, refusal.errno, &refusal.text);
+            }
+            connection.intake = Intake::Skipping { left };
+            connection.refusal = Some((request, refusal));
+            return;
+        }
+        self.charge(index, Passing::Request);
+        let made = Io {
+            connection: index,
+            request,
+            arrived: self.now,
+            cut: 0,
+            left: 0,
+            answered: 0,
+            error: 0,
+            then_flush: request.flags.fua() && matches!(request.kind, Kind::Trim),
+            silent: false,
+        };
+        // There is room: it was looked for before.
+        let Ok(key) = self.ios.insert(made) else { return };
+        self.count_io(self.connections.at(index).tenant, 0, 1);
+        let io = key;
+        let connection = self.connections.at_mut(index);
+        connection.ios += 1;
+        connection.reads += u32::from(request.kind == Kind::Read);
+        self.drained[self.connections.at(index).place as usize].under_way += 1;
+        self.connections.at_mut(index).intake = match request.kind {
+            Kind::Write => Intake::Payload { io, fragment: None },
+            _ => Intake::Cutting { io },
+        };
+    }
+
+    /// A connection is not read from until something happens.
+    pub(super) fn block(&mut self, index: u32, why: Blocked) {
+        let connection = self.connections.at_mut(index);
+        connection.blocked = why;
+        match why {
+            Blocked::Room => self.hungry.push_back(index),
+            Blocked::Tenant | Blocked::Client if !connection.is_listed => {
+                connection.is_listed = true;
+                self.tenants.at_mut(connection.tenant).waiting.push_back(index);
+            }
+            Blocked::No
+            | Blocked::Cap(_)
+            | Blocked::Tenant
+            | Blocked::Client
+            | Blocked::Queue
+            | Blocked::Own
+            | Blocked::Share
+            | Blocked::Changes
+            | Blocked::Unsent
+            | Blocked::Moving => {}
+        }
+    }
+
+    /// What blocked a connection has gone.
+    pub(super) fn unblock(&mut self, index: u32) {
+        self.connections.at_mut(index).blocked = Blocked::No;
+        self.make_ready(index);
+    }
+
+    /// Fragments that end make room: as many of those who wait for it as have ended look again.
+    pub(super) fn retry_blocked(&mut self) {
+        let meals = std::mem::take(&mut self.freed).saturating_mul(2);
+        for _ in 0..meals.min(self.hungry.len()) {
+            let Some(index) = self.hungry.pop_front() else { return };
+            if self.connections.is_live(index)
+                && self.connections.at(index).blocked == Blocked::Room
+            {
+                self.unblock(index);
+            }
+        }
+    }
+}
+
+/// A read that must come in one piece, and is longer than a piece.
+fn too_long(request: &Request, most: u64) -> Option<Refusal> {
+    // It may begin within a block.
+    let is_long = u64::from(request.length) + PAGE as u64 > most;
+    (request.kind == Kind::Read && request.flags.df() && is_long).then(|| {
+        let text = format!("{} bytes do not go out in one piece", request.length);
+        Refusal { errno: EOVERFLOW, text }
+    })
+}
+
+/// What a read brought; 0 when there was nothing now.
+fn took(read: std::io::Result<usize>, readable: &mut bool) -> Result<usize, String> {
+    match read {
+        Ok(0) => Err(String::new()),
+        Ok(read) => Ok(read),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            *readable = false;
+            Ok(0)
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Journal: a line of the log for each client that comes, and one with what it had when it goes.
+//!
+//! ```text
+//! vm1: unix uid 107 pid 4711: connected, tenant gold
+//! vm1: unix uid 107 pid 4711: gone after 61.204 s: it said good-bye; tenant gold, 12 reads
+//!      (49152 bytes), 3 writes (12288 bytes), 1 flushes, 0 errors            (in one line)
+//! ```
+//!
+//! A client that left by itself is told at `info`, one that was sent away at `warning`. Processes
+//! that use a file (FUSE) come and go with each command of a shell: they are told at `debug`.
+
+use super::DeviceLoop;
+use super::connection::{Connection, Intake};
+use crate::config::Level;
+use crate::control::snapshot::Figures;
+use crate::log::Entry;
+
+impl DeviceLoop {
+    /// A client has come.
+    pub(super) fn tell_of_arrival(&self, index: u32) {
+        let connection = self.connections.at(index);
+        let tenant = &self.tenants.at(connection.tenant).name;
+        let readonly = if connection.negotiated.facts.readonly { ", read-only" } else { "" };
+        self.entry_of(connection, Level::Info, "connect").tell_of(
+            connection.peer.origin,
+            format_args!(
+                "{}: {}: connected, tenant {tenant}{readonly}",
+                self.places[connection.place as usize].name, connection.peer
+            ),
+        );
+    }
+
+    /// A client goes whose socket is open still.
+    pub(super) fn tell_of_leave(&self, connection: &Connection) {
+        let reason = if connection.intake == Intake::Over {
+            "it said good-bye"
+        } else if self.stopping {
+            "the server stops"
+        } else {
+            "its volume was taken out"
+        };
+        self.tell_of_departure(connection, reason, Level::Info);
+    }
+
+    /// A client goes, because of that.
+    pub(super) fn tell_of_departure(&self, connection: &Connection, reason: &str, level: Level) {
+        let passed = (self.now - connection.came).0 / 1_000_000;
+        let Figures { reads, read_bytes, writes, write_bytes, flushes, errors, .. } =
+            connection.figures;
+        let tenant = &self.tenants.at(connection.tenant).name;
+        let withdrawn = match connection.ios {
+            0 => String::new(),
+            ios => format!(", {ios} not answered"),
+        };
+        let words = format!(
+            "{}: {}: gone after {}.{:03} s: {reason}; tenant {tenant}, {reads} reads ({read_bytes} \
+             bytes), {writes} writes ({write_bytes} bytes), {flushes} flushes, {errors} errors\
+             {withdrawn}",
+            self.places[connection.place as usize].name,
+            connection.peer,
+            passed / 1000,
+            passed % 1000,
+        );
+        self.entry_of(connection, level, "disconnect")
+            .with("reason", reason)
+            .with("duration_ms", passed)
+            .with("reads", reads)
+            .with("read_bytes", read_bytes)
+            .with("writes", writes)
+            .with("write_bytes", write_bytes)
+            .with("flushes", flushes)
+            .with("errors", errors)
+            .tell_of(connection.peer.origin, format_args!("{words}"));
+    }
+
+    fn entry_of(&self, connection: &Connection, level: Level, event: &'static str) -> Entry {
+        let level = if connection.process.is_some() { Level::Debug } else { level };
+        Entry::new(level, event)
+            .with("device", &*self.name)
+            .with("volume", &*self.places[connection.place as usize].name)
+            .with("tenant", &*self.tenants.at(connection.tenant).name)
+            .with("peer", &*connection.peer.words)
+            .with("connection", connection.id)
+    }
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Engine: production's backends over the medium, in the judge's thread.
+//!
+//! ```text
+//! loop ─▶ Watched (D3, E1) ─▶ Uring over DiskRing         as production, entries end in any order
+//!                         ├─▶ Loose: plain::perform       as on threads, jobs end in any order
+//!                         └─▶ Inline                      as production, at once
+//! ```
+//!
+//! Of `Threads` its pool alone is replaced: when a job's turn comes, and not by which thread.
+//!
+//! Laws: D3 a job is within its volume's file, and of each of its blocks a client has asked for
+//! that sort of work: nothing is read, written or forgotten on behalf of a neighbour unseen. E1 a
+//! job is told as failed with the errno of its call that failed, or because others' durability is
+//! lost; one of which a call failed for good is never told as done.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::slice::from_raw_parts;
+use std::sync::Arc;
+
+use libc::{EAGAIN, EBUSY, ECANCELED, EIO, iovec};
+use paternoster_core::{DeviceFacts, Nanos};
+
+use super::calls::Opened;
+use super::medium::{Doing, EINTR, Forgotten, Gone, Medium};
+use super::plan::{Plan, VolumePlan};
+use crate::device::calls::Calls;
+use crate::device::event::Event;
+use crate::device::files::File;
+use crate::device::inline::Inline;
+use crate::device::uring::Uring;
+use crate::device::uring::ring::{Entry, NoRoom, Ring};
+use crate::device::{Backend, Extent, FileFacts, Finished, Full, Giving, Job, Piece, Work, plain};
+
+/// Which backend it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Engine {
+    Ring,
+    Threads,
+    Inline,
+}
+
+/// A file that another server has handed over, and the errno of a flush of it that had failed.
+pub(super) type Given = (Arc<Opened>, i32);
+
+/// Opens a plan's volumes for another server.
+pub(super) fn open(
+    plan: &Plan,
+    medium: &Medium,
+    handed: Option<&[Given]>,
+) -> (Watched, Vec<Arc<Opened>>) {
+    let server = medium.state().begin_again();
+    let (block, depth) = (u32::try_from(plan.block).unwrap(), plan.depth);
+    let inodes = medium.state().volumes.clone();
+    let anew = |&inode: &usize| (Arc::new(Opened::new(medium, inode, plan.alone)), 0);
+    let given: Vec<Given> =
+        handed.map_or_else(|| inodes.iter().map(anew).collect(), <[Given]>::to_vec);
+    let file = |(((opened, lost), &inode), volume): ((&Given, &usize), &VolumePlan)| {
+        let facts = FileFacts {
+            size: medium.state().range(inode).len() as u64,
+            block,
+            preferred: 4096,
+            readonly: volume.readonly,
+            discards: !volume.readonly,
+            zeroes_fast: !volume.readonly,
+            rotational: false,
+        };
+        let calls = Arc::clone(opened) as Arc<dyn Calls>;
+        File::over(Arc::clone(&calls), facts, plan.direct).of_another(calls, *lost)
+    };
+    let files: Vec<File> = given.iter().zip(&inodes).zip(&plan.volumes).map(file).collect();
+    let opened: Vec<Arc<Opened>> = given.into_iter().map(|(opened, _)| opened).collect();
+    let medium = medium.clone();
+    let inner: Box<dyn Backend> = match plan.engine {
+        Engine::Inline => Box::new(Inline::new(files, depth)),
+        Engine::Threads => {
+            Box::new(Loose { medium: medium.clone(), server, files, depth, held: Vec::new() })
+        }
+        Engine::Ring => {
+            let ring = DiskRing {
+                medium: medium.clone(),
+                server,
+                files: opened.clone(),
+                depth: depth as usize,
+                registers: plan.registers,
+                is_enabled: false,
+                waiting: VecDeque::new(),
+                held: Vec::new(),
+                done: VecDeque::new(),
+            };
+            Box::new(Uring::over(ring, Event::new().expect("an event"), files, depth))
+        }
+    };
+    (Watched { medium, server, inner }, opened)
+}
+
+/// A backend whose jobs are judged.
+pub(super) struct Watched {
+    medium: Medium,
+    server: usize,
+    inner: Box<dyn Backend>,
+}
+
+// SAFETY: it hands everything on.
+unsafe impl Backend for Watched {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn facts(&self) -> DeviceFacts {
+        self.inner.facts()
+    }
+
+    fn file(&self, file: u16) -> FileFacts {
+        self.inner.file(file)
+    }
+
+    unsafe fn submit(&mut self, now: Nanos, job: Job<'_>) -> Result<(), Full> {
+        let mut state = self.medium.state();
+        let has_gone = state.servers[self.server] == Some(Gone::HandedOver);
+        assert!(!has_gone, "N2: a server that has handed over works on: {job:?}");
+        let file = state.range(state.volumes[usize::from(job.file)]);
+        let start = file.start + usize::try_from(job.offset).unwrap();
+        let end = start + usize::try_from(job.length).unwrap();
+        assert!(end <= file.end, "D3: beyond the file's end: {job:?}");
+        assert!(state.was_asked_for(job.work, start, end), "D3: nobody asked for it: {job:?}");
+        let in_blocks = [start, end].iter().all(|at| at.is_multiple_of(state.block));
+        assert!(in_blocks, "within a block: {job:?}");
+        if let Work::Zero { may_unmap, .. } = job.work {
+            assert_eq!(may_unmap, state.holes, "zeroes and holes: {job:?}");
+        }
+        let forgotten = state.forgotten.len();
+        if job.work == Work::Discard {
+            let (beat, start, end) = (state.beat, start as u64, end as u64);
+            state.forgotten.push(Forgotten { beat, start, end, is_durable: false });
+        }
+        let before = state.doing[job.slot as usize].replace(Doing {
+            work: job.work,
+            range: start..end,
+            failed: None,
+            forgotten,
+        });
+        assert!(before.is_none(), "E1: a slot that is not free: {job:?}");
+        state.at = Some(job.slot);
+        drop(state);
+        // SAFETY: the caller's promise.
+        let taken = unsafe { self.inner.submit(now, job) };
+        let mut state = self.medium.state();
+        state.at = None;
+        if taken.is_err() {
+            state.doing[job.slot as usize] = None;
+        }
+        taken
+    }
+
+    fn kick(&mut self) {
+        self.inner.kick();
+    }
+
+    fn reap(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
+        let before = finished.len();
+        self.inner.reap(now, finished);
+        let mut state = self.medium.state();
+        for &Finished { slot, error } in &finished[before..] {
+            let doing = state.doing[slot as usize].take();
+            let doing = doing.unwrap_or_else(|| panic!("E1: job {slot} has ended twice"));
+            state.ended += 1;
+            // What of others' is lost is told as EIO, or as it was told first.
+            let is_told = |errno| error == EIO || error == errno;
+            let is_right = match doing.failed {
+                Some(errno) => error == errno,
+                None if error == 0 => true,
+                None => state.log.iter().any(|failure| failure.durable && is_told(failure.errno)),
+            };
+            assert!(is_right, "E1: {doing:?} has ended with {error}");
+            if doing.work == Work::Flush && error == 0 {
+                let ranges = state.forgotten.iter_mut().take(doing.forgotten);
+                ranges.for_each(|range| range.is_durable = true);
+            }
+        }
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.inner.deadline()
+    }
+
+    unsafe fn register(&mut self, arena: NonNull<[u8]>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.register(arena) };
+    }
+
+    fn lost(&self) -> Option<i32> {
+        self.inner.lost()
+    }
+
+    fn to_hand_over(&self) -> Vec<Giving> {
+        self.inner.to_hand_over()
+    }
+
+    fn extents(
+        &mut self,
+        file: u16,
+        offset: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> io::Result<()> {
+        self.inner.extents(file, offset, length, each)
+    }
+}
+
+impl Medium {
+    /// Whether what is held finds no end now.
+    fn is_lazy(&self) -> bool {
+        let state = &mut *self.state();
+        state.chance.once_in(state.lazy)
+    }
+
+    /// Which of what is held ends next: `hangs` says of each whether it may not.
+    fn choose(&self, hangs: impl Iterator<Item = bool>) -> Option<usize> {
+        let state = &mut *self.state();
+        let may = hangs.enumerate().filter(|(_, hangs)| !hangs || state.lets_go);
+        let may: Vec<usize> = may.map(|(which, _)| which).collect();
+        let which = state.chance.below(may.len() as u64);
+        may.get(usize::try_from(which).unwrap()).copied()
+    }
+
+    fn hangs(&self) -> bool {
+        let state = &mut *self.state();
+        state.chance.once_in(state.faults.hangs)
+    }
+
+    /// Whether something that was under way when its server went is done all the same.
+    fn is_done_unheard(&self, server: usize) -> bool {
+        let state = &mut *self.state();
+        state.servers[server] != Some(Gone::PowerLost) && state.chance.once_in(2)
+    }
+}
+
+/// A job that waits for a thread.
+struct Held {
+    slot: u32,
+    work: Work,
+    file: u16,
+    offset: u64,
+    length: u64,
+    pieces: Vec<Piece>,
+    hangs: bool,
+}
+
+/// As on threads: whole jobs, in any order.
+struct Loose {
+    medium: Medium,
+    server: usize,
+    files: Vec<File>,
+    depth: u32,
+    held: Vec<Held>,
+}
+
+impl Loose {
+    fn perform(&self, held: &Held) -> i32 {
+        let Held { slot, work, file, offset, length, ref pieces, .. } = *held;
+        let job = Job { slot, work, file, offset, length, pieces, sector: 0 };
+        self.medium.state().at = Some(slot);
+        // SAFETY: the promise of who has submitted it.
+        let error = unsafe { plain::perform(&self.files, &job) };
+        self.medium.state().at = None;
+        error
+    }
+}
+
+// SAFETY: a job is done as it is reported.
+unsafe impl Backend for Loose {
+    fn describe(&self) -> String {
+        "as on threads, judged".to_owned()
+    }
+
+    fn facts(&self) -> DeviceFacts {
+        crate::device::open::facts(&self.files, self.depth)
+    }
+
+    fn file(&self, file: u16) -> FileFacts {
+        self.files[usize::from(file)].facts()
+    }
+
+    unsafe fn submit(&mut self, _: Nanos, job: Job<'_>) -> Result<(), Full> {
+        if self.held.len() >= self.depth as usize {
+            return Err(Full);
+        }
+        let Job { slot, work, file, offset, length, .. } = job;
+        let (pieces, hangs) = (job.pieces.to_vec(), self.medium.hangs());
+        self.held.push(Held { slot, work, file, offset, length, pieces, hangs });
+        Ok(())
+    }
+
+    fn kick(&mut self) {}
+
+    fn reap(&mut self, _: Nanos, finished: &mut Vec<Finished>) {
+        while !self.held.is_empty() && !self.medium.is_lazy() {
+            let hangs = self.held.iter().map(|held| held.hangs);
+            let Some(which) = self.medium.choose(hangs) else { return };
+            let held = self.held.swap_remove(which);
+            finished.push(Finished { slot: held.slot, error: self.perform(&held) });
+        }
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn lost(&self) -> Option<i32> {
+        crate::device::files::lost(&self.files)
+    }
+
+    fn to_hand_over(&self) -> Vec<Giving> {
+        crate::device::files::to_hand_over(&self.files)
+    }
+
+    fn extents(
+        &mut self,
+        file: u16,
+        offset: u64,
+        length: u64,
+        each: &mut dyn FnMut(Extent) -> bool,
+    ) -> io::Result<()> {
+        self.files[usize::from(file)].holes().tell(offset, length, each)
+    }
+}
+
+impl Drop for Loose {
+    fn drop(&mut self) {
+        for held in std::mem::take(&mut self.held) {
+            if held.work != Work::Read && self.medium.is_done_unheard(self.server) {
+                let _unheard = self.perform(&held);
+            }
+        }
+    }
+}
+
+/// A ring whose entries are calls of the medium, in any order.
+struct DiskRing {
+    medium: Medium,
+    server: usize,
+    files: Vec<Arc<Opened>>,
+    depth: usize,
+    registers: bool,
+    is_enabled: bool,
+    waiting: VecDeque<(u32, Entry)>,
+    /// With whether it hangs.
+    held: Vec<(u32, Entry, bool)>,
+    done: VecDeque<(u64, i32)>,
+}
+
+// SAFETY: everything happens in one thread; what entries point to stays as `push` has it.
+unsafe impl Send for DiskRing {}
+
+impl DiskRing {
+    /// Makes an entry's call; its result, as a completion has it.
+    fn perform(&self, number: u32, entry: Entry) -> i32 {
+        self.medium.state().at = Some(number);
+        let file = |file: u16| &self.files[usize::from(file)];
+        let told = |ended: Result<(), rustix::io::Errno>| match ended {
+            Ok(()) => 0,
+            Err(errno) => -errno.raw_os_error(),
+        };
+        let result = match entry {
+            Entry::Fixed { file: of, at, length, buffer: _, offset, to_file, durable } => {
+                let vector = iovec { iov_base: at.cast(), iov_len: length as usize };
+                // SAFETY: the promise of `push`.
+                moved(unsafe { file(of).transfer(&[vector], offset, to_file, durable) })
+            }
+            Entry::Move { file: of, all, count, offset, to_file, durable } => {
+                // SAFETY: the promise of `push`.
+                let vectors = unsafe { from_raw_parts(all, count as usize) };
+                // SAFETY: the same.
+                moved(unsafe { file(of).transfer(vectors, offset, to_file, durable) })
+            }
+            Entry::Sync { file: which, of } => told(file(which).sync(of)),
+            Entry::Allocate { file: of, flags, offset, length } => {
+                told(file(of).allocate(flags, offset, length))
+            }
+            Entry::WillNeed { .. } => 0,
+        };
+        self.medium.state().at = None;
+        result
+    }
+
+    /// Its server has gone: everything ends, and something of it is done.
+    fn end_all(&mut self) {
+        let all = self.held.drain(..).map(|(number, entry, _)| (number, entry));
+        for (number, entry) in all.collect::<Vec<_>>() {
+            let is_read = matches!(
+                entry,
+                Entry::Fixed { to_file: false, .. } | Entry::Move { to_file: false, .. }
+            );
+            if !is_read && self.medium.is_done_unheard(self.server) {
+                let _unheard = self.perform(number, entry);
+            }
+            self.done.push_back((u64::from(number), -ECANCELED));
+        }
+    }
+}
+
+fn moved(result: Result<u64, i32>) -> i32 {
+    result.map_or_else(|errno| -errno, |moved| i32::try_from(moved).unwrap())
+}
+
+impl Ring for DiskRing {
+    fn enable(&mut self) -> io::Result<()> {
+        assert!(!self.is_enabled, "E1: a ring is enabled once");
+        self.is_enabled = true;
+        Ok(())
+    }
+
+    unsafe fn push(&mut self, number: u32, entry: Entry) -> Result<(), NoRoom> {
+        assert!(self.is_enabled, "E1: a ring is enabled before it is used");
+        if self.waiting.len() >= self.depth.next_power_of_two() {
+            return Err(NoRoom);
+        }
+        self.waiting.push_back((number, entry));
+        Ok(())
+    }
+
+    fn has_waiting(&mut self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn has_deferred(&mut self) -> bool {
+        false
+    }
+
+    fn submit(&mut self, wait_for: usize) -> io::Result<usize> {
+        let mut count = self.waiting.len();
+        if wait_for == 0 && self.medium.state().servers[self.server].is_none() {
+            let state = &mut *self.medium.state();
+            if let Some(errno) = state.draw(state.faults.refusals, &[EINTR, EAGAIN, EBUSY, 0]) {
+                if errno != 0 {
+                    return Err(io::Error::from_raw_os_error(errno));
+                }
+                count = count.div_ceil(2);
+            }
+        }
+        for (number, entry) in self.waiting.drain(..count) {
+            let hangs = self.medium.hangs();
+            self.held.push((number, entry, hangs));
+        }
+        if wait_for > 0 {
+            self.end_all();
+        }
+        Ok(count)
+    }
+
+    fn next(&mut self) -> Option<(u64, i32)> {
+        if let Some(done) = self.done.pop_front() {
+            return Some(done);
+        }
+        if self.held.is_empty() || self.medium.is_lazy() {
+            return None;
+        }
+        let which = self.medium.choose(self.held.iter().map(|(_, _, hangs)| *hangs))?;
+        let (number, entry, _) = self.held.swap_remove(which);
+        Some((u64::from(number), self.perform(number, entry)))
+    }
+
+    unsafe fn register(&mut self, _: &[iovec]) -> io::Result<()> {
+        if self.registers { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENOMEM)) }
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Succession: a second server over the same names takes over from the first one, or tries to.
+//!
+//! ```text
+//! first   files ─▶ serves ─▶ negotiation pauses ─▶ loop is quiet ─▶ connections ─▶ gone, or on
+//! second      claims: those locks    opens           waits             has them, serves
+//! rival   may not have the names, at any of these moments
+//! ```
+//!
+//! Loop, negotiation, claims, and what they say of a connection are production's; what a connection
+//! was in the midst of goes over as the words that it is between processes. Replaced is the channel
+//! between the two, and the threads that wait: a verdict lies ready before it is waited for. So the
+//! negotiation that is paused resumes at once, and is not turned before the loop has answered.
+//!
+//! Names are files of the kernel's memory, opened and locked by its calls: a rival is another
+//! server of this process, which the kernel's locks keep out as they would one of another process.
+//! Their bytes are the medium's.
+//!
+//! Laws: N1 who would write alone to what is served is refused by any server of it, and a server
+//! that begins finds free what the one before had; N2 a server that has handed over gives its
+//! device no job. All laws of streams, disk and tenants hold across: no client notices, but for
+//! those that shook hands.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use paternoster_core::Nanos;
+use paternoster_sim::chance::Chance;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::engine::Given;
+use super::house::House;
+use super::life::When;
+use super::plan::{Plan, pick};
+use super::{Stage, config, keep_memory};
+use crate::config::{Device, Volume};
+use crate::device::Giving;
+use crate::device::claim::Claims;
+use crate::device_loop::handover::{Leave, Leaving, Message, Verdict};
+use crate::handover::record::HandedConnection;
+use crate::host::ours::Ours;
+use crate::negotiation::Pause;
+use crate::reload::Word;
+
+/// How a hand-over ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The second one serves.
+    Taken,
+    /// It says no, or dies, when it has heard of all.
+    Refused,
+    /// What is under way does not end in time.
+    Late,
+}
+
+/// A hand-over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    end: End,
+    /// Rounds that the second server takes to open everything.
+    opens: u64,
+    /// A rival asks: of each refusal it is told by whom, for which all processes are looked at.
+    has_rival: bool,
+}
+
+/// In one case of three a server is taken over from, up to three times.
+pub(super) fn handovers(chance: &mut Chance) -> Vec<When<How>> {
+    let count = if chance.once_in(3) { 1 + chance.below(3) } else { 0 };
+    let mut round = 0;
+    let each = (0..count).map(|_| {
+        round += 1 + chance.below(50);
+        let end = pick(chance, &[End::Taken, End::Taken, End::Refused, End::Late]);
+        let (opens, has_rival) = (pick(chance, &[0, 1, 30]), chance.once_in(8));
+        When { round, what: How { end, opens, has_rival } }
+    });
+    each.collect()
+}
+
+/// What a server has claimed, until it goes.
+pub(super) type Claimed = Option<Claims>;
+
+/// The names of a plan's files.
+pub(super) struct Names(Vec<OwnedFd>);
+
+impl Names {
+    pub(super) fn new(plan: &Plan) -> Names {
+        let file = |_: &usize| memfd_create("volume", MemfdFlags::CLOEXEC).expect("a file");
+        Names(plan.files.iter().map(file).collect())
+    }
+
+    fn path(&self, file: usize) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0[file].as_raw_fd()).into()
+    }
+
+    /// What is configured, under these names.
+    fn device(&self, plan: &Plan) -> Device {
+        let (_, mut device) = config(plan);
+        for (volume, planned) in device.volumes.iter_mut().zip(&plan.volumes) {
+            volume.path = self.path(planned.file);
+            volume.share = is_shared(plan, planned.file);
+        }
+        device
+    }
+
+    /// N1: what no living server has is free.
+    pub(super) fn claim(&self, plan: &Plan) -> Claimed {
+        let claims = Claims::take(&[self.device(plan)], false);
+        let claims = claims.unwrap_or_else(|why| panic!("N1: no other serves it, but {why}"));
+        claims.confirm().unwrap_or_else(|why| panic!("N1: {why}"));
+        Some(claims)
+    }
+
+    /// N1: one that would write alone to a file that is served.
+    fn keep_a_rival_out(&self, plan: &Plan) -> Result<(), String> {
+        let mut device = self.device(plan);
+        let file = plan.volumes[0].file;
+        let mut of_it = plan.volumes.iter().filter(|volume| volume.file == file);
+        if is_shared(plan, file) && of_it.all(|volume| volume.readonly) {
+            return Ok(());
+        }
+        device.volumes = vec![Volume::new("rival".to_owned(), self.path(file))];
+        match Claims::take(&[device], false) {
+            Ok(_) => Err(format!("N1: a rival may write to file {file}, which is served")),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether volumes of a file lie upon each other, which they may where they are shared.
+fn is_shared(plan: &Plan, file: usize) -> bool {
+    let volumes: Vec<_> = plan.volumes.iter().filter(|volume| volume.file == file).collect();
+    let end = |volume: usize| volumes[volume].start + volumes[volume].size + volumes[volume].odd;
+    (0..volumes.len()).any(|one| {
+        (0..one).any(|other| volumes[one].start < end(other) && volumes[other].start < end(one))
+    })
+}
+
+/// Where a hand-over stands.
+enum At {
+    Files(Receiver<Result<Vec<Giving>, String>>),
+    /// The second server opens everything.
+    Opens(Heir),
+    Pauses(Heir, Receiver<u32>),
+    Leaves(Heir, Receiver<Result<Leaving, String>>),
+}
+
+/// A hand-over that goes on.
+pub(super) struct Passing {
+    how: How,
+    since: u64,
+    at: At,
+}
+
+impl Passing {
+    /// Whether the second server opens everything: nothing else is waited for.
+    pub(super) const fn opens(&self) -> bool {
+        matches!(self.at, At::Opens(_))
+    }
+}
+
+/// What the second server has by now.
+struct Heir {
+    given: Vec<Given>,
+    claims: Claims,
+    ours: Ours,
+}
+
+impl Heir {
+    fn of(house: &House, claims: &Claimed, giving: &[Giving]) -> Heir {
+        let lost = giving.iter().map(|giving| giving.lost);
+        let ours = Ours::not_yet();
+        let claims = claims.as_ref().expect("it serves").to_hand_over().expect("descriptors");
+        Heir {
+            given: house.opened.iter().cloned().zip(lost).collect(),
+            claims: Claims::taken(claims, &ours),
+            ours,
+        }
+    }
+}
+
+impl Stage {
+    /// Those that have handed over end; what they had claimed stays.
+    pub(super) fn turn_elders(&mut self) {
+        for (mut house, claims) in std::mem::take(&mut self.elders) {
+            house.turn(self.now);
+            match house.device_loop.is_done() {
+                true => house.device_loop.end(),
+                false => self.elders.push((house, claims)),
+            }
+        }
+    }
+
+    /// All servers have gone, and another one begins.
+    pub(super) fn claim_again(&mut self, plan: &Plan) {
+        (self.passing, self.claims) = (None, None);
+        self.elders.clear();
+        self.claims = self.names.claim(plan);
+    }
+
+    /// A hand-over begins, goes on, or ends.
+    pub(super) fn pass_on(&mut self, plan: &Plan) -> Result<(), String> {
+        let Some(Passing { how, since, at }) = self.passing.take() else {
+            let due = plan.handovers.iter().find(|due| due.round == self.round);
+            let Some(due) = due.filter(|_| self.stops.is_none()) else { return Ok(()) };
+            let (answer, answers) = channel();
+            self.house.tell(Message::Files(answer));
+            let at = At::Files(answers);
+            self.passing = Some(Passing { how: due.what, since: self.round, at });
+            return Ok(());
+        };
+        let at = match at {
+            At::Files(answers) => {
+                let giving = answers.try_recv().map_err(|_| "O1: no answer: files")?;
+                At::Opens(Heir::of(&self.house, &self.claims, &giving?))
+            }
+            At::Opens(heir) if self.round < since + how.opens => At::Opens(heir),
+            At::Opens(heir) => {
+                let ((paused, pauses), (verdict, waits)) = (channel(), channel());
+                verdict.send(Verdict::Resume).expect("it is heard");
+                let pause = Pause { paused, verdict: waits, until: None };
+                self.house.door.put(Word::Pause(pause)).expect("the negotiation is there");
+                self.keep_a_rival_out(plan, how)?;
+                At::Pauses(heir, pauses)
+            }
+            At::Pauses(heir, pauses) => match pauses.try_recv() {
+                Err(_) => At::Pauses(heir, pauses),
+                Ok(_) => {
+                    self.house.is_paused = true;
+                    At::Leaves(heir, self.ask_to_leave(how.end))
+                }
+            },
+            At::Leaves(heir, answers) => match answers.try_recv() {
+                Err(TryRecvError::Empty) => At::Leaves(heir, answers),
+                Err(TryRecvError::Disconnected) => {
+                    return Err("O1: no answer: connections".to_owned());
+                }
+                Ok(Ok(leaving)) if how.end == End::Taken => {
+                    self.succeed(plan, heir, leaving)?;
+                    return self.keep_a_rival_out(plan, how);
+                }
+                Ok(_) => {
+                    self.house.is_paused = false;
+                    drop(heir);
+                    return self.keep_a_rival_out(plan, how);
+                }
+            },
+        };
+        self.passing = Some(Passing { how, since, at });
+        Ok(())
+    }
+
+    fn keep_a_rival_out(&self, plan: &Plan, how: How) -> Result<(), String> {
+        if how.has_rival { self.names.keep_a_rival_out(plan) } else { Ok(()) }
+    }
+
+    fn ask_to_leave(&self, end: End) -> Receiver<Result<Leaving, String>> {
+        let ((answer, answers), (verdict, waits)) = (channel(), channel());
+        match end {
+            End::Taken => verdict.send(Verdict::Gone).expect("it is heard"),
+            // The end of the other side is a no.
+            End::Refused | End::Late => drop(verdict),
+        }
+        let patience = if end == End::Late { Nanos(1) } else { Nanos::from_secs(1 << 20) };
+        self.house.tell(Message::Leave(Leave { patience, by: None, answer, verdict: waits }));
+        answers
+    }
+
+    fn succeed(&mut self, plan: &Plan, heir: Heir, leaving: Leaving) -> Result<(), String> {
+        let Heir { given, claims, ours } = heir;
+        self.medium.state().hand_over();
+        let next = House::open(plan, &self.medium, &self.street, Some(&given));
+        let last = std::mem::replace(&mut self.house, next);
+        self.kept = keep_memory(plan, &mut self.house.device_loop);
+        let before = self.claims.replace(claims);
+        before.iter().for_each(Claims::leave);
+        ours.set(true);
+        self.clients.iter_mut().for_each(super::Client::is_passed_on);
+        let wrong = |error: serde_json::Error| format!("a connection in words: {error}");
+        for HandedConnection { socket, state, input, output, behind } in leaving.connections {
+            let words = serde_json::to_vec(&state).map_err(wrong)?;
+            let state = serde_json::from_slice(&words).map_err(wrong)?;
+            let socket = socket.as_fd().try_clone_to_owned().expect("a descriptor");
+            self.house.negotiation.take_over(HandedConnection {
+                socket,
+                state,
+                input,
+                output,
+                behind,
+            });
+        }
+        self.house.tell(Message::Tenants(leaving.tenants));
+        self.elders.push((last, before));
+        Ok(())
+    }
+}

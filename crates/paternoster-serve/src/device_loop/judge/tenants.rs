@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tenants: those of a case, and what holds of each of them.
+//!
+//! Laws: T1 a tenant is counted what its clients asked for and nothing else: at least what they
+//! were answered, at most what they sent; T2 in all the time that has passed, and a tenth of a
+//! second, it gets what its caps allow, one request more, and for each client without structured
+//! replies the rest of a read whose first data have gone; L2 a tenant whose clients have gone has
+//! nothing under way, and one that nobody configured is gone with them.
+//!
+//! ```text
+//! cap 200 requests a second, 0.3 s have passed:   at most 200 * (0.3 + 0.1) + 1 = 81
+//! ```
+
+use paternoster_core::Nanos;
+
+use super::client::{Client, Count};
+use super::house::FIRST_USER;
+use super::plan::{ClientPlan, Plan, READ, WRITE};
+use crate::config::{Caps, Group, Rule, Tenant, Who};
+use crate::device_loop::tenants::Tenants;
+
+pub(super) fn name(number: usize) -> String {
+    format!("t{number}")
+}
+
+/// Clients are of a tenant by their user.
+pub(super) fn rules(plan: &Plan) -> Vec<Rule> {
+    let numbers = (FIRST_USER..).zip(0..plan.tenants.len());
+    let rules = numbers.map(|(uid, number)| Rule {
+        who: Who { uid: Some(uid), ..Who::default() },
+        tenant: name(number),
+    });
+    rules.collect()
+}
+
+fn group_name(number: usize) -> String {
+    format!("g{number}")
+}
+
+pub(super) fn groups(plan: &Plan) -> Vec<Group> {
+    let groups = plan.groups.iter().enumerate().map(|(number, &weight)| Group {
+        name: group_name(number),
+        parent: number.checked_sub(1).map(group_name),
+        weight,
+        caps: Caps::default(),
+        floor: None,
+    });
+    groups.collect()
+}
+
+pub(super) fn configured(plan: &Plan) -> Vec<Tenant> {
+    let all = plan.tenants.iter().enumerate();
+    let tenants = all.filter(|(_, tenant)| !tenant.is_stranger).map(|(number, tenant)| Tenant {
+        name: name(number),
+        group: tenant.group.map(group_name),
+        weight: tenant.weight,
+        class: tenant.class,
+        level: 4,
+        caps: tenant.caps,
+        floor: tenant.floor,
+    });
+    tenants.collect()
+}
+
+pub(super) fn are_capped(plan: &Plan) -> bool {
+    configured(plan).iter().any(|tenant| tenant.caps != Caps::default())
+}
+
+/// Its clients.
+fn clients_of<'a>(
+    plan: &'a Plan,
+    clients: &'a [Client],
+    tenant: usize,
+) -> impl Iterator<Item = &'a Client> {
+    let all = plan.clients.iter().zip(clients);
+    all.filter(move |(planned, _)| planned.tenant == tenant).map(|(_, client)| client)
+}
+
+/// T2.
+pub(super) fn are_kept_to_their_caps(
+    plan: &Plan,
+    clients: &[Client],
+    now: Nanos,
+) -> Result<(), String> {
+    for (number, tenant) in plan.tenants.iter().enumerate() {
+        if tenant.is_stranger {
+            continue;
+        }
+        let most = |rate: u64| rate * (now.0 / 1_000_000 + 101) / 1000;
+        let longest = |client: &ClientPlan, kinds: &[u16]| {
+            let data = client.asks.iter();
+            let data = data.filter(|ask| kinds.contains(&ask.kind) && ask.due == 0);
+            data.map(|ask| u64::from(ask.length)).max().unwrap_or(0)
+        };
+        let of = || plan.clients.iter().filter(|client| client.tenant == number);
+        let one = of().map(|client| longest(client, &[READ, WRITE])).max().unwrap_or(0);
+        // A read that is half sent in one piece is not held up.
+        let begun = of().filter(|client| !client.structured);
+        let longest = one + begun.map(|client| longest(client, &[READ])).sum::<u64>();
+        let bytes: u64 = clients_of(plan, clients, number).map(|client| client.moved).sum();
+        let Caps { bytes: rate, requests } = tenant.caps;
+        if rate != 0 && bytes > most(rate) + longest {
+            return Err(format!("T2: {} got {bytes} bytes by {} ns", name(number), now.0));
+        }
+        let answered = |client: &Client| {
+            let Count { reads, writes, flushes, .. } = client.answered;
+            reads + writes + flushes
+        };
+        let count: u64 = clients_of(plan, clients, number).map(answered).sum();
+        if requests != 0 && count > most(requests) + 1 {
+            return Err(format!("T2: {} got {count} requests by {} ns", name(number), now.0));
+        }
+    }
+    Ok(())
+}
+
+/// T1, L2.
+pub(super) fn are_counted(
+    plan: &Plan,
+    clients: &[Client],
+    tenants: &Tenants,
+) -> Result<(), String> {
+    for (number, tenant) in plan.tenants.iter().enumerate() {
+        let Some(place) = tenants.find(&name(number)) else {
+            if tenant.is_stranger {
+                continue;
+            }
+            return Err(format!("L2: {} is gone", name(number)));
+        };
+        if tenant.is_stranger {
+            return Err(format!("L2: {} is there without a client", name(number)));
+        }
+        let node = tenants.at(place);
+        if (node.connections, node.under_way) != (0, 0) {
+            let (connections, under_way) = (node.connections, node.under_way);
+            return Err(format!("L2: {}: {connections} and {under_way} are left", node.name));
+        }
+        let (mut least, mut most) = ([0; 6], [0; 6]);
+        for client in clients_of(plan, clients, number) {
+            add(&mut least, &client.answered);
+            add(&mut most, &client.asked);
+        }
+        let told = &node.figures;
+        let counted =
+            [told.reads, told.read_bytes, told.writes, told.write_bytes, told.flushes, told.errors];
+        // What was wrong, and what failed unheard, is an error too: there is no most of these.
+        most[5] = u64::MAX;
+        if (0..6).any(|which| counted[which] < least[which] || counted[which] > most[which]) {
+            let name = &node.name;
+            return Err(format!("T1: {name} is counted {counted:?}, not {least:?} to {most:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn add(sum: &mut [u64; 6], count: &Count) {
+    let Count { reads, read_bytes, writes, write_bytes, flushes, errors } = *count;
+    let all = [reads, read_bytes, writes, write_bytes, flushes, errors];
+    sum.iter_mut().zip(all).for_each(|(sum, one)| *sum += one);
+}

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loop: the thread in front of a device, with its queue, its connections and its memory.
+//!
+//! ```text
+//!             ┌────────────────────────────── one thread ─────────────────────────────┐
+//! handshake ▶ │ inbox                                                                 │
+//! control ──▶ │   connections ─▶ intake ─▶ I/Os ─▶ fragments ─▶ recorded queue        │
+//!             │        ▲                                              │               │
+//!             │        └── answers ◀─ ends of fragments ◀─ pump ◀─ backend            │
+//!             └───────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! One thread does everything for a device, without locks: it reads requests, asks the queue whose
+//! turn it is, gives commands to the backend and sends answers. Memory is taken once: an arena for
+//! data, slabs for connections, I/Os and fragments. When something runs out, connections are not
+//! read from.
+//!
+//! * `connection`, `intake`: connections, and reading from them. `io_fragment`, `cut`: requests,
+//!   and their pieces. `range_lock`: which changes of the same blocks may be under way together.
+//!   `pump`: the queue and the device. `answer`, `outbox`: what clients are told, and in which
+//!   order.
+//! * `tenants`, `cgroups`, `weights`, `caps`, `naps`, `bound`: whose share, and how much of it.
+//!   `pool`, `shared`: whose memory and places; `credit`: what of it waits for clients. `surveys`:
+//!   whose question for holes.
+//!   `turns`: whose requests are read. `policy`: a scheduler that fails, and what takes over.
+//! * `handover`: another process takes over. `seats`: places for connections. `processes`:
+//!   connections that come by calls. `orders`, `tell`: what a running loop can be asked. `reload`:
+//!   another configuration. `ending`: a device that hangs at a stop.
+//!
+//! Invariants: I1 no connection can make the loop wait; I2 what is accepted is answered, or its
+//! connection has gone; I3 memory is bounded by what was configured.
+
+mod answer;
+mod bound;
+mod busy_poll;
+mod caps;
+mod cgroups;
+mod complaints;
+mod connection;
+mod connections;
+mod credit;
+mod cut;
+mod departed;
+mod ending;
+pub(crate) mod geometry;
+mod handle;
+pub(crate) mod handover;
+pub mod inbox;
+mod intake;
+mod io_fragment;
+mod journal;
+#[cfg(test)]
+mod judge;
+mod naps;
+mod open;
+mod orders;
+mod outbox;
+#[cfg(test)]
+pub(crate) mod planted;
+mod policy;
+mod pool;
+mod processes;
+mod pump;
+mod range_lock;
+pub(crate) mod reload;
+#[cfg(test)]
+mod rig;
+pub(crate) mod seats;
+mod shared;
+mod surveys;
+mod tell;
+mod tenants;
+#[cfg(test)]
+mod tests;
+mod turns;
+pub(crate) mod volumes;
+mod weights;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::table::Table;
+use paternoster_core::{Nanos, Tag};
+use rustix::event::{Timespec, epoll};
+
+pub use handle::DeviceLoopHandle;
+pub(crate) use open::attributes;
+pub use open::{Message, Newcomer, Opened, next_id};
+pub use seats::Seat;
+
+use crate::clock::Clock;
+use crate::config::Rule;
+use crate::control::order::Asked;
+use crate::device::arena::Arena;
+use crate::device::claim::Claim;
+use crate::device::lender::{Lender, Loan};
+use crate::host::notify::Pulse;
+use crate::recorded_queue::RecordedQueue;
+use crate::stats::Stats;
+use crate::wire::Wire;
+use bound::Bound;
+use busy_poll::BusyPoll;
+use complaints::Complaints;
+use connection::{Blocked, Connection};
+use geometry::Place;
+use inbox::Inbox;
+use io_fragment::{Fragment, Io};
+use policy::Policy;
+use processes::Processes;
+use range_lock::RangeLocks;
+use shared::Pools;
+use surveys::Surveys;
+use tenants::Tenants;
+use turns::Turns;
+
+/// Events of one question to the system.
+const EVENTS: usize = 256;
+/// A timeout that has passed already.
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const TOKEN_INBOX: u64 = u64::MAX;
+const TOKEN_BACKEND: u64 = u64::MAX - 1;
+/// How often stalls and deadlines are looked after.
+const TICK: Nanos = Nanos::from_millis(250);
+
+/// Whether a volume takes requests, and who waits for its last one.
+#[derive(Debug, Default)]
+struct Draining {
+    /// I/Os of the volume.
+    under_way: u32,
+    /// No new ones; who asked for it, to be answered when there are none.
+    asked: Option<Vec<Asked>>,
+    /// Its place among those of the configuration.
+    rank: usize,
+    /// It was taken out: by then its connections must be gone.
+    ends: Option<Nanos>,
+    /// They are, and its file is closed.
+    is_gone: bool,
+    /// What others must not have as long as its file is open.
+    held: Vec<Claim>,
+}
+
+impl Draining {
+    /// Of volumes in the order of the configuration.
+    fn of_all(volumes: usize) -> Vec<Draining> {
+        (0..volumes).map(|rank| Draining { rank, ..Draining::default() }).collect()
+    }
+
+    const fn is_drained(&self) -> bool {
+        self.asked.is_some() || self.ends.is_some()
+    }
+
+    /// Whether its name means it.
+    const fn is_there(&self) -> bool {
+        self.ends.is_none() && !self.is_gone
+    }
+}
+
+/// The thread in front of a device.
+pub struct DeviceLoop {
+    name: String,
+    lender: Lender,
+    arena: Arena,
+    recorded_queue: RecordedQueue<Stats>,
+    places: Vec<Place>,
+    drained: Vec<Draining>,
+    /// Those that were taken out and have connections.
+    ending: usize,
+    /// Where the next file begins on the line.
+    line_end: u64,
+    tenants: Tenants,
+    pools: Pools,
+    bound: Bound,
+    capped: bool,
+    /// The device does what it is given at once, on this thread.
+    at_once: bool,
+    verbose: bool,
+    connection_memory: u64,
+    stall_timeout: Nanos,
+    drain_timeout: Nanos,
+    device_timeout: Nanos,
+
+    clock: Clock,
+    now: Nanos,
+    next_tick: Nanos,
+    poll: OwnedFd,
+    inbox: Inbox<Message>,
+    /// The inbox's bell was heard.
+    rung: bool,
+    busy_poll: BusyPoll,
+    /// By token: what the last look has found.
+    events: Vec<(u64, epoll::EventFlags)>,
+
+    connections: Table<Connection>,
+    processes: Processes,
+    ios: Table<Io>,
+    fragments: Table<Fragment>,
+    /// By index of the queue's client.
+    by_client: Vec<u32>,
+    /// By slot: the command in the backend.
+    tags: Vec<Option<Tag>>,
+    /// By slot: when it was given.
+    given: Vec<Nanos>,
+    in_device: u32,
+    /// Bytes given to the backend since it was last asked what has ended, and answers that were
+    /// not sent yet, in pages.
+    burst: u64,
+    unsent: u32,
+    /// The connection that was answered in the last round, if it was one alone.
+    told: Option<u32>,
+    /// Bytes that were read from connections.
+    heard: u64,
+    /// How often it was asked what has happened.
+    #[cfg(test)]
+    looks: u64,
+
+    /// Tenants with connections to be read from, and what each has of a turn.
+    ready: VecDeque<u32>,
+    turns: Turns,
+    /// Connections to be sent to, waiting for room, and above their caps.
+    sending: Vec<u32>,
+    hungry: VecDeque<u32>,
+    /// When which line of which tenant is looked at; numbers of those that stood in one.
+    naps: BTreeSet<(Nanos, u32, usize)>,
+    napped: u64,
+    /// How often a cap was looked at.
+    #[cfg(test)]
+    cap_looks: u64,
+    /// Questions for holes.
+    surveys: Surveys,
+    /// Connections that may be about to go.
+    leaving: Vec<u32>,
+    /// Whose a client is, and connections that are another's from now on.
+    rules: Vec<Rule>,
+    movers: Vec<u32>,
+    /// The attributes that were set, by the configuration or by order.
+    attributes_set: BTreeSet<String>,
+    /// By fragment: changes that are under way, or wait for others of their blocks.
+    changes: RangeLocks,
+    /// Those that waited are being let go.
+    letting_go: bool,
+    /// Bytes that were read from connections and not understood yet.
+    rests: u64,
+    /// What has ended since the hungry were fed.
+    freed: usize,
+
+    /// Another process asks for its connections; has them.
+    leave: Option<handover::Leave>,
+    has_left: bool,
+    /// Files of which a flush had failed, as another process was told with them.
+    told_lost: usize,
+    stopping: bool,
+    stop_by: Option<Nanos>,
+    stop_asked: Vec<Asked>,
+    told_of_loss: bool,
+    complaints: Complaints,
+    pulse: Pulse,
+    /// Schedulers that have failed.
+    policy: Policy,
+
+    /// Kept to be used again.
+    buffer: Box<[u8]>,
+    loans: Vec<Loan>,
+    head: Vec<u8>,
+}
+
+impl std::fmt::Debug for DeviceLoop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeviceLoop")
+            .field("name", &self.name)
+            .field("connections", &self.connections.len())
+            .field("ios", &self.ios.len())
+            .field("fragments", &self.fragments.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl DeviceLoop {
+    /// What counts its turns.
+    pub(crate) fn pulse(&self) -> Pulse {
+        self.pulse.clone()
+    }
+
+    /// Serves until it is told to stop.
+    pub fn run(mut self) {
+        let mut until = None;
+        loop {
+            self.sleep(until);
+            until = self.round();
+            if self.stopping && (self.is_done() || self.is_stuck()) {
+                return self.end();
+            }
+        }
+    }
+
+    /// A turn, behind which it may leave; when to be back at the latest.
+    fn round(&mut self) -> Option<Nanos> {
+        let until = self.turn();
+        self.pulse.turned();
+        self.leave_if_quiet();
+        until
+    }
+
+    /// Does what there is to do for everybody, once; when to be back at the latest.
+    fn turn(&mut self) -> Option<Nanos> {
+        self.reap();
+        self.read_messages();
+        self.hear_all();
+        let mut until = self.pump();
+        if self.replace_what_failed() {
+            until = self.pump();
+        }
+        self.survey();
+        self.send_all();
+        self.close_finished();
+        self.move_the_idle();
+        self.close_the_empty();
+        self.retry_blocked();
+        self.run_timers();
+        until
+    }
+
+    /// Sleeps until something happens, at most until `until`, and notes what did.
+    fn sleep(&mut self, until: Option<Nanos>) {
+        let timeout = self.timeout(until);
+        let clients_alone =
+            self.in_device == 0 && !self.connections.is_empty() && timeout != NO_TIME;
+        if !(clients_alone && self.busy_poll.is_worth_it() && self.stay_awake()) {
+            let may_sleep = timeout != NO_TIME && self.inbox.doze();
+            self.look(if may_sleep { &timeout } else { &NO_TIME });
+            self.inbox.wake();
+        }
+        self.note_events();
+    }
+
+    /// Notes what the last look has found.
+    fn note_events(&mut self) {
+        self.now = self.clock.now();
+        let mut events = std::mem::take(&mut self.events);
+        for (token, flags) in events.drain(..) {
+            match token {
+                TOKEN_INBOX => self.rung = true,
+                TOKEN_BACKEND => {}
+                _ => self.socket_event(token, flags),
+            }
+        }
+        self.events = events;
+    }
+
+    /// Looks again for a moment; whether anything has happened.
+    fn stay_awake(&mut self) -> bool {
+        let limit = self.clock.now() + busy_poll::LONGEST;
+        let mut found = false;
+        for attempt in 1u32.. {
+            self.now = self.clock.now();
+            if self.now >= limit {
+                break;
+            }
+            found = self.told.is_some_and(|connection| self.listen(connection));
+            if !found && (self.told.is_none() || attempt.is_multiple_of(busy_poll::LISTENS)) {
+                self.look(&NO_TIME);
+                found = !self.events.is_empty() || self.inbox.has_message();
+            }
+            if found {
+                break;
+            }
+            (0..busy_poll::PAUSES).for_each(|_| std::hint::spin_loop());
+        }
+        self.busy_poll.ended(found);
+        found
+    }
+
+    /// Waits for events, and finds those of all sockets that have one: the system tells a few at a
+    /// time, in turn, and a client that was not told of would wait for another round.
+    fn look(&mut self, timeout: &Timespec) {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+        let mut room = [MaybeUninit::uninit(); EVENTS];
+        let mut wait = timeout;
+        // Beside connections there are inbox and backend.
+        for _ in 0..(self.connections.len() as usize + 2).div_ceil(EVENTS) {
+            crate::tally::call();
+            // A signal: whatever it was for, others look after it.
+            let Ok((found, _)) = epoll::wait(&self.poll, &mut room, Some(wait)) else { return };
+            self.events.extend(found.iter().map(|event| (event.data.u64(), event.flags)));
+            if found.len() < EVENTS {
+                break;
+            }
+            wait = &NO_TIME;
+        }
+    }
+
+    /// How long to sleep.
+    fn timeout(&self, until: Option<Nanos>) -> Timespec {
+        let busy = !self.ready.is_empty()
+            || !self.sending.is_empty()
+            || self.freed != 0
+            || self.lender.has_surveyed();
+        let mut at = if busy { self.now } else { self.next_tick };
+        let caps = self.naps.first().map(|&(until, ..)| until);
+        let wishes = [until, self.lender.backend().deadline(), caps, self.surveys.next_at()];
+        for wish in wishes.into_iter().flatten() {
+            at = at.min(wish);
+        }
+        let left = at.0.saturating_sub(self.clock.now().0);
+        Timespec {
+            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(1),
+            tv_nsec: i64::try_from(left % 1_000_000_000).unwrap_or(0),
+        }
+    }
+
+    /// What a socket has to say.
+    fn socket_event(&mut self, token: u64, flags: epoll::EventFlags) {
+        let index = pump::index_of(token & u64::from(u32::MAX));
+        if !self.connections.is_live(index) || self.connections.at(index).id != token >> 32 {
+            return;
+        }
+        let connection = self.connections.at_mut(index);
+        if flags.intersects(
+            epoll::EventFlags::IN
+                | epoll::EventFlags::RDHUP
+                | epoll::EventFlags::HUP
+                | epoll::EventFlags::ERR,
+        ) {
+            connection.readable = true;
+            if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                return self.close(index, "");
+            }
+            self.client_moved(index);
+            self.make_ready(index);
+        }
+        let connection = self.connections.at_mut(index);
+        if flags.contains(epoll::EventFlags::OUT) && !connection.writable {
+            connection.writable = true;
+            self.watch_connection(index);
+            self.client_moved(index);
+            self.make_sending(index);
+        }
+    }
+
+    /// A connection's socket became full, or is no more.
+    fn watch_connection(&mut self, index: u32) {
+        let connection = self.connections.at(index);
+        let Some(socket) = connection.wire.as_ref().and_then(Wire::socket) else { return };
+        let data = epoll::EventData::new_u64(connection.id << 32 | u64::from(index));
+        crate::tally::call();
+        if let Err(error) =
+            epoll::modify(&self.poll, socket, data, connection_events(connection.writable))
+        {
+            self.close(index, &error.to_string());
+        }
+    }
+
+    /// Messages from other threads.
+    fn read_messages(&mut self) {
+        if std::mem::take(&mut self.rung) {
+            self.inbox.drain_bell();
+            // It is awake, and looks before it sleeps.
+            self.inbox.wake();
+        }
+        while let Some(message) = self.inbox.take() {
+            match message {
+                Message::Newcomer(newcomer) => self.welcome(*newcomer),
+                Message::Asked(asked) => self.execute(asked),
+                Message::Call(call) => self.take_call(call),
+                Message::Reload(reload) => self.reload(*reload),
+                Message::Handover(post) => self.read_of_handover(*post.0),
+            }
+        }
+    }
+
+    /// What has to be done now and then.
+    fn run_timers(&mut self) {
+        self.wake_sleepers();
+        if self.in_device == 0 {
+            self.bound.idle();
+        }
+        if self.now < self.next_tick {
+            return;
+        }
+        self.next_tick = self.now + TICK;
+        let now = self.now;
+        self.close_slow();
+        self.send_the_idle_away();
+        self.end_the_late();
+        self.tell_complaints(false);
+        if self.tenants.remove_late(now, &mut self.recorded_queue) {
+            self.bound.divide(&self.tenants);
+        }
+        // None is left hungry by a count that went wrong, or because the one before it has gone.
+        self.freed += 1;
+        self.feed_the_tenants();
+        if self.stop_by.is_some_and(|by| by <= now) {
+            let all: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
+            for index in all {
+                self.close(index, "the server stops");
+            }
+        }
+    }
+
+    /// Who neither takes its answers nor brings its payload holds memory that others want.
+    fn close_slow(&mut self) {
+        let (now, patience) = (self.now, self.stall_timeout);
+        let all: Vec<u32> = self.connections.iter().map(|(key, _)| key).collect();
+        for index in all {
+            let connection = self.connections.at_mut(index);
+            if !matches!(connection.blocked, Blocked::No | Blocked::Client) {
+                // It is not read from: that its payload does not come is not its fault.
+                connection.brings.begin_again(now);
+            }
+            if connection.takes.is_late(now, patience) {
+                self.close(index, "it takes no answers");
+            } else if connection.brings.is_late(now, patience) {
+                self.close(index, "its payload does not come");
+            }
+        }
+    }
+
+    /// Whether nothing is left to be done.
+    fn is_done(&self) -> bool {
+        self.connections.is_empty() && !self.is_waited_for()
+    }
+
+    /// The last flush, and the answers to those who asked for the end.
+    fn end(mut self) {
+        self.tell_complaints(true);
+        if self.is_waited_for() {
+            let under_way = self.under_way();
+            return self.leave_behind(&under_way);
+        }
+        if !self.flush_at_the_end() {
+            return self.leave_behind("the last flush");
+        }
+        if let Some(trace) = self.recorded_queue.observer_mut().end_trace()
+            && let Err(error) = trace.wait()
+        {
+            crate::log::tell(format_args!(
+                "paternoster: device {}: the trace could not be written: {error}",
+                self.name
+            ));
+        }
+        if let Err(error) = self.recorded_queue.finish_record() {
+            crate::log::tell(format_args!("paternoster: device {}: decisions: {error}", self.name));
+        }
+        let lost = self.lender.backend().lost().map(std::io::Error::from_raw_os_error);
+        for asked in std::mem::take(&mut self.stop_asked) {
+            let _gone = asked.answer.send(match &lost {
+                None => Ok(serde_json::json!({ "ok": true })),
+                // The next server does not know of it: whoever stops this one must.
+                Some(error) => Err(format!(
+                    "a flush failed: {error}; data that were acknowledged may be lost: compare \
+                     the volumes with what their clients know"
+                )),
+            });
+        }
+    }
+}
+
+/// What is waited for at a connection's socket. That it takes more is told each time its client
+/// takes something: only who waits for that wants to be woken by it.
+fn connection_events(writable: bool) -> epoll::EventFlags {
+    let always = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+    if writable { always } else { always | epoll::EventFlags::OUT }
+}
+
+/// What every fragment of a loop needs of its poll.
+fn watch(
+    poll: &OwnedFd,
+    fd: impl AsFd,
+    token: u64,
+    flags: epoll::EventFlags,
+) -> std::io::Result<()> {
+    crate::tally::call();
+    Ok(epoll::add(poll, fd, epoll::EventData::new_u64(token), flags)?)
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening a loop: its backend, its line of sectors, its queue, its memory.
+//!
+//! ```text
+//! config::Device ──▶ backend ──▶ places ──▶ queue (elevator, attributes) ──▶ tenants ──▶ loop
+//! ```
+//!
+//! Attributes are set in the order in which they were written. Two have other defaults than in
+//! the kernel: `nr_requests` is as large as the queue, because what waits is bounded by memory;
+//! and bfq's `low_latency` is off, because it favours whoever came last over the weights.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::table::Table;
+use paternoster_core::{DeviceFacts, Limits, Nanos, NoObserver, Observer};
+use rustix::event::epoll;
+
+use super::bound::Bound;
+use super::busy_poll::BusyPoll;
+use super::complaints::Complaints;
+use super::geometry::{self, Place};
+use super::handover::{self, Resumed};
+use super::inbox::{Slot, inbox};
+use super::policy::Policy;
+use super::processes::Processes;
+use super::range_lock::RangeLocks;
+use super::reload::Reload;
+use super::seats;
+use super::shared::Pools;
+use super::surveys::Surveys;
+use super::tenants::Tenants;
+use super::turns::Turns;
+use super::{
+    DeviceLoop, DeviceLoopHandle, Draining, EVENTS, Seat, TOKEN_BACKEND, TOKEN_INBOX, intake, watch,
+};
+use crate::clock::Clock;
+use crate::config::{self, Config, Identity};
+use crate::control::order::{Asked, Order};
+use crate::device;
+use crate::device::arena::{Arena, LARGEST};
+use crate::device::lender::Lender;
+use crate::fuse::call::Call;
+use crate::host::notify::Pulse;
+use crate::host::peer::Peer;
+use crate::host::plain_file;
+use crate::nbd::{ExportFacts, Negotiated};
+use crate::recorded_queue::RecordedQueue;
+use crate::server::Options;
+use crate::stats::Stats;
+use crate::wire::Wire;
+
+/// Requests that wait or are under way at most; more stay in the sockets. One for so many bytes
+/// of memory, within these bounds. Debug builds audit every place there is after every call.
+const REQUESTS: (u64, u64) = (128, if cfg!(debug_assertions) { 256 } else { 4096 });
+const BYTES_PER_REQUEST: u64 = 16 << 10;
+/// Attributes with another default than in the kernel: as many as there can be, and 0.
+const DEFAULTS: [&str; 2] = ["nr_requests", "low_latency"];
+/// How long who asks a loop waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What other threads send to a loop.
+#[derive(Debug)]
+pub enum Message {
+    /// A client that has chosen a volume of this loop.
+    Newcomer(Box<Newcomer>),
+    /// An order.
+    Asked(Asked),
+    /// What a process asks of a volume's file.
+    Call(Call),
+    /// Another configuration.
+    Reload(Box<Reload>),
+    /// Of another process that takes over, or from one.
+    Handover(handover::Post),
+}
+
+/// A client that has chosen its volume.
+#[derive(Debug)]
+pub struct Newcomer {
+    /// Its socket, which does not block.
+    pub wire: Wire,
+    /// What was agreed.
+    pub negotiated: Negotiated,
+    /// Numbers connections since the start of the server, below 2^32.
+    pub id: u64,
+    /// Who it is, in words.
+    pub peer: Peer,
+    /// Its process, if known.
+    pub pid: u32,
+    /// The name of its tenant, unless rules say it by its identity.
+    pub tenant: String,
+    /// See there.
+    pub identity: Option<Identity>,
+    /// What was read behind its handshake, and what is still to be sent of the server's fragment.
+    pub input: Vec<u8>,
+    /// See there.
+    pub output: Vec<u8>,
+    /// Given back when it goes.
+    pub seat: Seat,
+    /// What it was in the midst of at another process.
+    pub(crate) handed: Option<Box<Resumed>>,
+}
+
+/// A loop that is ready to run.
+#[derive(Debug)]
+pub struct Opened {
+    /// To be run on a thread of its own.
+    pub device_loop: DeviceLoop,
+    /// To speak to it.
+    pub handle: DeviceLoopHandle,
+    /// Where newcomers are sent to.
+    pub slot: Slot<Message>,
+    /// What clients are told of its volumes.
+    pub exports: Vec<ExportFacts>,
+    /// What to tell whoever started the server.
+    pub notes: Vec<String>,
+}
+
+impl DeviceLoop {
+    /// Opens a device of a configuration.
+    ///
+    /// # Errors
+    /// What could not be opened or made, in words.
+    pub fn open(
+        config: &Config,
+        device: &config::Device,
+        options: &Options,
+    ) -> Result<Opened, String> {
+        let opened = device::open::open_with(device, options.handed_files().as_deref());
+        let opened = opened.map_err(|error| format!("device {}: {error}", device.name))?;
+        let notes = opened.note.into_iter().collect();
+        let backend = match options.wrap {
+            Some(wrap) => wrap(opened.backend),
+            None => opened.backend,
+        };
+        DeviceLoop::before(backend, notes, config, device, options)
+    }
+
+    /// A loop in front of a backend that has the device's files.
+    pub(super) fn before(
+        backend: Box<dyn device::Backend>,
+        mut notes: Vec<String>,
+        config: &Config,
+        device: &config::Device,
+        options: &Options,
+    ) -> Result<Opened, String> {
+        let told = |error: &dyn std::fmt::Display| format!("device {}: {error}", device.name);
+        let (places, line_end) = geometry::lay_out(&device.volumes, |file| backend.file(file))
+            .map_err(|error| told(&error))?;
+        let facts = facts(&*backend, &places);
+        let arena =
+            Arena::new(usize::try_from(device.memory).unwrap_or(usize::MAX).max(4 * LARGEST))
+                .map_err(|error| told(&error))?;
+        let lender = Lender::new(backend, &arena);
+        let limits = limits(config, device, facts.depth);
+        let mut recorded_queue = make_queue(device, facts, limits).map_err(|error| told(&error))?;
+        if let Some(prefix) = options.decisions.as_deref() {
+            let path =
+                record(&device.name, prefix, &mut recorded_queue).map_err(|error| told(&error))?;
+            notes.push(format!("{}: decisions are recorded in {}", device.name, path.display()));
+        }
+        let tenants = Tenants::new(config, &mut recorded_queue).map_err(|error| told(&error))?;
+        set_attributes(device, limits.requests, &mut recorded_queue)
+            .map_err(|error| told(&error))?;
+        let (slot, inbox) = inbox().map_err(|error| told(&error))?;
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| told(&error))?;
+        watch(&poll, inbox.bell(), TOKEN_INBOX, epoll::EventFlags::IN).map_err(|e| told(&e))?;
+        if let Some(wakeup) = lender.backend().wakeup() {
+            // Edges: a ring for what was reaped already must not ring again and again.
+            let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            watch(&poll, wakeup, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
+        }
+        let surveys = lender.survey_wakeup().ok_or_else(|| told(&"no more file descriptors"))?;
+        let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        watch(&poll, surveys, TOKEN_BACKEND, edges).map_err(|error| told(&error))?;
+        let exports: Vec<ExportFacts> =
+            places.iter().map(|place| export_facts(place, &facts)).collect();
+        let processes = Processes::new(config, &exports);
+        let volumes = places.iter().map(|place| place.name.clone()).collect();
+        let handle = handle(device.name.clone(), volumes, slot.clone(), &config.server);
+        let mut bound = Bound::new(device.delay_bound, facts.depth);
+        bound.divide(&tenants);
+        // A fragment is a request of the queue at most. In legacy pools each kind of I/O has a
+        // third of them, and beyond that sleepers are served in turn, whosever they are.
+        let pools = Pools::new(arena.length() as u64, 2 * limits.bios, limits.requests);
+        let capped = tenants.iter().any(|(_, node)| node.cap.limits());
+        let at_once = lender.backend().does_at_once();
+        let device_loop = DeviceLoop {
+            name: device.name.clone(),
+            lender,
+            arena,
+            recorded_queue,
+            drained: Draining::of_all(places.len()),
+            ending: 0,
+            places,
+            line_end,
+            capped,
+            at_once,
+            tenants,
+            pools,
+            bound,
+            verbose: config.server.tells_requests(),
+            connection_memory: share_of_one(&config.server, device),
+            stall_timeout: config.server.stall_timeout,
+            drain_timeout: config.server.drain_timeout,
+            device_timeout: config.server.device_timeout,
+            clock: Clock::start(),
+            now: Nanos::ZERO,
+            next_tick: Nanos::ZERO,
+            poll,
+            inbox,
+            rung: false,
+            busy_poll: BusyPoll::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
+            events: Vec::with_capacity(EVENTS),
+            connections: Table::new(connections(config, device)),
+            processes,
+            ios: Table::new(2 * limits.bios),
+            fragments: Table::new(limits.bios),
+            by_client: vec![0; limits.clients as usize],
+            tags: vec![None; facts.depth as usize],
+            given: vec![Nanos::ZERO; facts.depth as usize],
+            in_device: 0,
+            burst: 0,
+            unsent: 0,
+            told: None,
+            heard: 0,
+            #[cfg(test)]
+            looks: 0,
+            ready: VecDeque::new(),
+            turns: Turns::default(),
+            sending: Vec::new(),
+            hungry: VecDeque::new(),
+            naps: BTreeSet::new(),
+            napped: 0,
+            #[cfg(test)]
+            cap_looks: 0,
+            leaving: Vec::new(),
+            rules: config.rules.clone(),
+            movers: Vec::new(),
+            attributes_set: names_of(device),
+            surveys: Surveys::default(),
+            changes: RangeLocks::default(),
+            letting_go: false,
+            rests: 0,
+            freed: 0,
+            stopping: false,
+            leave: None,
+            has_left: false,
+            told_lost: 0,
+            stop_by: None,
+            stop_asked: Vec::new(),
+            told_of_loss: false,
+            complaints: Complaints::default(),
+            pulse: Pulse::default(),
+            policy: Policy::default(),
+            buffer: vec![0; intake::BUFFER].into_boxed_slice(),
+            loans: Vec::with_capacity(usize::from(facts.max_segments)),
+            head: Vec::with_capacity(4096),
+        };
+        Ok(Opened { device_loop, handle, slot, exports, notes })
+    }
+}
+
+/// What one connection may have of the memory: never more than a quarter, so that one that takes
+/// no answers leaves something to others.
+pub(super) fn share_of_one(server: &config::Server, device: &config::Device) -> u64 {
+    server.connection_memory.min(device.memory / 4)
+}
+
+/// Connections at a time: connections, and processes.
+fn connections(config: &Config, device: &config::Device) -> u32 {
+    seats::in_all(config.server.connections)
+        .saturating_add(Processes::most(config, device.volumes.len()))
+}
+
+/// What the queue is told: the backend's facts, and room for the longest line.
+fn facts(backend: &dyn device::Backend, places: &[Place]) -> DeviceFacts {
+    let facts = backend.facts();
+    let rotational = places.iter().any(|place| place.facts.rotational);
+    DeviceFacts { capacity: geometry::LONGEST, rotational: facts.rotational || rotational, ..facts }
+}
+
+fn limits(config: &Config, device: &config::Device, depth: u32) -> Limits {
+    let requests = (device.memory / BYTES_PER_REQUEST).clamp(REQUESTS.0, REQUESTS.1);
+    let requests = u32::try_from(requests).unwrap_or(u32::MAX).max(2 * depth);
+    Limits {
+        requests,
+        bios: 2 * requests,
+        clients: connections(config, device).saturating_add(1),
+        groups: Tenants::groups_needed(config),
+        notes: 64,
+    }
+}
+
+fn make_queue(
+    device: &config::Device,
+    facts: DeviceFacts,
+    limits: Limits,
+) -> Result<RecordedQueue<Stats>, String> {
+    RecordedQueue::named(facts, limits, &device.scheduler, Stats::new(&limits))
+}
+
+/// Records the loop's decisions from the first call on.
+fn record(
+    device: &str,
+    prefix: &Path,
+    recorded_queue: &mut RecordedQueue<Stats>,
+) -> Result<PathBuf, String> {
+    let mut path = prefix.as_os_str().to_owned();
+    path.push(format!(".{device}.decisions"));
+    let path = PathBuf::from(path);
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let file = plain_file::create(&path).map_err(|error| error.to_string())?;
+    recorded_queue.record(Box::new(file)).map_err(|error| named(&error))?;
+    Ok(path)
+}
+
+/// The attributes that are set at the start.
+pub(super) fn names_of(device: &config::Device) -> BTreeSet<String> {
+    let given = device.attributes.iter().map(|(name, _)| name.as_str());
+    given.chain(DEFAULTS).map(str::to_owned).collect()
+}
+
+/// All attributes of a queue of this device as it is when it is opened: names and values.
+///
+/// # Errors
+/// What of them is refused.
+pub(crate) fn attributes(
+    device: &config::Device,
+    facts: DeviceFacts,
+    limits: Limits,
+) -> Result<Vec<(String, String)>, String> {
+    let mut recorded_queue = RecordedQueue::named(facts, limits, &device.scheduler, NoObserver)?;
+    set_attributes(device, limits.requests, &mut recorded_queue)?;
+    let mut all = Vec::new();
+    recorded_queue.queue().for_each_attribute(|name, _, value| {
+        all.push((name.to_owned(), value.to_owned()));
+    });
+    Ok(all)
+}
+
+fn set_attributes<O: Observer>(
+    device: &config::Device,
+    requests: u32,
+    recorded_queue: &mut RecordedQueue<O>,
+) -> Result<(), String> {
+    let nr_requests = requests.to_string();
+    for (name, value) in DEFAULTS.into_iter().zip([nr_requests.as_str(), "0"]) {
+        // An elevator without it has no such habit.
+        let _unknown = recorded_queue.set_attribute(Nanos::ZERO, name, value);
+    }
+    for (name, value) in &device.attributes {
+        recorded_queue
+            .set_attribute(Nanos::ZERO, name, value)
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// What clients are told of a volume.
+pub(super) fn export_facts(place: &Place, facts: &DeviceFacts) -> ExportFacts {
+    ExportFacts {
+        name: place.name.clone(),
+        description: place.description.clone(),
+        size: place.size,
+        readonly: place.readonly,
+        block: place.facts.block,
+        preferred: place.facts.preferred.max(place.facts.block),
+        most: 32 << 20,
+        flush: true,
+        fua: !place.readonly,
+        trim: place.facts.discards && !place.readonly,
+        zeroes: !place.readonly,
+        fast_zero: place.facts.zeroes_fast && !place.readonly,
+        cache: true,
+        multi_conn: true,
+        rotational: facts.rotational,
+    }
+}
+
+fn handle(
+    device: String,
+    volumes: Vec<String>,
+    slot: Slot<Message>,
+    server: &config::Server,
+) -> DeviceLoopHandle {
+    // Clients, then what is in the device, then the last flush: the loop keeps to these itself.
+    let limits = [server.drain_timeout, server.device_timeout, server.device_timeout];
+    let end: Duration = limits.iter().map(|limit| Duration::from_nanos(limit.0)).sum();
+    DeviceLoopHandle::new(device, volumes, move |order| {
+        let patience = match order {
+            Order::Drain { .. } => 6 * PATIENCE,
+            Order::Stop => end + PATIENCE,
+            _ => PATIENCE,
+        };
+        let (answer, answers) = channel();
+        slot.put(Message::Asked(Asked { order, answer }))
+            .map_err(|_| "the device's thread has ended".to_owned())?;
+        answers
+            .recv_timeout(patience)
+            .unwrap_or_else(|_| Err(format!("no answer within {} s", patience.as_secs())))
+    })
+}
+
+/// Numbers connections.
+pub fn next_id(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
+}

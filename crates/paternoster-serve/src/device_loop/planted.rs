@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Planted: bugs that the server had, or might have, put back by tests that have to find them.
+//!
+//! Each is a line where it belongs, asked of this thread's choice; none of it is in the program.
+
+use std::cell::Cell;
+
+/// A bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// Other replies do not wait for an open read (finding 1).
+    Interleaves,
+    /// A failed durable write is forgotten (finding 2).
+    ForgetsDoubt,
+    /// An image has as many owners as want it (finding 3).
+    LocksNothing,
+    /// All memory is lent to those that ask first (finding 4).
+    LendsAll,
+    /// An end of a change looks at all that wait for one (finding 5).
+    LooksAtAll,
+    /// A question for holes is answered whole (finding 6).
+    TellsAllRuns,
+    /// A cap is charged for data that a refused request asked for (finding 7).
+    ChargesRefused,
+    /// A new server owes no flush for what the one before has left.
+    OwesNothing,
+    /// A stop closes connections at once, whatever was accepted.
+    ClosesAtOnce,
+    /// A sync that fails is made again by the next flush, which believes what that is told.
+    ForgetsLoss,
+    /// What a short move has left is not moved.
+    BelievesShort,
+    /// A call that was interrupted is an error.
+    TellsInterrupted,
+    /// What has come of a write's fragment is not handed over.
+    ForgetsFilled,
+    /// Connections are handed over while requests of theirs are under way.
+    LeavesAtOnce,
+    /// Who has handed over flushes at its end.
+    WorksOn,
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// From now on this thread's servers have this bug, or none.
+pub(crate) fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+/// Whether they have it.
+pub(crate) fn has(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Policy: a scheduler that broke a law is replaced, and it is said.
+//!
+//! ```text
+//! pump ─▶ queue ─▶ watched scheduler: a law is broken      (see `watchdog`)
+//!      ─▶ bfq takes what waits ─▶ log, status, metrics ─▶ pump again
+//! ```
+//!
+//! The device is asked for at least every 250 ms, so that a scheduler that keeps it idle is found
+//! out, and replaced, in less than a second.
+//!
+//! Invariants: I1 what waited is with the new one; I2 `ctl save` writes nothing that was not
+//! ordered.
+
+use super::DeviceLoop;
+use crate::config::DEFAULT_SCHEDULER;
+
+/// Schedulers that have failed.
+#[derive(Debug, Default)]
+pub(super) struct Policy {
+    /// The last one and why, as long as what took over is there.
+    last: Option<(String, String)>,
+    failures: u64,
+}
+
+impl Policy {
+    /// Another one was chosen, by order or by the file.
+    pub(super) fn forgive(&mut self) {
+        self.last = None;
+    }
+
+    /// Which one was chosen: not what took over.
+    pub(super) fn ordered<'a>(&'a self, present: &'a str) -> &'a str {
+        self.last.as_ref().map_or(present, |(name, _)| name)
+    }
+
+    pub(super) fn words(&self) -> String {
+        self.last.as_ref().map(|(name, why)| format!("{name} {why}")).unwrap_or_default()
+    }
+
+    pub(super) const fn failures(&self) -> u64 {
+        self.failures
+    }
+}
+
+impl DeviceLoop {
+    /// Another scheduler, with the same habits as at the start (see `open.rs`).
+    pub(super) fn change_scheduler(&mut self, name: &str) -> Result<(), String> {
+        self.recorded_queue.change_elevator(self.now, name)?;
+        // One without it has no such habit.
+        let _unknown = self.recorded_queue.set_attribute(self.now, "low_latency", "0");
+        Ok(())
+    }
+
+    /// Whether the scheduler had to be replaced.
+    pub(super) fn replace_what_failed(&mut self) -> bool {
+        let Some(why) = self.recorded_queue.broken_law().map(str::to_owned) else { return false };
+        let failed = self.recorded_queue.queue().elevator_name().to_owned();
+        // It is one of ours.
+        let _known = self.change_scheduler(DEFAULT_SCHEDULER);
+        crate::log::tell(format_args!(
+            "paternoster: device {}: the scheduler {failed} {why}: {DEFAULT_SCHEDULER} has taken \
+             over, with all requests; `ctl scheduler {failed}` tries it again",
+            self.name
+        ));
+        self.policy.failures += 1;
+        self.policy.last = Some((failed, why));
+        true
+    }
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reload: a loop takes over another configuration while its clients are at work.
+//!
+//! ```text
+//! reload ──Look──▶ loop   what its queue is like, whether there is room     (nothing changes)
+//!        ◀─Seen──┘
+//!        ──Take──▶ loop   tree, rules, scheduler, limits: between two of its rounds
+//!                   └──▶  clients that belong elsewhere now: no more is read from them, and when
+//!                         what they have asked for has ended they move
+//! ```
+//!
+//! A client that moves does so at a request boundary: its memory, places and I/Os are its
+//! tenant's, and then it has none.
+//!
+//! Invariants: I1 what was accepted is answered, whichever tenant's its client is meanwhile; I2 a
+//! client that moves holds nothing; I3 what is looked at is enough for what is taken.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use paternoster_core::{DeviceFacts, Limits};
+
+use super::DeviceLoop;
+use super::connection::{Blocked, Connection, Intake};
+use super::connections::Standing;
+use super::geometry::Line;
+use super::processes::Process;
+use super::volumes::{Coming, Going};
+use crate::config::{self, Config, rules};
+use crate::device::NewFile;
+use crate::nbd::ExportFacts;
+
+/// What a loop is asked about another configuration.
+#[derive(Debug)]
+pub struct Reload {
+    /// The configuration, and which of its devices this loop is.
+    pub config: Arc<Config>,
+    /// See there.
+    pub device: usize,
+    /// What is done.
+    pub step: Step,
+}
+
+/// What is done.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing: what its queue is like, or why the configuration cannot be taken over.
+    Look {
+        /// Files that are to come.
+        files: Vec<NewFile>,
+        /// Where the answer goes.
+        answer: Sender<Result<Seen, String>>,
+    },
+    /// It is taken over. These are all attributes under its scheduler; what could not be taken
+    /// over now comes back, by name.
+    Take(Box<Take>, Sender<Result<Taken, String>>),
+}
+
+/// What is to be taken over beside the configuration.
+#[derive(Debug, Default)]
+pub struct Take {
+    /// All attributes: names and values.
+    pub attributes: Vec<(String, String)>,
+    /// Volumes that go, and then those that come.
+    pub going: Vec<Going>,
+    /// See there.
+    pub coming: Vec<Coming>,
+    /// Where files are then.
+    pub line: Line,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Keys of the device that could not be changed after all.
+    pub later: Vec<String>,
+    /// What clients are told of its volumes.
+    pub exports: Vec<ExportFacts>,
+}
+
+/// What attributes and volumes are tried with.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Where files are.
+    pub line: Line,
+    /// The queue's device.
+    pub facts: DeviceFacts,
+    /// Its limits.
+    pub limits: Limits,
+}
+
+impl DeviceLoop {
+    /// Another configuration has come.
+    pub(super) fn reload(&mut self, asked: Reload) {
+        let Reload { config, device, step } = asked;
+        // The asker may have gone: it has waited long enough.
+        match step {
+            Step::Look { files, answer } => {
+                let room = self.tenants.has_room_for(&config).and_then(|()| self.has_room(&files));
+                let (facts, limits) =
+                    (*self.recorded_queue.queue().facts(), *self.recorded_queue.limits());
+                let _gone = answer.send(room.map(|()| Seen { line: self.line(), facts, limits }));
+            }
+            Step::Take(take, answer) => {
+                let taken = self.tenants.has_room_for(&config);
+                let taken = taken.and_then(|()| self.take_over(&config, device, *take));
+                let _gone = answer.send(taken);
+            }
+        }
+    }
+
+    fn has_room(&self, files: &[NewFile]) -> Result<(), String> {
+        if files.is_empty() || self.lender.backend().can_add(files) {
+            return Ok(());
+        }
+        let how = self.lender.backend().describe();
+        Err(format!(
+            "it ({how}) cannot have {} more volumes of this kind until the next start",
+            files.len()
+        ))
+    }
+
+    fn take_over(&mut self, config: &Config, device: usize, take: Take) -> Result<Taken, String> {
+        let Take { attributes, going, coming, line } = take;
+        self.now = self.clock.now();
+        let device = &config.devices[device];
+        let ranks: Vec<_> =
+            self.tenants.iter().map(|(place, node)| (place, node.priority())).collect();
+        self.tenants.read_again(self.now, &mut self.recorded_queue, config)?;
+        self.capped = self.tenants.iter().any(|(_, node)| node.cap.limits());
+        self.take_limits(&config.server, device);
+        let mut later = self.take_attributes(device, &attributes);
+        let without = self.take_volumes(device, going, coming, &line);
+        later.extend(without.iter().map(|name| format!("volume.{name}")));
+        for (place, rank) in ranks {
+            if self.tenants.get_mut(place).is_some_and(|node| node.priority() != rank) {
+                self.rank_again(place);
+            }
+        }
+        self.rules.clone_from(&config.rules);
+        self.processes.take_rules(&config.rules);
+        self.find_movers();
+        // Their times are those of the caps of before.
+        self.wake_all_sleepers();
+        self.divide();
+        Ok(Taken { later, exports: self.exports() })
+    }
+
+    fn take_limits(&mut self, server: &config::Server, device: &config::Device) {
+        self.verbose = server.tells_requests();
+        self.connection_memory = super::open::share_of_one(server, device);
+        self.stall_timeout = server.stall_timeout;
+        self.drain_timeout = server.drain_timeout;
+        self.device_timeout = server.device_timeout;
+        self.bound.limit(device.delay_bound);
+    }
+
+    /// Scheduler and attributes; those that cannot be changed now. What a scheduler tunes by itself
+    /// is left alone: only what was set is set again, and a scheduler that has lost a setting is
+    /// made anew.
+    fn take_attributes(
+        &mut self,
+        device: &config::Device,
+        attributes: &[(String, String)],
+    ) -> Vec<String> {
+        let wanted = super::open::names_of(device);
+        let set = std::mem::replace(&mut self.attributes_set, wanted.clone());
+        let differs = self.recorded_queue.queue().elevator_name() != device.scheduler;
+        let is_new = differs || !set.is_subset(&wanted);
+        self.policy.forgive();
+        if is_new && self.recorded_queue.change_elevator(self.now, &device.scheduler).is_err() {
+            return vec!["scheduler".to_owned()];
+        }
+        let mut later = Vec::new();
+        for (name, value) in attributes {
+            let mut shown = String::new();
+            let is_set = is_new || wanted.contains(name);
+            let is_known = self.recorded_queue.show_attribute(name, &mut shown).is_ok();
+            if !is_set || !is_known || shown == *value {
+                continue;
+            }
+            // What is cut already must still fit.
+            let fits = !name.ends_with("max_sectors_kb") || self.fragments.is_empty();
+            if !fits || self.recorded_queue.set_attribute(self.now, name, value).is_err() {
+                later.push(format!("attributes.{name}"));
+            }
+        }
+        later
+    }
+
+    /// Tells the queue a tenant's class and level, of each of its connections.
+    pub(super) fn rank_again(&mut self, place: u32) {
+        let node = self.tenants.at(place);
+        let connections =
+            self.connections.iter().filter(|(_, connection)| connection.tenant == place);
+        let rank = |(_, connection): (u32, &Connection)| {
+            let own = connection.process.as_ref().map(Process::priority);
+            (connection.client, node.priority_of(own))
+        };
+        let ranks: Vec<_> = connections.map(rank).collect();
+        for (client, priority) in ranks {
+            // A connection's client is there as long as the connection.
+            let _known = self.recorded_queue.set_priority(self.now, client, priority, 100);
+        }
+    }
+
+    /// Clients that belong to another tenant by the rules that hold now.
+    fn find_movers(&mut self) {
+        let all: Vec<u32> = self.connections.iter().map(|(index, _)| index).collect();
+        for index in all {
+            let connection = self.connections.at(index);
+            let Some(identity) = &connection.identity else { continue };
+            let name = rules::tenant_of(&self.rules, identity);
+            let node = self.tenants.at(connection.tenant);
+            let moves = node.is_gone || node.name != name;
+            self.connections.at_mut(index).moves_to = moves.then_some(name);
+            if moves && !self.movers.contains(&index) {
+                self.movers.push(index);
+            }
+            if self.connections.at(index).blocked == Blocked::Moving {
+                // It looks again: it may have to wait no more.
+                self.unblock(index);
+            }
+        }
+    }
+
+    /// Whether a client is to move before another request of it is read.
+    pub(super) fn holds_for_move(&mut self, index: u32) -> bool {
+        let moves = self.connections.at(index).moves_to.is_some();
+        if moves {
+            self.block(index, Blocked::Moving);
+        }
+        moves
+    }
+
+    /// Those that are to move and have nothing under way do.
+    pub(super) fn move_the_idle(&mut self) {
+        if self.movers.is_empty() {
+            return;
+        }
+        let mut movers = std::mem::take(&mut self.movers);
+        movers.retain(|&index| self.connections.is_live(index) && !self.has_moved(index));
+        self.movers = movers;
+    }
+
+    /// Moves a client if it can be; whether it waits for that no more.
+    fn has_moved(&mut self, index: u32) -> bool {
+        let connection = self.connections.at(index);
+        let Some(name) = connection.moves_to.clone().filter(|_| connection.wire.is_some()) else {
+            return true;
+        };
+        if connection.intake == Intake::Over {
+            return true;
+        }
+        if connection.intake != Intake::Header || connection.ios != 0 || connection.memory != 0 {
+            return false;
+        }
+        self.move_to(index, name);
+        true
+    }
+
+    fn move_to(&mut self, index: u32, name: String) {
+        let (now, old, client) =
+            (self.now, self.connections.at(index).tenant, self.connections.at(index).client);
+        self.forget_nap(index);
+        let from = self.tenants.at_mut(old);
+        from.waiting.retain(|other| *other != index);
+        from.ready.retain(|other| *other != index);
+        let keeps_name = from.name == name;
+        let new = self.enter(&Standing::Tenant(name));
+        let served = self.recorded_queue.queue().observer().served(client.index()).0;
+        let connection = self.connections.at_mut(index);
+        let before = std::mem::replace(&mut connection.served_before, served);
+        (connection.tenant, connection.moves_to) = (new, None);
+        (connection.is_listed, connection.is_ready) = (false, false);
+        let id = connection.id;
+        self.count_served(old, served - before);
+        let node = self.tenants.at_mut(new);
+        if keeps_name {
+            node.figures.served_ns += served - before;
+        }
+        let (group, priority) = (node.group, node.priority());
+        let words = format!("{}#{id}", node.name);
+        // Client and group are the loop's own and there.
+        let _there = self.recorded_queue.move_client(now, client, group);
+        let _known = self.recorded_queue.set_priority(now, client, priority, 100);
+        self.recorded_queue.observer_mut().rename(client.index(), &words);
+        self.tenants.leave(now, &mut self.recorded_queue, old);
+        self.divide();
+        self.unblock(index);
+    }
+
+    /// Whether a newcomer was told what holds now: a volume may have changed while it chose.
+    pub(super) fn is_told_right(&self, place: u32, told: &ExportFacts) -> bool {
+        let place = &self.places[place as usize];
+        // One that may only read is told so of a volume that others write.
+        (place.size, place.facts.block) == (told.size, told.block)
+            && (told.readonly || !place.readonly)
+    }
+}

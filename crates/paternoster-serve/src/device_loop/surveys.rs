@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Surveys: questions where a volume has holes, and whose is asked next.
+//!
+//! The system may take milliseconds for one, more than for a hundred reads, and it is asked by one
+//! thread. So questions wait in a line for each tenant, and the thread has one at a time:
+//!
+//! ```text
+//! fragment ──its turn with the queue──▶ a: 1 2 3   due 12 ms ┐
+//!                                   b: 4       due  9 ms ┴──the first that is due──▶ thread
+//! thread took 4 ms for b, which has half of the weight       b: due 9 + 4 / 0.5 = 17 ms
+//! ```
+//!
+//! A question holds no command of the device while it waits or is answered: reads and writes have
+//! these to themselves. A tenant is charged for the time that the thread took for it, by weight;
+//! one that comes has no claim to the past. After a long one the thread rests for as long as it
+//! took, since the kernel may let nobody else have the processor meanwhile.
+//!
+//! Invariants: I1 at most one question is with the thread; I2 a fragment that waits stands in one
+//! line; I3 a tenant is in `order` while its line is not empty.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use paternoster_core::Nanos;
+
+use super::DeviceLoop;
+use super::io_fragment::{Io, Step};
+use super::pool::{Shares, WHOLE};
+use crate::nbd::transmission::Kind;
+
+/// Runs of hole and data that one answer tells at most; its client asks again from where they end.
+const RUNS: usize = 256;
+/// As [`RUNS`], of one that wants one: a hole smaller than a block is none, and its neighbours one.
+const RUNS_OF_ONE: usize = 8;
+/// What each costs at least.
+const LEAST: Nanos = Nanos::from_micros(1);
+/// The thread rests behind one that has taken longer.
+const LONG: Nanos = Nanos::from_micros(200);
+const EIO: i32 = 5;
+
+/// The questions of a tenant.
+#[derive(Debug, Default)]
+struct Line {
+    fragments: VecDeque<u32>,
+    /// When its next is due, in nanoseconds of a thread that is its alone.
+    due: u64,
+    /// Of [`WHOLE`].
+    share: u64,
+}
+
+/// A question that the thread has.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    fragment: u32,
+    tenant: u32,
+    since: Nanos,
+}
+
+/// The questions of a loop.
+#[derive(Debug, Default)]
+pub(super) struct Surveys {
+    /// By tenant.
+    lines: Vec<Line>,
+    /// When the next of each tenant is due.
+    order: BTreeSet<(u64, u32)>,
+    /// When the one that was asked last was due.
+    passed: u64,
+    asked: Option<Asked>,
+    rests_until: Nanos,
+}
+
+impl Surveys {
+    /// What is divided among tenants has changed.
+    pub(super) fn divide(&mut self, shares: &Shares) {
+        for (tenant, share) in (0..).zip(shares.by_weight()) {
+            let line = self.line(tenant);
+            line.share = share.unwrap_or(0);
+            if share.is_none() && line.fragments.is_empty() {
+                // Another may have its place.
+                line.due = 0;
+            }
+        }
+    }
+
+    fn line(&mut self, tenant: u32) -> &mut Line {
+        let place = tenant as usize;
+        if self.lines.len() <= place {
+            self.lines.resize_with(place + 1, Line::default);
+        }
+        &mut self.lines[place]
+    }
+
+    /// A fragment stands in its tenant's line.
+    fn wait(&mut self, tenant: u32, fragment: u32) {
+        let passed = self.passed;
+        let line = self.line(tenant);
+        line.fragments.push_back(fragment);
+        if line.fragments.len() == 1 {
+            line.due = line.due.max(passed);
+            let due = line.due;
+            self.order.insert((due, tenant));
+        }
+    }
+
+    /// A fragment waits no more.
+    fn forget(&mut self, tenant: u32, fragment: u32) {
+        let line = self.line(tenant);
+        line.fragments.retain(|other| *other != fragment);
+        if line.fragments.is_empty() {
+            let due = line.due;
+            self.order.remove(&(due, tenant));
+        }
+    }
+
+    /// The fragment that is to be asked about now: it is asked from now on.
+    fn begin(&mut self, now: Nanos) -> Option<u32> {
+        if self.asked.is_some() || now < self.rests_until {
+            return None;
+        }
+        let (due, tenant) = self.order.pop_first()?;
+        self.passed = due;
+        let line = self.line(tenant);
+        let fragment = line.fragments.pop_front()?;
+        if !line.fragments.is_empty() {
+            self.order.insert((due, tenant));
+        }
+        self.asked = Some(Asked { fragment, tenant, since: now });
+        Some(fragment)
+    }
+
+    /// The question that was asked has ended: its fragment, and its tenant is charged.
+    fn end(&mut self, now: Nanos) -> Option<u32> {
+        let Asked { fragment, tenant, since } = self.asked.take()?;
+        let took = now - since;
+        if took > LONG {
+            self.rests_until = now + took;
+        }
+        let line = self.line(tenant);
+        let before = line.due;
+        // One without a share has gone.
+        let cost = u128::from(took.max(LEAST).0) * u128::from(WHOLE);
+        let cost = cost.checked_div(line.share.into()).unwrap_or(0);
+        line.due = before.saturating_add(u64::try_from(cost).unwrap_or(u64::MAX));
+        let due = line.due;
+        if self.order.remove(&(before, tenant)) {
+            self.order.insert((due, tenant));
+        }
+        Some(fragment)
+    }
+
+    /// Whether the thread has this fragment's.
+    pub(super) fn has_asked(&self, fragment: u32) -> bool {
+        self.asked.is_some_and(|asked| asked.fragment == fragment)
+    }
+
+    /// Whether the thread has one.
+    pub(super) const fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// When the next may be asked, if one waits and the thread has none.
+    pub(super) fn next_at(&self) -> Option<Nanos> {
+        (self.asked.is_none() && !self.order.is_empty()).then_some(self.rests_until)
+    }
+}
+
+impl DeviceLoop {
+    /// Whether a fragment is a question for holes.
+    pub(super) fn is_question(&self, fragment: u32) -> bool {
+        self.ios.at(self.fragments.at(fragment).io).request.kind == Kind::BlockStatus
+    }
+
+    /// A question has had its turn with the queue: it waits for one with the thread.
+    pub(super) fn await_survey(&mut self, fragment: u32) {
+        self.fragments.at_mut(fragment).step = Step::Asking;
+        let connection = self.ios.at(self.fragments.at(fragment).io).connection;
+        self.surveys.wait(self.connections.at(connection).tenant, fragment);
+    }
+
+    /// A question that nobody wants to be answered any more; one that the thread has ends later.
+    pub(super) fn withdraw_question(&mut self, fragment: u32) {
+        if !self.surveys.has_asked(fragment) {
+            let connection = self.ios.at(self.fragments.at(fragment).io).connection;
+            self.surveys.forget(self.connections.at(connection).tenant, fragment);
+            self.end_fragment(fragment, EIO);
+        }
+    }
+
+    /// Ends the question that was answered, and asks the next.
+    pub(super) fn survey(&mut self) {
+        if self.surveys.is_asking()
+            && let Some((error, runs)) = self.lender.surveyed()
+        {
+            self.now = self.clock.now();
+            if let Some(fragment) = self.surveys.end(self.now) {
+                self.fragments.at_mut(fragment).runs = runs;
+                self.end_fragment(fragment, error);
+            }
+        }
+        let Some(fragment) = self.surveys.begin(self.now) else { return };
+        let Io { connection, request, .. } = *self.ios.at(self.fragments.at(fragment).io);
+        let place = &self.places[self.connections.at(connection).place as usize];
+        let range = (place.start + request.offset, u64::from(request.length));
+        let most = if request.flags.req_one() { RUNS_OF_ONE } else { RUNS };
+        #[cfg(test)]
+        let most = if super::planted::has(super::planted::Bug::TellsAllRuns) { 2048 } else { most };
+        self.lender.survey(place.file, range, most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two tenants, one of a quarter and one of three, who is asked when each question takes
+    /// `took`? The first has 100 that wait, the other comes later with as many.
+    fn order(took: impl Fn(u32) -> Nanos) -> Vec<u32> {
+        let mut surveys = Surveys::default();
+        surveys.line(0).share = WHOLE / 4;
+        surveys.line(1).share = WHOLE / 4 * 3;
+        let mut now = Nanos::ZERO;
+        let mut asked = Vec::new();
+        (0..100).for_each(|fragment| surveys.wait(0, fragment));
+        for round in 0..60 {
+            if round == 20 {
+                (100..200).for_each(|fragment| surveys.wait(1, fragment));
+            }
+            now = now.max(surveys.next_at().expect("some wait"));
+            let fragment = surveys.begin(now).expect("it is due");
+            assert!(surveys.has_asked(fragment) && surveys.begin(now).is_none());
+            now += took(fragment / 100);
+            assert_eq!(surveys.end(now), Some(fragment));
+            asked.push(fragment / 100);
+        }
+        asked
+    }
+
+    /// Does the one that comes later have its fragment from then on, and not the first's past? Of
+    /// 40 questions that take as long as each other 30 are the heavier one's, and one with which it
+    /// begins.
+    #[test]
+    fn time_is_shared_by_weight() {
+        let asked = order(|_| Nanos::from_millis(5));
+        assert_eq!(asked[..20], [0; 20]);
+        assert_eq!(asked[20..].iter().filter(|tenant| **tenant == 1).count(), 31);
+    }
+
+    /// Is it the time that is shared? Questions that take nine times as long: of 40, for each 3
+    /// quarters of time in pieces of 1 the other has one in pieces of 9: 27 to 1.
+    #[test]
+    fn long_questions_are_fewer() {
+        let asked = order(|tenant| Nanos::from_millis(if tenant == 0 { 9 } else { 1 }));
+        let of_the_heavier = asked[20..].iter().filter(|tenant| **tenant == 1).count();
+        assert!((38..=39).contains(&of_the_heavier), "{of_the_heavier}");
+    }
+
+    /// Does the thread rest behind a question for as long as that took, and not behind a short one?
+    #[test]
+    fn the_thread_rests() {
+        let mut surveys = Surveys::default();
+        (0..3).for_each(|fragment| surveys.wait(0, fragment));
+        surveys.begin(Nanos::ZERO);
+        surveys.end(Nanos::from_millis(5));
+        assert_eq!(surveys.next_at(), Some(Nanos::from_millis(10)));
+        assert_eq!(surveys.begin(Nanos::from_millis(9)), None);
+        surveys.begin(Nanos::from_millis(10)).expect("it has rested");
+        surveys.end(Nanos::from_micros(10_100));
+        assert!(surveys.begin(Nanos::from_micros(10_100)).is_some());
+    }
+
+    /// Is one that has withdrawn its questions forgotten?
+    #[test]
+    fn what_is_withdrawn_is_not_asked() {
+        let mut surveys = Surveys::default();
+        [4, 5].into_iter().for_each(|fragment| surveys.wait(7, fragment));
+        surveys.forget(7, 4);
+        surveys.forget(7, 5);
+        assert_eq!((surveys.next_at(), surveys.begin(Nanos::ZERO)), (None, None));
+    }
+}

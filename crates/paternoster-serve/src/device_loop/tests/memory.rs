@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory: what connections that begin much and bring little leave to other tenants.
+
+use paternoster_core::Nanos;
+
+use crate::device_loop::rig::{Client, MEMORY, READ, Rig, WRITE};
+
+/// How many reads of 64 KiB a client is answered in 100 turns, one at a time.
+fn reads(rig: &mut Rig, client: &mut Client) -> u32 {
+    let mut done = 0;
+    client.send(READ, 0, 64 << 10, &[]);
+    for _ in 0..100 {
+        rig.turn(Nanos::from_millis(1));
+        if let [(_, 0)] = client.answers()[..] {
+            done += 1;
+            client.send(READ, 0, 64 << 10, &[]);
+        }
+    }
+    done
+}
+
+/// A loop for many connections.
+fn many(config: &mut crate::config::Config) {
+    config.server.connections = 2000;
+}
+
+/// Do 500 connections of one tenant that each begin a write of 32 MiB, and bring 1 kB of it, leave
+/// another tenant what is guaranteed to it, in whatever order they come? A victim beside which
+/// nobody is has an answer in each turn.
+#[test]
+fn begun_writes_leave_memory_to_others() {
+    for first in [true, false] {
+        let mut rig = Rig::new("noop", many);
+        let mut victim = first.then(|| rig.connect("victim"));
+        let mut floods: Vec<Client> = (0..500).map(|_| rig.connect("flood")).collect();
+        for flood in &mut floods {
+            flood.send(WRITE, 1 << 20, 32 << 20, &[7; 1000]);
+        }
+        rig.settle();
+        let mut victim = victim.take().unwrap_or_else(|| rig.connect("victim"));
+        rig.settle();
+        let held = rig.device_loop.arena.used() as u64;
+        assert!(held < MEMORY, "{held} bytes are held");
+        assert_eq!(reads(&mut rig, &mut victim), 100, "the victim comes first: {first}");
+    }
+}
+
+/// And those that ask for much and take no answers, with the greater weight?
+#[test]
+fn answers_that_are_not_taken_leave_memory_to_others() {
+    let mut rig = Rig::new("noop", |config| {
+        many(config);
+        let tenant =
+            |name, weight| crate::config::Tenant { weight, ..crate::config::Tenant::new(name) };
+        config.tenants = vec![tenant("flood", 10_000), tenant("victim", 1)];
+    });
+    let mut floods: Vec<Client> = (0..300).map(|_| rig.connect("flood")).collect();
+    for flood in &mut floods {
+        for at in 0..4 {
+            flood.send(READ, at << 20, 1 << 20, &[]);
+        }
+    }
+    for _ in 0..100 {
+        rig.settle();
+    }
+    let mut victim = rig.connect("victim");
+    assert_eq!(reads(&mut rig, &mut victim), 100);
+    drop(floods);
+    drop(victim);
+    for _ in 0..10 {
+        rig.settle();
+    }
+    assert_eq!((rig.device_loop.arena.used(), rig.device_loop.pools.memory.lent()), (0, 0));
+}
+
+/// Is a payload given memory in pieces, as it arrives: 64 KiB before anything has come, more to a
+/// client that brings it? Of 64 MiB a 32nd is 2 MiB: memory is not short.
+#[test]
+fn a_payload_is_given_memory_as_it_arrives() {
+    let mut rig = Rig::new("noop", |config| config.devices[0].memory = 64 << 20);
+    let mut client = rig.connect("one");
+    client.send(WRITE, 0, 1 << 20, &[7; 1000]);
+    rig.settle();
+    assert_eq!(rig.device_loop.arena.used(), 64 << 10);
+    let (mut left, bytes) = ((1 << 20) - 1000, [7; 32 << 10]);
+    while left != 0 {
+        let sent = bytes.len().min(left);
+        std::io::Write::write_all(&mut client.stream, &bytes[..sent]).unwrap();
+        left -= sent;
+        rig.settle();
+    }
+    assert_eq!(client.answers().len(), 1);
+    client.send(WRITE, 0, 1 << 20, &[7; 1000]);
+    rig.settle();
+    // 64 + 128 + 256 + 512 KiB and the rest, 64, were five pieces: the next is as large as it gets.
+    assert_eq!(rig.device_loop.arena.used(), 1 << 20);
+}
+
+/// Do the connections of one tenant that share its memory all get on, though only some of them
+/// have any at a time? 500 writes of 128 KiB, each brought by and by.
+#[test]
+fn connections_of_one_tenant_take_turns() {
+    let mut rig = Rig::new("noop", many);
+    let mut clients: Vec<Client> = (0..500).map(|_| rig.connect("one")).collect();
+    for client in &mut clients {
+        client.send(WRITE, 0, 128 << 10, &vec![7; 64 << 10]);
+    }
+    rig.settle();
+    for client in &mut clients {
+        std::io::Write::write_all(&mut client.stream, &vec![7; 64 << 10]).unwrap();
+    }
+    let mut answers = 0;
+    for _ in 0..200 {
+        rig.turn(Nanos::from_millis(250));
+        rig.settle();
+        answers += clients.iter_mut().map(|client| client.answers().len()).sum::<usize>();
+    }
+    assert_eq!(answers, 500);
+}
+
+/// Does a tenant get what is guaranteed to it though it is free in single pages alone? Every second
+/// page of 4 MiB is taken: a read of 64 KiB, and a write of as much that begins within a block,
+/// have 16 and 17 pieces, at once.
+#[test]
+fn a_guarantee_in_small_pieces() {
+    let mut rig = Rig::new("noop", |_| ());
+    let mut client = rig.connect("one");
+    rig.settle();
+    let pages = std::iter::from_fn(|| rig.device_loop.arena.take(4096));
+    let (kept, free): (Vec<_>, Vec<_>) = pages.enumerate().partition(|(which, _)| which % 2 == 0);
+    free.into_iter().for_each(|(_, block)| rig.device_loop.arena.give_back(block));
+    let read = client.send(READ, 0, 64 << 10, &[]);
+    rig.settle();
+    assert_eq!(client.answers(), [(read, 0)]);
+    let write = client.send(WRITE, 5, 64 << 10, &vec![7; 64 << 10]);
+    rig.settle();
+    rig.settle();
+    assert_eq!(client.answers(), [(write, 0)]);
+    kept.into_iter().for_each(|(_, block)| rig.device_loop.arena.give_back(block));
+    assert_eq!(rig.device_loop.arena.used(), 0);
+}
+
+/// Connections of one tenant, and one more of it that reads while these wait for their clients:
+/// how many of 100 reads it has.
+fn reads_beside_siblings(attack: impl Fn(&mut Client)) -> u32 {
+    let mut rig = Rig::new("noop", many);
+    let mut floods: Vec<Client> = (0..240).map(|_| rig.connect("one")).collect();
+    for flood in &mut floods {
+        attack(flood);
+    }
+    for _ in 0..200 {
+        rig.settle();
+    }
+    let mut victim = rig.connect("one");
+    let done = reads(&mut rig, &mut victim);
+    drop(floods);
+    drop(victim);
+    for _ in 0..10 {
+        rig.settle();
+    }
+    assert_eq!((rig.device_loop.arena.used(), rig.device_loop.pools.memory.lent()), (0, 0));
+    done
+}
+
+/// Does a client of the same tenant find memory beside 240 connections that each begin a write of
+/// 32 MiB and bring 1 kB of it? Each of 64 KiB at first would be 15 MiB of the 3 that there are.
+#[test]
+fn begun_writes_leave_memory_to_siblings() {
+    assert_eq!(
+        reads_beside_siblings(|flood| {
+            flood.send(WRITE, 1 << 20, 32 << 20, &[7; 1000]);
+        }),
+        100
+    );
+}
+
+/// And beside 240 that ask for 4 MiB and take no answer?
+#[test]
+fn answers_that_are_not_taken_leave_memory_to_siblings() {
+    assert_eq!(
+        reads_beside_siblings(|flood| {
+            for at in 0..4 {
+                flood.send(READ, at << 20, 1 << 20, &[]);
+            }
+        }),
+        100
+    );
+}

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Negotiation: the thread where clients come in, shake hands and are sent to their loop.
+//!
+//! ```text
+//! listener ──▶ client in handshake: greeting, options, TLS ──▶ export and tenant known ──▶ loop
+//!                 └─ too slow, too many, refused ──▶ door
+//! ```
+//!
+//! A client that does not choose an export in time must go; one that stalls costs a file descriptor
+//! and some KiB for that time, and nobody waits for it. When all places are taken, the user or
+//! address that has most of them makes room for others: its oldest client in handshake goes, one
+//! that has said nothing first. Its own newcomers make room only of what has been there for a
+//! second.
+//!
+//! Invariants: I1 a seat is taken before a client in handshake is greeted; I2 nothing here blocks.
+
+mod entrance;
+mod handover;
+mod room;
+
+use std::cell::OnceCell;
+use std::io::{ErrorKind, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::table::Table;
+use paternoster_core::Nanos;
+use rustix::event::{Timespec, epoll};
+use rustls::ServerConfig;
+
+use crate::clock::Clock;
+use crate::config::{self, Identity, TlsMode};
+use crate::device_loop::inbox::Inbox;
+use crate::device_loop::seats::Seats;
+use crate::device_loop::{Message, Newcomer, Seat, next_id};
+use crate::export_table::{ExportTable, Open, View};
+use crate::host::listen::Socket;
+use crate::host::notify::Heart;
+use crate::host::peer::{Origin, Peer};
+use crate::nbd::handshake::ANSWERS_MOST;
+use crate::nbd::{Handshake, Negotiated, Step};
+use crate::reload::{Changed, Word};
+use crate::tally;
+use crate::wire::Wire;
+pub(crate) use entrance::{Entrance, Who};
+pub(crate) use handover::{Pause, Sockets};
+use room::{Stands, for_seat, to_go};
+
+/// Clients that shake hands at a time; more wait in the listener's queue.
+const HANDSHAKINGS: u32 = 1024;
+/// Clients let in, or turned away, before others are heard.
+const AT_ONCE: u32 = 64;
+/// How long listeners are left alone that would ring for nothing.
+const REST: Nanos = Nanos::from_millis(100);
+const EVENTS: usize = 128;
+const TOKEN_INBOX: u64 = u64::MAX;
+/// Listeners count down from here.
+const TOKEN_LISTENER: u64 = u64::MAX - 1;
+
+/// A client that has not chosen yet.
+struct Handshaking {
+    wire: Wire,
+    handshake: Handshake,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+    /// Nothing has come of it.
+    is_silent: bool,
+    /// Input is left that was not looked at yet.
+    left_over: bool,
+    /// Gone once its last words are sent.
+    closing: bool,
+    /// TLS begins once its last plain words are sent.
+    secures: bool,
+    identity: Identity,
+    /// The exports that are open to it, once they were asked for.
+    open: OnceCell<Open>,
+    peer: Peer,
+    came: Nanos,
+    seat: Seat,
+}
+
+/// Where clients come in.
+pub(crate) struct Negotiation<E: Entrance = Socket> {
+    config: Arc<config::Config>,
+    export_table: ExportTable,
+    pub(crate) clock: Clock,
+    listeners: Vec<E>,
+    tls: Option<Arc<ServerConfig>>,
+    inbox: Inbox<Word>,
+    poll: OwnedFd,
+    handshakings: Table<Handshaking>,
+    seats: Seats,
+    ids: AtomicU64,
+    buffer: Vec<u8>,
+    /// One that waits for a place among the clients in handshake; no others are let in meanwhile.
+    parked: Option<Parked>,
+    /// The system is out of file descriptors, or clients in handshake have no places: listeners are
+    /// left alone until then.
+    rest_until: Option<Nanos>,
+    /// A service manager waits for signs of life.
+    heart: Option<Heart>,
+    /// Another process takes over.
+    pause: Option<Pause>,
+}
+
+impl<E: Entrance> std::fmt::Debug for Negotiation<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Negotiation")
+            .field("listeners", &self.listeners.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<E: Entrance> Negotiation<E> {
+    /// A negotiation behind these listeners.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn new(
+        config: Arc<config::Config>,
+        export_table: ExportTable,
+        listeners: Vec<E>,
+        tls: Option<Arc<ServerConfig>>,
+        inbox: Inbox<Word>,
+    ) -> std::io::Result<Negotiation<E>> {
+        let seats = Seats::new(config.server.connections);
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::IN;
+        epoll::add(&poll, inbox.bell(), epoll::EventData::new_u64(TOKEN_INBOX), flags)?;
+        for (place, listener) in (0..).zip(&listeners) {
+            let token = epoll::EventData::new_u64(TOKEN_LISTENER - place);
+            listener.open()?;
+            epoll::add(&poll, listener, token, flags)?;
+        }
+        Ok(Negotiation {
+            config,
+            export_table,
+            clock: Clock::start(),
+            listeners,
+            tls,
+            inbox,
+            poll,
+            handshakings: Table::new(HANDSHAKINGS),
+            seats,
+            ids: AtomicU64::new(1),
+            buffer: vec![0; 64 << 10],
+            parked: None,
+            rest_until: None,
+            heart: None,
+            pause: None,
+        })
+    }
+
+    /// With signs of life.
+    pub(crate) fn with_heart(self, heart: Option<Heart>) -> Negotiation<E> {
+        Negotiation { heart, ..self }
+    }
+
+    /// Lets clients in until it is told to end.
+    pub(crate) fn run(mut self) {
+        while !self.round(&self.timeout()) {}
+    }
+
+    /// Waits for something to happen, so long at most, and does it; whether it is to end.
+    pub(crate) fn round(&mut self, timeout: &Timespec) -> bool {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        tally::call();
+        let (events, _) = match epoll::wait(&self.poll, &mut events[..], Some(timeout)) {
+            Ok(found) => found,
+            Err(_) => (&mut [][..], &mut [][..]),
+        };
+        for event in events {
+            let token = event.data.u64();
+            let listeners = self.listeners.len() as u64;
+            if token == TOKEN_INBOX {
+                self.inbox.drain_bell();
+                while let Some(word) = self.inbox.take() {
+                    match word {
+                        Word::End => return true,
+                        Word::Sockets(answer) => self.tell_sockets(&answer),
+                        Word::Pause(pause) => self.pause(pause),
+                        Word::Changed(Changed { config, mut export_table, tls, heard }) => {
+                            export_table.goes_on_from(&self.export_table);
+                            (self.config, self.export_table, self.tls) =
+                                (config, export_table, tls);
+                            // The waiter for that may have gone.
+                            let _gone = heard.send(());
+                        }
+                    }
+                }
+            } else if token > TOKEN_LISTENER - listeners {
+                self.accept(usize::try_from(TOKEN_LISTENER - token).unwrap_or(0));
+            } else if let Ok(index) = u32::try_from(token)
+                && self.handshakings.is_live(index)
+            {
+                self.hear(index);
+            }
+        }
+        if self.is_gone_for_good() {
+            return true;
+        }
+        self.close_slow();
+        if let Some(heart) = &mut self.heart {
+            heart.beat(self.clock.now());
+        }
+        false
+    }
+
+    /// Clients that shake hands.
+    #[cfg(test)]
+    pub(crate) const fn handshakings(&self) -> u32 {
+        self.handshakings.len()
+    }
+
+    fn timeout(&self) -> Timespec {
+        let ms =
+            if self.handshakings.is_empty() && self.rest_until.is_none() { 10_000 } else { 100 };
+        let beat = self.heart.as_ref().map(|heart| heart.next_in(self.clock.now()));
+        let ms = beat.map_or(ms, |beat| beat.min(ms));
+        Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
+    }
+
+    /// Lets in who waits at a listener.
+    fn accept(&mut self, place: usize) {
+        if !self.unpark() || self.pause.is_some() {
+            return self.rest();
+        }
+        let most = self.config.server.connections;
+        for _ in 0..AT_ONCE {
+            tally::call();
+            let (socket, who) = match self.listeners[place].let_in() {
+                Ok(client) => client,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                    ) =>
+                {
+                    continue;
+                }
+                Err(error) => {
+                    // Out of descriptors: those who wait find room when others have gone.
+                    crate::log::tell_of(
+                        Origin::Unknown,
+                        format_args!("paternoster: a client could not be let in: {error}"),
+                    );
+                    return self.rest();
+                }
+            };
+            let origin = Origin::of(&who.identity);
+            let Some(seat) = self.seat(origin) else {
+                crate::log::tell_of(
+                    origin,
+                    format_args!(
+                        "paternoster: {}: turned away: {most} are connected already",
+                        who.words
+                    ),
+                );
+                // Others behind it may have one.
+                continue;
+            };
+            self.parked = Some(Parked { socket, who, place, seat });
+            if !self.unpark() {
+                return self.rest();
+            }
+        }
+    }
+
+    /// A seat for a newcomer: if there is none, that of a client in handshake that makes room.
+    fn seat(&mut self, origin: Origin) -> Option<Seat> {
+        self.seats.take(origin).or_else(|| {
+            let goes = for_seat(&self.handshakings_now(), origin, self.clock.now())?;
+            self.send_away(goes);
+            self.seats.take(origin)
+        })
+    }
+
+    /// Greets a client that waits for room; whether none waits any more.
+    fn unpark(&mut self) -> bool {
+        let Some(parked) = self.parked.take() else { return true };
+        if self.handshakings.is_full() && !self.make_room(Origin::of(&parked.who.identity)) {
+            self.parked = Some(parked);
+            return false;
+        }
+        self.greet(parked);
+        true
+    }
+
+    /// Sends a client in handshake away for one of this origin; whether one could be.
+    fn make_room(&mut self, origin: Origin) -> bool {
+        let goes = to_go(&self.handshakings_now(), origin, self.clock.now());
+        goes.inspect(|&place| self.send_away(place)).is_some()
+    }
+
+    fn handshakings_now(&self) -> Vec<Stands> {
+        tally::looked(self.handshakings.len().into());
+        let stands = self.handshakings.iter().map(|(place, handshaking)| Stands {
+            place,
+            origin: handshaking.peer.origin,
+            is_silent: handshaking.is_silent,
+            came: handshaking.came,
+        });
+        stands.collect()
+    }
+
+    fn send_away(&mut self, place: u32) {
+        let handshaking = self.handshakings.release(place);
+        crate::log::tell_of(
+            handshaking.peer.origin,
+            format_args!(
+                "paternoster: {}: gone: it has most of the places and chose no export",
+                handshaking.peer
+            ),
+        );
+    }
+
+    /// Listeners are not looked at for a moment: they would ring all the time.
+    fn rest(&mut self) {
+        if self.rest_until.is_none() {
+            self.rest_until = Some(self.clock.now() + REST);
+            for listener in &self.listeners {
+                let _known = epoll::delete(&self.poll, listener);
+            }
+        }
+    }
+
+    fn greet(&mut self, parked: Parked) {
+        let Parked { socket, who, place, seat } = parked;
+        // Small answers go out at once; on a unix socket there is nothing to set.
+        let _not_tcp = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+        let tls = self.listeners[place].tls();
+        let is_asked_for_name = tls != TlsMode::Off && self.config.server.shows_certificates();
+        let mut handshake = Handshake::new(tls, false);
+        let mut output = Vec::new();
+        handshake.greet(&mut output);
+        let handshaking = Handshaking {
+            wire: Wire::plain(socket),
+            handshake,
+            input: Vec::new(),
+            output,
+            sent: 0,
+            is_silent: true,
+            left_over: false,
+            closing: false,
+            secures: false,
+            peer: Peer { words: who.words, origin: Origin::of(&who.identity) },
+            identity: Identity { is_asked_for_name, ..who.identity },
+            open: OnceCell::new(),
+            came: self.clock.now(),
+            seat,
+        };
+        let Ok(key) = self.handshakings.insert(handshaking) else { return };
+        let index = key;
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
+        let token = epoll::EventData::new_u64(index.into());
+        let socket = self.handshakings.at(index).wire.socket();
+        tally::call();
+        let watched = socket.map(|socket| epoll::add(&self.poll, socket, token, flags));
+        if !matches!(watched, Some(Ok(()))) {
+            self.handshakings.release(index);
+            return;
+        }
+        self.hear(index);
+    }
+
+    /// Hears a client in handshake out, as far as it has spoken.
+    fn hear(&mut self, index: u32) {
+        let told = self.hear_and_answer(index);
+        match told {
+            Ok(None) => {}
+            Ok(Some(negotiated)) => self.show_to_device_loop(index, negotiated),
+            Err(reason) => {
+                if !reason.is_empty() {
+                    let peer = &self.handshakings.at(index).peer;
+                    crate::log::tell_of(
+                        peer.origin,
+                        format_args!("paternoster: {peer}: turned away in the handshake: {reason}"),
+                    );
+                }
+                self.handshakings.release(index);
+            }
+        }
+    }
+
+    fn hear_and_answer(&mut self, index: u32) -> Result<Option<Negotiated>, String> {
+        let handshaking = self.handshakings.at_mut(index);
+        loop {
+            let sent = handshaking.send();
+            if handshaking.closing {
+                // Who takes leave need not wait for the answer.
+                return if sent == Ok(false) { Ok(None) } else { Err(String::new()) };
+            }
+            let all_sent = sent?;
+            if handshaking.secures {
+                if !all_sent {
+                    return Ok(None);
+                }
+                handshaking.secure(self.tls.as_ref())?;
+            }
+            // First what was left over because too many answers waited to be sent.
+            if !std::mem::take(&mut handshaking.left_over) {
+                match handshaking.wire.read(&mut self.buffer) {
+                    Ok(0) => return Err(String::new()),
+                    Ok(read) => {
+                        handshaking.is_silent = false;
+                        handshaking.input.extend_from_slice(&self.buffer[..read]);
+                        tally::copied(read);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+            if handshaking.open.get().is_some_and(|open| !open.is_by(&self.config)) {
+                handshaking.open = OnceCell::new();
+            }
+            let (identity, wire) = (&handshaking.identity, &handshaking.wire);
+            let who = || identity.with_certificate(wire.certificate_name());
+            let view = View::new(&self.export_table, &self.config, &handshaking.open, who);
+            let (taken, step) =
+                handshaking.handshake.take(&handshaking.input, &view, &mut handshaking.output);
+            // What is refused to EXPORT_NAME is told below.
+            if view.was_refused() && !matches!(step, Step::Closed(_)) {
+                crate::log::tell_of(
+                    handshaking.peer.origin,
+                    format_args!(
+                        "paternoster: {}: asked for an export that is not open to it",
+                        handshaking.peer
+                    ),
+                );
+            }
+            tally::copied(handshaking.input.len() - taken);
+            handshaking.input.drain(..taken);
+            match step {
+                // Its answers go first; once they have gone it is heard again.
+                Step::More if handshaking.output.len() >= ANSWERS_MOST => {
+                    handshaking.left_over = true;
+                    if !handshaking.send()? {
+                        return Ok(None);
+                    }
+                }
+                Step::More if handshaking.input.len() > crate::nbd::handshake::INPUT_MOST => {
+                    return Err("it asks faster than it listens".to_owned());
+                }
+                Step::More => {}
+                Step::StartTls => handshaking.secures = true,
+                Step::Chosen(negotiated) => return Ok(Some(negotiated)),
+                Step::Closed(reason) => {
+                    handshaking.closing = true;
+                    if !reason.is_empty() {
+                        crate::log::tell_of(
+                            handshaking.peer.origin,
+                            format_args!("paternoster: {}: refused: {reason}", handshaking.peer),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// A client has chosen: from now on it is its loop's.
+    fn show_to_device_loop(&mut self, index: u32, negotiated: Negotiated) {
+        let handshaking = self.handshakings.release(index);
+        tally::call();
+        let _watched = handshaking.wire.socket().map(|socket| epoll::delete(&self.poll, socket));
+        let Some((device_loop, place)) = self.export_table.enter(&negotiated.export) else {
+            return;
+        };
+        let identity = Identity {
+            export: negotiated.export.clone(),
+            ..handshaking.identity.with_certificate(handshaking.wire.certificate_name())
+        };
+        let tenant = config::rules::tenant_of(&self.config.rules, &identity);
+        let mut seat = handshaking.seat;
+        if !self.seats.admit(&mut seat, &tenant) {
+            return crate::log::tell_of(
+                handshaking.peer.origin,
+                format_args!(
+                    "paternoster: {}: turned away: tenant {tenant} has {} connections already",
+                    handshaking.peer, self.config.server.connections
+                ),
+            );
+        }
+        let newcomer = Newcomer {
+            tenant: String::new(),
+            pid: identity.pid.unwrap_or(0),
+            identity: Some(identity),
+            wire: handshaking.wire,
+            id: next_id(&self.ids),
+            peer: handshaking.peer,
+            input: handshaking.input,
+            output: handshaking.output[handshaking.sent..].to_vec(),
+            seat: seat.and(place),
+            handed: None,
+            negotiated,
+        };
+        // A loop that has ended lets nobody in.
+        let _ended = device_loop.put(Message::Newcomer(Box::new(newcomer)));
+    }
+
+    /// Those who took too long go; listeners that were left alone are looked at again.
+    fn close_slow(&mut self) {
+        let now = self.clock.now();
+        let patience = self.config.server.handshake_timeout;
+        let late =
+            self.handshakings.iter().filter(|(_, handshaking)| handshaking.came + patience <= now);
+        let late: Vec<u32> = late.map(|(key, _)| key).collect();
+        for index in late {
+            let handshaking = self.handshakings.release(index);
+            crate::log::tell_of(
+                handshaking.peer.origin,
+                format_args!(
+                    "paternoster: {}: gone: no export was chosen in time",
+                    handshaking.peer
+                ),
+            );
+        }
+        if self.pause.is_none() && self.rest_until.is_some_and(|until| until <= now) {
+            self.rest_until = None;
+            if !self.unpark() {
+                self.rest_until = Some(now + REST);
+                return;
+            }
+            for (place, listener) in (0..).zip(&self.listeners) {
+                let token = epoll::EventData::new_u64(TOKEN_LISTENER - place);
+                let _again = epoll::add(&self.poll, listener, token, epoll::EventFlags::IN);
+            }
+        }
+    }
+}
+
+impl Handshaking {
+    /// Sends what there is; whether all of it has gone.
+    fn send(&mut self) -> Result<bool, String> {
+        while self.sent < self.output.len() {
+            match self.wire.write(&[IoSlice::new(&self.output[self.sent..])]) {
+                Ok(taken) => self.sent += taken,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        self.wire.flush().map_err(|error| error.to_string())
+    }
+
+    /// TLS from here on.
+    fn secure(&mut self, tls: Option<&Arc<ServerConfig>>) -> Result<(), String> {
+        let Some(tls) = tls else { return Err("TLS is not configured".to_owned()) };
+        self.wire.secure(Arc::clone(tls)).map_err(|error| error.to_string())?;
+        self.handshake.secured();
+        // Its certificate may open others.
+        self.open = OnceCell::new();
+        self.secures = false;
+        Ok(())
+    }
+}
+
+/// A client that was let in and not greeted yet.
+struct Parked {
+    socket: OwnedFd,
+    who: Who,
+    /// Of its listener.
+    place: usize,
+    seat: Seat,
+}
+
+/// Whether any listener speaks TLS.
+pub(crate) fn wants_tls(listeners: &[Socket]) -> bool {
+    listeners.iter().any(|listener| listener.tls != TlsMode::Off)
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handover: the negotiation's part in giving clients to another process, and in taking them from
+//! one.
+//!
+//! ```text
+//! pause ─▶ no client is let in (it waits in the listener's queue, which the other one has, too)
+//!       ─▶ those that shake hands may finish, for [`GRACE`]; those that choose go to their loop
+//!       ─▶ paused: nothing happens here until the verdict
+//!       ─▶ verdict   resume: listeners are looked at again
+//!                  gone: clients that have not finished are closed, in words; the negotiation ends
+//! ```
+//!
+//! What comes from another process is let in by the configuration of this one: by its rights, its
+//! seats, its `most-clients`. A client that may not is closed, in words.
+//!
+//! Invariant: between what is told and the verdict nothing is read or let in.
+
+use std::cell::OnceCell;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender};
+
+use paternoster_core::Nanos;
+use rustix::event::epoll;
+
+use super::{Entrance, Negotiation};
+use crate::config::rules;
+use crate::device_loop::handover::{Resumed, Verdict};
+use crate::device_loop::{Message, Newcomer, next_id};
+use crate::export_table::View;
+use crate::handover::record::{ConnectionState, HandedConnection};
+use crate::host::peer::{Origin, Peer};
+use crate::nbd::Exports;
+use crate::wire::Wire;
+
+/// How long clients that shake hands may take when another process takes over.
+const GRACE: Nanos = Nanos::from_secs(1);
+
+/// Sockets by what they are called in the configuration.
+pub(crate) type Sockets = Result<Vec<(String, OwnedFd)>, String>;
+
+/// Another process takes over.
+#[derive(Debug)]
+pub(crate) struct Pause {
+    /// Told when it is paused: how many have not finished their handshake.
+    pub(crate) paused: Sender<u32>,
+    /// What is waited for behind that. One that never comes is [`Verdict::Resume`].
+    pub(crate) verdict: Receiver<Verdict>,
+    /// Until when handshakes may take, once that is known.
+    pub(crate) until: Option<Nanos>,
+}
+
+impl<E: Entrance> Negotiation<E> {
+    /// The listening sockets, once more.
+    pub(super) fn tell_sockets(&self, answer: &Sender<Sockets>) {
+        let called = self.config.server.listen.iter().map(|listen| listen.at.to_string());
+        let sockets = self.listeners.iter().zip(called).map(|(socket, called)| {
+            let again = socket.as_fd().try_clone_to_owned().map_err(|error| error.to_string());
+            Ok((called, again?))
+        });
+        let _gone = answer.send(sockets.collect());
+    }
+
+    /// No client is let in any more.
+    pub(super) fn pause(&mut self, mut pause: Pause) {
+        pause.until = Some(self.clock.now() + GRACE);
+        self.rest();
+        self.pause = Some(pause);
+    }
+
+    /// Whether another process has taken over: asked when all have finished, or had their time.
+    pub(super) fn is_gone_for_good(&mut self) -> bool {
+        let Some(until) = self.pause.as_ref().and_then(|pause| pause.until) else { return false };
+        let is_over = until <= self.clock.now();
+        if !(is_over || (self.handshakings.is_empty() && self.parked.is_none())) {
+            return false;
+        }
+        let Some(pause) = self.pause.take() else { return false };
+        let heard = pause.paused.send(self.handshakings.len()).is_ok();
+        let verdict = if heard { pause.verdict.recv().ok() } else { None };
+        match verdict.unwrap_or(Verdict::Resume) {
+            Verdict::Resume => {
+                // Clients that shook hands are not late because nothing was heard of them.
+                let now = self.clock.now();
+                let all: Vec<u32> = self.handshakings.iter().map(|(index, _)| index).collect();
+                for index in all {
+                    self.handshakings.at_mut(index).came = now;
+                    self.hear(index);
+                }
+                // Listeners are looked at again with the next round.
+                self.rest_until = Some(now);
+                false
+            }
+            Verdict::Gone => {
+                for (_, handshaking) in self.handshakings.iter() {
+                    crate::log::tell_of(
+                        handshaking.peer.origin,
+                        format_args!(
+                            "paternoster: {}: closed: it was shaking hands when another process \
+                             took over",
+                            handshaking.peer
+                        ),
+                    );
+                }
+                for listener in &self.listeners {
+                    // The other process has it open: it would go on ringing here.
+                    let _known = epoll::delete(&self.poll, listener);
+                    listener.leave();
+                }
+                true
+            }
+        }
+    }
+
+    /// Lets in a client of another process, if it may have what it has; what became of those that
+    /// may not is told.
+    pub(crate) fn take_over(&self, arrived: HandedConnection<OwnedFd>) {
+        let HandedConnection { socket, state, input, output, behind } = arrived;
+        let ConnectionState { words, identity, negotiated, reading, figures } = state;
+        let peer = Peer { words, origin: Origin::of(&identity) };
+        let closed = |why: &str| {
+            crate::log::tell_of(
+                peer.origin,
+                format_args!("paternoster: {peer}: not taken over: {why}; it must reconnect"),
+            );
+        };
+        let open = OnceCell::new();
+        let view = View::new(&self.export_table, &self.config, &open, || identity.clone());
+        let export = &negotiated.export;
+        let facts = match view.find(export) {
+            Ok(facts) => facts,
+            Err(_) => return closed(&format!("no volume {export} is open to it here")),
+        };
+        if facts.readonly && !negotiated.facts.readonly {
+            return closed(&format!("it may only read {export} here"));
+        }
+        if let Some(why) = view.is_full(&facts) {
+            return closed(&why);
+        }
+        let most = self.config.server.connections;
+        let Some(mut seat) = self.seats.take(peer.origin) else {
+            return closed(&format!("{most} are connected already"));
+        };
+        let tenant = rules::tenant_of(&self.config.rules, &identity);
+        if !self.seats.admit(&mut seat, &tenant) {
+            return closed(&format!("tenant {tenant} has {most} connections already"));
+        }
+        let Some((device_loop, place)) = self.export_table.enter(export) else {
+            return closed(&format!("there is no volume {export} here"));
+        };
+        let newcomer = Newcomer {
+            tenant: String::new(),
+            pid: identity.pid.unwrap_or(0),
+            identity: Some(identity),
+            wire: Wire::plain(socket),
+            id: next_id(&self.ids),
+            peer,
+            input,
+            output: Vec::new(),
+            seat: seat.and(place),
+            handed: Some(Box::new(Resumed { reading, output, behind, figures })),
+            negotiated,
+        };
+        let _ended = device_loop.put(Message::Newcomer(Box::new(newcomer)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{Config, Device, Identity, Rule, Volume, Who};
+    use crate::control::snapshot::Figures;
+    use crate::device_loop::inbox::inbox;
+    use crate::export_table::ExportTable;
+    use crate::handover::record::Reading;
+    use crate::host::listen::Socket;
+    use crate::nbd::{ExportFacts, Negotiated};
+
+    /// Has a tenant that comes from many addresses no more than 8 connections behind a hand-over
+    /// either, and is the ninth another tenant's?
+    #[test]
+    fn a_crowd_of_one_tenant_leaves_seats_behind_a_hand_over() {
+        crate::log::SILENT.set(true);
+        let mut config = Config::default();
+        config.server.connections = 8;
+        let volumes = vec![Volume::new("disk", "disk")];
+        config.devices = vec![Device { volumes, ..Device::new("dev") }];
+        let rule = |who, tenant: &str| Rule { who, tenant: tenant.to_owned() };
+        let other = Who { uid: Some(100), ..Who::default() };
+        config.rules = vec![rule(other, "other"), rule(Who::default(), "crowd")];
+        let facts = ExportFacts { name: "disk".to_owned(), ..ExportFacts::default() };
+        let (slot, mut device_loop) = inbox().expect("an inbox");
+        let (_door, messages) = inbox().expect("an inbox");
+        let mut export_table = ExportTable::default();
+        export_table.add(vec![facts.clone()], &slot);
+        let negotiation =
+            Negotiation::<Socket>::new(Arc::new(config), export_table, vec![], None, messages);
+        let negotiation = negotiation.expect("a negotiation");
+        let mut is_let_in = |uid| {
+            let (mut ours, theirs) = UnixStream::pair().expect("sockets");
+            ours.set_nonblocking(true).expect("a socket");
+            let export = "disk".to_owned();
+            let identity =
+                Identity { export: export.clone(), uid: Some(uid), ..Identity::default() };
+            let negotiated = Negotiated {
+                export,
+                facts: facts.clone(),
+                structured: false,
+                allocation: false,
+                block_sizes_known: false,
+            };
+            let (words, reading, figures) = (uid.to_string(), Reading::Header, Figures::default());
+            let state = ConnectionState { words, identity, negotiated, reading, figures };
+            let (input, output, behind) = (vec![], vec![], vec![]);
+            negotiation.take_over(HandedConnection {
+                socket: theirs.into(),
+                state,
+                input,
+                output,
+                behind,
+            });
+            // It is open, or at its end.
+            (ours.read(&mut [0]).is_err(), ours)
+        };
+        let came: Vec<_> = [0, 1, 2, 3, 4, 5, 6, 7, 8, 100, 9].map(&mut is_let_in).into();
+        let open: Vec<bool> = came.iter().map(|(is_open, _)| *is_open).collect();
+        assert_eq!(open, [[true; 8].as_slice(), &[false, true, false]].concat());
+        assert_eq!(std::iter::from_fn(|| device_loop.take()).count(), 9);
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Room: which client in handshake goes when all places, or all seats, are taken and another one
+//! comes.
+//!
+//! The user or address that has most clients in handshake makes room: its oldest goes, one that has
+//! said nothing first. For a newcomer of its own only one goes that had a second to speak. So a
+//! crowd keeps others out for no longer than a call takes, and one of them that speaks is not sent
+//! away by the next that does not.
+
+use std::collections::HashMap;
+
+use paternoster_core::Nanos;
+
+use crate::host::peer::Origin;
+
+/// How long a client in handshake is left alone by newcomers of its own user or address.
+const AGE: Nanos = Nanos::from_secs(1);
+
+/// A client in handshake, as far as it matters when one has to go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stands {
+    pub(super) place: u32,
+    pub(super) origin: Origin,
+    pub(super) is_silent: bool,
+    pub(super) came: Nanos,
+}
+
+/// Which client in handshake goes for one of `newcomer`: of the origin that has most, the oldest
+/// silent one, or the oldest. One of the newcomer's own only if it has had [`AGE`] to speak.
+pub(super) fn to_go(handshakings: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
+    let mut counts: HashMap<Origin, u32> = HashMap::new();
+    for handshaking in handshakings {
+        *counts.entry(handshaking.origin).or_default() += 1;
+    }
+    // Of several the newcomer's own last, then as they are ordered: not as a hash has them.
+    let greediest = counts
+        .iter()
+        .max_by_key(|&(&origin, &count)| (count, origin != newcomer, std::cmp::Reverse(origin)));
+    let greediest = *greediest?.0;
+    handshakings
+        .iter()
+        .filter(|handshaking| handshaking.origin == greediest)
+        .filter(|handshaking| greediest != newcomer || handshaking.came + AGE <= now)
+        .min_by_key(|handshaking| (!handshaking.is_silent, handshaking.came))
+        .map(|handshaking| handshaking.place)
+}
+
+/// Which client in handshake gives its seat to one of `newcomer`, when all are taken: the one that
+/// goes, if its origin has more than one more than the newcomer's, or it had its time and has said
+/// nothing.
+pub(super) fn for_seat(handshakings: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
+    let goes = to_go(handshakings, newcomer, now)?;
+    let gone = handshakings.iter().find(|handshaking| handshaking.place == goes)?;
+    let of =
+        |origin| handshakings.iter().filter(|handshaking| handshaking.origin == origin).count();
+    let has_most = of(gone.origin) > of(newcomer) + 1;
+    (has_most || gone.is_silent && gone.came + AGE <= now).then_some(goes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(place: u32, origin: Origin, is_silent: bool, ms: u64) -> Stands {
+        Stands { place, origin, is_silent, came: Nanos::from_millis(ms) }
+    }
+
+    /// Which user makes room? One with 3 of 4 places, of which one has spoken; for another user the
+    /// oldest silent one goes, however new it is; for its own only one that is a second old.
+    #[test]
+    fn the_greediest_makes_room() {
+        let (crowd, other, third) = (Origin::User(1), Origin::User(2), Origin::User(3));
+        let handshakings = [
+            at(0, crowd, false, 0),
+            at(1, crowd, true, 200),
+            at(2, crowd, true, 100),
+            at(3, other, true, 0),
+        ];
+        let goes = |newcomer, ms| to_go(&handshakings, newcomer, Nanos::from_millis(ms));
+        assert_eq!(goes(third, 300), Some(2));
+        assert_eq!(goes(other, 300), Some(2));
+        assert_eq!(goes(crowd, 300), None);
+        assert_eq!(goes(crowd, 1000), Some(0), "it has spoken, and is the only one of that age");
+        assert_eq!(goes(crowd, 1100), Some(2));
+        // Where two have as many, another's goes.
+        let two = [at(0, crowd, true, 0), at(1, other, true, 0)];
+        assert_eq!(to_go(&two, crowd, Nanos::ZERO), Some(1));
+    }
+
+    /// Which client gives its seat? One of a crowd at once; a single one of another user only when
+    /// it was silent for a second: else a crowd that has all seats would send away each that comes.
+    #[test]
+    fn a_single_one_keeps_its_seat() {
+        let (crowd, other) = (Origin::User(1), Origin::User(2));
+        let gives = |handshakings: &[Stands], newcomer, ms| {
+            for_seat(handshakings, newcomer, Nanos::from_millis(ms))
+        };
+        let two = [at(0, crowd, true, 0), at(1, crowd, true, 1)];
+        assert_eq!(gives(&two, other, 2), Some(0));
+        let one = [at(7, other, true, 0)];
+        assert_eq!(gives(&one, crowd, 999), None);
+        assert_eq!(gives(&one, crowd, 1000), Some(7));
+        assert_eq!(gives(&[at(7, other, false, 0)], crowd, 5000), None, "it has spoken");
+    }
+
+    /// Does a newcomer find a place in the crowd of another, each time, and once it has spoken keep
+    /// it, as long as others of the crowd are silent? 1024 places, 10,000 newcomers of the crowd.
+    #[test]
+    fn a_crowd_locks_no_one_out() {
+        let (crowd, other) = (Origin::Address([10, 0, 0, 1].into()), Origin::User(2));
+        let mut handshakings: Vec<Stands> = (0..1024).map(|n| at(n, crowd, true, 0)).collect();
+        let mut come = |origin, ms| {
+            let now = Nanos::from_millis(ms);
+            let goes = to_go(&handshakings, origin, now)?;
+            handshakings[goes as usize] = at(goes, origin, origin != other, ms);
+            Some(goes)
+        };
+        let place = come(other, 1).expect("it finds a place at once");
+        for ms in 2..10_000 {
+            assert_ne!(come(crowd, ms), Some(place), "after {ms} ms");
+        }
+    }
+}
