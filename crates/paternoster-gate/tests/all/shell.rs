@@ -149,7 +149,11 @@ fn tasks() {
     let bell = Arc::new(Bell::default());
     std::mem::forget(class.permit(Op::Read, 4096));
     // Nobody gives it back and no thread is blocked in the gate: the helper rings.
-    let permit = bell.block_on(class.permit_async(READ)).unwrap();
+    drop(bell.block_on(class.permit_async(READ)).unwrap());
+    gate.check().unwrap();
+    // From here on nothing may expire, however long this thread is kept from the processor.
+    let (gate, class) = one_at_a_time();
+    let permit = class.permit(Op::Read, 4096).unwrap();
     {
         let waker = Waker::from(Arc::clone(&bell));
         let mut dropped = Box::pin(class.permit_async(READ));
