@@ -118,11 +118,18 @@ impl DeviceLoop {
 
     /// Whether an attribute has the value that a start gives it by itself.
     fn is_of_the_start(&self, name: &str) -> bool {
-        let mut shown = String::new();
-        let _unknown = self.recorded_queue.show_attribute(name, &mut shown);
+        let shown = |name: &str| {
+            let mut shown = String::new();
+            let _unknown = self.recorded_queue.show_attribute(name, &mut shown);
+            shown
+        };
         match name {
-            "low_latency" => shown == "0",
-            "nr_requests" => shown == self.recorded_queue.limits().requests.to_string(),
+            "low_latency" => shown(name) == "0",
+            "nr_requests" => {
+                // Pools for two directions, each of which may hold half as many again.
+                let parts = if shown("rules") == "legacy" { 3 } else { 1 };
+                shown(name) == (self.recorded_queue.limits().requests / parts).to_string()
+            }
             _ => false,
         }
     }

@@ -47,8 +47,11 @@ impl DeviceLoop {
     /// Another scheduler, with the same habits as at the start (see `open.rs`).
     pub(super) fn change_scheduler(&mut self, name: &str) -> Result<(), String> {
         self.recorded_queue.change_elevator(self.now, name)?;
-        // One without it has no such habit.
-        let _unknown = self.recorded_queue.set_attribute(self.now, "low_latency", "0");
+        let requests = self.recorded_queue.limits().requests.to_string();
+        for (name, value) in [("nr_requests", &*requests), ("low_latency", "0")] {
+            // One without it has no such habit.
+            let _unknown = self.recorded_queue.set_attribute(self.now, name, value);
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use paternoster_core::elevator::{Elevator, Fault, Pick, Place, Position, Traits};
 use paternoster_core::{
@@ -18,6 +19,7 @@ use paternoster_core::{
 use paternoster_sim::chance::Chance;
 use paternoster_sim::schedulers;
 
+use crate::control::order::{Asked, Order};
 use crate::device_loop::rig::{READ, Rig, WRITE};
 use crate::watchdog::{self, PATIENCE};
 
@@ -303,4 +305,21 @@ fn a_starved_request_is_served() {
     assert!(why.starts_with("lets a request wait for 30"), "{why}");
     assert!(now >= PATIENCE && now < PATIENCE + Nanos::from_millis(500), "{now}");
     assert_eq!(behind[1], 0, "the first one of all");
+}
+
+/// I2: does another scheduler begin with `nr_requests` as at a start, so that `ctl save` has nothing
+/// to write that was not ordered, and a reload nothing to give up?
+#[test]
+fn another_scheduler_begins_as_at_a_start() {
+    let mut rig = Rig::new("bfq", |_| ());
+    for name in ["mq-deadline", "kyber", "none", "noop", "cfq", "paternoster", "bfq"] {
+        for order in [Order::Scheduler { name: name.to_owned() }, Order::Settings] {
+            let (answer, answered) = channel();
+            rig.device_loop.execute(Asked { order, answer });
+            let said = answered.recv().expect("an answer").expect("it is done");
+            if let Some(attributes) = said.get("attributes") {
+                assert_eq!(attributes, &serde_json::json!([]), "{name}: {said}");
+            }
+        }
+    }
 }
