@@ -97,18 +97,24 @@ impl<T: TimeProvider> StorageProvider for SimStorage<T> {
             let text = format!("{path}: only what is opened for writing is created or truncated");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let mut names = self.names();
-        let inode = match names.files.get(path) {
-            Some(_) if options.is_create_new() => return Err(io::ErrorKind::AlreadyExists.into()),
-            Some(inode) => Arc::clone(inode),
-            None if creates => {
-                let inode = Arc::new(Inode::new(Arc::clone(&names.space)));
-                names.files.insert(path.into(), Arc::clone(&inode));
-                inode
+        let inode = {
+            let mut names = self.names();
+            match names.files.get(path) {
+                Some(_) if options.is_create_new() => {
+                    return Err(io::ErrorKind::AlreadyExists.into());
+                }
+                Some(inode) => Arc::clone(inode),
+                None if creates => {
+                    let inode = Arc::new(Inode::new(Arc::clone(&names.space)));
+                    names.files.insert(path.into(), Arc::clone(&inode));
+                    inode
+                }
+                None => return Err(io::ErrorKind::NotFound.into()),
             }
-            None => return Err(io::ErrorKind::NotFound.into()),
         };
         if options.is_truncate() {
+            // Not in the midst of another handle's write.
+            let _alone = inode.order.write().await;
             inode.forget();
         }
         Ok(SimFile::new(self.disk.clone(), inode, options))

@@ -264,7 +264,7 @@ fn durable_writes(side: &Side, _: usize) -> io::Result<()> {
 /// With `PINNED` set, threads beside the victim have a processor of their own, the second: what the
 /// victim loses is then what the server lets others take, and not the machine's.
 fn keep_apart() {
-    if std::env::var_os("PINNED").is_some() {
+    if std::env::var_os("PINNED").is_some_and(|text| !text.is_empty()) {
         let mut second = rustix::thread::CpuSet::new();
         second.set(1);
         if let Err(error) = rustix::thread::sched_setaffinity(None, &second) {

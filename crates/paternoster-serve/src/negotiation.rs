@@ -49,7 +49,7 @@ pub(crate) use handover::{Pause, Sockets};
 use room::{Stands, for_seat, to_go};
 
 /// Clients that shake hands at a time; more wait in the listener's queue.
-const HANDSHAKINGS: u32 = 1024;
+const IN_HANDSHAKE_MOST: u32 = 1024;
 /// Clients let in, or turned away, before others are heard.
 const AT_ONCE: u32 = 64;
 /// How long listeners are left alone that would ring for nothing.
@@ -60,7 +60,7 @@ const TOKEN_INBOX: u64 = u64::MAX;
 const TOKEN_LISTENER: u64 = u64::MAX - 1;
 
 /// A client that has not chosen yet.
-struct Handshaking {
+struct InHandshake {
     wire: Wire,
     handshake: Handshake,
     input: Vec<u8>,
@@ -91,7 +91,7 @@ pub(crate) struct Negotiation<E: Entrance = Socket> {
     tls: Option<Arc<ServerConfig>>,
     inbox: Inbox<Word>,
     poll: OwnedFd,
-    handshakings: Table<Handshaking>,
+    in_handshake: Table<InHandshake>,
     seats: Seats,
     ids: AtomicU64,
     buffer: Vec<u8>,
@@ -115,7 +115,7 @@ impl<E: Entrance> std::fmt::Debug for Negotiation<E> {
 }
 
 impl<E: Entrance> Negotiation<E> {
-    /// A negotiation behind these listeners.
+    /// The negotiation behind these listeners.
     ///
     /// # Errors
     /// What the system said.
@@ -143,7 +143,7 @@ impl<E: Entrance> Negotiation<E> {
             tls,
             inbox,
             poll,
-            handshakings: Table::new(HANDSHAKINGS),
+            in_handshake: Table::new(IN_HANDSHAKE_MOST),
             seats,
             ids: AtomicU64::new(1),
             buffer: vec![0; 64 << 10],
@@ -194,7 +194,7 @@ impl<E: Entrance> Negotiation<E> {
             } else if token > TOKEN_LISTENER - listeners {
                 self.accept(usize::try_from(TOKEN_LISTENER - token).unwrap_or(0));
             } else if let Ok(index) = u32::try_from(token)
-                && self.handshakings.is_live(index)
+                && self.in_handshake.is_live(index)
             {
                 self.hear(index);
             }
@@ -211,13 +211,13 @@ impl<E: Entrance> Negotiation<E> {
 
     /// Clients that shake hands.
     #[cfg(test)]
-    pub(crate) const fn handshakings(&self) -> u32 {
-        self.handshakings.len()
+    pub(crate) const fn in_handshake(&self) -> u32 {
+        self.in_handshake.len()
     }
 
     fn timeout(&self) -> Timespec {
         let ms =
-            if self.handshakings.is_empty() && self.rest_until.is_none() { 10_000 } else { 100 };
+            if self.in_handshake.is_empty() && self.rest_until.is_none() { 10_000 } else { 100 };
         let beat = self.heart.as_ref().map(|heart| heart.next_in(self.clock.now()));
         let ms = beat.map_or(ms, |beat| beat.min(ms));
         Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 }
@@ -273,7 +273,7 @@ impl<E: Entrance> Negotiation<E> {
     /// A seat for a newcomer: if there is none, that of a client in handshake that makes room.
     fn seat(&mut self, origin: Origin) -> Option<Seat> {
         self.seats.take(origin).or_else(|| {
-            let goes = for_seat(&self.handshakings_now(), origin, self.clock.now())?;
+            let goes = for_seat(&self.in_handshake_now(), origin, self.clock.now())?;
             self.send_away(goes);
             self.seats.take(origin)
         })
@@ -282,7 +282,7 @@ impl<E: Entrance> Negotiation<E> {
     /// Greets a client that waits for room; whether none waits any more.
     fn unpark(&mut self) -> bool {
         let Some(parked) = self.parked.take() else { return true };
-        if self.handshakings.is_full() && !self.make_room(Origin::of(&parked.who.identity)) {
+        if self.in_handshake.is_full() && !self.make_room(Origin::of(&parked.who.identity)) {
             self.parked = Some(parked);
             return false;
         }
@@ -292,28 +292,28 @@ impl<E: Entrance> Negotiation<E> {
 
     /// Sends a client in handshake away for one of this origin; whether one could be.
     fn make_room(&mut self, origin: Origin) -> bool {
-        let goes = to_go(&self.handshakings_now(), origin, self.clock.now());
+        let goes = to_go(&self.in_handshake_now(), origin, self.clock.now());
         goes.inspect(|&place| self.send_away(place)).is_some()
     }
 
-    fn handshakings_now(&self) -> Vec<Stands> {
-        tally::looked(self.handshakings.len().into());
-        let stands = self.handshakings.iter().map(|(place, handshaking)| Stands {
+    fn in_handshake_now(&self) -> Vec<Stands> {
+        tally::looked(self.in_handshake.len().into());
+        let stands = self.in_handshake.iter().map(|(place, in_handshake)| Stands {
             place,
-            origin: handshaking.peer.origin,
-            is_silent: handshaking.is_silent,
-            came: handshaking.came,
+            origin: in_handshake.peer.origin,
+            is_silent: in_handshake.is_silent,
+            came: in_handshake.came,
         });
         stands.collect()
     }
 
     fn send_away(&mut self, place: u32) {
-        let handshaking = self.handshakings.release(place);
+        let in_handshake = self.in_handshake.release(place);
         crate::log::tell_of(
-            handshaking.peer.origin,
+            in_handshake.peer.origin,
             format_args!(
                 "paternoster: {}: gone: it has most of the places and chose no export",
-                handshaking.peer
+                in_handshake.peer
             ),
         );
     }
@@ -337,7 +337,7 @@ impl<E: Entrance> Negotiation<E> {
         let mut handshake = Handshake::new(tls, false);
         let mut output = Vec::new();
         handshake.greet(&mut output);
-        let handshaking = Handshaking {
+        let in_handshake = InHandshake {
             wire: Wire::plain(socket),
             handshake,
             input: Vec::new(),
@@ -353,18 +353,18 @@ impl<E: Entrance> Negotiation<E> {
             came: self.clock.now(),
             seat,
         };
-        let Ok(key) = self.handshakings.insert(handshaking) else { return };
+        let Ok(key) = self.in_handshake.insert(in_handshake) else { return };
         let index = key;
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
             | epoll::EventFlags::ET;
         let token = epoll::EventData::new_u64(index.into());
-        let socket = self.handshakings.at(index).wire.socket();
+        let socket = self.in_handshake.at(index).wire.socket();
         tally::call();
         let watched = socket.map(|socket| epoll::add(&self.poll, socket, token, flags));
         if !matches!(watched, Some(Ok(()))) {
-            self.handshakings.release(index);
+            self.in_handshake.release(index);
             return;
         }
         self.hear(index);
@@ -378,85 +378,85 @@ impl<E: Entrance> Negotiation<E> {
             Ok(Some(negotiated)) => self.show_to_device_loop(index, negotiated),
             Err(reason) => {
                 if !reason.is_empty() {
-                    let peer = &self.handshakings.at(index).peer;
+                    let peer = &self.in_handshake.at(index).peer;
                     crate::log::tell_of(
                         peer.origin,
                         format_args!("paternoster: {peer}: turned away in the handshake: {reason}"),
                     );
                 }
-                self.handshakings.release(index);
+                self.in_handshake.release(index);
             }
         }
     }
 
     fn hear_and_answer(&mut self, index: u32) -> Result<Option<Negotiated>, String> {
-        let handshaking = self.handshakings.at_mut(index);
+        let in_handshake = self.in_handshake.at_mut(index);
         loop {
-            let sent = handshaking.send();
-            if handshaking.closing {
+            let sent = in_handshake.send();
+            if in_handshake.closing {
                 // Who takes leave need not wait for the answer.
                 return if sent == Ok(false) { Ok(None) } else { Err(String::new()) };
             }
             let all_sent = sent?;
-            if handshaking.secures {
+            if in_handshake.secures {
                 if !all_sent {
                     return Ok(None);
                 }
-                handshaking.secure(self.tls.as_ref())?;
+                in_handshake.secure(self.tls.as_ref())?;
             }
             // First what was left over because too many answers waited to be sent.
-            if !std::mem::take(&mut handshaking.left_over) {
-                match handshaking.wire.read(&mut self.buffer) {
+            if !std::mem::take(&mut in_handshake.left_over) {
+                match in_handshake.wire.read(&mut self.buffer) {
                     Ok(0) => return Err(String::new()),
                     Ok(read) => {
-                        handshaking.is_silent = false;
-                        handshaking.input.extend_from_slice(&self.buffer[..read]);
+                        in_handshake.is_silent = false;
+                        in_handshake.input.extend_from_slice(&self.buffer[..read]);
                         tally::copied(read);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                     Err(error) => return Err(error.to_string()),
                 }
             }
-            if handshaking.open.get().is_some_and(|open| !open.is_by(&self.config)) {
-                handshaking.open = OnceCell::new();
+            if in_handshake.open.get().is_some_and(|open| !open.is_by(&self.config)) {
+                in_handshake.open = OnceCell::new();
             }
-            let (identity, wire) = (&handshaking.identity, &handshaking.wire);
+            let (identity, wire) = (&in_handshake.identity, &in_handshake.wire);
             let who = || identity.with_certificate(wire.certificate_name());
-            let view = View::new(&self.export_table, &self.config, &handshaking.open, who);
+            let view = View::new(&self.export_table, &self.config, &in_handshake.open, who);
             let (taken, step) =
-                handshaking.handshake.take(&handshaking.input, &view, &mut handshaking.output);
+                in_handshake.handshake.take(&in_handshake.input, &view, &mut in_handshake.output);
             // What is refused to EXPORT_NAME is told below.
             if view.was_refused() && !matches!(step, Step::Closed(_)) {
                 crate::log::tell_of(
-                    handshaking.peer.origin,
+                    in_handshake.peer.origin,
                     format_args!(
                         "paternoster: {}: asked for an export that is not open to it",
-                        handshaking.peer
+                        in_handshake.peer
                     ),
                 );
             }
-            tally::copied(handshaking.input.len() - taken);
-            handshaking.input.drain(..taken);
+            tally::copied(in_handshake.input.len() - taken);
+            in_handshake.input.drain(..taken);
             match step {
                 // Its answers go first; once they have gone it is heard again.
-                Step::More if handshaking.output.len() >= ANSWERS_MOST => {
-                    handshaking.left_over = true;
-                    if !handshaking.send()? {
+                Step::More if in_handshake.output.len() >= ANSWERS_MOST => {
+                    in_handshake.left_over = true;
+                    if !in_handshake.send()? {
                         return Ok(None);
                     }
                 }
-                Step::More if handshaking.input.len() > crate::nbd::handshake::INPUT_MOST => {
+                Step::More if in_handshake.input.len() > crate::nbd::handshake::INPUT_MOST => {
                     return Err("it asks faster than it listens".to_owned());
                 }
                 Step::More => {}
-                Step::StartTls => handshaking.secures = true,
+                Step::StartTls => in_handshake.secures = true,
                 Step::Chosen(negotiated) => return Ok(Some(negotiated)),
                 Step::Closed(reason) => {
-                    handshaking.closing = true;
+                    in_handshake.closing = true;
                     if !reason.is_empty() {
                         crate::log::tell_of(
-                            handshaking.peer.origin,
-                            format_args!("paternoster: {}: refused: {reason}", handshaking.peer),
+                            in_handshake.peer.origin,
+                            format_args!("paternoster: {}: refused: {reason}", in_handshake.peer),
                         );
                     }
                 }
@@ -466,24 +466,24 @@ impl<E: Entrance> Negotiation<E> {
 
     /// A client has chosen: from now on it is its loop's.
     fn show_to_device_loop(&mut self, index: u32, negotiated: Negotiated) {
-        let handshaking = self.handshakings.release(index);
+        let in_handshake = self.in_handshake.release(index);
         tally::call();
-        let _watched = handshaking.wire.socket().map(|socket| epoll::delete(&self.poll, socket));
+        let _watched = in_handshake.wire.socket().map(|socket| epoll::delete(&self.poll, socket));
         let Some((device_loop, place)) = self.export_table.enter(&negotiated.export) else {
             return;
         };
         let identity = Identity {
             export: negotiated.export.clone(),
-            ..handshaking.identity.with_certificate(handshaking.wire.certificate_name())
+            ..in_handshake.identity.with_certificate(in_handshake.wire.certificate_name())
         };
         let tenant = config::rules::tenant_of(&self.config.rules, &identity);
-        let mut seat = handshaking.seat;
+        let mut seat = in_handshake.seat;
         if !self.seats.admit(&mut seat, &tenant) {
             return crate::log::tell_of(
-                handshaking.peer.origin,
+                in_handshake.peer.origin,
                 format_args!(
                     "paternoster: {}: turned away: tenant {tenant} has {} connections already",
-                    handshaking.peer, self.config.server.connections
+                    in_handshake.peer, self.config.server.connections
                 ),
             );
         }
@@ -491,11 +491,11 @@ impl<E: Entrance> Negotiation<E> {
             tenant: String::new(),
             pid: identity.pid.unwrap_or(0),
             identity: Some(identity),
-            wire: handshaking.wire,
+            wire: in_handshake.wire,
             id: next_id(&self.ids),
-            peer: handshaking.peer,
-            input: handshaking.input,
-            output: handshaking.output[handshaking.sent..].to_vec(),
+            peer: in_handshake.peer,
+            input: in_handshake.input,
+            output: in_handshake.output[in_handshake.sent..].to_vec(),
             seat: seat.and(place),
             handed: None,
             negotiated,
@@ -508,16 +508,18 @@ impl<E: Entrance> Negotiation<E> {
     fn close_slow(&mut self) {
         let now = self.clock.now();
         let patience = self.config.server.handshake_timeout;
-        let late =
-            self.handshakings.iter().filter(|(_, handshaking)| handshaking.came + patience <= now);
+        let late = self
+            .in_handshake
+            .iter()
+            .filter(|(_, in_handshake)| in_handshake.came + patience <= now);
         let late: Vec<u32> = late.map(|(key, _)| key).collect();
         for index in late {
-            let handshaking = self.handshakings.release(index);
+            let in_handshake = self.in_handshake.release(index);
             crate::log::tell_of(
-                handshaking.peer.origin,
+                in_handshake.peer.origin,
                 format_args!(
                     "paternoster: {}: gone: no export was chosen in time",
-                    handshaking.peer
+                    in_handshake.peer
                 ),
             );
         }
@@ -535,7 +537,7 @@ impl<E: Entrance> Negotiation<E> {
     }
 }
 
-impl Handshaking {
+impl InHandshake {
     /// Sends what there is; whether all of it has gone.
     fn send(&mut self) -> Result<bool, String> {
         while self.sent < self.output.len() {

@@ -369,7 +369,7 @@ fn took_over(
     }
     for (_, device_loop) in &giver.device_loops {
         // Behind the clients: their tenants are there then.
-        let tenants = Box::new(handover::Message::Tenants(arrived.tenants.clone()));
+        let tenants = Box::new(handover::HandoverMessage::Tenants(arrived.tenants.clone()));
         let _ended = device_loop.put(Message::Handover(handover::Post(tenants)));
     }
     Entry::new(Level::Info, "handover")

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statistics: sees every step of a live loop's queue, and can tell who got how much of the device.
+//! Statistics: sees every step of a live loop's queue, and can tell which client got how much of
+//! the device.
 //!
 //! ```text
 //! RequestQueue ──Event──▶ Statistics ─┬─▶ a tally for each client: device time, commands, sectors
-//!                                  ├─▶ what is in the device, since when it has been busy
-//!                                  └─▶ a blktrace, from `start_trace` to `stop_trace`
+//!                                     ├─▶ what is in the device, since when it has been busy
+//!                                     └─▶ a blktrace, from `start_trace` to `stop_trace`
 //! ```
 //!
-//! A tally belongs to an index. When somebody has gone, [`Stats::forget`] gives the tally away,
-//! and when somebody comes, [`Stats::name`] begins a new one.
+//! A tally belongs to an index. When a client has gone, [`Stats::forget`] gives the tally away,
+//! and when one comes, [`Stats::name`] begins a new one.
 //!
 //! How many requests wait is no matter of events (a change of elevator inserts them again, a flush
 //! may end without a command): the queue itself counts them, see [`Stats::waiting`].

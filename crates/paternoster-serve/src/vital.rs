@@ -117,8 +117,13 @@ pub(crate) fn spawn_behind<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     spawn(name, move || {
-        // Linux counts it by thread. Where it is refused, threads are equal, as they were.
-        let _refused = rustix::process::nice(BEHIND);
+        // Linux counts it by thread. Where it is refused, threads are equal.
+        if let Err(error) = rustix::process::nice(BEHIND) {
+            let name = std::thread::current().name().unwrap_or("").to_owned();
+            crate::log::tell(format_args!(
+                "paternoster: the thread `{name}` has as much processor time as others: {error}"
+            ));
+        }
         run()
     })
 }

@@ -16,6 +16,8 @@ static int in_child(pn_gate *copy, pn_permit held)
     pn_class *cls = pn_class_open(own, NULL, "own", 100, PN_NORMAL);
     pn_permit permit;
 
+    /* One that blocks is ended by a signal, and the parent returns 11. */
+    alarm(30);
     /* The copy: what was out is out in it, and is given back in it alone. */
     if (pn_permit_give_back(copy, held) != PN_OK)
         return 1;

@@ -270,7 +270,10 @@ impl World {
                     assert!(!self.gate.is_due(Nanos(self.now)), "it is due, and waits until {at}");
                     break;
                 }
-                Next::Idle => break,
+                Next::Idle => {
+                    assert!(!self.gate.is_due(Nanos(self.now)), "it is due, and idle");
+                    break;
+                }
             }
         }
         while self.gate.report().is_some() {}

@@ -148,7 +148,7 @@ fn tasks() {
     let class = gate.class(ClassSpec::new("a")).unwrap();
     let bell = Arc::new(Bell::default());
     std::mem::forget(class.permit(Op::Read, 4096));
-    // Nobody gives it back and no thread is blocked in the gate: the helper rings.
+    // It is not given back, and no thread is blocked in the gate: the helper rings.
     drop(bell.block_on(class.permit_async(READ)).unwrap());
     gate.check().unwrap();
     // From here on nothing may expire, however long this thread is kept from the processor.

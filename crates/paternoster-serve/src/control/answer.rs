@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers: which loops a request concerns, and what is said to whoever asked.
+//! Answers: which loops a request concerns, and what is said to the one that asked.
 //!
 //! ```text
 //! {"do":"weight","name":"db","weight":300}

@@ -47,7 +47,7 @@ pub struct Snapshot {
     pub connections: Vec<ConnectionLine>,
     /// Tenants that nobody configured and that have gone: the last ones, by name.
     pub departed: Vec<TenantLine>,
-    /// Those before them, by volume.
+    /// Those before them, by volume; volumes behind the first 1,024 are together, without a name.
     pub earlier: Vec<EarlierLine>,
     /// The server stops.
     pub stopping: bool,

@@ -204,18 +204,16 @@ impl Claims {
         Ok(())
     }
 
-    /// What another process has claimed, as open files with their locks, how they are used; given
+    /// What another process has claimed, as open files with their locks; whether it is written to
+    /// and shared, and whether the last of the files is open exclusively beside the others. Given
     /// back at the end only if it is ours by then.
-    pub(crate) fn taken(all: Vec<(Vec<OwnedFd>, [bool; 2])>, ours: &Ours) -> Claims {
-        let claim = |(fds, [writes, shared]): (Vec<OwnedFd>, [bool; 2])| {
+    pub(crate) fn taken(all: Vec<(Vec<OwnedFd>, [bool; 3])>, ours: &Ours) -> Claims {
+        let claim = |(fds, [writes, shared, is_alone]): (Vec<OwnedFd>, [bool; 3])| {
             let (thing, wanted) = (thing_of(fds.first()?.as_fd())?, Use { writes, shared });
             let mut held = fds.into_iter().map(|fd| Held(fd, ours.clone()));
-            let (own, first, second) = (held.next(), held.next(), held.next());
-            // One alone may be either; as this one it is given back sooner, and taken anew.
-            let (alone, disk) = match (first, second) {
-                (one, None) if !shared => (one, None),
-                (disk, alone) => (alone, disk),
-            };
+            let own = held.next();
+            let mut rest: Vec<Held> = held.collect();
+            let (alone, disk) = (if is_alone { rest.pop() } else { None }, rest.pop());
             Some(Claim::new(thing, wanted, own, Beside { alone, disk }))
         };
         let held = all.into_iter().filter_map(claim).collect();
@@ -223,7 +221,7 @@ impl Claims {
     }
 
     /// The same, of what is claimed here. Locks are of the open file: they go with it.
-    pub(crate) fn to_hand_over(&self) -> std::io::Result<Vec<(Vec<OwnedFd>, [bool; 2])>> {
+    pub(crate) fn to_hand_over(&self) -> std::io::Result<Vec<(Vec<OwnedFd>, [bool; 3])>> {
         let each = self.held.iter().filter_map(|claim| {
             let fds = match claim.locks().clones() {
                 Ok(fds) if fds.is_empty() => return None,
@@ -231,7 +229,8 @@ impl Claims {
                 Err(error) => return Some(Err(error)),
             };
             let wanted = claim.locks().wanted()?;
-            Some(Ok((fds, [wanted.writes, wanted.shared])))
+            let is_alone = claim.locks().beside().alone.is_some();
+            Some(Ok((fds, [wanted.writes, wanted.shared, is_alone])))
         });
         each.collect()
     }

@@ -166,7 +166,7 @@ impl DeviceLoop {
                 false,
                 "a read has its turn before it begins, and its fragments one by one"
             );
-            // It is answered in fragment and has failed: its connection will be closed.
+            // It is answered in part and has failed: its connection will be closed.
             io.error = libc::EIO;
             return self.give_back(index, block);
         }

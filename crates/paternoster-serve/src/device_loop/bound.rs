@@ -3,8 +3,8 @@
 //!
 //! A queue that serves one request every 2 ms, and is not to keep anybody waiting for more than
 //! 50 ms, has room for 25. The rest stays in the clients' sockets. The room is divided among the
-//! tenants by what they may have of the device, so that a flood finds its own fragment full and
-//! nobody else's; everybody may always have one.
+//! tenants by what they may have of the device, so that a flood finds its own part full and
+//! no other's; each may always have one.
 //!
 //! ```text
 //! bound 50 ms, an end every 2 ms     25 places

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections: the connections of a loop, after they chose their volume.
+//! Connection: a client of a loop, from when it has chosen its volume.
 //!
 //! ```text
 //! wire ──▶ intake (header, payload, cutting) ──▶ I/Os ──▶ … ──▶ outbox ──▶ wire

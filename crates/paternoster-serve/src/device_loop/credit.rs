@@ -25,7 +25,7 @@ use super::io_fragment::{Fragment, Io};
 use crate::device::Work;
 use crate::nbd::transmission::Kind;
 
-/// A tenant is short when it may get less than one of so many fragments of what it holds.
+/// A tenant is short when it may get less than one of so many parts of what it holds.
 const HELD: u64 = 3;
 
 impl DeviceLoop {

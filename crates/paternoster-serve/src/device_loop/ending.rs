@@ -75,9 +75,7 @@ impl DeviceLoop {
     pub(super) fn last_flush_by(&self) -> Nanos {
         self.clock.now() + self.device_timeout
     }
-}
 
-impl DeviceLoop {
     /// Makes everything durable that was accepted; whether the device has answered.
     pub(super) fn flush_at_the_end(&mut self) -> bool {
         #[cfg(test)]

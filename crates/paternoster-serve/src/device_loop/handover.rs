@@ -48,13 +48,13 @@ use crate::log::Entry;
 use crate::nbd::transmission::{Kind, Refusal};
 use crate::wire::Wire;
 
-/// See [`Message`], which only this crate can write.
+/// See [`HandoverMessage`], which only this crate can write.
 #[derive(Debug)]
-pub struct Post(pub(crate) Box<Message>);
+pub struct Post(pub(crate) Box<HandoverMessage>);
 
 /// What a loop is told of another process.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum HandoverMessage {
     /// Its files, for a process that may take over.
     Files(Sender<Result<Vec<Giving>, String>>),
     /// Another process takes over.
@@ -107,16 +107,16 @@ pub(crate) struct Resumed {
 }
 
 impl DeviceLoop {
-    pub(super) fn read_of_handover(&mut self, message: Message) {
+    pub(super) fn read_of_handover(&mut self, message: HandoverMessage) {
         match message {
-            Message::Files(answer) => {
+            HandoverMessage::Files(answer) => {
                 let _gone = answer.send(self.files_to_hand_over());
             }
-            Message::Tenants(all) => self.take_tenants(&all),
-            Message::Leave(leave) if self.stopping || self.leave.is_some() => {
+            HandoverMessage::Tenants(all) => self.take_tenants(&all),
+            HandoverMessage::Leave(leave) if self.stopping || self.leave.is_some() => {
                 let _gone = leave.answer.send(Err("it is ending already".to_owned()));
             }
-            Message::Leave(mut leave) => {
+            HandoverMessage::Leave(mut leave) => {
                 self.now = self.clock.now();
                 leave.by = Some(self.now + leave.patience);
                 self.leave = Some(leave);

@@ -10,7 +10,7 @@
 //! sleeper    "I sleep" ──▶ is there a message? ── no ──▶ sleep ──▶ "I am awake" ──▶ messages
 //! ```
 //!
-//! Invariant: whoever sleeps and has a message hears the bell: of the two who each write first and
+//! Invariant: a sleeper that has a message hears the bell: of the two that each write first and
 //! look second at least one sees the other.
 
 use std::io;

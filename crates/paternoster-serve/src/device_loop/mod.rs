@@ -548,7 +548,7 @@ impl DeviceLoop {
         for asked in std::mem::take(&mut self.stop_asked) {
             let _gone = asked.answer.send(match &lost {
                 None => Ok(serde_json::json!({ "ok": true })),
-                // The next server does not know of it: whoever stops this one must.
+                // The next server does not know of it: the one that stops this one must.
                 Some(error) => Err(format!(
                     "a flush failed: {error}; data that were acknowledged may be lost: compare \
                      the volumes with what their clients know"
@@ -565,7 +565,7 @@ fn connection_events(writable: bool) -> epoll::EventFlags {
     if writable { always } else { always | epoll::EventFlags::OUT }
 }
 
-/// What every fragment of a loop needs of its poll.
+/// What every part of a loop needs of its poll.
 fn watch(
     poll: &OwnedFd,
     fd: impl AsFd,

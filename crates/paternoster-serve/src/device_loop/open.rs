@@ -95,7 +95,7 @@ pub struct Newcomer {
     pub tenant: String,
     /// See there.
     pub identity: Option<Identity>,
-    /// What was read behind its handshake, and what is still to be sent of the server's fragment.
+    /// What was read behind its handshake, and what is still to be sent of the server's part.
     pub input: Vec<u8>,
     /// See there.
     pub output: Vec<u8>,

@@ -18,6 +18,7 @@
 //! present ones; I3 the queue's weights are the effective ones (`weights.rs`).
 
 mod again;
+mod parts;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -64,7 +65,7 @@ pub(super) struct Node {
     pub class: ServiceClass,
     /// Level within the class.
     pub level: u8,
-    /// Least fragment, in thousandths; 0: none.
+    /// Least part, in thousandths; 0: none.
     pub floor: u16,
     /// The most it gets.
     pub cap: Cap,
@@ -116,7 +117,7 @@ impl Node {
         own.filter(|_| everybodys).unwrap_or_else(|| self.priority())
     }
 
-    /// Least fragment, of its own or of its class.
+    /// Least part, of its own or of its class.
     const fn least(&self) -> u16 {
         match self.class {
             ServiceClass::Background { minimum } if minimum > self.floor => minimum,
@@ -421,34 +422,7 @@ impl Tenants {
         })
     }
 
-    /// The fragment of the device that a node may have, in thousandths, of what those with
-    /// connections share; the root has all.
-    pub(super) fn share(&self, place: u32) -> u16 {
-        let (mut share, mut place) = (1000, place);
-        while place != ROOT {
-            share = share * self.share_of_level(place) / 1000;
-            place = self.at(place).parent;
-        }
-        u16::try_from(share).unwrap_or(1000)
-    }
-
-    /// The fragment of what its siblings share, in thousandths; itself counted as present.
-    pub(super) fn share_of_level(&self, place: u32) -> u64 {
-        let own = self.at(place);
-        let others: u64 = self
-            .iter()
-            .filter(|&(other, node)| {
-                other != ROOT
-                    && other != place
-                    && node.parent == own.parent
-                    && self.is_active(other)
-            })
-            .map(|(_, node)| u64::from(node.effective))
-            .sum();
-        u64::from(own.effective) * 1000 / (others + u64::from(own.effective)).max(1)
-    }
-
-    /// Whether anybody is there, of it or below it.
+    /// Whether a connection is there, of it or below it.
     pub(super) fn is_active(&self, place: u32) -> bool {
         let node = self.at(place);
         node.connections != 0

@@ -24,7 +24,7 @@ const FINE: u64 = 1000;
 pub(super) struct Sibling {
     /// As configured or ordered.
     pub weight: u32,
-    /// Least fragment, in thousandths; 0: none.
+    /// Least part, in thousandths; 0: none.
     pub floor: u16,
 }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::channel::{Channel, RECORD_MOST};
 use super::{BYTES_MOST, CONNECTIONS_MOST, OPENING, WORD, next, record, told};
 use crate::config::{Identity, Level};
-use crate::device_loop::handover::{Leave, Leaving, Message as Told, Post, Verdict};
+use crate::device_loop::handover::{HandoverMessage, Leave, Leaving, Post, Verdict};
 use crate::device_loop::inbox::Slot;
 use crate::device_loop::{DeviceLoopHandle, Message};
 use crate::host::notify::Notify;
@@ -172,17 +172,13 @@ impl Giver {
             send(other, record::PIDFILE, &record::At { at }, &[&pidfile.as_fd()])?;
         }
         let claims = self.keeper.hold(|_, claims| claims.to_hand_over().map_err(told))?;
-        for (fds, [writes, shared]) in &claims {
-            send(
-                other,
-                record::CLAIM,
-                &record::ClaimState { writes: *writes, shared: *shared },
-                fds,
-            )?;
+        for (fds, [writes, shared, alone]) in &claims {
+            let (writes, shared, alone) = (*writes, *shared, *alone);
+            send(other, record::CLAIM, &record::ClaimState { writes, shared, alone }, fds)?;
         }
         for (_, device_loop) in &self.device_loops {
             let (answer, answers) = channel();
-            let message = Message::Handover(Post(Box::new(Told::Files(answer))));
+            let message = Message::Handover(Post(Box::new(HandoverMessage::Files(answer))));
             device_loop.put(message).map_err(|_| "a device's thread has ended".to_owned())?;
             for file in heard(&answers, THREAD)?? {
                 let fds = file.descriptors();
@@ -212,7 +208,7 @@ impl Giver {
             let (answer, answers) = channel();
             let (verdict, waits) = channel();
             let leave = Leave { patience, by: None, answer, verdict: waits };
-            let message = Message::Handover(Post(Box::new(Told::Leave(leave))));
+            let message = Message::Handover(Post(Box::new(HandoverMessage::Leave(leave))));
             device_loop.put(message).map_err(|_| "a device's thread has ended".to_owned())?;
             frozen.verdicts.push(verdict);
             waiting.push(answers);

@@ -6,7 +6,7 @@
 //!      ◀── listening sockets, locks, files of volumes ──────────  (serves all the while)
 //!      opens everything, is bounded by its sandbox ─── ready ──▶
 //!                                the negotiation pauses, loops become quiet: nothing is read, what
-//!                                      was accepted is done and answered
+//!                                was accepted is done and answered
 //!      ◀── connections, each with what it was in the midst of ──
 //!      ──────────────────────────── have ──▶
 //!      ◀───────────────────────────── go ──

@@ -5,7 +5,7 @@
 //! |---|---|---|---|
 //! | 1 listener | old | `{"at":"unix:/run/s"}`, as configured | the socket |
 //! | 2 control, 3 metrics, 4 pidfile | old | `{"at":"/run/ctl"}` | the socket or file |
-//! | 5 claim | old | `{"writes":true,"shared":false}` | what has the locks; a whole disk |
+//! | 5 claim | old | [`ClaimState`] | what has the locks; a whole disk |
 //! | 6 file | old | `{"lost":0}`: the errno of a failed flush | data; flushes |
 //! | 7 all of that | old | `{"pid":4711}` | |
 //! | 8 tenant | old | name, figures, how far it is above its caps | |
@@ -62,6 +62,10 @@ pub(super) struct At {
 pub(super) struct ClaimState {
     pub writes: bool,
     pub shared: bool,
+    /// The last of its files is open exclusively beside the others. Servers before this field had
+    /// the exclusive one first, and it stays so until the end.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 /// What is known of a volume's file.

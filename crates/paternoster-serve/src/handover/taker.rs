@@ -84,8 +84,8 @@ impl Takeover {
                     sockets.push((kind, at, socket));
                 }
                 record::CLAIM if count != 0 => {
-                    let record::ClaimState { writes, shared } = parsed(kind, &payload)?;
-                    claims.push((fds, [writes, shared]));
+                    let record::ClaimState { writes, shared, alone } = parsed(kind, &payload)?;
+                    claims.push((fds, [writes, shared, alone]));
                 }
                 record::FILE if count != 0 => {
                     let record::FileState { lost } = parsed(kind, &payload)?;

@@ -7,7 +7,7 @@
 //!       ─▶ those that shake hands may finish, for [`GRACE`]; those that choose go to their loop
 //!       ─▶ paused: nothing happens here until the verdict
 //!       ─▶ verdict   resume: listeners are looked at again
-//!                  gone: clients that have not finished are closed, in words; the negotiation ends
+//!                    gone: clients that have not finished are closed, in words; it ends
 //! ```
 //!
 //! What comes from another process is let in by the configuration of this one: by its rights, its
@@ -71,19 +71,19 @@ impl<E: Entrance> Negotiation<E> {
     pub(super) fn is_gone_for_good(&mut self) -> bool {
         let Some(until) = self.pause.as_ref().and_then(|pause| pause.until) else { return false };
         let is_over = until <= self.clock.now();
-        if !(is_over || (self.handshakings.is_empty() && self.parked.is_none())) {
+        if !(is_over || (self.in_handshake.is_empty() && self.parked.is_none())) {
             return false;
         }
         let Some(pause) = self.pause.take() else { return false };
-        let heard = pause.paused.send(self.handshakings.len()).is_ok();
+        let heard = pause.paused.send(self.in_handshake.len()).is_ok();
         let verdict = if heard { pause.verdict.recv().ok() } else { None };
         match verdict.unwrap_or(Verdict::Resume) {
             Verdict::Resume => {
                 // Clients that shook hands are not late because nothing was heard of them.
                 let now = self.clock.now();
-                let all: Vec<u32> = self.handshakings.iter().map(|(index, _)| index).collect();
+                let all: Vec<u32> = self.in_handshake.iter().map(|(index, _)| index).collect();
                 for index in all {
-                    self.handshakings.at_mut(index).came = now;
+                    self.in_handshake.at_mut(index).came = now;
                     self.hear(index);
                 }
                 // Listeners are looked at again with the next round.
@@ -91,13 +91,13 @@ impl<E: Entrance> Negotiation<E> {
                 false
             }
             Verdict::Gone => {
-                for (_, handshaking) in self.handshakings.iter() {
+                for (_, in_handshake) in self.in_handshake.iter() {
                     crate::log::tell_of(
-                        handshaking.peer.origin,
+                        in_handshake.peer.origin,
                         format_args!(
                             "paternoster: {}: closed: it was shaking hands when another process \
                              took over",
-                            handshaking.peer
+                            in_handshake.peer
                         ),
                     );
                 }

@@ -27,32 +27,32 @@ pub(super) struct Stands {
 
 /// Which client in handshake goes for one of `newcomer`: of the origin that has most, the oldest
 /// silent one, or the oldest. One of the newcomer's own only if it has had [`AGE`] to speak.
-pub(super) fn to_go(handshakings: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
+pub(super) fn to_go(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
     let mut counts: HashMap<Origin, u32> = HashMap::new();
-    for handshaking in handshakings {
-        *counts.entry(handshaking.origin).or_default() += 1;
+    for in_handshake in in_handshake {
+        *counts.entry(in_handshake.origin).or_default() += 1;
     }
     // Of several the newcomer's own last, then as they are ordered: not as a hash has them.
     let greediest = counts
         .iter()
         .max_by_key(|&(&origin, &count)| (count, origin != newcomer, std::cmp::Reverse(origin)));
     let greediest = *greediest?.0;
-    handshakings
+    in_handshake
         .iter()
-        .filter(|handshaking| handshaking.origin == greediest)
-        .filter(|handshaking| greediest != newcomer || handshaking.came + AGE <= now)
-        .min_by_key(|handshaking| (!handshaking.is_silent, handshaking.came))
-        .map(|handshaking| handshaking.place)
+        .filter(|in_handshake| in_handshake.origin == greediest)
+        .filter(|in_handshake| greediest != newcomer || in_handshake.came + AGE <= now)
+        .min_by_key(|in_handshake| (!in_handshake.is_silent, in_handshake.came))
+        .map(|in_handshake| in_handshake.place)
 }
 
 /// Which client in handshake gives its seat to one of `newcomer`, when all are taken: the one that
 /// goes, if its origin has more than one more than the newcomer's, or it had its time and has said
 /// nothing.
-pub(super) fn for_seat(handshakings: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
-    let goes = to_go(handshakings, newcomer, now)?;
-    let gone = handshakings.iter().find(|handshaking| handshaking.place == goes)?;
+pub(super) fn for_seat(in_handshake: &[Stands], newcomer: Origin, now: Nanos) -> Option<u32> {
+    let goes = to_go(in_handshake, newcomer, now)?;
+    let gone = in_handshake.iter().find(|in_handshake| in_handshake.place == goes)?;
     let of =
-        |origin| handshakings.iter().filter(|handshaking| handshaking.origin == origin).count();
+        |origin| in_handshake.iter().filter(|in_handshake| in_handshake.origin == origin).count();
     let has_most = of(gone.origin) > of(newcomer) + 1;
     (has_most || gone.is_silent && gone.came + AGE <= now).then_some(goes)
 }
@@ -70,13 +70,13 @@ mod tests {
     #[test]
     fn the_greediest_makes_room() {
         let (crowd, other, third) = (Origin::User(1), Origin::User(2), Origin::User(3));
-        let handshakings = [
+        let in_handshake = [
             at(0, crowd, false, 0),
             at(1, crowd, true, 200),
             at(2, crowd, true, 100),
             at(3, other, true, 0),
         ];
-        let goes = |newcomer, ms| to_go(&handshakings, newcomer, Nanos::from_millis(ms));
+        let goes = |newcomer, ms| to_go(&in_handshake, newcomer, Nanos::from_millis(ms));
         assert_eq!(goes(third, 300), Some(2));
         assert_eq!(goes(other, 300), Some(2));
         assert_eq!(goes(crowd, 300), None);
@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn a_single_one_keeps_its_seat() {
         let (crowd, other) = (Origin::User(1), Origin::User(2));
-        let gives = |handshakings: &[Stands], newcomer, ms| {
-            for_seat(handshakings, newcomer, Nanos::from_millis(ms))
+        let gives = |in_handshake: &[Stands], newcomer, ms| {
+            for_seat(in_handshake, newcomer, Nanos::from_millis(ms))
         };
         let two = [at(0, crowd, true, 0), at(1, crowd, true, 1)];
         assert_eq!(gives(&two, other, 2), Some(0));
@@ -108,11 +108,11 @@ mod tests {
     #[test]
     fn a_crowd_locks_no_one_out() {
         let (crowd, other) = (Origin::Address([10, 0, 0, 1].into()), Origin::User(2));
-        let mut handshakings: Vec<Stands> = (0..1024).map(|n| at(n, crowd, true, 0)).collect();
+        let mut in_handshake: Vec<Stands> = (0..1024).map(|n| at(n, crowd, true, 0)).collect();
         let mut come = |origin, ms| {
             let now = Nanos::from_millis(ms);
-            let goes = to_go(&handshakings, origin, now)?;
-            handshakings[goes as usize] = at(goes, origin, origin != other, ms);
+            let goes = to_go(&in_handshake, origin, now)?;
+            in_handshake[goes as usize] = at(goes, origin, origin != other, ms);
             Some(goes)
         };
         let place = come(other, 1).expect("it finds a place at once");

@@ -149,7 +149,11 @@ impl House {
                 serde_json::from_value(self.ask(Order::Snapshot)).expect("a snapshot");
             snapshot.connections.len()
         };
-        while there() != 0 {
+        for looks in 0.. {
+            if there() == 0 {
+                break;
+            }
+            assert!(looks < 60_000, "a connection that is closed is still there");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -124,10 +124,11 @@ pub(super) fn status(s: &Snapshot) -> String {
     let present = present.map(|line| (harmless(&line.name), &line.figures));
     // Those that have gone, so that nothing that was got, or failed, is out of sight.
     let gone = s.departed.iter().map(|one| (harmless(&one.name) + " (gone)", &one.figures));
-    let earlier = s
-        .earlier
-        .iter()
-        .map(|one| (format!("{} earlier of {}", one.tenants, harmless(&one.volume)), &one.figures));
+    let earlier = s.earlier.iter().map(|one| {
+        let name = harmless(&one.volume);
+        let volume = if name.is_empty() { "other volumes" } else { &*name };
+        (format!("{} earlier of {volume}", one.tenants), &one.figures)
+    });
     let rows: Vec<(String, &Figures)> = present.chain(gone).chain(earlier).collect();
     let all: u64 = rows.iter().fold(0, |sum, (_, f)| sum.saturating_add(f.served_ns));
     let mut table = plain_table();

@@ -86,7 +86,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Who would take turns: each stream, and each sweep group.
+    /// What would take turns: each stream, and each sweep group.
     pub(super) const fn parties(self) -> u32 {
         self.parties_of(false)
     }

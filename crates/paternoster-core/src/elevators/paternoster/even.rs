@@ -160,13 +160,14 @@ mod tests {
         for nth in 0..9000_u32 {
             let (client, took) = if nth % 9 == 8 { (1, 11_000_000) } else { (0, 2_000_000) };
             let charge = even.charge(client, READ, took);
-            // Once all 256 are of this load: 7200 and 900 requests.
+            // Once the pot is of this load: 7200 and 900 requests.
             if nth >= 900 {
                 paid[client as usize] += charge;
             }
         }
         let [one, other] = [paid[0] / 7200, paid[1] / 900];
-        // 2 % of 3 ms: one request in 256 of 8 ms more is 0.03 ms.
+        // 2 % of 3 ms. One that takes 8 ms more pays a 128th of that itself, 0.06 ms; the rest is
+        // paid by those behind it.
         for each in [one, other] {
             assert!((2_940_000..=3_060_000).contains(&each), "{one} and {other}");
         }

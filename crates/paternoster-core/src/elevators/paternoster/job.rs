@@ -10,7 +10,7 @@
 //! one goes to the device, and set right when it ends.
 //!
 //! # Invariants
-//! I1  Who goes in a turn, or as one of a sweep group's, is counted there until it ends.
+//! I1  What goes in a turn, or as one of a sweep group's, is counted there until it ends.
 //!
 //! Source: C1, C2 of `docs/rules/adaptive.md`.
 

@@ -6,20 +6,20 @@
 //!
 //! ```text
 //! one by one        a 10 ─────────────▶ 90      b 20 ─────────────▶ 80      2 sweeps, 4 requests
-//! as a sweep group         a 10 ▶ b 20 ─────────────▶ b 80 ▶ a 90             1 sweep,  4 requests
+//! as a sweep group  a 10 ▶ b 20 ──────────────────▶ b 80 ▶ a 90             1 sweep,  4 requests
 //! ```
 //!
 //! So where there are seats the random clients of a group have one between them. Accounts say when
-//! the sweep group has its turn, against other groups and streams, and each of it pays for his own.
-//! In its turn requests go in the order of sectors, upwards, and from the lowest again; but nobody
-//! goes who is more than a quantum ahead of the one who has had least: that one goes then. Where
-//! seeks cost nothing the one who has had least always goes.
+//! the sweep group has its turn, against other groups and streams, and each of it pays for its own.
+//! In its turn requests go in the order of sectors, upwards, and from the lowest again; but none
+//! goes that is more than a quantum ahead of the one that has had least: that one goes then. Where
+//! seeks cost nothing the one that has had least always goes.
 //!
 //! # Invariants
 //! I1  While there are seats the sweep of a group holds what waits of its random clients, and
 //!     without seats nothing.
 //! I2  `flying` is what went to the device in a sweep group's turn and has not ended.
-//! I3  Nobody of a sweep group goes who is more than a quantum ahead of the least of it.
+//! I3  None of a sweep group goes that is more than a quantum ahead of the least of it.
 //!
 //! Source: own; S2 of `docs/rules/adaptive.md` has one crowd, in which accounts alone decide.
 
@@ -183,9 +183,9 @@ impl Paternoster {
         }
     }
 
-    /// Who of a sweep group goes instead of the one who has had least of it, and with what; nobody,
-    /// if he goes himself: as a passenger, on a device without seeks, or because the next by sector
-    /// is a quantum ahead of him (I3).
+    /// Which of a sweep group goes instead of the one that has had least of it, and with what;
+    /// none, if that one goes itself: as a passenger, on a device without seeks, or because the
+    /// next by sector is a quantum ahead of it (I3).
     pub(super) fn next_of_sweep_group(
         &self,
         scene: &Scene,

@@ -13,8 +13,8 @@
 //!
 //! The first is seen at once. The other two are judged by *windows* of 2 s of device time, or 64
 //! turns if that is longer. In each of them one child of the root is looked at, the *sampled
-//! child*: by turns whoever has had least, which finds what goes wrong behind the accounts, and
-//! whoever comes first, which finds what goes wrong in them.
+//! child*: by turns the one that has had least, which finds what goes wrong behind the accounts,
+//! and the one that comes first, which finds what goes wrong in them.
 //!
 //! ```text
 //! three children of equal weight, one of them the sampled child, 2 s      right: 667 ms
@@ -118,7 +118,7 @@ pub(super) struct Watchdog {
     empty_since: Option<Nanos>,
     pause: Option<Pause>,
     window: Window,
-    /// The sampled child of this window is to be whoever comes first.
+    /// The sampled child of this window is to be the one that comes first.
     by_arrival: bool,
     /// Of each sort of sampled child: who had too little last time, and is looked at again.
     suspects: [Option<u32>; 2],

@@ -157,13 +157,13 @@ impl House {
     }
 
     /// Tells the loop something of another server.
-    pub(super) fn tell(&self, message: handover::Message) {
+    pub(super) fn tell(&self, message: handover::HandoverMessage) {
         let message = Message::Handover(handover::Post(Box::new(message)));
         self.messages.put(message).expect("the loop is there");
     }
 
     /// Clients that shake hands.
-    pub(super) fn handshakings(&self) -> u32 {
-        self.negotiation.handshakings()
+    pub(super) fn in_handshake(&self) -> u32 {
+        self.negotiation.in_handshake()
     }
 }

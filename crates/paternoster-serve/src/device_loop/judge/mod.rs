@@ -300,7 +300,7 @@ impl Stage {
         self.medium.state().lets_go = true;
         for _ in 0..STILL {
             self.turn(1_000_000);
-            if self.house.device_loop.is_done() && self.house.handshakings() == 0 {
+            if self.house.device_loop.is_done() && self.house.in_handshake() == 0 {
                 break;
             }
         }
@@ -316,7 +316,7 @@ impl Stage {
         }
         let device_loop = &self.house.device_loop;
         let left = (
-            device_loop.connections.len() + self.house.handshakings(),
+            device_loop.connections.len() + self.house.in_handshake(),
             device_loop.ios.len(),
             device_loop.fragments.len(),
             device_loop.arena.used(),

@@ -37,7 +37,7 @@ use super::{Stage, config, keep_memory};
 use crate::config::{Device, Volume};
 use crate::device::Giving;
 use crate::device::claim::Claims;
-use crate::device_loop::handover::{Leave, Leaving, Message, Verdict};
+use crate::device_loop::handover::{HandoverMessage, Leave, Leaving, Verdict};
 use crate::handover::record::HandedConnection;
 use crate::host::ours::Ours;
 use crate::negotiation::Pause;
@@ -204,7 +204,7 @@ impl Stage {
             let due = plan.handovers.iter().find(|due| due.round == self.round);
             let Some(due) = due.filter(|_| self.stops.is_none()) else { return Ok(()) };
             let (answer, answers) = channel();
-            self.house.tell(Message::Files(answer));
+            self.house.tell(HandoverMessage::Files(answer));
             let at = At::Files(answers);
             self.passing = Some(Passing { how: due.what, since: self.round, at });
             return Ok(());
@@ -262,7 +262,12 @@ impl Stage {
             End::Refused | End::Late => drop(verdict),
         }
         let patience = if end == End::Late { Nanos(1) } else { Nanos::from_secs(1 << 20) };
-        self.house.tell(Message::Leave(Leave { patience, by: None, answer, verdict: waits }));
+        self.house.tell(HandoverMessage::Leave(Leave {
+            patience,
+            by: None,
+            answer,
+            verdict: waits,
+        }));
         answers
     }
 
@@ -289,7 +294,7 @@ impl Stage {
                 behind,
             });
         }
-        self.house.tell(Message::Tenants(leaving.tenants));
+        self.house.tell(HandoverMessage::Tenants(leaving.tenants));
         self.elders.push((last, before));
         Ok(())
     }

@@ -134,7 +134,7 @@ struct Town {
     negotiation: Negotiation<Street>,
     street: Street,
     _door: Slot<Word>,
-    /// Connections of each of [`HANDSHAKINGS`].
+    /// Connections of each of [`IN_HANDSHAKE`].
     held: [Vec<UnixStream>; 4],
 }
 
@@ -241,7 +241,7 @@ fn choice() -> Vec<u8> {
 /// What clients in handshake do in a turn, that many; how many events that are.
 type Visit = fn(&mut Town, usize) -> u64;
 
-const HANDSHAKINGS: [(&str, usize, Visit); 4] = [
+const IN_HANDSHAKE: [(&str, usize, Visit); 4] = [
     ("rubbish", 8, |town, many| town.come_and_go(0, many, &[0xff; 64])),
     ("come and go", 8, |town, many| town.come_and_go(1, many, &choice())),
     ("silent", 100, |town, many| town.stay(2, many)),
@@ -261,7 +261,7 @@ struct Had {
 }
 
 /// So much of these attacks, all at once, beside a victim.
-fn run(chosen: &[(&str, usize, Act)], handshakings: &[(&str, usize, Visit)], times: usize) -> Had {
+fn run(chosen: &[(&str, usize, Act)], in_handshake: &[(&str, usize, Visit)], times: usize) -> Had {
     let mut town = Town::new();
     let mut victim = town.rig.connect("victim");
     let mut attackers: Vec<(Attacker, Act)> = Vec::new();
@@ -283,7 +283,7 @@ fn run(chosen: &[(&str, usize, Act)], handshakings: &[(&str, usize, Visit)], tim
         for (one, act) in &mut attackers {
             had.events += act(one, turn);
         }
-        for &(_, many, visit) in handshakings {
+        for &(_, many, visit) in in_handshake {
             had.events += visit(&mut town, many * times);
         }
         if asked.is_none() {
@@ -361,7 +361,7 @@ fn attacks_of_clients_cost_so_much_an_event() {
 /// And by clients in handshake of the negotiation?
 #[test]
 fn attacks_of_handshakings_cost_so_much_an_event() {
-    let both = HANDSHAKINGS.iter().flat_map(|attack| [(attack, 1), (attack, 4)]);
+    let both = IN_HANDSHAKE.iter().flat_map(|attack| [(attack, 1), (attack, 4)]);
     let faults =
         both.filter_map(|(attack, times)| judge(attack.0, times, &run(&[], &[*attack], times)));
     assert_eq!(faults.collect::<Vec<_>>(), Vec::<String>::new());
@@ -370,7 +370,7 @@ fn attacks_of_handshakings_cost_so_much_an_event() {
 /// And all at once?
 #[test]
 fn all_attacks_together_cost_so_much_an_event() {
-    assert_eq!(judge("all together", 1, &run(&CHOSEN, &HANDSHAKINGS, 1)), None);
+    assert_eq!(judge("all together", 1, &run(&CHOSEN, &IN_HANDSHAKE, 1)), None);
 }
 
 /// Are findings of a review found by these bounds when they are planted back: all memory for those

@@ -307,8 +307,8 @@ fn a_starved_request_is_served() {
     assert_eq!(behind[1], 0, "the first one of all");
 }
 
-/// I2: does another scheduler begin with `nr_requests` as at a start, so that `ctl save` has nothing
-/// to write that was not ordered, and a reload nothing to give up?
+/// I2: does another scheduler begin with `nr_requests` as at a start, so that `ctl save` has
+/// nothing to write that was not ordered, and a reload nothing to give up?
 #[test]
 fn another_scheduler_begins_as_at_a_start() {
     let mut rig = Rig::new("bfq", |_| ());
