@@ -5,7 +5,10 @@ import bisect
 import collections
 import concurrent.futures
 import contextlib
+import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -336,6 +339,21 @@ def test_what_goes_wrong_in_a_row_is_its_error(small):
     result = pt.run(small, scheduler=Fifo, device="ssd-870evo")
     assert (found[-1]["error"], found[-1]["ios"]) == (None, 256)
     assert found[-1]["max_ns"] == max(result.clients["max_ns"])
+
+
+@pytest.mark.skipif(not PLANTED, reason="panics: the wheel has no feature planted-bugs")
+def test_a_panic_of_a_row_is_told_once():
+    """Does a panic say nothing on stderr, as its row's error has its words and its place?"""
+    script = (
+        "import paternoster_io as pt, test_elevators as own\n"
+        "row = {'job': '[a]\\nrw=read\\nsize=64k\\n', 'scheduler': own.Panics}\n"
+        "print(pt.run_rows([row, row])['error'])\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+        env={**os.environ, "RUST_BACKTRACE": "0", "PYTHONPATH": os.path.dirname(__file__)},
+    )  # fmt: skip
+    assert (told.stdout.count("panic: planted ("), told.stderr) == (2, "")
 
 
 def test_a_class_may_have_any_method():

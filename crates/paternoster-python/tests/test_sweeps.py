@@ -127,6 +127,37 @@ def test_a_failing_row_is_a_row():
     assert len(set(found["row"])) == len(rows)
 
 
+def test_a_cell_of_any_kind_is_its_rows_own():
+    """Is a cell that its column cannot hold (an array, a series, what compares or prints with an
+    exception) its row's error, an array of one number that number, an absent value of pandas an
+    empty cell, with the rows beside it done?"""
+    numpy, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+
+    class Bad:
+        def __eq__(self, other):
+            raise RuntimeError("it compares with nothing")
+
+        __hash__ = None
+
+        def __str__(self):
+            raise RuntimeError("it has no words")
+
+        def item(self):
+            raise KeyError(3)
+
+    job = "[a]\nrw=read\nsize=64k\n"
+    arrays = [numpy.array(cells) for cells in ([1, 2], [], [[1], [2]], ["a", "b"], [None, None])]
+    wrong = [*arrays, pandas.Series([1, 2]), pandas.DataFrame({"a": [1]}), Bad(), [1, 2], b"x"]
+    right = [numpy.array(5), numpy.array([5]), numpy.int64(5), pandas.NA, pandas.NaT, None]
+    for name in ("seed", "device", "scheduler", "job"):
+        rows = [{"job": job, "device": "null", name: cell} for cell in wrong]
+        found = pt.run_rows([*rows, {"job": job, "device": "null"}])["error"]
+        assert all(error.startswith(("RequestError", "JobError")) for error in found[:-1]), found
+        assert found[-1] is None
+    found = pt.run_rows([{"job": job, "device": "null", "seed": cell} for cell in right])
+    assert (found["error"], found["seed"]) == ([None] * 6, [5, 5, 5, 0, 0, 0])
+
+
 def test_a_row_is_named_by_what_it_asks():
     """Is a row's name that of its meaning: defaults written out, cells empty or not a number, and
     what it costs change nothing?"""

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::call;
+use crate::{call, guard};
 
 /// As many threads as there are processors, or as a call allows.
 pub(crate) fn threads() -> usize {
@@ -34,7 +34,7 @@ pub(crate) fn each<S: Sync, R: Send>(
         return steps.iter().map(work).collect();
     }
     let next = AtomicUsize::new(0);
-    let call = call::present();
+    let (call, heard) = (call::present(), guard::heard());
     let done = Mutex::new(Vec::new());
     let task = || loop {
         let place = next.fetch_add(1, Ordering::Relaxed);
@@ -44,9 +44,11 @@ pub(crate) fn each<S: Sync, R: Send>(
     };
     thread::scope(|scope| {
         let begin = |_| {
-            scope.spawn(|| match &call {
-                Some(call) => call.during(task),
-                None => task(),
+            scope.spawn(|| {
+                guard::during(heard.clone(), || match &call {
+                    Some(call) => call.during(task),
+                    None => task(),
+                });
             })
         };
         let begun: Vec<_> = (0..threads.min(steps.len())).map(begin).collect();
@@ -83,7 +85,7 @@ mod tests {
         for threads in [1, 3] {
             let work = |step: &u32| assert!(*step != 7, "step {step}");
             let told = guarded(|| each(threads, &steps, work)).expect_err("one panics");
-            assert!(told.ends_with("panic: step 7"), "{told}");
+            assert!(told.contains("panic: step 7 ("), "{told}");
         }
     }
 }

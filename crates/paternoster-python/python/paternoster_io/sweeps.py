@@ -91,7 +91,7 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
             # Its methods are its objects', `item`, too.
             return lent(value) if issubclass(value, Elevator) else _text(value)
         # Numbers of other libraries are Python's as `item()`.
-        value = value.item() if hasattr(value, "item") else value
+        value = _plain(value)
         # What no column holds goes as text, and is the row's error.
         if isinstance(value, float) and math.isfinite(value):
             return value
@@ -99,19 +99,40 @@ def _cells(rows: Iterable[dict[str, Any]]) -> str:
             return value
         return _text(value)
 
-    def empty(value: Any) -> bool:
-        return value is None or value == "" or value != value
-
     kept = [
-        {name: told(row[name]) for name in PLAN if not empty(row.get(name))} for row in rows
+        {name: told(row[name]) for name in PLAN if not _empty(row.get(name))} for row in rows
     ]
     return json.dumps(kept)
+
+
+def _plain(value: Any) -> Any:
+    """A number of another library as Python's, and all else, such as an array, as it is."""
+    try:
+        return value.item()
+    # An array of several raises, and other classes' methods do what they like.
+    except Exception:
+        return value
+
+
+def _empty(value: Any) -> bool:
+    """Whether a cell says nothing: None, no text, what is not itself (NaN), or what does not say
+    whether it is (pandas' NA). An array, which compares by its elements, says something."""
+    try:
+        return value is None or bool(value == "") or bool(value != value)
+    except Exception:
+        try:
+            return (value != value) is value
+        except Exception:
+            return False
 
 
 def _text(value: Any) -> str:
     """A cell in words. Python may refuse to write a number of more than 640 digits in tens."""
     is_vast = isinstance(value, int) and value.bit_length() > 2000
-    text = hex(value) if is_vast else str(value)
+    try:
+        text = hex(value) if is_vast else str(value)
+    except Exception:
+        text = object.__repr__(value)
     return text.encode(errors="backslashreplace").decode()
 
 

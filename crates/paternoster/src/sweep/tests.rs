@@ -142,7 +142,9 @@ fn a_panic_is_an_error_of_its_row() {
     for (two, alone) in found.chunks(2).zip(done(&good)) {
         let error = two[0]["error"].as_str().expect("it failed");
         assert!(
-            error.starts_with("Error: a bug, ") && error.ends_with("panic: pick 10"),
+            error.starts_with("Error: a bug, ")
+                && error.contains("panic: pick 10 (")
+                && error.contains(file!()),
             "{error}"
         );
         assert!(!two[0].contains_key("digest") && !alone.contains_key("error"));
