@@ -26,6 +26,7 @@ mod call;
 mod capture;
 mod choice;
 mod compare;
+mod complete;
 #[cfg(feature = "serve")]
 mod ctl;
 mod devices;

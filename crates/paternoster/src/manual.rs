@@ -19,16 +19,7 @@ use paternoster_sim::schedulers::choices;
 #[cfg(feature = "serve")]
 use crate::roff;
 use crate::schedulers::queue;
-use crate::{Failure, examples, help};
-
-/// In bash a completed word is followed by a blank, unless its value is still to be written.
-const BASH: &str = r#"
-_paternoster_words() {
-    _paternoster "$@"
-    case ${COMPREPLY[0]-} in *=) compopt -o nospace 2>/dev/null ;; esac
-}
-complete -F _paternoster_words -o bashdefault -o default paternoster
-"#;
+use crate::{Failure, complete, examples, help};
 
 /// The documentation of the configuration; a link, so that the package has it too.
 #[cfg(feature = "serve")]
@@ -38,8 +29,8 @@ const CONFIGURATION: &str = include_str!("../configuration.markdown");
 pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut with_values(help::program()), "paternoster", &mut script);
-    let more = if shell == Shell::Bash { BASH } else { "" };
-    crate::print(&(String::from_utf8_lossy(&script).into_owned() + more))
+    let script = String::from_utf8_lossy(&script).into_owned();
+    crate::print(&complete::with_attributes(shell, script, &help::program()))
 }
 
 /// Writes a page for the program, one for each subcommand, and section 5.
@@ -80,6 +71,18 @@ fn with_values(mut command: Command) -> Command {
         };
         command = command.mut_arg(id, |argument| {
             argument.value_parser(PossibleValuesParser::new(values)).hide_possible_values(true)
+        });
+    }
+    // In zsh a colon ends the name of a value, and what follows is a command.
+    for id in &ids {
+        command = command.mut_arg(id, |argument| {
+            let names = argument.get_value_names().unwrap_or_default();
+            if names.iter().all(|name| !name.contains([':', '['])) {
+                return argument;
+            }
+            let plain = |name: &str| name.split('[').next().unwrap_or("").replace(':', "-");
+            let names: Vec<String> = names.iter().map(|name| plain(name)).collect();
+            argument.value_names(names)
         });
     }
     let names: Vec<String> =

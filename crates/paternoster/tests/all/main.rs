@@ -14,6 +14,7 @@ mod at_hand;
 mod buffered;
 mod builtin;
 mod compare;
+mod completions;
 mod ctl;
 mod decisions;
 mod emulate;
