@@ -157,7 +157,7 @@ pub(crate) struct RunOptions {
     pub(crate) force: bool,
 
     /// How to tell the results [default: a table, below fio's report if there is one run]
-    #[arg(long, value_name = "FORMAT", value_enum)]
+    #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 
     /// In fio's forms instead
@@ -229,7 +229,7 @@ pub(crate) struct SchedulersOptions {
     /// Only this one, with every attribute and its meaning
     pub(crate) name: Option<String>,
     /// How to tell it
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "table")]
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
     #[arg(conflicts_with = "grep")]
     pub(crate) format: Format,
     /// As --format json, as it was called
@@ -254,7 +254,7 @@ pub(crate) struct DevicesOptions {
     /// Only this one; a name or a device file
     pub(crate) name: Option<String>,
     /// How to tell it
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "table")]
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
     #[arg(conflicts_with = "grep")]
     pub(crate) format: Format,
     /// As --format json, as it was called

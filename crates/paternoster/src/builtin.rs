@@ -25,7 +25,7 @@ use crate::choice::SchedulerChoice;
 use crate::compare::{self, Told};
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
-use crate::results::Format;
+use crate::results::{Format, emit};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
 use crate::{Failure, print};
@@ -58,7 +58,7 @@ fn megabytes() -> RangedU64ValueParser<u64> {
 #[derive(Debug, Args)]
 struct ToldOptions {
     /// Tell the results as `run` does, instead of in the original's own words
-    #[arg(long, value_name = "FORMAT", value_enum)]
+    #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 }
 
@@ -465,7 +465,10 @@ fn each(
     }
     let subject = setting.subject(workload);
     match told.format.zip(runs) {
-        Some((format, runs)) => print(&compare::results(&subject, &runs, &[]).told(format))?,
+        Some((format, runs)) => {
+            let results = compare::results(&subject, &runs, &[]);
+            emit(format, None, |format| results.told(format))?;
+        }
         None => print(&text)?,
     }
     evidence.write(&subject)

@@ -5,15 +5,20 @@ use paternoster_sim::{Description, catalog};
 use serde_json::{Value, json};
 
 use crate::arguments::{DevicesOptions, Listing};
-use crate::results::{Results, document, field};
+use crate::results::{Results, document, emit, field};
 use crate::sheet::Sheet;
 use crate::{Failure, choice, print, schedulers, sysfs};
 
 pub(crate) fn list(options: &DevicesOptions) -> Result<(), Failure> {
     let format = options.format.or_json(options.json);
-    let Some(name) = &options.name else { return print(&all()?.told(format)) };
+    let Some(name) = &options.name else {
+        let all = all()?;
+        return emit(format, None, |format| all.told(format));
+    };
     let device = choice::device(name)?;
-    let Some(listing) = options.grep else { return print(&one(&device).told(format)) };
+    let Some(listing) = options.grep else {
+        return emit(format, None, |format| one(&device).told(format));
+    };
     let scheduler = options.scheduler.as_deref().unwrap_or(listing.scheduler());
     let queue = schedulers::queue(scheduler, device.facts, &options.set)?;
     print(&match listing {

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use paternoster_core::near;
 
+use crate::results::{Format, Listed, emit};
 use crate::table::{plain_table, trimmed, wrap_last};
 use crate::{Failure, print};
 
@@ -44,6 +45,11 @@ pub(crate) struct ExamplesOptions {
     /// With --write: also over files that are there and differ
     #[arg(long, requires = "write")]
     force: bool,
+
+    /// How to tell the list
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    #[arg(conflicts_with_all = ["name", "write"])]
+    format: Format,
 }
 
 /// The path below the folder of job files, and what stands in the file.
@@ -87,7 +93,10 @@ pub(crate) fn examples(options: &ExamplesOptions) -> Result<(), Failure> {
     match (&options.name, &options.write) {
         (Some(name), _) => print(find(name)?.1),
         (None, Some(folder)) => write(folder, options.force),
-        (None, None) => print(&list()),
+        (None, None) => emit(options.format, None, |format| match format {
+            Format::Table => list(),
+            format => listed().results().told(format),
+        }),
     }
 }
 
@@ -120,6 +129,13 @@ fn about(text: &str) -> String {
     let comment: Vec<&str> = comment.take_while(|line| !line.is_empty()).collect();
     let comment = comment.join(" ");
     comment.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned()
+}
+
+/// The list for programs.
+fn listed() -> Listed<3> {
+    let row = |(path, text)| [short(path).into(), path.into(), about(text).into()];
+    let rows = ALL.into_iter().map(row).collect();
+    Listed { kind: "examples", heads: ["name", "path", "about"], rows }
 }
 
 fn list() -> String {

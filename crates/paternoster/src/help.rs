@@ -14,8 +14,8 @@ use std::io::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use crate::Failure;
 use crate::arguments::Program;
+use crate::{Failure, format};
 
 /// What `--help` begins and ends with; clap's own list of commands is replaced by the groups.
 const TEMPLATE: &str = "{about-with-newline}
@@ -115,6 +115,9 @@ pub(crate) fn parse(words: Vec<String>) -> Result<Program, Failure> {
         Some(("run", own)) if old => old_forms(own),
         Some((name, _)) if old => say!("note: `{name} --output-format` is now `--format`"),
         _ => {}
+    }
+    if let Some((_, own)) = matches.subcommand() {
+        format::check(own)?;
     }
     if let Some((_, own)) = matches.subcommand()
         && let Some(device) = unnamed(own)

@@ -38,6 +38,7 @@ mod examples;
 #[cfg(feature = "lab")]
 mod experiments;
 mod features;
+mod format;
 #[cfg(feature = "lab")]
 mod guarantees;
 pub mod guard;
@@ -112,7 +113,12 @@ impl<T: std::error::Error> From<T> for Failure {
 
 /// Prints a result. A reader that closes the pipe early has seen enough.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    print_bytes(text.as_bytes())
+}
+
+/// The same of what is no text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    match std::io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => Ok(done?),
     }

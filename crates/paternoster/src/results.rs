@@ -7,43 +7,22 @@
 //!          html        the same in one file for a browser
 //!          csv         a line for each of the smallest things   units in the names of columns
 //!          json        one document, however many runs          units in the keys
+//!          parquet     the lines of csv as columns               as csv has them
 //! ```
 //!
 //! docs/results.md says what stands in the last two. A document has `schema`, the number of its
 //! keys' meaning, and `kind`, the command that made it.
 
-use clap::ValueEnum;
 pub(crate) use paternoster_workload::report::csv::field;
 use serde_json::{Value, json};
 
+pub(crate) use crate::format::{Format, emit};
 use crate::page;
 use crate::sheet::Sheet;
 use crate::table::{terminal_width, wrapped};
 
 /// The version of the keys: raised when one goes or means something else.
 pub(crate) const SCHEMA: u32 = 1;
-
-/// How results are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Tables for a terminal
-    Table,
-    /// One document; docs/results.md has its keys
-    Json,
-    /// A line for each job and direction, or what there is
-    Csv,
-    /// One page for a browser
-    Html,
-    /// Tables in Markdown
-    Markdown,
-}
-
-impl Format {
-    /// The same, or JSON if it was asked for by the option that a command had for it.
-    pub(crate) fn or_json(self, json: bool) -> Format {
-        if json { Format::Json } else { self }
-    }
-}
 
 /// What was found, before it is known how it is told.
 #[derive(Debug, Default)]
@@ -69,7 +48,8 @@ impl Results {
         let notes = || self.notes.iter().chain(&self.explained).map(String::as_str);
         match format {
             Format::Json => format!("{:#}\n", self.document),
-            Format::Csv => self.csv.clone(),
+            // As columns it is made of these lines (`format::emit`).
+            Format::Csv | Format::Parquet => self.csv.clone(),
             Format::Table => {
                 let width = terminal_width();
                 let sheets = self.sheets.iter().map(|(_, sheet)| sheet.text_within(width));
@@ -100,6 +80,36 @@ impl Results {
 /// A heading that a terminal has in several lines.
 pub(crate) fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<&str>>().join("; ")
+}
+
+/// A list of names and words: what there is.
+pub(crate) struct Listed<const N: usize> {
+    pub(crate) kind: &'static str,
+    pub(crate) heads: [&'static str; N],
+    pub(crate) rows: Vec<[Value; N]>,
+}
+
+impl<const N: usize> Listed<N> {
+    pub(crate) fn results(&self) -> Results {
+        let mut sheet = Sheet::new(N, self.heads.map(|head| head.replace('_', " ")));
+        let mut csv = self.heads.join(",") + "\n";
+        let mut all = Vec::new();
+        for row in &self.rows {
+            let cells =
+                row.each_ref().map(|cell| cell.as_str().map_or(cell.to_string(), Into::into));
+            csv += &(cells.each_ref().map(|cell| field(cell)).join(",") + "\n");
+            sheet.row(cells.to_vec());
+            let keys = self.heads.iter().map(|head| (*head).to_owned());
+            all.push(keys.zip(row.iter().cloned()).collect::<Value>());
+        }
+        Results {
+            title: self.kind.to_owned(),
+            sheets: vec![(self.kind.to_owned(), sheet)],
+            csv,
+            document: document(self.kind, json!({ self.kind: all })),
+            ..Results::default()
+        }
+    }
 }
 
 /// A document of this kind.

@@ -29,7 +29,7 @@ use crate::evidence::{Evidence, Which};
 use crate::page::{self, Watched};
 use crate::plot::clients;
 use crate::real::RealFile;
-use crate::results::Format;
+use crate::results::{Format, emit};
 use crate::setting::{Setting, time};
 use crate::target::{self, Real, Target};
 use crate::{Failure, Ran, call, examples, interrupt};
@@ -383,21 +383,22 @@ fn tell(
     };
     let terse_version = TerseVersion::of(options.terse_version).unwrap_or_default();
     let mut text = String::new();
-    match options.format {
-        Some(Format::Html) => text = page(),
-        Some(format) => text = results.told(format),
-        None => {}
-    }
     // Tables and documents have them; fio's forms have no place for them.
     let has_notes = match options.format {
-        Some(format) => format != Format::Csv,
+        Some(format) => !matches!(format, Format::Csv | Format::Parquet),
         None => forms.contains(&Form::Table),
     };
     if !has_notes && !options.setting.quiet {
         runs.iter().flat_map(|run| &run.notes).for_each(|note| say!("note: {note}"));
     }
     let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcome).collect();
-    for form in forms.iter().filter(|_| options.format.is_none()) {
+    if let Some(format) = options.format {
+        return emit(format, options.output.as_deref(), |format| match format {
+            Format::Html => page(),
+            format => results.told(format),
+        });
+    }
+    for form in forms {
         match form {
             Form::Table => text.push_str(&results.told(Format::Table)),
             Form::Csv => {

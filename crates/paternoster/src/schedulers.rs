@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use crate::arguments::SchedulersOptions;
 use crate::choice::{SchedulerChoice, assignment};
-use crate::results::{Format, Results, document, field};
+use crate::results::{Format, Results, document, emit, field};
 use crate::sheet::Sheet;
 use crate::table::{plain_table, terminal_width, trimmed, wrap_last};
 use crate::{Failure, print};
 
 pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
+    let format = options.format.or_json(options.json);
     let text = match &options.name {
         None if options.grep => {
             let each = schedulers::choices().map(|entry| {
@@ -21,14 +22,16 @@ pub(crate) fn list(options: &SchedulersOptions) -> Result<(), Failure> {
             });
             each.collect::<Result<String, Failure>>()?
         }
-        None => all().told(options.format.or_json(options.json)),
+        None => return emit(format, None, |format| all().told(format)),
         Some(name) => {
             let queue = queue(name, DeviceFacts::default(), &[])?;
-            match options.format.or_json(options.json) {
-                _ if options.grep => grep(&queue),
-                Format::Table => describe(name, &queue),
-                format => one(name, &queue).told(format),
+            if !options.grep {
+                return emit(format, None, |format| match format {
+                    Format::Table => describe(name, &queue),
+                    format => one(name, &queue).told(format),
+                });
             }
+            grep(&queue)
         }
     };
     print(&text)

@@ -26,12 +26,12 @@ use crate::builtin::{FILE_MAX, size, some_time};
 use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
 use crate::plot::clients;
-use crate::results::{Format, Results, document, field};
+use crate::results::{Format, Listed, Results, document, emit, field};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::sheet::Sheet;
 use crate::table::{align_right, plain_table, terminal_width, trimmed, wrap_last};
 use crate::target::Target;
-use crate::{Failure, print, units};
+use crate::{Failure, units};
 
 /// How long others may run before a start, and how long a start may take at most.
 const TIME_MAX: Nanos = Nanos::from_secs(3600);
@@ -83,7 +83,7 @@ pub(crate) struct StartupOptions {
     #[arg(long, value_name = "SIZE")]
     file_size: Option<String>,
     /// How to tell the results
-    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     pub(crate) format: Format,
     #[command(flatten)]
@@ -168,7 +168,10 @@ struct Told<'a> {
 
 pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
     if options.list {
-        return print(&list());
+        return emit(options.format, None, |format| match format {
+            Format::Table => list(),
+            format => listed().results().told(format),
+        });
     }
     let startup = asked(options)?;
     let setting = Setting::new(&options.setting, None)?;
@@ -202,7 +205,7 @@ pub(crate) fn startup(options: &StartupOptions) -> Result<(), Failure> {
             all.push(Told { startup: &startup, device, scheduler, pairs });
         }
     }
-    print(&match options.format {
+    emit(options.format, None, |format| match format {
         Format::Table => text(&setting, &all),
         format => results(&setting, &all).told(format),
     })?;
@@ -235,6 +238,23 @@ pub(crate) fn asked(options: &StartupOptions) -> Result<Startup, Failure> {
 }
 
 /// The profiles.
+/// The profiles for programs.
+fn listed() -> Listed<7> {
+    let row = |profile: &paternoster_workload::builtin::startup::Profile| {
+        [
+            profile.name.into(),
+            profile.requests().into(),
+            profile.bytes().into(),
+            profile.random().into(),
+            profile.waited_for().into(),
+            profile.processes.len().into(),
+            profile.source.into(),
+        ]
+    };
+    let heads = ["name", "requests", "bytes", "random", "waited_for", "processes", "source"];
+    Listed { kind: "profiles", heads, rows: PROFILES.iter().map(row).collect() }
+}
+
 fn list() -> String {
     let mut table = plain_table();
     table.set_header(["profile", "requests", "MB", "random", "waited for", "processes", "source"]);

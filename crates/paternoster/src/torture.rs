@@ -27,9 +27,9 @@ use serde_json::{Value, json};
 
 use crate::choice::SchedulerChoice;
 use crate::progress::Steps;
-use crate::results::{self, Format, Results, field};
+use crate::results::{self, Format, Results, emit, field};
 use crate::sheet::Sheet;
-use crate::{Failure, interrupt, print};
+use crate::{Failure, interrupt};
 
 /// All that are judged if none is named.
 const SCHEDULERS: [&str; 7] =
@@ -65,7 +65,7 @@ pub(crate) struct TortureOptions {
     save: Option<PathBuf>,
 
     /// How to tell the results
-    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     format: Format,
 
@@ -117,7 +117,7 @@ fn schedulers(options: &TortureOptions) -> Result<Vec<String>, Failure> {
 
 pub(crate) fn torture(options: &TortureOptions) -> Result<(), Failure> {
     let (rows, excused, found) = find(options, &schedulers(options)?);
-    print(&results(options, &rows, &excused, &found).told(options.format))?;
+    emit(options.format, None, |format| results(options, &rows, &excused, &found).told(format))?;
     if let Some(folder) = &options.save {
         for one in &found {
             save(folder, one)

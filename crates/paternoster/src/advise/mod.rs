@@ -32,11 +32,11 @@ use self::goal::Goal;
 use self::trial::Trials;
 use self::verdict::{Advice, Question};
 use crate::page::{self, Watched};
-use crate::results::Format;
+use crate::results::{Format, emit};
 use crate::run::{include, read_file, refused};
 use crate::setting::{Setting, SettingOptions, time};
 use crate::target::Target;
-use crate::{Failure, choice, interrupt, print};
+use crate::{Failure, choice, interrupt};
 
 /// What is tried unless `--scheduler` says otherwise: the schedulers of today's Linux and ours,
 /// with the attributes that change most (docs/which-scheduler.md says what each is for).
@@ -105,7 +105,7 @@ pub(crate) struct CompareOptions {
     runtime: Option<String>,
 
     /// How to tell the results
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "table")]
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
 
     /// Also write a page for a browser: the table, each client over time and a timeline of turns
@@ -138,14 +138,14 @@ pub(crate) fn advise(options: &CompareOptions) -> Result<(), Failure> {
     let Some(FoundOut { advice, left, watched }) = found else {
         return interrupt::end(|| "no scheduler was tried with all seeds".to_owned());
     };
-    print(&match options.format {
+    emit(options.format, None, |format| match format {
         Format::Table => {
             let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             tell::text(&advice, bold)
         }
         Format::Markdown => tell::markdown(&advice),
         Format::Json => format!("{:#}\n", tell::document(&advice)),
-        Format::Csv => tell::csv(&advice),
+        Format::Csv | Format::Parquet => tell::csv(&advice),
         Format::Html => tell::page(&advice, &watched),
     })?;
     if let Some(path) = &options.html {

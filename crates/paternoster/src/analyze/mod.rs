@@ -26,29 +26,27 @@ use paternoster_trace::record::{Devices, FromTrace};
 use paternoster_trace::{Entry, Recorder, Run, Source};
 use serde_json::{Value, json};
 
+use crate::Failure;
+use crate::format::Form;
 use crate::plot::Plots;
-use crate::results::document;
+use crate::results::{Format, document, emit};
 use crate::trace_input::{Rebased, tell_problems};
-use crate::{Failure, print};
 pub(crate) use options::AnalyzeOptions;
-use options::{Form, Selection};
+use options::{Own, Selection};
 
 pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
     let selection = options.selection()?;
-    match options.format {
-        Form::Btt | Form::Blkparse if !options.plot.is_empty() || options.html.is_some() => {
+    let format = match options.format {
+        Form::Own(_) if !options.plot.is_empty() || options.html.is_some() => {
             let message = "--plot and --html go with our own forms of report, not with those of \
                            btt and blkparse";
             return Err(Failure::Request(message.to_owned()));
         }
-        Form::Btt => return btt::run(options, &selection),
-        Form::Blkparse => return parse::run(options, &selection),
-        // Before the trace is read.
-        Form::Parquet if options.output.is_none() || !cfg!(feature = "parquet") => {
-            return write_columns(options, &[]);
-        }
-        _ => options.no_words()?,
-    }
+        Form::Own(Own::Btt) => return btt::run(options, &selection),
+        Form::Own(Own::Blkparse) => return parse::run(options, &selection),
+        Form::Shared(format) => format,
+    };
+    options.no_words()?;
     let mut plots = Plots::new(&options.plot)?;
     let (mut all, mut runs) = (Vec::new(), Vec::new());
     for name in &options.traces {
@@ -61,15 +59,16 @@ pub(crate) fn analyze(options: &AnalyzeOptions) -> Result<(), Failure> {
         runs.push(run);
     }
     let subject = options.traces.iter().map(|name| label(name)).collect::<Vec<_>>().join(", ");
-    let told = |form| match form {
-        Form::Html => page::render(&subject, &all, &runs),
-        form => render(form, &all),
-    };
-    match (&options.output, options.format) {
-        (_, Form::Parquet) => write_columns(options, &all)?,
-        (None, form) => print(&told(form))?,
-        (Some(path), form) => std::fs::write(path, told(form))
-            .map_err(|error| Failure::Request(format!("{}: {error}", path.display())))?,
+    match (format, &options.output) {
+        // With types of its own, whatever stands in a column.
+        #[cfg(feature = "parquet")]
+        (Format::Parquet, Some(path)) => {
+            columns::write(path, &rows(&all)).map_err(Failure::Request)?;
+        }
+        (format, path) => emit(format, path.as_deref(), |format| match format {
+            Format::Html => page::render(&subject, &all, &runs),
+            format => render(format, &all),
+        })?,
     }
     if let Some(path) = &options.html {
         std::fs::write(path, page::render(&subject, &all, &runs))
@@ -157,26 +156,6 @@ fn rows(all: &[Analysed]) -> Vec<data::Row> {
     all.iter().flat_map(of).collect()
 }
 
-/// Writes them as columns.
-#[cfg(feature = "parquet")]
-fn write_columns(options: &AnalyzeOptions, all: &[Analysed]) -> Result<(), Failure> {
-    let path = options.output.as_deref().ok_or_else(no_output)?;
-    columns::write(path, &rows(all)).map_err(Failure::Request)
-}
-
-/// Says how there would be columns.
-#[cfg(not(feature = "parquet"))]
-fn write_columns(_: &AnalyzeOptions, _: &[Analysed]) -> Result<(), Failure> {
-    let message = "--format parquet needs a program that was built with `cargo build --release \
-                   --features parquet`; --format csv has the same rows";
-    Err(Failure::Request(message.to_owned()))
-}
-
-#[cfg(feature = "parquet")]
-fn no_output() -> Failure {
-    Failure::Request("--format parquet goes to a file: name it with --output".to_owned())
-}
-
 fn json_of(one: &Analysed) -> Value {
     data::json(&one.name, &one.found, &|device| one.device(device), one.problems)
 }
@@ -191,14 +170,14 @@ pub(crate) fn documents(options: &AnalyzeOptions) -> Result<Vec<Value>, Failure>
     options.traces.iter().map(one).collect()
 }
 
-fn render(form: Form, all: &[Analysed]) -> String {
+fn render(form: Format, all: &[Analysed]) -> String {
     match form {
-        Form::Json => {
+        Format::Json => {
             let documents: Vec<Value> = all.iter().map(json_of).collect();
             format!("{:#}\n", document("analyze", json!({ "traces": documents })))
         }
-        Form::Csv => data::csv(&rows(all)),
-        Form::Markdown => all.iter().map(text::markdown).collect::<Vec<_>>().join("\n"),
+        Format::Csv | Format::Parquet => data::csv(&rows(all)),
+        Format::Markdown => all.iter().map(text::markdown).collect::<Vec<_>>().join("\n"),
         _ => {
             let told =
                 |one: &Analysed| text::report(&one.name, &one.found, &|device| one.device(device));

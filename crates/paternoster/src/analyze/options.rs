@@ -8,6 +8,7 @@ use paternoster_trace::blktrace::DeviceNumber;
 use paternoster_trace::filter::{Mask, Window};
 
 use crate::Failure;
+use crate::format::{Form, Format};
 use crate::trace_input::InputOptions;
 
 /// Say what block traces say: latencies by phase, merges, seeks, who got what; as btt or blkparse
@@ -35,9 +36,9 @@ pub(crate) struct AnalyzeOptions {
     pub(super) traces: Vec<String>,
 
     /// How to tell it
-    #[arg(long, alias = "output-format", value_name = "FORM", value_enum)]
-    #[arg(default_value_t = Form::Table)]
-    pub(super) format: Form,
+    #[arg(long, alias = "output-format", value_name = "FORMAT")]
+    #[arg(default_value = "table")]
+    pub(super) format: Form<Own>,
 
     /// Only this span, in seconds from the first event
     #[arg(long, value_name = "START:END")]
@@ -73,22 +74,9 @@ pub(crate) struct AnalyzeOptions {
     pub(super) words: Vec<String>,
 }
 
-/// How findings are told.
+/// In the words of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// Tables for a terminal
-    #[value(alias = "report")]
-    Table,
-    /// One document, however many traces
-    Json,
-    /// A line for each phase of each device and process
-    Csv,
-    /// A page for a browser, as --html writes it
-    Html,
-    /// Tables in Markdown
-    Markdown,
-    /// The same as a Parquet file (--output); needs a program built with the feature `parquet`
-    Parquet,
+pub(crate) enum Own {
     /// What btt prints, to the byte
     Btt,
     /// What blkparse prints, to the byte
@@ -131,7 +119,7 @@ impl AnalyzeOptions {
 
     /// Whether a page with every picture is made.
     pub(super) fn draws_all(&self) -> bool {
-        self.html.is_some() || self.format == Form::Html
+        self.html.is_some() || self.format == Form::Shared(Format::Html)
     }
 
     /// Refuses options of other programs where they mean nothing.

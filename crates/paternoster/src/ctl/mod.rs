@@ -8,6 +8,7 @@
 //! What can be asked is the server's business: words are put into a line, and what is wrong with
 //! them the server says.
 
+mod forms;
 mod lines;
 mod tell;
 mod tree;
@@ -16,13 +17,17 @@ pub(crate) mod units;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use paternoster_serve::config::quantity;
 use paternoster_serve::control::DEFAULT_SOCKET;
 use paternoster_serve::control::client::{Client, ClientError, PATIENCE, PATIENCE_TO_DRAIN};
 use serde_json::{Value, json};
 
+use crate::results::{Format, emit};
 use crate::{Failure, print};
+
+/// `raw` prints answers as they come.
+const JSON_OR_TABLE: [Format; 2] = [Format::Json, Format::Table];
 
 /// Names the socket where no option does.
 const VARIABLE: &str = "PATERNOSTER_CONTROL";
@@ -55,8 +60,8 @@ pub(crate) struct CtlOptions {
     pub(crate) timeout: Option<String>,
 
     /// How to tell the answers
-    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value = "table")]
-    pub(crate) format: Answers,
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "table")]
+    pub(crate) format: Format,
 
     /// The same as `--format json`
     #[arg(long, global = true, hide = true)]
@@ -64,15 +69,6 @@ pub(crate) struct CtlOptions {
 
     #[command(subcommand)]
     pub(crate) order: CtlOrder,
-}
-
-/// How answers are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Answers {
-    /// Tables for a terminal
-    Table,
-    /// As the server gives them, one a line
-    Json,
 }
 
 /// Which server.
@@ -203,20 +199,32 @@ fn limit(options: &CtlOptions) -> Result<Duration, Failure> {
 
 pub(crate) fn ctl(options: &CtlOptions) -> Result<(), Failure> {
     let requests = requests(options)?;
+    let (format, mut answers) = (options.format.or_json(options.json), Vec::new());
+    if matches!(options.order, CtlOrder::Raw { .. }) && !JSON_OR_TABLE.contains(&format) {
+        let message = "ctl raw prints an answer as it came: --format json, or none; the other \
+                       orders have all formats";
+        return Err(Failure::Request(message.to_owned()));
+    }
     let mut client = connect(&options.server, limit(options)?)?;
     for request in requests {
         let answer = client.ask_text(&request).map_err(failure)?;
-        let is_json = options.json || options.format == Answers::Json;
-        if is_json || matches!(options.order, CtlOrder::Raw { .. }) {
-            print(&format!("{answer}\n"))?;
-            continue;
-        }
-        print(&tell::answer(&options.order, &answer)?)?;
-        for note in tell::notes(&answer) {
-            say!("note: {note}");
+        match format {
+            _ if matches!(options.order, CtlOrder::Raw { .. }) => print(&format!("{answer}\n"))?,
+            Format::Json => print(&format!("{answer}\n"))?,
+            Format::Table => {
+                print(&tell::answer(&options.order, &answer)?)?;
+                tell::notes(&answer).iter().for_each(|note| say!("note: {note}"));
+            }
+            _ => answers.push(answer),
         }
     }
-    Ok(())
+    match format {
+        Format::Table | Format::Json => Ok(()),
+        format => {
+            let results = forms::results(&options.order, &answers);
+            emit(format, None, |format| results.told(format))
+        }
+    }
 }
 
 /// The lines to send.

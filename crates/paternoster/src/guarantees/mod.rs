@@ -17,14 +17,14 @@ use clap::Args;
 use paternoster_sim::schedulers;
 use serde_json::json;
 
+use crate::Failure;
 use crate::choice::SchedulerChoice;
 use crate::guarantees::promises::{ALL, Beside, Promise};
 use crate::reproduce::experiment::{Device, FioJobs, Measured, Run, Workload};
 use crate::reproduce::measure_all;
-use crate::results::{self, Format, Results, field};
+use crate::results::{self, Format, Results, emit, field};
 use crate::sheet::Sheet;
 use crate::table::wrapped;
-use crate::{Failure, print};
 
 /// Find out which scheduler guarantees what, each answer by a run
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) struct GuaranteesOptions {
     scheduler: Vec<String>,
 
     /// How to tell the results
-    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     format: Format,
 
@@ -70,7 +70,7 @@ pub(crate) fn guarantees(options: &GuaranteesOptions) -> Result<(), Failure> {
         SchedulerChoice::parse(scheduler)?;
     }
     let rows = find_out(&schedulers, options.quiet)?;
-    print(&match options.format {
+    emit(options.format, None, |format| match format {
         Format::Markdown => markdown(&rows),
         format => results(&rows).told(format),
     })

@@ -31,10 +31,10 @@ use crate::choice::SchedulerChoice;
 use crate::evidence::{Evidence, Which};
 use crate::page::{self, Watched};
 use crate::progress::Whole;
-use crate::results::{Format, Results};
+use crate::results::{Format, Results, emit};
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Failure, interrupt, print};
+use crate::{Failure, interrupt};
 
 pub(crate) use options::ReplayOptions;
 use read::Read;
@@ -49,7 +49,7 @@ pub(crate) fn replay(options: &ReplayOptions) -> Result<(), Failure> {
     }
     replayed(options, |results, watched| {
         let page = || page::render(&results, watched);
-        print(&match options.format {
+        emit(options.format, None, |format| match format {
             Format::Html => page(),
             format => results.told(format),
         })?;

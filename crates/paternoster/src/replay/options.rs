@@ -70,7 +70,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(super) processes: usize,
     /// How to tell the results
-    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     pub(super) format: Format,
     /// Also write a page for a browser: each process over time, a timeline of who had the device

@@ -31,7 +31,7 @@ use clap::Args;
 use paternoster_core::near;
 
 use crate::progress::Steps;
-use crate::results::Format;
+use crate::results::{Format, Listed, emit};
 use crate::table::{plain_table, trimmed};
 use crate::{Failure, experiments, parallel, print};
 use experiment::{Experiment, Measured, Results, Run};
@@ -63,7 +63,7 @@ pub(crate) struct ReproduceOptions {
     commands: bool,
 
     /// How to tell the results
-    #[arg(long, alias = "output-format", value_name = "FORMAT", value_enum)]
+    #[arg(long, alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
     format: Format,
 
@@ -75,7 +75,10 @@ pub(crate) struct ReproduceOptions {
 pub(crate) fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
     let experiments = chosen(&options.names)?;
     if options.list {
-        return print(&list(&experiments));
+        return emit(options.format, None, |format| match format {
+            Format::Table => list(&experiments),
+            format => listed(&experiments).results().told(format),
+        });
     }
     if options.commands {
         let lines: Vec<String> = experiments.iter().map(command::lines).collect();
@@ -88,7 +91,7 @@ pub(crate) fn reproduce(options: &ReproduceOptions) -> Result<(), Failure> {
         let runs = experiment.runs.iter().map(|run| run.name.clone());
         told.push((experiment, Results(runs.zip(measured.by_ref()).collect())));
     }
-    print(&match options.format {
+    emit(options.format, None, |format| match format {
         Format::Table => {
             let texts = told.iter().map(|(experiment, results)| tell::text(experiment, results));
             let mut text = texts.collect::<Vec<_>>().join("\n");
@@ -142,6 +145,13 @@ fn list(experiments: &[Experiment]) -> String {
         table.add_row([experiment.name, experiment.summary, experiment.source]);
     }
     trimmed(&table)
+}
+
+/// The same for programs.
+fn listed(experiments: &[Experiment]) -> Listed<3> {
+    let row = |one: &Experiment| [one.name, one.summary, one.source].map(Into::into);
+    let rows = experiments.iter().map(row).collect();
+    Listed { kind: "experiments", heads: ["name", "summary", "source"], rows }
 }
 
 /// Does all runs on as many threads as there are processors. Results are in the order of the runs;

@@ -44,6 +44,7 @@ use self::cell::{Process, Times};
 use self::steps::{Runs, Step, Subject};
 use self::workloads::Workload;
 use crate::choice::SchedulerChoice;
+use crate::format::{Form, Format, emit};
 use crate::progress::Steps;
 use crate::setting::{self, Setting, time};
 use crate::target::{Real, Target};
@@ -112,9 +113,9 @@ pub(crate) struct ScoreboardOptions {
     runtime: Option<String>,
 
     /// How to tell the results
-    #[arg(long = "format", alias = "output-format", value_name = "FORM", value_enum)]
+    #[arg(long = "format", alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
-    output_format: Form,
+    output_format: Form<Own>,
 
     /// Also writes everything as one document
     #[arg(long, value_name = "FILE")]
@@ -133,23 +134,13 @@ pub(crate) struct ScoreboardOptions {
     quiet: bool,
 }
 
-/// How results are told.
+/// What else it can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A table for each device, and verdicts
-    Table,
-    /// One document
-    Json,
-    /// A line for each cell
-    Csv,
-    /// The tables and verdicts in Markdown
-    Markdown,
+enum Own {
     /// W4's frontier of tail against bulk, as tables in Markdown
     Frontier,
     /// What is kept and what is missed, as tables in Markdown
     Kept,
-    /// A page for a browser
-    Html,
 }
 
 pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
@@ -161,15 +152,17 @@ pub(crate) fn scoreboard(options: &ScoreboardOptions) -> Result<(), Failure> {
     if board.rows.is_empty() {
         return interrupt::end(undone);
     }
-    print(&match options.output_format {
-        Form::Table => tell::text(&board),
-        Form::Json => json(&board),
-        Form::Csv => tell::csv(&board),
-        Form::Markdown => tell::markdown(&board),
-        Form::Frontier => frontier::markdown(&board),
-        Form::Kept => kept::markdown(&board),
-        Form::Html => page::html(&board),
-    })?;
+    match options.output_format {
+        Form::Own(Own::Frontier) => print(&frontier::markdown(&board)),
+        Form::Own(Own::Kept) => print(&kept::markdown(&board)),
+        Form::Shared(format) => emit(format, None, |format| match format {
+            Format::Table => tell::text(&board),
+            Format::Json => json(&board),
+            Format::Csv | Format::Parquet => tell::csv(&board),
+            Format::Markdown => tell::markdown(&board),
+            Format::Html => page::html(&board),
+        }),
+    }?;
     write(options.json.as_ref(), || json(&board))?;
     write(options.html.as_ref(), || page::html(&board))?;
     write(options.svg.as_ref(), || picture::panels(&board))?;

@@ -13,7 +13,7 @@ fn options(device: &str, workload: &str, schedulers: &[&str]) -> ScoreboardOptio
         threads: Some(2),
         settle: Some("1s".to_owned()),
         runtime: Some("2s".to_owned()),
-        output_format: Form::Json,
+        output_format: Form::Shared(Format::Json),
         json: None,
         html: None,
         svg: None,

@@ -2,6 +2,7 @@
 //! Columns: plans and results as Parquet, each column optional, with the types of Python's tables.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,6 +52,15 @@ fn cell(field: &Field) -> Value {
 
 /// Writes a file.
 pub(super) fn write(path: &Path, kinds: &[(&str, Kind)], rows: &[Row]) -> Result<(), String> {
+    write_to(File::create(path).map_err(|error| error.to_string())?, kinds, rows)
+}
+
+/// Writes what a file has to this.
+pub(super) fn write_to<W: Write + Send>(
+    out: W,
+    kinds: &[(&str, Kind)],
+    rows: &[Row],
+) -> Result<(), String> {
     let told = |error: ParquetError| error.to_string();
     let column = |(name, kind): &(&str, Kind)| match kind {
         Kind::Text => format!("optional binary {name} (UTF8);"),
@@ -60,10 +70,9 @@ pub(super) fn write(path: &Path, kinds: &[(&str, Kind)], rows: &[Row]) -> Result
     };
     let columns: String = kinds.iter().map(column).collect();
     let schema = parse_message_type(&format!("message rows {{ {columns} }}")).map_err(told)?;
-    let file = File::create(path).map_err(|error| error.to_string())?;
     let properties = WriterProperties::builder().set_compression(Compression::UNCOMPRESSED);
     let properties = Arc::new(properties.build());
-    let mut writer = SerializedFileWriter::new(file, Arc::new(schema), properties).map_err(told)?;
+    let mut writer = SerializedFileWriter::new(out, Arc::new(schema), properties).map_err(told)?;
     let mut group = writer.next_row_group().map_err(told)?;
     for (name, kind) in kinds {
         let cells = rows
@@ -71,14 +80,16 @@ pub(super) fn write(path: &Path, kinds: &[(&str, Kind)], rows: &[Row]) -> Result
             .map(|row| row.get(*name).and_then(|cell| kind.of(cell)).unwrap_or(Value::Null));
         let cells: Vec<Value> = cells.collect();
         match kind {
-            Kind::Text => put::<ByteArrayType>(&mut group, &cells, |c| c.as_str().map(Into::into)),
+            Kind::Text => {
+                put::<ByteArrayType, _>(&mut group, &cells, |c| c.as_str().map(Into::into))
+            }
             Kind::Unsigned => {
                 // The bits of a number without a sign, as the format keeps it.
                 let bits = |cell: &Value| cell.as_u64().map(u64::cast_signed);
-                put::<Int64Type>(&mut group, &cells, bits)
+                put::<Int64Type, _>(&mut group, &cells, bits)
             }
-            Kind::Integer => put::<Int64Type>(&mut group, &cells, Value::as_i64),
-            Kind::Real => put::<DoubleType>(&mut group, &cells, Value::as_f64),
+            Kind::Integer => put::<Int64Type, _>(&mut group, &cells, Value::as_i64),
+            Kind::Real => put::<DoubleType, _>(&mut group, &cells, Value::as_f64),
         }
         .map_err(told)?;
     }
@@ -86,8 +97,8 @@ pub(super) fn write(path: &Path, kinds: &[(&str, Kind)], rows: &[Row]) -> Result
     writer.close().map(drop).map_err(told)
 }
 
-fn put<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
+fn put<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
     cells: &[Value],
     of: impl Fn(&Value) -> Option<T::T>,
 ) -> Result<(), ParquetError> {

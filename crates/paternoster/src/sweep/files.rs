@@ -73,6 +73,34 @@ pub(super) fn write(path: &Path, kinds: &[(&str, Kind)], rows: &[Row]) -> Result
     std::fs::rename(&unfinished, path).map_err(|error| said(path, error))
 }
 
+/// Lines of CSV as columns: numbers where all cells are numbers, whole ones where all are whole,
+/// else text; an empty cell is null.
+#[cfg(feature = "parquet")]
+pub(crate) fn columns_of(csv: &str) -> Result<Vec<u8>, String> {
+    let mut records = records(csv)?.into_iter();
+    let head = records.next().unwrap_or_default();
+    let records: Vec<Vec<String>> = records.collect();
+    let kind = |column: usize| {
+        let cells = || records.iter().filter_map(|r| r.get(column)).filter(|c| !c.is_empty());
+        let all = |is: fn(&String) -> bool| cells().next().is_some() && cells().all(is);
+        match () {
+            () if all(|cell| cell.parse::<i64>().is_ok()) => Kind::Integer,
+            () if all(|cell| cell.parse::<f64>().is_ok_and(f64::is_finite)) => Kind::Real,
+            () => Kind::Text,
+        }
+    };
+    let kinds: Vec<Kind> = (0..head.len()).map(kind).collect();
+    let kinds: Vec<(&str, Kind)> = head.iter().map(String::as_str).zip(kinds).collect();
+    let row = |cells: &Vec<String>| -> Row {
+        let cells = head.iter().cloned().zip(cells.iter().cloned().map(Value::String));
+        cells.filter(|(_, cell)| cell != "").collect()
+    };
+    let rows: Vec<Row> = records.iter().map(row).collect();
+    let mut bytes = Vec::new();
+    columns::write_to(&mut bytes, &kinds, &rows)?;
+    Ok(bytes)
+}
+
 fn csv(kinds: &[(&str, Kind)], rows: &[Row]) -> String {
     let names: Vec<String> = kinds.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut text = names.join(",") + "\n";

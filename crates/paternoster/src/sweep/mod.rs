@@ -24,10 +24,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value, json};
 
 use self::plan::Row;
+use crate::format::Format;
 use crate::{Call, Failure, interrupt};
 
 /// Do the rows of a plan that the results have not: jobs or traces on devices under schedulers
@@ -50,32 +51,31 @@ pub(crate) struct SweepOptions {
     /// How long a file of results is worked on, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     chunk: f64,
-    /// How results are written
-    #[arg(long, value_enum, default_value_t = Form::Csv)]
-    form: Form,
+    /// How results are written: csv or parquet
+    #[arg(long, alias = "form", value_name = "FORMAT", default_value = "csv")]
+    format: Format,
     /// Instead of that, write the plan with what each row will cost, in ns
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     predict: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Form {
-    /// CSV
-    Csv,
-    /// Parquet; needs a program built with the feature `parquet`
-    Parquet,
-}
-
-impl Form {
-    const fn extension(self) -> &'static str {
-        match self {
-            Form::Csv => "csv",
-            Form::Parquet => "parquet",
-        }
+/// The ending of the files; formats that a sweep cannot read again are refused.
+fn extension(format: Format) -> Result<&'static str, Failure> {
+    match format {
+        Format::Csv => Ok("csv"),
+        Format::Parquet => Ok("parquet"),
+        _ => Err(Failure::Request(
+            "--format: a sweep reads its results again, to go on where it ended: csv, or parquet"
+                .to_owned(),
+        )),
     }
 }
 
+#[cfg(feature = "parquet")]
+pub(crate) use files::columns_of;
+
 pub(crate) fn sweep(options: &SweepOptions) -> Result<(), Failure> {
+    let extension = extension(options.format)?;
     let rows = files::read(&options.plan).map_err(|failure| match failure {
         Failure::Request(message) => Failure::Request(format!("plan {message}")),
         other => other,
@@ -89,7 +89,7 @@ pub(crate) fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     let out = options.out.as_deref().unwrap_or(Path::new("."));
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::Request(format!("{}: {error}", out.display())))?;
-    files::check(&out.join("rows").with_extension(options.form.extension()))?;
+    files::check(&out.join("rows").with_extension(extension))?;
     let done = done(out)?;
     let asked = part.into_iter().map(|place| &rows[place]);
     let left: Vec<&Row> = asked.filter(|row| !done.contains(&plan::name(row))).collect();
@@ -100,7 +100,7 @@ pub(crate) fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     while !left.is_empty() {
         let (found, stopped) = worked(&call, &mut left, chunk);
         failed += found.iter().filter(|row| row.contains_key("error")).count();
-        keep(out, options.form, &found)?;
+        keep(out, extension, &found)?;
         if let Some(failure) = stopped {
             let undone = left.len();
             say!("paternoster: interrupted: {undone} of {count} rows were not done");
@@ -136,7 +136,7 @@ fn worked(call: &Call, left: &mut &[&Row], chunk: Duration) -> (Vec<Row>, Option
 }
 
 /// Writes a file of results, if there are any.
-fn keep(out: &Path, form: Form, found: &[Row]) -> Result<(), Failure> {
+fn keep(out: &Path, extension: &str, found: &[Row]) -> Result<(), Failure> {
     if found.is_empty() {
         return Ok(());
     }
@@ -144,7 +144,7 @@ fn keep(out: &Path, form: Form, found: &[Row]) -> Result<(), Failure> {
     // Named by what is in it: no two parts write one file.
     let name = &plan::hash(names.as_bytes())[..16];
     let columns: Vec<_> = plan::columns().collect();
-    files::write(&out.join(format!("rows-{name}.{}", form.extension())), &columns, found)
+    files::write(&out.join(format!("rows-{name}.{extension}")), &columns, found)
 }
 
 /// The names of the rows that a folder has.

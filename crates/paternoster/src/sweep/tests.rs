@@ -162,7 +162,7 @@ fn a_panic_is_an_error_of_its_row() {
         out: Some(folder.join("out")),
         part: "1/1".to_owned(),
         chunk: 0.0,
-        form: Form::Csv,
+        format: Format::Csv,
         predict: None,
     };
     assert!(matches!(sweep(&options), Err(Failure::Status(1))));
@@ -186,7 +186,7 @@ fn a_sweep_goes_on() {
         out: Some(out.clone()),
         part: part.to_owned(),
         chunk: 0.0,
-        form: Form::Csv,
+        format: Format::Csv,
         predict: None,
     };
     let files = || std::fs::read_dir(&out).expect("a folder").count();

@@ -77,7 +77,7 @@ pub(crate) fn sysbench(options: &SysbenchOptions) -> Result<(), Failure> {
             all.push(Done { sysbench: &sysbench, device, scheduler, lines, totals });
         }
     }
-    print(&tell::text(options.output_format, setting.seed(), &all))?;
+    tell::tell(options.output_format, setting.seed(), &all)?;
     evidence.write(&setting.subject(&format!("sysbench {}", sysbench.mode.name())))
 }
 

@@ -12,6 +12,7 @@ use paternoster_workload::fio::syncs::FileSync;
 
 use crate::Failure;
 use crate::builtin::{FILE_MAX, size};
+use crate::format::Form;
 use crate::setting::{SettingOptions, time};
 
 /// The largest request.
@@ -110,14 +111,14 @@ pub(crate) struct SysbenchOptions {
     #[arg(long, value_name = "RATIO", default_value = "1.5", value_parser = ratio)]
     file_rw_ratio: f64,
     /// How to tell the results
-    #[arg(long = "format", alias = "output-format", value_name = "FORM", value_enum)]
+    #[arg(long = "format", alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "sysbench")]
-    pub(super) output_format: Told,
+    pub(super) output_format: Form<Told>,
     #[command(flatten)]
     pub(super) setting: SettingOptions,
 }
 
-/// How results are told.
+/// In sysbench's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Told {
     /// As sysbench 1.1 does; of several runs a table too
@@ -125,16 +126,6 @@ pub(super) enum Told {
     /// As sysbench 1.0 does, with `File operations:`; of several runs a table too
     #[value(name = "sysbench-1.0")]
     SysbenchOlder,
-    /// A row for each run
-    Table,
-    /// One document with every run
-    Json,
-    /// A line for each run
-    Csv,
-    /// The table as a page for a browser
-    Html,
-    /// The table in Markdown
-    Markdown,
 }
 
 fn threads() -> RangedI64ValueParser<u32> {

@@ -6,10 +6,10 @@ use paternoster_workload::builtin::sysbench::{Form, Sysbench, Totals};
 use serde_json::{Value, json};
 
 use super::options::Told;
-use crate::results::{Format, Results, document, field};
+use crate::results::{Format, Results, document, emit, field};
 use crate::sheet::Sheet;
 use crate::table::terminal_width;
-use crate::units;
+use crate::{Failure, format, print, units};
 
 /// What one scheduler made of it on one device.
 pub(super) struct Done<'a> {
@@ -21,16 +21,15 @@ pub(super) struct Done<'a> {
     pub(super) totals: Totals,
 }
 
-/// All results in one form; `seed` is that of the runs.
-pub(super) fn text(told: Told, seed: u64, all: &[Done<'_>]) -> String {
+/// Tells all results; `seed` is that of the runs.
+pub(super) fn tell(told: format::Form<Told>, seed: u64, all: &[Done<'_>]) -> Result<(), Failure> {
     match told {
-        Told::Sysbench => reports(Form::Newer, seed, all),
-        Told::SysbenchOlder => reports(Form::Older, seed, all),
-        Told::Table => sheet(all).text_within(terminal_width()),
-        Told::Json => results(all).told(Format::Json),
-        Told::Csv => results(all).told(Format::Csv),
-        Told::Html => results(all).told(Format::Html),
-        Told::Markdown => results(all).told(Format::Markdown),
+        format::Form::Own(Told::Sysbench) => print(&reports(Form::Newer, seed, all)),
+        format::Form::Own(Told::SysbenchOlder) => print(&reports(Form::Older, seed, all)),
+        format::Form::Shared(format) => emit(format, None, |format| match format {
+            Format::Table => sheet(all).text_within(terminal_width()),
+            format => results(all).told(format),
+        }),
     }
 }
 

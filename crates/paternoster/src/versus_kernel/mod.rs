@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use paternoster_core::Nanos;
 use paternoster_sim::Description;
 use paternoster_workload::fio::job::Job;
@@ -66,6 +66,7 @@ use self::tell::{Machine, Row, Table, Told};
 use self::undo::Undo;
 use self::way::Costs;
 use crate::choice::{self, SchedulerChoice, assignment};
+use crate::format::{Format, emit};
 use crate::progress::Steps;
 use crate::setting::time;
 use crate::{Failure, print, run};
@@ -153,9 +154,9 @@ pub(crate) struct VersusOptions {
     json: Option<PathBuf>,
 
     /// How to tell the results
-    #[arg(long = "format", alias = "output-format", value_name = "FORM", value_enum)]
+    #[arg(long = "format", alias = "output-format", value_name = "FORMAT")]
     #[arg(default_value = "table")]
-    output_format: Form,
+    output_format: Format,
 
     /// No notes, no progress on the terminal
     #[arg(long, short)]
@@ -165,21 +166,6 @@ pub(crate) struct VersusOptions {
 /// How many tags the loop driver may have.
 fn tags() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(TAGS_LEAST)..=i64::from(TAGS_MOST))
-}
-
-/// How results are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For a terminal
-    Table,
-    /// For a page
-    Markdown,
-    /// One document, as --json writes it
-    Json,
-    /// A line for each process under each scheduler
-    Csv,
-    /// One page for a browser
-    Html,
 }
 
 pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
@@ -197,12 +183,12 @@ pub(crate) fn versus_kernel(options: &VersusOptions) -> Result<(), Failure> {
         plan.jobs.iter().any(|(_, file)| file.jobs.iter().any(|job| job.cgroup.is_some()));
     needed(&plan.schedulers, cgroups)?;
     let (told, failed) = plan.run(&*stops()?)?;
-    print(&match options.output_format {
-        Form::Table => told.text(),
-        Form::Markdown => told.markdown(),
-        Form::Json => format!("{:#}\n", told.json()),
-        Form::Csv => told.csv(),
-        Form::Html => told.html(),
+    emit(options.output_format, None, |format| match format {
+        Format::Table => told.text(),
+        Format::Markdown => told.markdown(),
+        Format::Json => format!("{:#}\n", told.json()),
+        Format::Csv | Format::Parquet => told.csv(),
+        Format::Html => told.html(),
     })?;
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", told.json());

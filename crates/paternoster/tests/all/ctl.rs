@@ -13,6 +13,8 @@ use paternoster_serve::control::snapshot::{Figures, Snapshot, TenantLine, Volume
 use paternoster_serve::device_loop::DeviceLoopHandle;
 use serde_json::json;
 
+use crate::formats;
+
 /// A server at a socket of its own.
 struct Server {
     folder: PathBuf,
@@ -208,6 +210,35 @@ fn orders_arrive() {
     assert_eq!(server.succeeds(&["ctl", "reload"]), "tenant.db.weight: 100 -> 300\n");
     assert_eq!(server.succeeds(&["ctl", "stop"]), "");
     server.stopped.recv().expect("told");
+}
+
+/// Have answers all formats, a line for each tenant with its device, an order's too; and does
+/// `raw`, which is what came, refuse those that would change it, before it is sent?
+#[test]
+fn answers_have_all_formats() {
+    let server = Server::start(&["disk0", "disk1"]);
+    let asked: [&[&str]; 6] = [
+        &["list"],
+        &["status"],
+        &["attributes"],
+        &["explain"],
+        &["get", "hz"],
+        &["weight", "db", "300"],
+    ];
+    for order in asked {
+        let told = |format: &str| {
+            let format = format!("--format={format}");
+            server.succeeds(&[&["ctl"], order, &[&format]].concat())
+        };
+        let lines = formats::csv(&told("csv")).unwrap_or_else(|why| panic!("{order:?}: {why}"));
+        assert!(lines[0].iter().any(|head| head == "device"), "{order:?}: {lines:?}");
+        formats::markdown(&told("markdown")).unwrap_or_else(|why| panic!("{order:?}: {why}"));
+        formats::html(&told("html")).unwrap_or_else(|why| panic!("{order:?}: {why}"));
+    }
+    let before = server.orders().len();
+    let said = fails(&server.socket(), &["ctl", "raw", "{\"do\":\"list\"}", "--format=csv"], 2);
+    assert!(said.contains("ctl raw prints an answer as it came: --format json"), "{said}");
+    assert!(before > 0 && server.orders().is_empty());
 }
 
 /// Is what goes wrong said, with the exit status that scripts go by?

@@ -20,6 +20,7 @@ mod decisions;
 mod emulate;
 mod entitled;
 mod fio_examples_run;
+mod formats;
 mod guarantees;
 mod handover;
 mod journal;

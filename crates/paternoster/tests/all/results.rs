@@ -107,7 +107,7 @@ impl Judge {
 }
 
 /// What is not as the schema has it of documents of this kind.
-fn wrong(document: &Value) -> Vec<String> {
+pub(crate) fn wrong(document: &Value) -> Vec<String> {
     let schema: Value = serde_json::from_str(SCHEMA).expect("JSON");
     let kind = document["kind"].as_str().expect("its kind");
     let place = format!("#/$defs/{kind}");
