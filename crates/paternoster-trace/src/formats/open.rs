@@ -13,7 +13,7 @@
 
 use core::fmt;
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::alibaba::Alibaba;
@@ -148,8 +148,18 @@ pub fn open<'a>(
         return Ok(reader(format, name, input));
     }
     let mut head = Vec::new();
-    let read = input.by_ref().take(HEAD as u64).read_to_end(&mut head);
-    read.map_err(wrong)?;
+    match input.by_ref().take(HEAD as u64).read_to_end(&mut head) {
+        Ok(_) => {}
+        // A packed stream that is cut off: what it has is read, then its error.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof && !head.is_empty() => {
+            input = Box::new(Cut(error.to_string()));
+        }
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            let text = format!("{error}, and nothing of it can be unpacked");
+            return Err(wrong(io::Error::new(error.kind(), text)));
+        }
+        Err(error) => return Err(wrong(error)),
+    }
     let Some(format) = recognise(&head) else {
         let name = name.to_owned();
         return Err(match head.as_slice() {
@@ -161,6 +171,15 @@ pub fn open<'a>(
         });
     };
     Ok(reader(format, name, Box::new(io::Cursor::new(head).chain(input))))
+}
+
+/// Where a stream is cut off: each read says so.
+struct Cut(String);
+
+impl Read for Cut {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::new(ErrorKind::UnexpectedEof, self.0.clone()))
+    }
 }
 
 /// The reader of a format.
@@ -212,7 +231,7 @@ pub fn open_path(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>,
     }
     match std::fs::metadata(path) {
         Ok(metadata) => check_file(&name, &metadata)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             let files = if binary { files_of(&name)? } else { None };
             return match files {
                 Some(files) => Ok(Box::new(files)),
@@ -242,7 +261,7 @@ fn files_of(prefix: &str) -> Result<Option<blktrace::Merged<File>>, OpenError> {
         let name = path.display().to_string();
         match File::open(&path) {
             Ok(file) => files.push((name, Some(cpu), file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) if error.kind() == ErrorKind::NotFound => break,
             Err(source) => return Err(OpenError::Io { name, source }),
         }
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! It is unpacked while it is read. What is wrong with it is an error of that read, as if a disk
-//! had failed.
+//! had failed. Of a stream that is cut off, what can be unpacked of it comes before that error.
 
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
@@ -32,17 +32,39 @@ pub(super) fn unpacked<'a>(mut input: Box<dyn Read + 'a>) -> io::Result<Box<dyn 
     }
     let whole = BufReader::with_capacity(CHUNK, whole);
     Ok(if gzip {
-        Box::new(MultiGzDecoder::new(whole))
+        Box::new(Members(MultiGzDecoder::new(whole)))
     } else {
-        Box::new(Frames { source: whole, decoder: FrameDecoder::new(), within: false })
+        Box::new(Frames { source: whole, decoder: FrameDecoder::new(), within: false, cut: false })
     })
 }
+
+/// The same for all packers.
+fn cut_off(by: &str) -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, format!("the {by} stream is cut off"))
+}
+
+/// All members of a gzip stream.
+struct Members<R: BufRead>(MultiGzDecoder<R>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => cut_off("gzip"),
+            _ => error,
+        })
+    }
+}
+
+/// An empty raw block that is its frame's last, and a checksum, which is not looked at: the decoder
+/// gives what it holds back for references once a frame has ended.
+const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// The decoder's errors print their structure; most often the stream is just cut off.
 fn told(error: &FrameDecoderError) -> io::Error {
     let text = error.to_string();
-    if text.contains("UnexpectedEof") {
-        return io::Error::new(ErrorKind::UnexpectedEof, "incomplete zstd stream");
+    // Some say so only within.
+    if format!("{error:?}").contains("UnexpectedEof") {
+        return cut_off("zstd");
     }
     io::Error::other(format!("a fault in the zstd stream: {text}"))
 }
@@ -52,6 +74,8 @@ struct Frames<R: BufRead> {
     source: R,
     decoder: FrameDecoder,
     within: bool,
+    /// What was decoded is given, then the error.
+    cut: bool,
 }
 
 impl<R: BufRead> Frames<R> {
@@ -76,16 +100,28 @@ impl<R: BufRead> Frames<R> {
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
+            if self.cut && self.decoder.can_collect() == 0 && !buffer.is_empty() {
+                return Err(cut_off("zstd"));
+            }
             if !self.within && !self.begin()? {
                 return Ok(0);
             }
             self.within = true;
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let one = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, one).map_err(|error| told(&error))?;
+                let Err(error) = self.decoder.decode_blocks(&mut self.source, one) else {
+                    continue;
+                };
+                let error = told(&error);
+                let is_cut = error.kind() == ErrorKind::UnexpectedEof;
+                let end = BlockDecodingStrategy::All;
+                if !is_cut || self.decoder.decode_blocks(&LAST_BLOCK[..], end).is_err() {
+                    return Err(error);
+                }
+                self.cut = true;
             }
             match self.decoder.read(buffer)? {
-                0 if !buffer.is_empty() => self.within = false,
+                0 if !buffer.is_empty() => self.within = self.cut,
                 read => return Ok(read),
             }
         }
@@ -101,6 +137,7 @@ mod tests {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use super::*;
+    use crate::formats::{Format, open};
 
     fn read(bytes: Vec<u8>) -> io::Result<String> {
         let mut text = String::new();
@@ -145,7 +182,51 @@ mod tests {
                 let text = error.to_string();
                 let plain = !text.contains(['{', '(']);
                 assert!(plain && error.kind() == ErrorKind::UnexpectedEof, "{left}: {error:?}");
+                assert!(text.ends_with(" stream is cut off"), "{text}");
             }
+        }
+    }
+
+    /// Does what stands before a cut come out first, of both packers? A zstd block is at most
+    /// 128 KiB of text, of which nothing comes out before it is whole; 3 MB are over 20 of them.
+    #[test]
+    fn what_stands_before_a_cut_comes_out() {
+        let lines = (0..200_000_u64).map(|n| format!("{},{n}\n", n.wrapping_mul(n) % 99_991));
+        let text: String = lines.collect();
+        for packed in [gzip(&text), zstd(&text)] {
+            let mut got = Vec::new();
+            let cut = packed[..packed.len() * 3 / 4].to_vec();
+            let mut input = unpacked(Box::new(Cursor::new(cut))).expect("its head is whole");
+            input.read_to_end(&mut got).expect_err("it is cut");
+            assert!(text.as_bytes().starts_with(&got), "what came out was never packed");
+            assert!(got.len() > text.len() / 2, "{} of {}", got.len(), text.len());
+            assert!(input.read(&mut [0]).is_err(), "the cut is told again");
+        }
+    }
+
+    /// Is a trace that was cut read as far as it goes, and one of which nothing is left refused, by
+    /// both packers in the same words?
+    #[test]
+    fn a_cut_trace_is_read_as_far_as_it_goes() {
+        let line = "4096\n";
+        let text = line.repeat(2000);
+        for (by, packed) in [("gzip", gzip as fn(&str) -> Vec<u8>), ("zstd", zstd)] {
+            let whole = packed(&text);
+            let open = |bytes: Vec<u8>| open("t", Cursor::new(bytes), Some(Format::Blocks));
+            let recognised = |bytes: Vec<u8>| crate::formats::open("t", Cursor::new(bytes), None);
+            // The head of a stream, and nothing behind it.
+            let Err(refused) = recognised(whole[..6].to_vec()) else { panic!("{by}: it is cut") };
+            let expected = format!(
+                "t: cannot be read: the {by} stream is cut off, and nothing of it can be unpacked"
+            );
+            assert_eq!(refused.to_string(), expected);
+            // One member or frame whole, the next one cut.
+            let second = [whole.clone(), whole[..whole.len() / 2].to_vec()].concat();
+            let mut source = open(second).unwrap_or_else(|error| panic!("{by}: {error}"));
+            while source.next().is_some() {}
+            let told = source.problems().shown().iter().map(ToString::to_string);
+            let told = told.collect::<Vec<_>>().join("; ");
+            assert!(told.contains(&format!("the {by} stream is cut off")), "{by}: {told}");
         }
     }
 }
