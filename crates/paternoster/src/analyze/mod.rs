@@ -99,7 +99,8 @@ fn read(
     tell_problems(&source);
     let found = analysis.finish();
     if found.events == 0 {
-        let why = "there is no event in it that was asked for";
+        let asked = options.asked();
+        let why = format!("there is no event in it that was asked for{asked}");
         return Err(Failure::Request(format!("{name}: {why}")));
     }
     let of_device = |device| source.device_name(device).map(str::to_owned);

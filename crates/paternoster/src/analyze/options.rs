@@ -92,6 +92,14 @@ pub(crate) struct Selection {
 }
 
 impl AnalyzeOptions {
+    /// What was asked for of a trace, as it was written.
+    pub(super) fn asked(&self) -> String {
+        let options = [("window", &self.window), ("mask", &self.mask), ("device", &self.device)];
+        let given = options.iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
+        let given: Vec<String> = given.map(|(name, text)| format!("--{name} {text}")).collect();
+        if given.is_empty() { String::new() } else { format!(" ({})", given.join(", ")) }
+    }
+
     /// Reads which events are looked at.
     pub(super) fn selection(&self) -> Result<Selection, Failure> {
         let wrong = |option: &str, text: &str, why: String| {

@@ -23,6 +23,7 @@ mod fio_examples_run;
 mod formats;
 mod guarantees;
 mod handover;
+mod hostile;
 mod journal;
 mod kubernetes;
 mod language;
