@@ -72,6 +72,7 @@ mod sheet;
 mod split;
 mod startup;
 pub mod sweep;
+mod synopsis;
 mod sysbench;
 mod sysfs;
 mod table;

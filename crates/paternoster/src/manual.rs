@@ -19,7 +19,7 @@ use paternoster_sim::schedulers::choices;
 #[cfg(feature = "serve")]
 use crate::roff;
 use crate::schedulers::queue;
-use crate::{Failure, complete, examples, help};
+use crate::{Failure, complete, examples, help, synopsis};
 
 /// The documentation of the configuration; a link, so that the package has it too.
 #[cfg(feature = "serve")]
@@ -37,7 +37,10 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
 pub(crate) fn pages(folder: &Path) -> Result<(), Failure> {
     let wrong = |error: std::io::Error| Failure::Request(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(wrong)?;
-    clap_mangen::generate_to(help::program(), folder).map_err(wrong)?;
+    let mut program = help::program();
+    clap_mangen::generate_to(program.clone(), folder).map_err(wrong)?;
+    program.build();
+    with_synopses(&program, folder).map_err(wrong)?;
     #[cfg(feature = "serve")]
     {
         let what = "the configuration of paternoster serve";
@@ -45,6 +48,17 @@ pub(crate) fn pages(folder: &Path) -> Result<(), Failure> {
         std::fs::write(folder.join("paternoster.5"), page).map_err(wrong)?;
     }
     Ok(())
+}
+
+/// Writes the synopsis of each page anew: the generator leaves values out.
+fn with_synopses(command: &Command, folder: &Path) -> std::io::Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let path = folder.join(format!("{name}.1"));
+    if path.exists() {
+        let page = std::fs::read_to_string(&path)?;
+        std::fs::write(path, synopsis::rewritten(&page, command))?;
+    }
+    command.get_subcommands().try_for_each(|below| with_synopses(below, folder))
 }
 
 /// The definitions with the values that options take from a list of ours.

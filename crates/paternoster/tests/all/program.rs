@@ -366,6 +366,23 @@ fn manuals_come_out() {
     assert!(folder.join("paternoster-run.1").exists());
     let configuration = std::fs::read_to_string(folder.join("paternoster.5")).unwrap();
     assert!(configuration.contains(".TP\n\\fBlisten\\fR\n"), "{configuration}");
+    let page = std::fs::read_to_string(folder.join("paternoster-compare.1")).unwrap();
+    let typed = "\\fBpaternoster compare\\fR \\fB\\-\\-device\\fR \\fINAME|FILE.toml\\fR [";
+    assert!(page.contains(typed), "{page}");
+    let pages = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    for path in pages.filter(|path| path.extension().is_some_and(|section| section == "1")) {
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (_, rest) = page.split_once(".SH SYNOPSIS\n").expect("a synopsis");
+        let (synopsis, rest) = rest.split_once(".SH DESCRIPTION\n").expect("a description");
+        for line in rest.lines().filter(|line| line.starts_with("\\fB\\-\\-")) {
+            let (option, rest) = line[3..].split_once("\\fR").expect("its end");
+            let is_told = |part: &str| part.starts_with(&format!("{option}\\fR"));
+            let told: Vec<&str> = synopsis.split("\\fB").filter(|part| is_told(part)).collect();
+            assert!(told.len() == 1, "{}: {option}: {synopsis}", path.display());
+            let values = [rest, told[0]].map(|text| text.contains("\\fI"));
+            assert_eq!(values[0], values[1], "{}: {option}: {rest}: {told:?}", path.display());
+        }
+    }
     std::fs::remove_dir_all(folder).unwrap();
     for command in ["run", "schedulers", "devices", "examples", "completions", "man"] {
         assert!(succeeds(&[command, "--help"]).contains("Example"), "{command}");
